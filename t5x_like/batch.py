@@ -1,0 +1,23 @@
+"""The contract between words and scores: what ``text/`` promises and ``model/`` expects."""
+
+from typing import Any, NamedTuple
+
+Array = Any  # numpy.ndarray from text/, jax.Array on the mesh: this file imports neither
+
+
+class Batch(NamedTuple):
+    """One batch of token ids. A plain tuple, hence a JAX pytree; absent streams are ``None``.
+
+    Segment ids say what is real: 0 is padding, ``k`` the k-th example packed into the row. Without them every
+    position of the stream is real and each row is one example. Without positions they count from 0 in each row.
+    """
+
+    encoder_input_tokens: Array | None = None  # int32 [B, M]
+    encoder_segment_ids: Array | None = None  # int32 [B, M]
+    encoder_positions: Array | None = None  # int32 [B, M], restart at 0 in each segment
+    decoder_input_tokens: Array | None = None  # int32 [B, L], targets shifted right inside each segment
+    decoder_segment_ids: Array | None = None  # int32 [B, L]
+    decoder_positions: Array | None = None  # int32 [B, L]
+    target_tokens: Array | None = None  # int32 [B, L]
+    loss_weights: Array | None = None  # float32 [B, L], 0 where nothing is to be learned
+    task_ids: Array | None = None  # int32 [B, L], which task of the mixture each target belongs to

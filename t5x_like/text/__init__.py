@@ -1,0 +1,1 @@
+"""Words to integers: the only place for seqio and TensorFlow."""
