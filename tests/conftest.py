@@ -1,0 +1,29 @@
+"""What every test shares: eight simulated devices, checked shapes, strict ranks, and the golden references."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from jaxtyping import install_import_hook
+
+# Shapes and types in the signatures of these packages are checked at every call while testing.
+_hook = install_import_hook(["t5x_like.model", "t5x_like.decoding"], "beartype.beartype")
+
+import jax
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden"
+
+
+@pytest.fixture(scope="session")
+def golden() -> Path:
+    """The folder of reference inputs and outputs; tests that need it skip where it is absent."""
+    if not GOLDEN.is_dir():
+        pytest.skip(f"the golden references are not at {GOLDEN}")
+    return GOLDEN
