@@ -1,0 +1,53 @@
+"""Rates of training alone: compilation, evaluation and saving are kept out of them."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+import jax
+
+
+class Clock:
+    """Counts steps and seconds between log lines."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+        self._compile_seconds: float | None = None
+        self._steps = 0
+        self._uncounted_steps = 0
+        self._waited = 0.0
+        self._paused = 0.0
+
+    def tick(self, step: jax.Array, waited_seconds: float) -> None:
+        """Counts one step, just dispatched. The first one compiles: it is waited for, and told apart."""
+        if self._compile_seconds is None:
+            step.block_until_ready()
+            self._compile_seconds = time.perf_counter() - self._start
+            self._start, self._uncounted_steps = time.perf_counter(), 1
+            return
+        self._steps += 1
+        self._waited += waited_seconds
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Time spent inside is not training time."""
+        start = time.perf_counter()
+        yield
+        self._paused += time.perf_counter() - start
+
+    def rates(self, tokens: float) -> dict[str, float]:
+        """Steps and ``tokens`` per second since the last call, and the share of time spent waiting for data."""
+        rates: dict[str, float] = {}
+        if self._uncounted_steps:
+            rates["compile_seconds"] = self._compile_seconds or 0.0
+        if self._steps:
+            seconds = time.perf_counter() - self._start - self._paused
+            counted = self._steps / (self._steps + self._uncounted_steps)
+            rates |= {
+                "steps_per_second": self._steps / seconds,
+                "tokens_per_second": tokens * counted / seconds,
+                "data_wait_fraction": self._waited / seconds,
+            }
+        self._start, self._steps, self._uncounted_steps = time.perf_counter(), 0, 0
+        self._waited, self._paused = 0.0, 0.0
+        return rates

@@ -1,0 +1,53 @@
+"""What is measured during training: sums kept on the device, turned into readable numbers when they are logged."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+class Totals(NamedTuple):
+    """Sums since the last log line. They are part of the checkpoint, so a resumed run logs the same numbers."""
+
+    loss: jax.Array  # [] weighted sum over target tokens, z-loss included
+    cross_entropy: jax.Array  # [] weighted sum, without z-loss
+    z_loss: jax.Array  # [] weighted sum
+    correct: jax.Array  # [] weighted count of targets that were the most likely token
+    target_tokens: jax.Array  # [] sum of loss weights
+    tokens: jax.Array  # [] real tokens seen, both streams
+    gradient_norm: jax.Array  # [] sum over steps
+    steps: jax.Array  # []
+    task_loss: jax.Array  # [T] cross entropy summed for each task
+    task_tokens: jax.Array  # [T]
+
+
+def zero_totals(num_tasks: int) -> Totals:
+    """Nothing measured yet."""
+    scalars = (jnp.zeros((), jnp.float32) for _ in range(8))
+    return Totals(*scalars, *(jnp.zeros((num_tasks,), jnp.float32) for _ in range(2)))
+
+
+def add(left: Totals, right: Totals) -> Totals:
+    """Sums two totals."""
+    return jax.tree.map(jnp.add, left, right)
+
+
+def summarise(totals: Totals, task_names: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Means per target token (losses in nats), means per step (gradient norm), and counts."""
+    sums = jax.tree.map(np.asarray, totals)
+    weight = max(float(sums.target_tokens), 1e-9)
+    summary: dict[str, Any] = {
+        "loss": float(sums.loss) / weight,
+        "cross_entropy": float(sums.cross_entropy) / weight,
+        "z_loss": float(sums.z_loss) / weight,
+        "accuracy": float(sums.correct) / weight,
+        "target_tokens": float(sums.target_tokens),
+    }
+    if sums.steps > 0:
+        summary["gradient_norm"] = float(sums.gradient_norm) / float(sums.steps)
+    if len(task_names) > 1:
+        for name, loss, tokens in zip(task_names, sums.task_loss, sums.task_tokens, strict=True):
+            if tokens > 0:
+                summary[f"cross_entropy/{name}"] = float(loss) / float(tokens)
+    return summary

@@ -1,0 +1,75 @@
+"""The training state: one plain nested dict of arrays, where each leaf lives on the mesh, and how it is born."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh
+
+from t5x_like.model import parameters
+from t5x_like.partitioning.shard import tree_shardings
+from t5x_like.training.metrics import zero_totals
+
+State = dict[str, Any]  # "step" [], "params", "opt_state", "totals"
+
+
+class StatePlan(NamedTuple):
+    """Everything about the state that is known before an array exists."""
+
+    graphdef: Any
+    axes: dict[str, Any]  # axis names of every parameter
+    transformation: optax.GradientTransformation
+    abstract: State  # jax.ShapeDtypeStruct leaves that carry their shardings
+    notes: tuple[str, ...]  # what the mesh could not split
+
+
+def plan_state(model_config: Any, optimizer: Any, mesh: Mesh, *, num_tasks: int) -> StatePlan:
+    """Shapes and shardings of the whole state, with no memory used. The optimizer is sharded like its weights."""
+    graphdef, params, axes = parameters.abstract(model_config)
+    transformation = optimizer.build(axes)
+    opt_state = jax.eval_shape(transformation.init, params)
+    shapes: State = {
+        "step": jax.ShapeDtypeStruct((), jnp.int32),
+        "params": params,
+        "opt_state": opt_state,
+        "totals": jax.eval_shape(lambda: zero_totals(num_tasks)),
+    }
+    replicated = jax.tree.map(lambda leaf: (None,) * leaf.ndim, {"step": shapes["step"], "totals": shapes["totals"]})
+    names = {"params": axes, "opt_state": optimizer.state_axes(opt_state, axes), **replicated}
+    shardings, notes = tree_shardings(names, shapes, mesh)
+    abstract = jax.tree.map(
+        lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), shapes, shardings
+    )
+    return StatePlan(graphdef, axes, transformation, abstract, tuple(notes))
+
+
+def shardings_of(abstract: Any) -> Any:
+    """The shardings that a tree of shapes carries."""
+    return jax.tree.map(lambda leaf: leaf.sharding, abstract)
+
+
+def new_state(plan: StatePlan, model_config: Any, *, seed: int) -> State:
+    """Step 0: fresh weights drawn from ``seed``, each born where it will live."""
+
+    def initialise(key: jax.Array) -> State:
+        _, params = parameters.split(model_config.build(key))
+        return state_from_params(plan, params)
+
+    return jax.jit(initialise, out_shardings=shardings_of(plan.abstract))(jax.random.key(seed))
+
+
+def state_from_params(plan: StatePlan, params: Any) -> State:
+    """Step 0 with given weights and a fresh optimizer."""
+    num_tasks = plan.abstract["totals"].task_loss.shape[0]
+    return {
+        "step": jnp.zeros((), jnp.int32),
+        "params": params,
+        "opt_state": plan.transformation.init(params),
+        "totals": zero_totals(num_tasks),
+    }
+
+
+def fine_tuning_state(plan: StatePlan, params: Any) -> State:
+    """``state_from_params`` compiled for the mesh, so that the optimizer state is born sharded."""
+    return jax.jit(lambda params: state_from_params(plan, params), out_shardings=shardings_of(plan.abstract))(params)

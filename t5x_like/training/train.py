@@ -1,0 +1,102 @@
+"""The story of a run, on one screen."""
+
+import jax
+from jax.sharding import Mesh
+
+from t5x_like.checkpoints.checkpoints import Checkpoints, restore_params
+from t5x_like.evaluation.evaluator import Evaluator
+from t5x_like.partitioning.shard import check_batch_size
+from t5x_like.text.batches.loader import Loader, build_loader
+from t5x_like.training.experiment import Experiment
+from t5x_like.training.loop import Finished, Loop
+from t5x_like.training.run_directory import claim
+from t5x_like.training.state import State, StatePlan, fine_tuning_state, new_state, plan_state, shardings_of
+from t5x_like.training.step import train_step
+from t5x_like.training.validation import Validator
+from t5x_like.training.writers import Writers
+
+
+def train(experiment: Experiment, *, config_text: str = "") -> Finished:
+    """Runs ``experiment`` to its last step, from wherever its directory stands.
+
+    A killed run that is started again continues the same sequence of losses. SIGTERM saves and returns early.
+
+    Raises:
+      ValueError: the configuration can't work, or ``model_dir`` holds a run of another configuration.
+    """
+    mesh = experiment.mesh.build()
+    check_batch_size(experiment.train.batch_size // experiment.num_microbatches, mesh)
+
+    for task in experiment.tasks:
+        task.register()
+    loader = build_loader(experiment.train, process_index=jax.process_index(), process_count=jax.process_count())
+    check_vocabulary(loader.vocabulary, experiment.model.vocab_size)
+
+    plan = plan_state(experiment.model, experiment.optimizer, mesh, num_tasks=len(loader.task_names))
+    step = train_step(plan, experiment.loss, seed=experiment.seed, num_microbatches=experiment.num_microbatches)
+    validators = [Validator(config, plan, experiment.loss, mesh) for config in experiment.validations]
+    evaluators = [Evaluator(evaluation, plan.graphdef, mesh) for evaluation in experiment.evaluations]
+
+    claim(experiment, config_text=config_text, vocabulary=loader.vocabulary)
+    with Checkpoints(experiment.model_dir, keep=experiment.cadence.keep_checkpoints) as checkpoints:
+        state, start_step = starting_state(experiment, plan, checkpoints, loader)
+        with Writers(experiment.model_dir, total_steps=experiment.total_steps, start_step=start_step) as writers:
+            writers.say(opening_lines(experiment, plan, mesh, start_step))
+            loop = Loop(
+                experiment,
+                plan=plan,
+                mesh=mesh,
+                loader=loader,
+                step=jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract)),
+                checkpoints=checkpoints,
+                writers=writers,
+                validators=validators,
+                evaluators=evaluators,
+            )
+            return loop.run(state, start_step)
+
+
+def check_vocabulary(vocabulary: object, vocab_size: int) -> None:
+    """Rows of the embedding may exceed the token ids only by padding up to a multiple of 128.
+
+    Raises:
+      ValueError: they don't match.
+    """
+    num_ids = vocabulary.vocab_size  # pyright: ignore[reportAttributeAccessIssue]
+    padded = -(-num_ids // 128) * 128
+    if not num_ids <= vocab_size <= padded:
+        raise ValueError(
+            f"the vocabulary has {num_ids} ids, sentinels included, but the model has {vocab_size} embedding rows; "
+            f"set the model's vocab_size to {num_ids}, or to {padded} (a multiple of 128) for even sharding"
+        )
+
+
+def starting_state(
+    experiment: Experiment, plan: StatePlan, checkpoints: Checkpoints, loader: Loader
+) -> tuple[State, int]:
+    """The newest good checkpoint of this run, else another run's weights, else fresh ones."""
+    if checkpoints.latest_step() is not None:
+        restored = checkpoints.restore(plan.abstract)
+        loader.restore(restored.loader_state)
+        return restored.state, restored.step
+    if experiment.start_from:
+        params = restore_params(experiment.start_from, plan.abstract["params"])
+        return fine_tuning_state(plan, params), 0
+    return new_state(plan, experiment.model, seed=experiment.seed), 0
+
+
+def opening_lines(experiment: Experiment, plan: StatePlan, mesh: Mesh, start_step: int) -> str:
+    """What a person wants to know before waiting: how big, on what, from where."""
+    num_parameters = sum(leaf.size for leaf in jax.tree.leaves(plan.abstract["params"]))
+    origin = f"from the weights of {experiment.start_from}" if experiment.start_from else "from fresh weights"
+    if start_step:
+        origin = f"resumed at step {start_step}"
+    sizes = " x ".join(f"{name} {size}" for name, size in mesh.shape.items())
+    platform = mesh.devices.flat[0].platform
+    return "\n".join(
+        [
+            f"{experiment.model_dir}: {origin}, {experiment.total_steps} steps in all",
+            f"{num_parameters:,} parameters on {mesh.size} {platform} device{'s' * (mesh.size > 1)} ({sizes})",
+            *plan.notes,
+        ]
+    )
