@@ -1,0 +1,68 @@
+"""Reads single files out of distribution packages (.deb, .whl, .zip, .tar.gz) without installing or unpacking them."""
+
+import io
+import os
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+PathLike = str | os.PathLike[str]
+
+_AR_MAGIC = b"!<arch>\n"
+_AR_HEADER_BYTES = 60
+
+
+def read_member(package: PathLike, member: str) -> bytes:
+    """The content of one file inside a package, by its path in there (``usr/share/wordnet/data.noun``).
+
+    Raises:
+      ValueError: the package is of a kind we don't read, damaged, or has no such file.
+    """
+    path = Path(package)
+    try:
+        if path.suffix == ".deb":
+            return _from_tar(_debian_data(path), member)
+        if path.suffix in (".whl", ".zip"):
+            with zipfile.ZipFile(path) as archive:
+                return archive.read(member)
+        if path.name.endswith((".tar.gz", ".tgz", ".tar.xz")):
+            return _from_tar(path.read_bytes(), member)
+    except KeyError as error:
+        raise ValueError(f"{path} has no file {member}; is it the package the card names?") from error
+    except (tarfile.TarError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is damaged or not what its name says: {error}") from error
+    raise ValueError(f"{path}: expected a .deb, .whl, .zip or .tar.gz package")
+
+
+def _from_tar(content: bytes, member: str) -> bytes:
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        names = archive.getnames()
+        stored_as = f"./{member}" if f"./{member}" in names else member
+        file = archive.extractfile(stored_as)
+        if file is None:
+            raise KeyError(member)
+        return file.read()
+
+
+def _debian_data(path: Path) -> bytes:
+    """The ``data.tar.*`` inside a Debian package, which is an ``ar`` archive (deb(5))."""
+    for name, content in _ar_members(path):
+        if name.startswith("data.tar"):
+            if name.endswith(".zst"):
+                raise ValueError(f"{path} is packed with zstandard; take Debian's package, which uses xz")
+            return content
+    raise ValueError(f"{path} has no data.tar inside: it is not a Debian binary package")
+
+
+def _ar_members(path: Path) -> Iterator[tuple[str, bytes]]:
+    content = path.read_bytes()
+    if not content.startswith(_AR_MAGIC):
+        raise ValueError(f"{path} is not a Debian package: it does not start with {_AR_MAGIC!r}")
+    position = len(_AR_MAGIC)
+    while position + _AR_HEADER_BYTES <= len(content):
+        header = content[position : position + _AR_HEADER_BYTES]
+        name, size = header[:16].decode("ascii").strip().rstrip("/"), int(header[48:58])
+        start = position + _AR_HEADER_BYTES
+        yield name, content[start : start + size]
+        position = start + size + size % 2  # members start at even offsets
