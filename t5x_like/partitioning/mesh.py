@@ -1,0 +1,89 @@
+"""The mesh: devices arranged along three named axes that rules and batches refer to."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import mesh_utils
+from jax.sharding import AxisType, Mesh
+
+MESH_AXES = ("data", "fsdp", "model")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeshConfig:
+    """How many devices along each axis; at most one of them may be -1, "the rest".
+
+    ``data`` copies the weights and splits the batch. ``fsdp`` splits the batch *and* the weights: each device
+    keeps a slice, and the full weight exists only while its layer runs. ``model`` splits weights and
+    activations inside each layer, and should stay within the fastest links.
+
+    >>> MeshConfig(data=2, model=-1).build()  # on 8 devices: data 2, fsdp 1, model 4
+    """
+
+    data: int = -1
+    fsdp: int = 1
+    model: int = 1
+
+    def __post_init__(self) -> None:
+        for name in MESH_AXES:
+            if getattr(self, name) < 1 and getattr(self, name) != -1:
+                raise ValueError(
+                    f"mesh axis {name}={getattr(self, name)}; give a number of devices, or -1 for the rest"
+                )
+        if list(self._sizes).count(-1) > 1:
+            raise ValueError(f"mesh {self._words}: only one axis can be -1, the rest")
+
+    def build(self, devices: Sequence[Any] | None = None) -> Mesh:
+        """Arranges ``devices`` (default: all devices of all processes).
+
+        Raises:
+          ValueError: the sizes don't multiply to the number of devices.
+        """
+        chosen = list(jax.devices() if devices is None else devices)
+        return Mesh(
+            _arrange(self.sizes(len(chosen)), chosen), MESH_AXES, axis_types=(AxisType.Auto,) * len(MESH_AXES)
+        )
+
+    def sizes(self, num_devices: int) -> tuple[int, ...]:
+        """The axis sizes on ``num_devices`` devices, -1 resolved.
+
+        Raises:
+          ValueError: the sizes don't multiply to the number of devices.
+        """
+        fixed = math.prod(size for size in self._sizes if size != -1)
+        if -1 in self._sizes and num_devices % fixed == 0:
+            return tuple(num_devices // fixed if size == -1 else size for size in self._sizes)
+        if fixed == num_devices:
+            return self._sizes
+        need = f"a multiple of {fixed}" if -1 in self._sizes else f"exactly {fixed}"
+        raise ValueError(
+            f"mesh {self._words} needs {need} devices, and there are {num_devices}; "
+            "set one axis to -1 to let it take the rest"
+        )
+
+    @property
+    def _sizes(self) -> tuple[int, ...]:
+        return (self.data, self.fsdp, self.model)
+
+    @property
+    def _words(self) -> str:
+        return " × ".join(f"{name} {size}" for name, size in zip(MESH_AXES, self._sizes, strict=True))
+
+
+def _arrange(sizes: tuple[int, ...], devices: list[Any]) -> np.ndarray:
+    """Neighbours on the wires become neighbours in the mesh; TPU slices are joined along ``data``."""
+    num_slices = len({getattr(device, "slice_index", 0) for device in devices})
+    if num_slices == 1:
+        return mesh_utils.create_device_mesh(sizes, devices, allow_split_physical_axes=True)
+    if sizes[0] % num_slices:
+        raise ValueError(
+            f"{num_slices} TPU slices are joined along the data axis, whose size {sizes[0]} they must divide"
+        )
+    within = (sizes[0] // num_slices, *sizes[1:])
+    return mesh_utils.create_hybrid_device_mesh(
+        within, (num_slices, 1, 1), devices, allow_split_physical_axes=True
+    )

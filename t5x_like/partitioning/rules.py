@@ -1,0 +1,78 @@
+"""From the names of a weight's axes to the axes of the mesh."""
+
+import difflib
+from typing import NamedTuple
+
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+# Mesh axes a dimension may be cut along, in order of preference. An array uses each mesh axis once: its first
+# dimension that names the mesh axis, and that the axis divides, takes it.
+#
+# Rows of an embedding table are cut over both axes, not rows over one and columns over the other, which makes
+# XLA rebuild the whole table at every lookup ("involuntary full rematerialization"). In the head's kernel
+# [embed, vocab] the embed dimension comes first and takes fsdp. Norm scales are small: cutting them would
+# cost more communication than it saves memory.
+RULES: dict[str, tuple[str, ...]] = {
+    "layers": (),
+    "vocab": ("model", "fsdp"),
+    "embed": ("fsdp",),
+    "mlp": ("model",),
+    "joined_heads": ("model",),
+    "joined_kv_heads": ("model",),
+    "heads": ("model",),
+    "relpos_buckets": (),
+    "norm": (),
+}
+
+# Activations and batches: rows are cut along both axes that carry data.
+BATCH_MESH_AXES = ("data", "fsdp")
+
+
+class Dropped(NamedTuple):
+    """A mesh axis that could not cut a dimension evenly, so that the dimension stays whole along it."""
+
+    axis: str
+    size: int
+    mesh_axis: str
+    mesh_size: int
+
+
+def spec_for(
+    axes: tuple[str, ...], shape: tuple[int, ...], mesh: Mesh
+) -> tuple[PartitionSpec, list[Dropped]]:
+    """Where an array with these axis names is cut, and what had to stay whole.
+
+    Raises:
+      ValueError: an axis has no rule, or there isn't one name for each dimension.
+    """
+    if len(axes) != len(shape):
+        raise ValueError(f"axes {axes} name {len(axes)} dimensions of an array of shape {shape}")
+    used: list[tuple[str, ...]] = []
+    dropped: list[Dropped] = []
+    for axis, size in zip(axes, shape, strict=True):
+        taken: tuple[str, ...] = ()
+        pieces = 1
+        for mesh_axis in _rule(axis):
+            mesh_size = mesh.shape[mesh_axis]
+            if mesh_size == 1 or any(mesh_axis in earlier for earlier in used):
+                continue
+            if size % (pieces * mesh_size):
+                dropped.append(Dropped(axis, size, mesh_axis, mesh_size))
+                continue
+            taken, pieces = (*taken, mesh_axis), pieces * mesh_size
+        used.append(taken)
+    still_whole = [drop for drop in dropped if not any(drop.mesh_axis in taken for taken in used)]
+    return PartitionSpec(*(taken[0] if len(taken) == 1 else taken or None for taken in used)), still_whole
+
+
+def sharding_for(axes: tuple[str, ...], shape: tuple[int, ...], mesh: Mesh) -> NamedSharding:
+    """The sharding of one array; see :func:`spec_for`."""
+    return NamedSharding(mesh, spec_for(axes, shape, mesh)[0])
+
+
+def _rule(axis: str) -> tuple[str, ...]:
+    if axis in RULES:
+        return RULES[axis]
+    near = difflib.get_close_matches(axis, RULES, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known axes: {', '.join(RULES)}"
+    raise ValueError(f"no partitioning rule for the weight axis {axis!r}; {hint}")

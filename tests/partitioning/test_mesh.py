@@ -1,0 +1,39 @@
+import jax
+import pytest
+from jax.sharding import AxisType
+
+from t5x_like.partitioning.mesh import MeshConfig
+
+
+def test_minus_one_takes_the_rest_of_the_devices():
+    mesh = MeshConfig(data=-1, fsdp=2, model=2).build()
+    assert dict(mesh.shape) == {"data": 2, "fsdp": 2, "model": 2}
+    assert mesh.axis_types == (AxisType.Auto,) * 3
+
+
+def test_the_default_mesh_is_data_parallel():
+    assert dict(MeshConfig().build().shape) == {"data": 8, "fsdp": 1, "model": 1}
+
+
+def test_a_mesh_can_use_some_devices_only():
+    assert MeshConfig(fsdp=-1, data=1).build(jax.devices()[:3]).devices.shape == (1, 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        (
+            {"data": 3, "fsdp": 1, "model": 1},
+            "data 3 × fsdp 1 × model 1 needs exactly 3 devices, and there are 8",
+        ),
+        (
+            {"data": -1, "fsdp": 3},
+            "data -1 × fsdp 3 × model 1 needs a multiple of 3 devices, and there are 8",
+        ),
+        ({"data": -1, "fsdp": -1}, "only one axis can be -1"),
+        ({"data": 0}, "mesh axis data=0; give a number of devices"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_explained(sizes, message):
+    with pytest.raises(ValueError, match=message):
+        MeshConfig(**sizes).build()

@@ -1,0 +1,92 @@
+"""Two real processes on this machine see one mesh."""
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from t5x_like.partitioning.processes import initialize_processes
+
+_CHILD = textwrap.dedent("""
+    import sys
+
+    import jax
+    import numpy as np
+
+    from t5x_like.batch import Batch
+    from t5x_like.partitioning.mesh import MeshConfig
+    from t5x_like.partitioning.processes import initialize_processes
+    from t5x_like.partitioning.shard import place, replicated, row_share
+
+    initialize_processes()
+    whole = Batch(target_tokens=np.arange(48, dtype=np.int32).reshape(8, 6))
+    for sizes in ({"data": 2, "fsdp": 2}, {"data": 1, "fsdp": 2, "model": 2}, {"data": 1, "model": 4}):
+        mesh = MeshConfig(**sizes).build()
+        index, count = row_share(mesh)
+        rows = len(whole.target_tokens) // count
+        mine = jax.tree.map(lambda leaf: leaf[index * rows : (index + 1) * rows], whole)
+        placed = place(mine, mesh)
+        everywhere = jax.jit(lambda batch: batch, out_shardings=replicated(mesh))(placed)
+        np.testing.assert_array_equal(everywhere.target_tokens, whole.target_tokens)
+        total = jax.jit(lambda batch: batch.target_tokens.sum())(placed)
+        print("saw", jax.process_index(), len(jax.devices()), count, int(total), flush=True)
+    jax.distributed.shutdown()
+""")
+
+
+def _environment(index: int, port: int, devices: int) -> dict[str, str]:
+    return os.environ | {
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        "T5X_LIKE_COORDINATOR": f"localhost:{port}",
+        "T5X_LIKE_NUM_PROCESSES": "2",
+        "T5X_LIKE_PROCESS_ID": str(index),
+    }
+
+
+def test_two_processes_assemble_the_batch_of_one():
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", _CHILD],
+            env=_environment(index, port, devices=2),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for index in range(2)
+    ]
+    for index, child in enumerate(children):
+        output = child.communicate(timeout=120)[0]
+        assert child.returncode == 0, output
+        seen = [line for line in output.splitlines() if line.startswith("saw")]
+        assert seen == [f"saw {index} 4 2 1128", f"saw {index} 4 2 1128", f"saw {index} 4 1 1128"]
+
+
+def test_nothing_set_means_one_process(monkeypatch):
+    for name in list(os.environ):
+        if name.startswith("T5X_LIKE_"):
+            monkeypatch.delenv(name)
+    initialize_processes()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"COORDINATOR": "a:1"}, "COORDINATOR set without T5X_LIKE_NUM_PROCESSES, T5X_LIKE_PROCESS_ID"),
+        ({"COORDINATOR": "a", "NUM_PROCESSES": "2", "PROCESS_ID": "0"}, "'a'; write host:port"),
+        ({"COORDINATOR": "a:1", "NUM_PROCESSES": "two", "PROCESS_ID": "0"}, "'two' is not a whole number"),
+        ({"COORDINATOR": "a:1", "NUM_PROCESSES": "2", "PROCESS_ID": "2"}, "PROCESS_ID=2 must lie in 0 … 1"),
+        ({"DISTRIBUTED": "yes"}, "the only mode is 'auto'"),
+        ({"DISTRIBUTED": "auto", "PROCESS_ID": "2"}, "auto and T5X_LIKE_PROCESS_ID are both set"),
+    ],
+)
+def test_a_wrong_description_is_explained(monkeypatch, settings, message):
+    for name, value in settings.items():
+        monkeypatch.setenv(f"T5X_LIKE_{name}", value)
+    with pytest.raises(ValueError, match=message):
+        initialize_processes()

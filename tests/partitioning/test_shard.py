@@ -1,0 +1,110 @@
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from t5x_like.batch import Batch
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.partitioning.shard import (
+    RowShare,
+    batch_sharding,
+    check_batch_size,
+    constrain_rows,
+    place,
+    replicated,
+    row_share,
+    sharding_notes,
+    tree_shardings,
+)
+
+MESH = MeshConfig(data=2, fsdp=2, model=2).build()
+
+
+class Moments(NamedTuple):
+    count: object
+    rows: object
+    columns: object
+
+
+def _shape(*sizes):
+    return jax.ShapeDtypeStruct(sizes, jnp.float32)
+
+
+def test_a_tree_of_weights_and_factored_moments_gets_its_shardings():
+    shapes = {
+        "params": {"wi": _shape(3, 8, 32)},
+        "optimizer": Moments(_shape(), {"wi": _shape(3, 8)}, {"wi": _shape(3, 32), "scale": None}),
+    }
+    axes = {
+        "params": {"wi": ("layers", "embed", "mlp")},
+        "optimizer": Moments((), {"wi": ("layers", "embed")}, {"wi": ("layers", "mlp"), "scale": None}),
+    }
+    specs = jax.tree.map(lambda sharding: sharding.spec, tree_shardings(axes, shapes, MESH))
+    assert specs == {
+        "params": {"wi": P(None, "fsdp", "model")},
+        "optimizer": Moments(P(), {"wi": P(None, "fsdp")}, {"wi": P(None, "model"), "scale": None}),
+    }
+
+
+def test_placeholders_of_one_element_are_held_whole():
+    assert tree_shardings({"v": ("embed", "mlp")}, {"v": _shape(1)}, MESH)["v"].spec == P()
+
+
+def test_a_wrong_axis_names_the_weight():
+    with pytest.raises(
+        ValueError, match="encoder/wi: no partitioning rule for the weight axis 'mpl'; did you mean 'mlp'"
+    ):
+        tree_shardings({"encoder": {"wi": ("embed", "mpl")}}, {"encoder": {"wi": _shape(8, 8)}}, MESH)
+
+
+def test_dimensions_that_stay_whole_are_reported_once_for_all_weights():
+    shapes = {name: _shape(8, 33) for name in ("wi_0", "wi_1", "wi_2")}
+    axes = dict.fromkeys(shapes, ("embed", "mlp"))
+    assert sharding_notes(axes, shapes, MESH) == [
+        "mlp of 33 can't be cut into model=2 equal parts: wi_0 and 2 more stay whole on every such device"
+    ]
+
+
+def test_a_batch_is_cut_by_rows_over_data_and_fsdp():
+    batch = Batch(target_tokens=np.arange(32, dtype=np.int32).reshape(8, 4))
+    placed = place(batch, MESH)
+    assert placed.encoder_input_tokens is None
+    assert placed.target_tokens.sharding == batch_sharding(MESH)
+    assert {shard.data.shape for shard in placed.target_tokens.addressable_shards} == {(2, 4)}
+    np.testing.assert_array_equal(placed.target_tokens, batch.target_tokens)
+
+
+def test_one_process_reads_the_whole_batch():
+    assert row_share(MESH) == RowShare(0, 1)
+
+
+@pytest.mark.parametrize(("rows", "nearest"), [(10, "8 or 12"), (3, "4"), (0, "4")])
+def test_a_batch_that_does_not_divide_names_the_nearest_sizes(rows, nearest):
+    with pytest.raises(
+        ValueError, match=f"{rows} rows can't .* data 2 × fsdp 2 = 4 groups of devices; use {nearest} rows"
+    ):
+        check_batch_size(rows, MESH)
+    check_batch_size(8, MESH)
+
+
+def test_rows_stay_where_the_batch_is_while_weights_are_gathered():
+    weights = jax.device_put(
+        np.ones((8, 8), np.float32), tree_shardings(("embed", "mlp"), _shape(8, 8), MESH)
+    )
+    rows = jax.device_put(np.ones((8, 8), np.float32), batch_sharding(MESH))
+    with jax.set_mesh(MESH):
+        out = jax.jit(lambda rows, weights: constrain_rows(rows @ weights))(rows, weights)
+    assert out.sharding.spec[0] == ("data", "fsdp")
+
+
+def test_constraining_rows_does_nothing_without_a_mesh_or_an_even_cut():
+    assert jax.jit(constrain_rows)(jnp.ones((3, 2))).shape == (3, 2)
+    with jax.set_mesh(MESH):
+        assert jax.jit(constrain_rows)(jnp.ones((3, 2))).shape == (3, 2)
+
+
+def test_scalars_are_replicated():
+    assert jax.device_put(jnp.float32(1), replicated(MESH)).sharding.is_fully_replicated
