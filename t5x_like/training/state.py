@@ -8,7 +8,7 @@ import optax
 from jax.sharding import Mesh
 
 from t5x_like.model import parameters
-from t5x_like.partitioning.shard import tree_shardings
+from t5x_like.partitioning.shard import sharding_notes, tree_shardings
 from t5x_like.training.metrics import zero_totals
 
 State = dict[str, Any]  # "step" [], "params", "opt_state", "totals"
@@ -35,13 +35,17 @@ def plan_state(model_config: Any, optimizer: Any, mesh: Mesh, *, num_tasks: int)
         "opt_state": opt_state,
         "totals": jax.eval_shape(lambda: zero_totals(num_tasks)),
     }
-    replicated = jax.tree.map(lambda leaf: (None,) * leaf.ndim, {"step": shapes["step"], "totals": shapes["totals"]})
-    names = {"params": axes, "opt_state": optimizer.state_axes(opt_state, axes), **replicated}
-    shardings, notes = tree_shardings(names, shapes, mesh)
+    names = {
+        "step": (),
+        "params": axes,
+        "opt_state": optimizer.state_axes(opt_state, axes),
+        "totals": jax.tree.map(lambda _: (), shapes["totals"]),
+    }
+    shardings = tree_shardings(names, shapes, mesh)
     abstract = jax.tree.map(
         lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), shapes, shardings
     )
-    return StatePlan(graphdef, axes, transformation, abstract, tuple(notes))
+    return StatePlan(graphdef, axes, transformation, abstract, tuple(sharding_notes(axes, params, mesh)))
 
 
 def shardings_of(abstract: Any) -> Any:

@@ -5,7 +5,7 @@ from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints, restore_params
 from t5x_like.evaluation.evaluator import Evaluator
-from t5x_like.partitioning.shard import check_batch_size
+from t5x_like.partitioning.shard import check_batch_size, row_share
 from t5x_like.text.batches.loader import Loader, build_loader
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.loop import Finished, Loop
@@ -29,7 +29,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
 
     for task in experiment.tasks:
         task.register()
-    loader = build_loader(experiment.train, process_index=jax.process_index(), process_count=jax.process_count())
+    loader = build_loader(experiment.train, *row_share(mesh))
     check_vocabulary(loader.vocabulary, experiment.model.vocab_size)
 
     plan = plan_state(experiment.model, experiment.optimizer, mesh, num_tasks=len(loader.task_names))

@@ -5,7 +5,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
-from t5x_like.partitioning.shard import place
+from t5x_like.partitioning.shard import place, row_share
 from t5x_like.text.batches.loader import LoaderConfig, build_loader
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.metrics import summarise, zero_totals
@@ -28,7 +28,7 @@ class Validator:
         Raises:
           ValueError: there was no target token to average over.
         """
-        loader = build_loader(self._config, process_index=jax.process_index(), process_count=jax.process_count())
+        loader = build_loader(self._config, *row_share(self._mesh))
         totals = zero_totals(len(loader.task_names))
         for batch in loader:
             totals = self._step(params, place(batch, mesh=self._mesh), totals)

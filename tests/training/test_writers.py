@@ -1,0 +1,40 @@
+"""Metrics land in one JSON line a step, once, however often the run was killed."""
+
+import io
+
+from t5x_like.files import read_jsonl
+from t5x_like.training.writers import JsonLinesWriter, TerminalWriter, Writers
+
+
+def test_a_resumed_run_replaces_the_lines_of_steps_that_were_never_saved(tmp_path):
+    path = f"{tmp_path}/metrics.jsonl"
+    first = JsonLinesWriter(path, resumed_step=0)
+    for step in (10, 20, 30):
+        first.write({"step": step, "split": "train", "loss": 1.0})
+    first.close()
+    second = JsonLinesWriter(path, resumed_step=20)
+    second.write({"step": 30, "split": "train", "loss": 2.0})
+    second.close()
+    assert [(line["step"], line["loss"]) for line in read_jsonl(path)] == [(10, 1.0), (20, 1.0), (30, 2.0)]
+
+
+def test_a_line_cut_short_by_a_kill_does_not_stop_the_next_run(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 10, "split": "train", "loss": 1.0}\n{"step": 20, "spl')
+    JsonLinesWriter(str(path), resumed_step=20).close()
+    assert [line["step"] for line in read_jsonl(path)] == [10]
+
+
+def test_elsewhere_than_on_a_terminal_every_log_is_one_plain_line():
+    stream = io.StringIO()
+    writer = TerminalWriter(total_steps=20, start_step=0, stream=stream)
+    writer.step()
+    writer.write({"step": 10, "split": "train", "loss": 2.34567, "learning_rate": 0.01})
+    writer.close()
+    assert stream.getvalue() == "step 10/20  train  loss 2.346  learning_rate 0.01\n"
+
+
+def test_tensorboard_files_are_written(tmp_path):
+    with Writers(str(tmp_path), total_steps=2, start_step=0) as writers:
+        writers.write({"step": 1, "split": "train", "loss": 1.0})
+    assert list((tmp_path / "tensorboard").glob("events.out.tfevents.*"))
