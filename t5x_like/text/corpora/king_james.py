@@ -3,17 +3,18 @@
 python -m t5x_like.text.corpora.king_james --package bible-kjv-text_4.38_all.deb --output data/king_james
 """
 
-import argparse
+import itertools
 import os
 import re
+import struct
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 from t5x_like.files import write_text
 from t5x_like.text.corpora import unix_compress
 from t5x_like.text.corpora.packages import read_member
-from t5x_like.text.corpora.splits import describe_files, hold_out, shuffle_by_key
+from t5x_like.text.corpora.preparation import prepare_from_command_line
+from t5x_like.text.corpora.splits import hold_out, shuffle_by_key
 
 SEED = 0
 NUM_VALIDATION_CHAPTERS = 60
@@ -32,24 +33,23 @@ def prepare(package: str | os.PathLike[str], output: str | os.PathLike[str]) -> 
 
 
 def unpack(content: bytes) -> bytes:
-    """Undoes the container of Debian's ``bible-kjv``: a header, a table of offsets, then windows packed on their own.
+    """Undoes the container of Debian's ``bible-kjv``: header, offsets, windows packed one by one.
 
-    All numbers are big-endian 32-bit: at 0x54 the size of a window, then their count, then count + 1 offsets.
+    Its numbers are big-endian and 32 bits wide: at 0x54 the size of a window, their number, and where each
+    starts, closed by where the last one ends.
     """
     if content[:4] != b"EC02":
         raise ValueError(f"not a bible.data file: it starts with {content[:4]!r}, not b'EC02'")
-    numbers = [
-        int.from_bytes(content[at : at + 4], "big") for at in range(0x54, len(content) - 3, 4)[:100_000]
-    ]
-    num_windows = numbers[1]
-    offsets = numbers[2 : 2 + num_windows + 1]
+    _, num_windows = struct.unpack_from(">2I", content, 0x54)
+    offsets = struct.unpack_from(f">{num_windows + 1}I", content, 0x5C)
     header = content[offsets[0] - 3 : offsets[0]]  # only the first window still has its .Z header before it
-    windows = zip(offsets[:-1], offsets[1:], strict=True)
-    return b"".join(unix_compress.decompress(header + content[start:end]) for start, end in windows)
+    return b"".join(
+        unix_compress.decompress(header + content[start:end]) for start, end in itertools.pairwise(offsets)
+    )
 
 
 def read_chapters(text: str) -> dict[str, list[str]]:
-    """Verses by chapter (``Ge1``, ``1Cor13``) in the book's order. Lines that are not verses are refused, but the title."""
+    """Verses by chapter (``Ge1``, ``1Cor13``) in the book's order; all lines but the title are verses."""
     chapters: dict[str, list[str]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         verse = _VERSE.fullmatch(line)
@@ -63,7 +63,7 @@ def read_chapters(text: str) -> dict[str, list[str]]:
 def split_chapters(chapters: dict[str, list[str]], *, num_validation: int) -> dict[str, list[str]]:
     """Training and validation documents, in the book's order.
 
-    A chapter that repeats a long verse of another chapter word for word (Kings and Chronicles, the first three
+    A chapter that repeats a long verse of another one word for word (Kings and Chronicles, the first three
     gospels, Psalms 14 and 53) stays in training: held out, it would be partly known by heart.
     """
     places = Counter(
@@ -91,18 +91,7 @@ def _is_long(words: str) -> bool:
     return words.count(" ") + 1 >= MIN_SHARED_WORDS
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--package", required=True, help="Debian's bible-kjv-text_*.deb (apt-get download bible-kjv-text)"
-    )
-    parser.add_argument("--output", required=True, help="folder for train.txt and validation.txt")
-    options = parser.parse_args(None if arguments is None else list(arguments))
-    prepare(options.package, options.output)
-    print(describe_files(options.output))
-
-
 if __name__ == "__main__":
-    main()
+    prepare_from_command_line(
+        prepare, about=__doc__, package="Debian's bible-kjv-text_*.deb (apt-get download bible-kjv-text)"
+    )

@@ -1,4 +1,4 @@
-"""Reads single files out of distribution packages (.deb, .whl, .zip, .tar.gz) without installing or unpacking them."""
+"""Reads single files out of distribution packages (.deb, .whl, .zip, .tar.gz) without installing them."""
 
 import io
 import os

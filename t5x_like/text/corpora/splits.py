@@ -1,9 +1,8 @@
-"""Deterministic splits: which rows are held out depends on their keys and a seed, never on their order or number."""
+"""Deterministic splits: what is held out depends on the rows' keys and a seed, never on their order."""
 
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TypeVar
 
 from t5x_like.files import write_text
@@ -33,23 +32,10 @@ def hold_out(rows: Sequence[Row], sizes: Mapping[str, int], *, rest: str) -> dic
 
 
 def write_tsv(path: str | os.PathLike[str], header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Writes tab-separated rows under a header line. Cells hold no tab, quote-escape or line break: we refuse them."""
+    """Writes tab-separated rows under a header line, unquoted; cells with a tab or line break are refused."""
     lines = ["\t".join(header)]
     for row in rows:
         if len(row) != len(header) or any(mark in cell for cell in row for mark in "\t\n\r"):
             raise ValueError(f"row {row!r} does not fit the columns {list(header)}")
         lines.append("\t".join(row))
     write_text(path, "\n".join(lines) + "\n")
-
-
-def describe_files(folder: str | os.PathLike[str]) -> str:
-    """The table of a data card: name, bytes, rows and sha256 of every data file, to paste into its README.md."""
-    lines = ["| file | rows | bytes | sha256 |", "|---|---|---|---|"]
-    for path in sorted(Path(folder).iterdir()):
-        if path.suffix not in (".tsv", ".txt", ".model", ".vocab"):
-            continue
-        content = path.read_bytes()
-        rows = content.count(b"\n") - (path.suffix == ".tsv")
-        count = "" if path.suffix == ".model" else f"{rows:,}"
-        lines.append(f"| {path.name} | {count} | {len(content):,} | {hashlib.sha256(content).hexdigest()} |")
-    return "\n".join(lines)

@@ -1,7 +1,7 @@
 """Undoes Unix ``compress`` (the ``.Z`` format), which Python's standard library cannot read."""
 
-# Source of the algorithm: T. Welch, "A Technique for High-Performance Data Compression", IEEE Computer 17(6), 1984;
-# of the format: compress(1) of 4.3BSD, described in https://en.wikipedia.org/wiki/Compress_(software).
+# The algorithm: T. Welch, "A Technique for High-Performance Data Compression", IEEE Computer 17(6), 1984.
+# The format: compress(1) of 4.3BSD, https://en.wikipedia.org/wiki/Compress_(software).
 _CLEAR = 256  # in block mode this code empties the dictionary
 _FIRST_WIDTH = 9
 

