@@ -1,0 +1,1 @@
+"""Numbers for people: curves, tables and one-page reports. The only place for matplotlib."""

@@ -1,0 +1,142 @@
+"""Loss curves: read from a run's ``metrics.jsonl``, drawn as SVG that stands inside a page."""
+
+import io
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from t5x_like.files import read_jsonl
+
+PathLike = str | os.PathLike[str]
+
+# Okabe and Ito's palette, told apart with any colour vision: https://jfly.uni-koeln.de/color/
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+_INK, _FAINT = "#333333", "#8a8a8a"
+_LOSSES = ("cross_entropy", "loss")  # the first without z-loss, hence the one to compare with an entropy
+
+
+class Curve(NamedTuple):
+    """One line of a plot: the loss of one task on one side of the split, in nats per target token."""
+
+    task: str
+    held_out: bool
+    steps: list[int]
+    losses: list[float]
+
+
+def read_curves(run_directory: PathLike) -> list[Curve]:
+    """The loss curves that a run logged: training first, then validation, by task where the run has several.
+
+    Raises:
+      ValueError: the run logged no loss.
+    """
+    path = Path(run_directory) / "metrics.jsonl"
+    points: dict[tuple[str, bool], list[tuple[int, float]]] = {}
+    for line in read_jsonl(path):
+        side, _, name = line["split"].partition("/")
+        if side not in ("train", "validation"):
+            continue
+        for task, loss in _losses(line).items():
+            points.setdefault((task or name, side == "validation"), []).append((line["step"], loss))
+    if not points:
+        raise ValueError(f"{path} has no line of the split 'train' or 'validation/…' with a loss")
+    curves = [
+        Curve(task, held_out, *map(list, zip(*sorted(at), strict=True)))
+        for (task, held_out), at in points.items()
+    ]
+    return sorted(curves, key=lambda curve: (curve.held_out, curve.task))
+
+
+def _losses(line: dict[str, Any]) -> dict[str, float]:
+    """The loss of each task in a logged line, or of all tasks (under an empty name) where there is one."""
+    prefix = "cross_entropy/"
+    by_task = {key.removeprefix(prefix): value for key, value in line.items() if key.startswith(prefix)}
+    total = next((line[name] for name in _LOSSES if name in line), None)
+    return by_task or ({} if total is None else {"": total})
+
+
+def draw_loss_curves(
+    curves: Sequence[Curve], *, title: str, unigram_entropy: float | None = None, width_inches: float = 7.2
+) -> str:
+    """An SVG element with a line for each curve, labelled where it ends, and the unigram entropy dashed.
+
+    Curves of one task share a colour: thin for training, with points for validation.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    tasks = sorted({curve.task for curve in curves if curve.held_out or curve.task})
+    # Text stays text, to be searched; the salt keeps the ids of two figures in one page apart.
+    style: dict[Any, Any] = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": title,
+        "font.size": 10,
+        "axes.linewidth": 0.8,
+    }
+    with matplotlib.rc_context(style):
+        figure = Figure(figsize=(width_inches, 3.3), layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.add_subplot()
+        ends = []
+        for curve in curves:
+            colour = _COLOURS[tasks.index(curve.task) % len(_COLOURS)] if curve.task in tasks else _FAINT
+            _draw(axes, curve, colour)
+            ends.append((curve.losses[-1], _label(curve, len(tasks)), colour))
+        if unigram_entropy is not None:
+            axes.axhline(unigram_entropy, color=_INK, linewidth=1, linestyle=(0, (5, 4)))
+            ends.append((unigram_entropy, "unigram entropy", _INK))
+        _dress(axes, last_step=max(curve.steps[-1] for curve in curves))
+        _label_ends(axes, ends)
+        file = io.StringIO()
+        figure.savefig(file, format="svg", metadata={"Date": None}, transparent=True)
+    svg = file.getvalue()
+    return svg[svg.index("<svg") :]
+
+
+def _draw(axes: Any, curve: Curve, colour: str) -> None:
+    if curve.held_out:
+        axes.plot(
+            curve.steps, curve.losses, color=colour, linewidth=2, marker="o", markersize=4, clip_on=False
+        )
+    else:
+        axes.plot(curve.steps, curve.losses, color=colour, linewidth=1.1, alpha=0.75)
+
+
+def _label(curve: Curve, num_tasks: int) -> str:
+    side = "validation" if curve.held_out else "training"
+    return side if num_tasks <= 1 or not curve.task else f"{curve.task.replace('_', ' ')}, {side}"
+
+
+def _dress(axes: Any, *, last_step: int) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(_FAINT)
+    axes.tick_params(colors=_INK, length=3)
+    axes.grid(axis="y", color="#e6e6e6", linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.set_xlim(0, last_step)
+    axes.set_xlabel("step", color=_INK)
+    axes.set_ylabel("loss (nats per token)", color=_INK)
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, 0.0) if low < 0.25 * high else low, high)
+
+
+def _label_ends(axes: Any, ends: list[tuple[float, str, str]]) -> None:
+    """Names each line at its right end, from top to bottom, pushed apart where two would overlap."""
+    low, high = axes.get_ylim()
+    gap = 0.075
+    position = 1.0 + gap
+    for value, label, colour in sorted(ends, key=lambda end: -end[0]):
+        wanted = (value - low) / (high - low) if math.isfinite(value) else 1.0
+        position = min(wanted, position - gap)
+        axes.text(
+            1.015,
+            position,
+            f"{label}  {value:.2f}",
+            color=colour,
+            transform=axes.transAxes,
+            va="center",
+            fontsize=9.5,
+        )

@@ -1,0 +1,158 @@
+"""One page that tells how a story of runs went: what was learned, how well, on what, and what to try next."""
+
+import os
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from t5x_like.files import read_json, read_jsonl, write_text
+from t5x_like.reports.curves import Curve, draw_loss_curves, read_curves
+from t5x_like.reports.page import Headline, Section, page
+from t5x_like.reports.tables import (
+    Score,
+    facts_table,
+    number,
+    predictions_table,
+    read_scores,
+    scores_table,
+    words,
+)
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportedRun:
+    """A run directory as the page shows it.
+
+    ``unigram_entropy`` (nats per token) is the loss of a model that only knows each target token's frequency.
+    ``facts`` are shown beside what the run's log tells: parameters, seed, minutes …
+    """
+
+    title: str
+    directory: PathLike
+    about: str = ""
+    unigram_entropy: float | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def write_report(
+    output: PathLike,
+    *,
+    title: str,
+    introduction: str,
+    runs: Sequence[ReportedRun],
+    evaluation: PathLike,
+    references: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
+    machine: Mapping[str, str] | None = None,
+    next_steps: Sequence[tuple[str, str]] = (),
+    samples_per_task: int = 8,
+) -> None:
+    """Writes one self-contained HTML file.
+
+    ``evaluation`` is a folder with ``scores.json`` and ``predictions.jsonl``; of each task the first
+    ``samples_per_task`` predictions are shown, not the best. ``references`` are scores of other methods,
+    {task: {method: {metric: value}}}. ``next_steps`` are pairs of a sentence and a command.
+    """
+    scores = read_scores(read_json(Path(evaluation) / "scores.json"), references)
+    predictions = list(read_jsonl(Path(evaluation) / "predictions.jsonl"))
+    curves = {run.title: read_curves(run.directory) for run in runs}
+    sections = [
+        *(_run_section(run, curves[run.title]) for run in runs),
+        Section("Scores on held-out rows", _scores_body(scores)),
+        Section("Sample predictions", _predictions_body(predictions, samples_per_task)),
+    ]
+    if next_steps:
+        sections.append(Section("What to try next", _next_steps_body(next_steps)))
+    if machine:
+        sections.append(Section("Made on", facts_table(machine)))
+    headlines = [
+        *(_entropy_headline(run, curves[run.title]) for run in runs if run.unigram_entropy is not None),
+        *_score_headlines(scores),
+    ]
+    write_text(
+        output,
+        page(
+            title=title, introduction=introduction, headlines=[h for h in headlines if h], sections=sections
+        ),
+    )
+
+
+def _run_section(run: ReportedRun, curves: Sequence[Curve]) -> Section:
+    svg = draw_loss_curves(curves, title=run.title, unigram_entropy=run.unigram_entropy)
+    about = f"<p>{escape(run.about)}</p>\n" if run.about else ""
+    caption = (
+        "Cross-entropy in nats per target token; thin lines: training, lines with points: held-out rows."
+    )
+    if run.unigram_entropy is not None:
+        caption += (
+            " Dashed: the entropy of the targets for a model that knows only the frequency of each token."
+        )
+    figure = f"<figure>\n{svg}\n<figcaption>{caption}</figcaption>\n</figure>\n"
+    return Section(run.title, about + figure + facts_table({**run.facts, **_logged_facts(run.directory)}))
+
+
+def _logged_facts(run_directory: PathLike) -> dict[str, Any]:
+    """Steps and speed as the run's log has them; the median speed, as the first steps compile."""
+    lines = [line for line in read_jsonl(Path(run_directory) / "metrics.jsonl") if line["split"] == "train"]
+    facts: dict[str, Any] = {"steps": max((line["step"] for line in lines), default=0)}
+    for name in ("tokens_per_second", "steps_per_second"):
+        rates = [line[name] for line in lines if name in line]
+        if rates:
+            facts[name.replace("_per_", " per ")] = number(round(statistics.median(rates), 1))
+    compile_seconds = next((line["compile_seconds"] for line in lines if "compile_seconds" in line), None)
+    if compile_seconds is not None:
+        facts["compilation"] = f"{compile_seconds:.0f} s"
+    return facts
+
+
+def _entropy_headline(run: ReportedRun, curves: Sequence[Curve]) -> Headline | None:
+    held_out = [curve for curve in curves if curve.held_out]
+    if not held_out or run.unigram_entropy is None:
+        return None
+    loss = held_out[0].losses[-1]
+    label = f"{run.title}: validation loss"
+    return Headline(
+        label, f"{loss:.2f}", f"unigram entropy {run.unigram_entropy:.2f}", loss < run.unigram_entropy
+    )
+
+
+def _score_headlines(scores: Sequence[Score]) -> list[Headline]:
+    """The first metric of each task that has a baseline."""
+    first: dict[str, Headline] = {}
+    for score in scores:
+        if score.baseline is None or score.task in first:
+            continue
+        label = f"{words(score.task)}: {words(score.metric)}"
+        against = f"{score.baseline_name} {number(score.baseline)}"
+        first[score.task] = Headline(label, number(score.value), against, bool(score.beats_baseline))
+    return list(first.values())
+
+
+def _scores_body(scores: Sequence[Score]) -> str:
+    return (
+        "<p>Rows the model never saw in training; each score beside a baseline that ignores the input.</p>\n"
+        + (scores_table(scores))
+    )
+
+
+def _predictions_body(predictions: Sequence[Mapping[str, Any]], samples_per_task: int) -> str:
+    tasks = dict.fromkeys(str(row["task"]) for row in predictions)
+    parts = [f"<p>The first {samples_per_task} rows of each task, not the best ones.</p>"]
+    for task in tasks:
+        rows = [row for row in predictions if str(row["task"]) == task]
+        right = sum(str(row["target"]).strip() == str(row["prediction"]).strip() for row in rows)
+        share = f"{right:,} of {len(rows):,} exactly right"
+        parts.append(f"<h3>{escape(words(task))} <small>{share}</small></h3>")
+        parts.append(predictions_table(rows[:samples_per_task]))
+    return "\n".join(parts)
+
+
+def _next_steps_body(next_steps: Sequence[tuple[str, str]]) -> str:
+    return "\n".join(
+        f"<p>{escape(sentence)}</p>" + (f"\n<pre>{escape(command)}</pre>" if command else "")
+        for sentence, command in next_steps
+    )
