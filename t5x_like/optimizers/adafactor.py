@@ -1,0 +1,204 @@
+"""Adafactor for named weights: factored second moments that never mix stacked layers.
+
+Shazeer and Stern 2018, https://arxiv.org/abs/1804.04235, as T5 uses it (Raffel et al. 2020, §3.1.2). A
+weight's axis names say which dimensions to average, and a ``"layers"`` axis holds independent weights: each
+layer keeps its own statistics, clipping and scale, so scanned layers train exactly as unrolled ones do.
+(``optax.adafactor`` sees one large array there.)
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+Axes = tuple[str, ...]
+
+STACKED = "layers"
+# T5X's rule: scales and relative-position tables keep their full second moment whatever their size.
+NEVER_FACTORED = frozenset({"norm", "relpos_buckets"})
+
+
+class AdafactorState(NamedTuple):
+    """Float32 statistics in trees like the parameters'; ``None`` where a parameter has no such statistic."""
+
+    step: jax.Array  # int32 [], updates done so far
+    v_row: Any  # squared gradients averaged over the columns
+    v_col: Any  # squared gradients averaged over the rows
+    v: Any  # squared gradients, of parameters that are not factored
+    m: Any  # averaged updates, with momentum only
+
+
+def is_axes(value: Any) -> bool:
+    """Whether this is one weight's axis names, a leaf of an axes tree."""
+    return type(value) is tuple and all(isinstance(name, str) for name in value)
+
+
+def row_and_column_dimensions(axes: Axes) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Which dimensions of a weight are its rows and which its columns; stacked layers are neither.
+
+    The rows are the model dimension (``"embed"``), as in T5X, or else the first dimension; all others are
+    columns, so a [D, H, K] kernel is treated as its joined form [D, H*K].
+
+    >>> row_and_column_dimensions(("layers", "mlp", "embed"))
+    ((2,), (1,))
+    """
+    inner = _inner(axes)
+    if not inner:
+        return (), ()
+    row = next((dim for dim in inner if axes[dim] == "embed"), inner[0])
+    return (row,), tuple(dim for dim in inner if dim != row)
+
+
+def adafactor(
+    learning_rate: optax.ScalarOrSchedule,
+    *,
+    axes: Any,
+    decay_rate: float = 0.8,
+    clipping_threshold: float | None = 1.0,
+    multiply_by_parameter_scale: bool = True,
+    factored: bool = True,
+    min_dim_size_to_factor: int = 128,
+    epsilon1: float = 1e-30,
+    epsilon2: float = 1e-3,
+    max_parameter_scale: float | None = None,
+    momentum: float | None = None,
+    weight_decay_rate: float | None = None,
+    weight_decay_rate_lr_exponent: float | None = None,
+    step_offset: int = 0,
+) -> optax.GradientTransformation:
+    """Makes an optimizer for parameters whose dimensions ``axes`` names (a like tree of tuples of names).
+
+    Update ``t`` (from 0) mixes squared gradients in at rate ``(t - step_offset + 1) ** -decay_rate``, divides
+    the gradient by their root, limits the root mean square of the result to ``clipping_threshold`` and
+    multiplies it by ``learning_rate(t)`` times the weight's own root mean square (at least ``epsilon2``, at
+    most ``max_parameter_scale``). ``momentum`` averages the finished updates. Each update also takes away
+    ``weight_decay_rate`` of the weight; with an exponent, times ``learning_rate(t) ** exponent``. Statistics
+    are float32 whatever the parameters are, and only weights with at least ``min_dim_size_to_factor`` rows
+    and columns per layer are factored.
+    """
+
+    def is_factored(shape: tuple[int, ...], names: Axes) -> bool:
+        if len(names) != len(shape):
+            raise ValueError(f"a weight of shape {shape} has axis names {names}; give one name per dimension")
+        if not factored or not NEVER_FACTORED.isdisjoint(names):
+            return False
+        sizes = [math.prod(shape[dim] for dim in dims) for dims in row_and_column_dimensions(names) if dims]
+        return len(sizes) == 2 and min(sizes) >= min_dim_size_to_factor
+
+    def init(params: Any) -> AdafactorState:
+        leaves, tree = jax.tree.flatten(params)
+        names = _names(tree, axes)
+        rows_and_columns = [row_and_column_dimensions(name) for name in names]
+        keep = [is_factored(leaf.shape, name) for leaf, name in zip(leaves, names, strict=True)]
+
+        def zeros(where: list[bool], averaged: Callable[[int], tuple[int, ...]]) -> Any:
+            return tree.unflatten(
+                jnp.zeros(_without(leaf.shape, averaged(index)), jnp.float32) if where[index] else None
+                for index, leaf in enumerate(leaves)
+            )
+
+        return AdafactorState(
+            step=jnp.zeros((), jnp.int32),
+            v_row=zeros(keep, lambda index: rows_and_columns[index][1]),
+            v_col=zeros(keep, lambda index: rows_and_columns[index][0]),
+            v=zeros([not factor for factor in keep], lambda _: ()),
+            m=zeros([momentum is not None] * len(leaves), lambda _: ()),
+        )
+
+    def update(gradients: Any, state: AdafactorState, params: Any = None) -> tuple[Any, AdafactorState]:
+        if params is None:
+            raise ValueError(
+                "adafactor scales updates by the parameters: call update(gradients, state, params)"
+            )
+        rate = learning_rate(state.step) if callable(learning_rate) else learning_rate
+        age = (state.step - step_offset + 1).astype(jnp.float32)
+        kept = 1.0 - age**-decay_rate
+        decay = weight_decay_rate
+        if weight_decay_rate_lr_exponent:
+            decay = (decay or 1.0) * rate**weight_decay_rate_lr_exponent
+
+        def one(
+            gradient: jax.Array, param: jax.Array, names: Axes, v_row: Any, v_col: Any, v: Any, m: Any
+        ) -> Any:
+            gradient = gradient.astype(jnp.float32)
+            value = param.astype(jnp.float32)
+            inner = _inner(names)
+            squared = gradient * gradient + epsilon1
+            if v is None:
+                rows, columns = row_and_column_dimensions(names)
+                v_row = kept * v_row + (1.0 - kept) * squared.mean(columns)
+                v_col = kept * v_col + (1.0 - kept) * squared.mean(rows)
+                row = jnp.expand_dims(v_row, columns)
+                step = gradient * (row / row.mean(rows, keepdims=True)) ** -0.5
+                step *= jnp.expand_dims(v_col**-0.5, rows)
+            else:
+                v = kept * v + (1.0 - kept) * squared
+                step = gradient * v**-0.5
+            if clipping_threshold is not None:
+                step /= jnp.maximum(1.0, _root_mean_square(step, inner) / clipping_threshold)
+            scale = rate
+            if multiply_by_parameter_scale:
+                size = jnp.maximum(_root_mean_square(value, inner), epsilon2)
+                scale *= size if max_parameter_scale is None else jnp.minimum(size, max_parameter_scale)
+            step = scale * step
+            if momentum is not None:
+                step = m = momentum * m + (1.0 - momentum) * step
+            if decay is not None:
+                step = step + decay * value
+            return -step, v_row, v_col, v, m
+
+        leaves, tree = jax.tree.flatten(gradients)
+        trees = (params, state.v_row, state.v_col, state.v, state.m)
+        columns = [tree.flatten_up_to(branch) for branch in trees]
+        results = [
+            one(*row) for row in zip(leaves, columns[0], _names(tree, axes), *columns[1:], strict=True)
+        ]
+        updates, *statistics = (tree.unflatten(column) for column in zip(*results, strict=True))
+        return updates, AdafactorState(state.step + 1, *statistics)
+
+    return optax.GradientTransformation(init, update)  # pyright: ignore[reportArgumentType]
+
+
+def adafactor_state_axes(state: AdafactorState, axes: Any) -> AdafactorState:
+    """Axis names for every array of a (possibly abstract) state: the weight's, minus those averaged away."""
+    tree = jax.tree.structure(axes, is_leaf=is_axes)
+    names = _names(tree, axes)
+
+    def named(field: Any, averaged: Callable[[Axes], tuple[int, ...]]) -> Any:
+        leaves = tree.flatten_up_to(field)
+        return tree.unflatten(
+            None if leaf is None else _without(name, averaged(name))
+            for leaf, name in zip(leaves, names, strict=True)
+        )
+
+    return AdafactorState(
+        step=(),  # pyright: ignore[reportArgumentType]
+        v_row=named(state.v_row, lambda name: row_and_column_dimensions(name)[1]),
+        v_col=named(state.v_col, lambda name: row_and_column_dimensions(name)[0]),
+        v=named(state.v, lambda _: ()),
+        m=named(state.m, lambda _: ()),
+    )
+
+
+def _inner(axes: Axes) -> tuple[int, ...]:
+    """The dimensions of one layer's own array."""
+    return tuple(dim for dim, name in enumerate(axes) if name != STACKED)
+
+
+def _without(values: tuple, dims: tuple[int, ...]) -> tuple:
+    return tuple(value for dim, value in enumerate(values) if dim not in dims)
+
+
+def _names(tree: Any, axes: Any) -> list[Axes]:
+    names = tree.flatten_up_to(axes)
+    for name in names:
+        if not is_axes(name):
+            raise ValueError(f"axes must hold a tuple of axis names for each parameter; found {name!r}")
+    return names
+
+
+def _root_mean_square(values: jax.Array, dims: tuple[int, ...]) -> jax.Array:
+    return jnp.sqrt(jnp.mean(values * values, axis=dims, keepdims=True))

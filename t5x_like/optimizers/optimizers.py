@@ -1,0 +1,141 @@
+"""Optimizers as frozen values, and the axis names of the state they keep."""
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import jax
+import optax
+
+from t5x_like.optimizers.adafactor import (
+    NEVER_FACTORED,
+    STACKED,
+    AdafactorState,
+    Axes,
+    adafactor,
+    adafactor_state_axes,
+    is_axes,
+)
+from t5x_like.optimizers.schedules import Constant, InverseSqrt, Schedule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adafactor:
+    """T5's optimizer; see :func:`t5x_like.optimizers.adafactor.adafactor` for the options.
+
+    ``max_gradient_norm`` scales all gradients down together when their global norm is larger.
+    """
+
+    learning_rate: Schedule = field(default_factory=InverseSqrt)
+    decay_rate: float = 0.8
+    clipping_threshold: float | None = 1.0
+    multiply_by_parameter_scale: bool = True
+    factored: bool = True
+    min_dim_size_to_factor: int = 128
+    epsilon1: float = 1e-30
+    epsilon2: float = 1e-3
+    max_parameter_scale: float | None = None
+    momentum: float | None = None
+    weight_decay_rate: float | None = None
+    weight_decay_rate_lr_exponent: float | None = None
+    step_offset: int = 0
+    max_gradient_norm: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_fraction("momentum", self.momentum)
+        _check_positive("clipping_threshold", self.clipping_threshold)
+        _check_positive("max_gradient_norm", self.max_gradient_norm)
+
+    def build(self, axes: Any) -> optax.GradientTransformation:
+        """The transformation for parameters with these axis names (a tree of tuples of names)."""
+        options = {
+            name: getattr(self, name) for name in self.__dataclass_fields__ if name != "max_gradient_norm"
+        }
+        return _clipped(self.max_gradient_norm, adafactor(axes=axes, **options))
+
+    def state_axes(self, abstract_state: Any, axes: Any) -> Any:
+        """Axis names for every array of this optimizer's state."""
+        return state_axes(abstract_state, axes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamW:
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101).
+
+    Norm scales, biases and relative-position tables do not decay.
+    """
+
+    learning_rate: Schedule = field(default_factory=lambda: Constant(value=1e-4))
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    weight_decay_rate: float = 0.01
+    max_gradient_norm: float | None = 1.0
+
+    def __post_init__(self) -> None:
+        _check_fraction("beta1", self.beta1)
+        _check_fraction("beta2", self.beta2)
+        _check_positive("max_gradient_norm", self.max_gradient_norm)
+
+    def build(self, axes: Any) -> optax.GradientTransformation:
+        """The transformation for parameters with these axis names (a tree of tuples of names)."""
+        adamw = optax.adamw(
+            cast(optax.Schedule, self.learning_rate),
+            b1=self.beta1,
+            b2=self.beta2,
+            eps=self.epsilon,
+            weight_decay=self.weight_decay_rate,
+            mask=decay_mask(axes),
+        )
+        return _clipped(self.max_gradient_norm, adamw)
+
+    def state_axes(self, abstract_state: Any, axes: Any) -> Any:
+        """Axis names for every array of this optimizer's state."""
+        return state_axes(abstract_state, axes)
+
+
+def decay_mask(axes: Any) -> Any:
+    """True for the weights that decay: no norm scale, no bias, no relative-position table."""
+
+    def decays(names: Axes) -> bool:
+        return NEVER_FACTORED.isdisjoint(names) and sum(name != STACKED for name in names) >= 2
+
+    return jax.tree.map(decays, axes, is_leaf=is_axes)
+
+
+def state_axes(abstract_state: Any, axes: Any) -> Any:
+    """Axis names for every array of an optimizer's state: the same tree with tuples of names for leaves.
+
+    Trees like the parameters' take the parameters' names, counters ``()``. To walk the result beside the
+    state, put the state first: ``jax.tree.map(f, abstract_state, state_axes(abstract_state, axes))``.
+    """
+    like_params = jax.tree.structure(axes, is_leaf=is_axes)
+
+    def stops(part: Any) -> bool:
+        return isinstance(part, AdafactorState) or jax.tree.structure(part) == like_params
+
+    def named(part: Any) -> Any:
+        if isinstance(part, AdafactorState):
+            return adafactor_state_axes(part, axes)
+        if jax.tree.structure(part) == like_params:
+            return axes
+        if part.shape:
+            raise ValueError(
+                f"an optimizer statistic of shape {part.shape} is not shaped like the parameters"
+            )
+        return ()
+
+    return jax.tree.map(named, abstract_state, is_leaf=stops)
+
+
+def _clipped(max_norm: float | None, optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
+    return optimizer if max_norm is None else optax.chain(optax.clip_by_global_norm(max_norm), optimizer)
+
+
+def _check_fraction(name: str, value: float | None) -> None:
+    if value is not None and not 0 <= value < 1:
+        raise ValueError(f"{name} is {value}; it averages over updates and must lie in 0 … 1, 1 excluded")
+
+
+def _check_positive(name: str, value: float | None) -> None:
+    if value is not None and value <= 0:
+        raise ValueError(f"{name} is {value}; give a positive number, or None to switch it off")

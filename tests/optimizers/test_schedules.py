@@ -1,0 +1,73 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t5x_like.optimizers.schedules import (
+    Constant,
+    Factors,
+    InverseSqrt,
+    LinearWarmupCosine,
+    LinearWarmupLinearDecay,
+)
+
+
+def rates(schedule, steps):
+    return np.array([float(schedule(step)) for step in steps])
+
+
+def test_inverse_sqrt_is_flat_through_the_warm_up_then_falls():
+    np.testing.assert_allclose(
+        rates(InverseSqrt(), [0, 1, 10_000, 40_000]), [0.01, 0.01, 0.01, 0.005], rtol=1e-6
+    )
+    np.testing.assert_allclose(rates(InverseSqrt(base=2.0, warmup_steps=4), [0, 16]), [1.0, 0.5], rtol=1e-6)
+
+
+def test_the_first_update_of_a_linear_warm_up_has_rate_zero(golden):
+    units = np.load(golden / "models" / "units" / "io.npz")
+    linear = LinearWarmupLinearDecay(peak=1.0, warmup_steps=10, total_steps=100)
+    cosine = LinearWarmupCosine(peak=1.0, warmup_steps=10, total_steps=100)
+    np.testing.assert_allclose(rates(linear, range(120)), units["sched_linear_w10_t100"], atol=1e-6)
+    # Hugging Face's cosine rises again after the last step; ours stays at its end.
+    np.testing.assert_allclose(rates(cosine, range(101)), units["sched_cosine_w10_t100"][:101], atol=1e-6)
+    assert float(cosine(119)) == pytest.approx(0.0, abs=1e-7)
+
+
+def test_t5x_factors_multiply():
+    usual = Factors(base=1.0, warmup_steps=100)
+    np.testing.assert_allclose(rates(usual, [0, 50, 100, 400]), [1e-8, 0.05, 0.1, 0.05], rtol=1e-6)
+    pretraining = Factors(factors="constant * rsqrt_decay", base=1.0, warmup_steps=10_000)
+    np.testing.assert_allclose(rates(pretraining, [0, 40_000]), rates(InverseSqrt(), [0, 40_000]), rtol=1e-6)
+    stairs = Factors(factors="constant*decay_every", base=1.0, decay_factor=0.5, steps_per_decay=10)
+    np.testing.assert_allclose(rates(stairs, [0, 9, 10, 25]), [1.0, 1.0, 0.5, 0.25])
+    line = Factors(factors="linear_decay", base=2.0, warmup_steps=10, decay_factor=0.1)
+    np.testing.assert_allclose(rates(line, [5, 10, 15, 30]), [1.0, 2.0, 1.0, 1e-8], rtol=1e-6)
+    cycle = Factors(factors="cosine_decay", warmup_steps=10, steps_per_cycle=100)
+    np.testing.assert_allclose(rates(cycle, [0, 10, 60, 110]), [1.0, 1.0, 0.5, 1.0], atol=1e-6)
+    normal = Factors(factors="rsqrt_normalized_decay", warmup_steps=100, step_offset=1000)
+    np.testing.assert_allclose(rates(normal, [0, 1100, 1400]), [1.0, 1.0, 0.5], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        Constant(value=0.1),
+        InverseSqrt(),
+        LinearWarmupCosine(peak=1.0, warmup_steps=0, total_steps=5, end=0.1),
+        Factors(),
+    ],
+)
+def test_schedules_give_float32_scalars_under_jit(schedule):
+    rate = jax.jit(schedule)(jnp.int32(3))
+    assert rate.shape == ()
+    assert rate.dtype == jnp.float32
+    assert float(rate) == pytest.approx(float(schedule(3)), rel=1e-6)
+
+
+def test_impossible_schedules_are_refused_in_words():
+    with pytest.raises(ValueError, match="unknown schedule factors \\['cosine'\\]; choose from constant"):
+        Factors(factors="constant * cosine")
+    with pytest.raises(ValueError, match="warmup_steps is 0"):
+        InverseSqrt(warmup_steps=0)
+    with pytest.raises(ValueError, match="warmup_steps=10 must lie in"):
+        LinearWarmupCosine(peak=1.0, warmup_steps=10, total_steps=10)
