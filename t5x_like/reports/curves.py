@@ -126,11 +126,9 @@ def _dress(axes: Any, *, last_step: int) -> None:
 def _label_ends(axes: Any, ends: list[tuple[float, str, str]]) -> None:
     """Names each line at its right end, from top to bottom, pushed apart where two would overlap."""
     low, high = axes.get_ylim()
-    gap = 0.075
-    position = 1.0 + gap
-    for value, label, colour in sorted(ends, key=lambda end: -end[0]):
-        wanted = (value - low) / (high - low) if math.isfinite(value) else 1.0
-        position = min(wanted, position - gap)
+    ends = sorted(ends, key=lambda end: end[0] if math.isfinite(end[0]) else math.inf)
+    wanted = [(value - low) / (high - low) if math.isfinite(value) else 1.0 for value, _, _ in ends]
+    for position, (value, label, colour) in zip(_pushed_apart(wanted, gap=0.075), ends, strict=True):
         axes.text(
             1.015,
             position,
@@ -140,3 +138,14 @@ def _label_ends(axes: Any, ends: list[tuple[float, str, str]]) -> None:
             va="center",
             fontsize=9.5,
         )
+
+
+def _pushed_apart(wanted: Sequence[float], *, gap: float) -> list[float]:
+    """Rising positions from 0 up, at least ``gap`` apart and as near to the ``wanted`` ones as that allows."""
+    positions: list[float] = []
+    for position in wanted:
+        positions.append(max(position, positions[-1] + gap if positions else 0.0))
+    ceiling = 1.0 + gap
+    for index in reversed(range(len(positions))):
+        ceiling = positions[index] = min(positions[index], ceiling - gap)
+    return positions

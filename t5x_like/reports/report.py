@@ -102,7 +102,7 @@ def _logged_facts(run_directory: PathLike) -> dict[str, Any]:
     for name in ("tokens_per_second", "steps_per_second"):
         rates = [line[name] for line in lines if name in line]
         if rates:
-            facts[name.replace("_per_", " per ")] = number(round(statistics.median(rates), 1))
+            facts[name.replace("_per_", " per ")] = number(statistics.median(rates))
     compile_seconds = next((line["compile_seconds"] for line in lines if "compile_seconds" in line), None)
     if compile_seconds is not None:
         facts["compilation"] = f"{compile_seconds:.0f} s"

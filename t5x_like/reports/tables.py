@@ -51,9 +51,9 @@ def words(name: str) -> str:
 
 
 def number(value: float) -> str:
-    """Two decimals at most, thousands apart; what is not a number stays visible as such."""
-    if isinstance(value, int) or (abs(value) >= 1000 and value.is_integer()):
-        return f"{int(value):,}"
+    """Three digits or so, thousands apart; what is not a number stays visible as such."""
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
     return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
@@ -89,7 +89,7 @@ def scores_table(scores: Sequence[Score]) -> str:
     """A row for each metric: ours, the baseline's, and whether it was beaten."""
     rows = []
     for score in scores:
-        arrow = "lower is better" if score.lower_is_better else ""
+        arrow = "<small>lower is better</small>" if score.lower_is_better else ""
         baseline = "–" if score.baseline is None else f"{number(score.baseline)}"
         named = "" if score.baseline is None else f"<small>{escape(score.baseline_name)}</small>"
         others = "<br>".join(
@@ -98,7 +98,7 @@ def scores_table(scores: Sequence[Score]) -> str:
         rows.append(
             [
                 escape(words(score.task)),
-                f"{escape(words(score.metric))} <small>{arrow}</small>",
+                f"{escape(words(score.metric))} {arrow}",
                 f"<strong>{number(score.value)}</strong>",
                 f"{baseline} {named}",
                 others or "–",
@@ -113,9 +113,10 @@ def scores_table(scores: Sequence[Score]) -> str:
 def _verdict(score: Score) -> str:
     if score.beats_baseline is None:
         return ""
-    if score.beats_baseline:
-        return '<span class="good">better than the baseline</span>'
-    return '<span class="bad">not better than the baseline</span>'
+    if not score.beats_baseline:
+        return '<span class="bad">✗ no better than the baseline</span>'
+    side = "below" if score.lower_is_better else "above"
+    return f'<span class="good">✓ {side} the baseline</span>'
 
 
 def predictions_table(rows: Iterable[Mapping[str, Any]]) -> str:
