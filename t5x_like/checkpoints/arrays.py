@@ -1,0 +1,75 @@
+"""Arrays to and from disk through Orbax; every process writes and reads its own part."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from etils import epath
+from jax.sharding import Sharding, SingleDeviceSharding
+
+from t5x_like.checkpoints.leaves import name_leaves, nest
+
+
+class ArrayStore:
+    """Writes in the background, one folder at a time. Importing and opening Orbax waits for the first use."""
+
+    def __init__(self) -> None:
+        self._checkpointer: Any = None
+
+    def start_writing(self, directory: epath.Path, leaves: dict[str, Any]) -> None:
+        """Returns when ``leaves`` are copied off the devices; their memory may be reused."""
+        import orbax.checkpoint as ocp
+
+        # Orbax refuses empty arrays; their shape and dtype, kept elsewhere, are all there is to them.
+        arrays = {
+            name: leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
+            for name, leaf in leaves.items()
+            if np.size(leaf)
+        }
+        self._open().save(directory, args=ocp.args.PyTreeSave(nest(arrays)))
+
+    def wait(self) -> None:
+        """Returns when all processes have written; raises whatever went wrong."""
+        if self._checkpointer:
+            self._checkpointer.wait_until_finished()
+
+    def read(self, directory: epath.Path, wanted: dict[str, Any]) -> dict[str, jax.Array]:
+        """Reads the named arrays, laid out as ``wanted`` says; shapes and dtypes must be those on disk."""
+        import orbax.checkpoint as ocp
+
+        arguments = {
+            name: ocp.ArrayRestoreArgs(
+                restore_type=jax.Array, dtype=leaf.dtype, sharding=_sharding(leaf), global_shape=leaf.shape
+            )
+            for name, leaf in wanted.items()
+            if np.prod(leaf.shape)
+        }
+        request = ocp.args.PyTreeRestore(
+            item=nest({name: wanted[name] for name in arguments}),
+            restore_args=nest(arguments),
+            partial_restore=True,
+        )
+        arrays = name_leaves(self._open().restore(directory, args=request)) if arguments else {}
+        return {name: arrays[name] if name in arrays else _empty(leaf) for name, leaf in wanted.items()}
+
+    def close(self) -> None:
+        """Waits for Orbax's threads and lets them go."""
+        if self._checkpointer:
+            self._checkpointer.close()
+            self._checkpointer = None
+
+    def _open(self) -> Any:
+        if self._checkpointer is None:
+            import orbax.checkpoint as ocp
+
+            self._checkpointer = ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler())
+        return self._checkpointer
+
+
+def _sharding(leaf: Any) -> Sharding:
+    return getattr(leaf, "sharding", None) or SingleDeviceSharding(jax.local_devices()[0])
+
+
+def _empty(leaf: Any) -> jax.Array:
+    return jnp.zeros(leaf.shape, leaf.dtype, device=_sharding(leaf))

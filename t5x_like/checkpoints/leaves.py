@@ -1,0 +1,83 @@
+"""Names for the arrays of a state, so that two states can be compared in words."""
+
+import difflib
+from typing import Any
+
+import jax
+import numpy as np
+
+_MOST_LINES = 20
+
+
+def name_leaves(tree: Any) -> dict[str, Any]:
+    """The leaves of any pytree by path: dict keys, tuple fields and list positions joined by ``/``."""
+    paths_and_leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
+    return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in paths_and_leaves}
+
+
+def nest(leaves: dict[str, Any]) -> dict[str, Any]:
+    """The same leaves as plain nested dicts, whatever containers they came from."""
+    tree: dict[str, Any] = {}
+    for name, leaf in leaves.items():
+        *parents, last = name.split("/")
+        node = tree
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[last] = leaf
+    return tree
+
+
+def refill(like: Any, leaves: dict[str, Any]) -> Any:
+    """The containers of ``like`` around the arrays of ``leaves``."""
+    return jax.tree.unflatten(jax.tree.structure(like), [leaves[name] for name in name_leaves(like)])
+
+
+def describe(leaves: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Shape and dtype of each leaf, as JSON.
+
+    Raises:
+      ValueError: a leaf is no plain array.
+    """
+    described = {}
+    for name, leaf in leaves.items():
+        dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
+        if not isinstance(dtype, np.dtype) or dtype.hasobject:
+            raise ValueError(
+                f"{name} has dtype {dtype}; a checkpoint holds plain arrays (use jax.random.key_data)"
+            )
+        described[name] = {"shape": list(np.shape(leaf)), "dtype": str(dtype)}
+    return described
+
+
+def differences(saved: dict[str, dict[str, Any]], wanted: dict[str, dict[str, Any]]) -> list[str]:
+    """One line for each array that is missing, unexpected, or has another shape or dtype."""
+    lines = []
+    unexpected = [name for name in saved if name not in wanted]
+    for name, want in wanted.items():
+        have = saved.get(name)
+        if have is None:
+            alike = [other for other in unexpected if saved[other] == want]
+            near = difflib.get_close_matches(name, alike, n=1)
+            lines.append(f"{name} {_words(want)} is missing" + (f" (there is {near[0]})" if near else ""))
+        elif have["shape"] != want["shape"]:
+            lines.append(f"{name} has shape {_shape(have)}, needed {_shape(want)}")
+        elif have["dtype"] != want["dtype"]:
+            lines.append(f"{name} has dtype {have['dtype']}, needed {want['dtype']}")
+    return lines + [f"{name} {_words(saved[name])} is not wanted" for name in unexpected]
+
+
+def refuse_differences(saved: dict[str, Any], wanted: dict[str, Any], *, where: str) -> None:
+    """Raises ValueError, listing all differences, if there are any."""
+    lines = differences(saved, wanted)
+    if lines:
+        more = [f"… and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
+        listed = "".join(f"\n  {line}" for line in lines[:_MOST_LINES] + more)
+        raise ValueError(f"{where} doesn't fit this model and optimizer:{listed}")
+
+
+def _shape(described: dict[str, Any]) -> str:
+    return str(tuple(described["shape"]))
+
+
+def _words(described: dict[str, Any]) -> str:
+    return f"{described['dtype']}{_shape(described)}"

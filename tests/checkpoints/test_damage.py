@@ -1,0 +1,152 @@
+"""What can go wrong on disk, and that a run never resumes from it unnoticed."""
+
+import multiprocessing
+import re
+import resource
+import shutil
+import signal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t5x_like.checkpoints.checkpoints import Checkpoints, restore_params
+
+LIKE = {"params": {"weights": jax.ShapeDtypeStruct((64, 64), jnp.float32)}}
+
+
+def _state(step):
+    return {"params": {"weights": jnp.full((64, 64), step, jnp.float32)}}
+
+
+@pytest.fixture(scope="module")
+def two_steps(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("run")
+    with Checkpoints(directory) as checkpoints:
+        checkpoints.save(1, _state(1), config_text="written down")
+        checkpoints.save(2, _state(2), config_text="written down")
+    return directory
+
+
+@pytest.fixture
+def run(two_steps, tmp_path):
+    return shutil.copytree(two_steps, tmp_path / "run")
+
+
+def _restored(run):
+    with Checkpoints(run) as checkpoints:
+        restored = checkpoints.restore(LIKE)
+    np.testing.assert_array_equal(restored.state["params"]["weights"], np.full((64, 64), restored.step))
+    return restored
+
+
+def _files(run):
+    return sorted(str(path.relative_to(run / "2")) for path in (run / "2").rglob("*") if path.is_file())
+
+
+def test_one_flipped_bit_anywhere_falls_back_to_the_step_before(run):
+    for name in _files(run):
+        path = run / "2" / name
+        whole = path.read_bytes()
+        middle = len(whole) // 2
+        path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 16]) + whole[middle + 1 :])
+        restored = _restored(run)
+        assert restored.step == 1, name
+        assert re.match(
+            r"step 2 can't be used: its (file \S+|manifest.json) is (damaged|missing)", restored.skipped[0]
+        )
+        path.write_bytes(whole)
+    assert _restored(run).step == 2
+
+
+def test_a_truncated_file_is_named_with_its_size(run):
+    name = next(name for name in _files(run) if name.startswith("state/ocdbt.process_0/d/"))
+    size = (run / "2" / name).stat().st_size
+    with (run / "2" / name).open("r+b") as file:
+        file.truncate(size // 2)
+    assert _restored(run).skipped == (
+        f"step 2 can't be used: its file {name} has {size // 2} bytes instead of {size}",
+    )
+
+
+def test_a_missing_file_is_named(run):
+    (run / "2" / "state" / "_METADATA").unlink()
+    assert _restored(run).skipped == ("step 2 can't be used: its file state/_METADATA is missing",)
+
+
+def test_a_file_of_another_step_is_noticed(run):
+    shutil.copy(run / "1" / "state" / "manifest.ocdbt", run / "2" / "state" / "manifest.ocdbt")
+    assert "manifest.ocdbt is damaged" in _restored(run).skipped[0]
+
+
+def test_an_empty_folder_is_no_checkpoint(run):
+    (run / "5").mkdir()
+    with Checkpoints(run) as checkpoints:
+        assert checkpoints.latest_step() == 2
+    restored = _restored(run)
+    assert restored.step == 2
+    assert restored.skipped == ("step 5 can't be used: it is unfinished (the run was stopped while saving)",)
+
+
+def test_without_a_manifest_a_step_does_not_count(run):
+    (run / "2" / "manifest.json").unlink()
+    with Checkpoints(run) as checkpoints:
+        assert checkpoints.all_steps() == [1]
+    assert _restored(run).step == 1
+
+
+def test_when_nothing_is_whole_every_reason_is_given(run):
+    (run / "1" / "state" / "_METADATA").unlink()
+    (run / "2" / "config.txt").write_text("other")
+    with pytest.raises(
+        ValueError, match=r"(?s)can be used:\n  step 2 .*config.txt.*\n  step 1 .*_METADATA is missing"
+    ):
+        _restored(run)
+    with pytest.raises(ValueError, match=r"step 1 .*_METADATA is missing"):
+        restore_params(run, LIKE["params"], step=1)
+
+
+def test_a_folder_without_steps_says_so(tmp_path):
+    with Checkpoints(tmp_path / "new") as checkpoints:
+        assert checkpoints.latest_step() is None
+        with pytest.raises(FileNotFoundError, match="new has no usable checkpoint"):
+            checkpoints.restore(LIKE)
+        with pytest.raises(FileNotFoundError, match="no usable checkpoint of step 7"):
+            checkpoints.restore(LIKE, step=7)
+
+
+def test_a_run_continues_past_a_damaged_step_and_keeps_only_good_ones(run):
+    (run / "2" / "config.txt").write_text("other")
+    with Checkpoints(run, keep=1) as checkpoints:
+        assert checkpoints.restore(LIKE).step == 1
+        checkpoints.save(2, _state(2))
+    restored = _restored(run)
+    assert (restored.step, restored.skipped) == (2, ())
+
+
+def _save_until_the_disk_is_full(directory, answer):
+    with Checkpoints(directory) as checkpoints:
+        checkpoints.save(1, _state(1))
+        checkpoints.wait()
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        noise = jax.random.normal(jax.random.key(0), (64, 64, 8))
+        checkpoints.save(2, {"params": {"weights": noise}})
+        try:
+            checkpoints.wait()
+        except OSError as error:
+            answer.put(str(error))
+
+
+def test_a_full_disk_is_reported_and_the_step_before_survives(tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    answer = spawn.Queue()
+    child = spawn.Process(target=_save_until_the_disk_is_full, args=(tmp_path, answer))
+    child.start()
+    message = answer.get(timeout=60)
+    child.join()
+    assert message.startswith(f"step 2 could not be saved in {tmp_path}: ")
+    assert message.endswith("; steps saved before it: [1]")
+    assert "File too large" in message
+    assert _restored(tmp_path).step == 1
