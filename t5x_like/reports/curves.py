@@ -141,7 +141,7 @@ def _label_ends(axes: Any, ends: list[tuple[float, str, str]]) -> None:
 
 
 def _pushed_apart(wanted: Sequence[float], *, gap: float) -> list[float]:
-    """Rising positions from 0 up, at least ``gap`` apart and as near to the ``wanted`` ones as that allows."""
+    """Rising positions, at least ``gap`` apart and as near to the ``wanted`` ones as that allows."""
     positions: list[float] = []
     for position in wanted:
         positions.append(max(position, positions[-1] + gap if positions else 0.0))
