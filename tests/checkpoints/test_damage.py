@@ -1,10 +1,10 @@
 """What can go wrong on disk, and that a run never resumes from it unnoticed."""
 
-import multiprocessing
 import re
-import resource
 import shutil
-import signal
+import subprocess
+import sys
+import textwrap
 
 import jax
 import jax.numpy as jnp
@@ -125,28 +125,31 @@ def test_a_run_continues_past_a_damaged_step_and_keeps_only_good_ones(run):
     assert (restored.step, restored.skipped) == (2, ())
 
 
-def _save_until_the_disk_is_full(directory, answer):
-    with Checkpoints(directory) as checkpoints:
-        checkpoints.save(1, _state(1))
+_FULL_DISK = textwrap.dedent("""
+    import resource, signal, sys
+
+    import jax
+    import jax.numpy as jnp
+
+    from t5x_like.checkpoints.checkpoints import Checkpoints
+
+    with Checkpoints(sys.argv[1]) as checkpoints:
+        checkpoints.save(1, {"params": {"weights": jnp.ones((64, 64))}})
         checkpoints.wait()
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
-        noise = jax.random.normal(jax.random.key(0), (64, 64, 8))
-        checkpoints.save(2, {"params": {"weights": noise}})
+        checkpoints.save(2, {"params": {"weights": jax.random.normal(jax.random.key(0), (64, 64, 8))}})
         try:
             checkpoints.wait()
         except OSError as error:
-            answer.put(str(error))
+            sys.exit(str(error))
+""")
 
 
 def test_a_full_disk_is_reported_and_the_step_before_survives(tmp_path):
-    spawn = multiprocessing.get_context("spawn")
-    answer = spawn.Queue()
-    child = spawn.Process(target=_save_until_the_disk_is_full, args=(tmp_path, answer))
-    child.start()
-    message = answer.get(timeout=60)
-    child.join()
+    run = subprocess.run([sys.executable, "-c", _FULL_DISK, tmp_path], capture_output=True, text=True)
+    message = run.stderr[run.stderr.index("step 2 could not be saved") :]
     assert message.startswith(f"step 2 could not be saved in {tmp_path}: ")
-    assert message.endswith("; steps saved before it: [1]")
     assert "File too large" in message
+    assert message.endswith("; steps saved before it: [1]\n")
     assert _restored(tmp_path).step == 1
