@@ -1,0 +1,83 @@
+"""Flags that several verbs share, and what they stand for."""
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from t5x_like.cli.mistakes import Mistake
+
+if TYPE_CHECKING:
+    from t5x_like.cli.configuration import Loaded
+
+
+EXPERIMENT = "t5x_like.training.experiment.Experiment"
+
+
+def add_gin_arguments(parser: argparse.ArgumentParser) -> None:
+    """``--gin_file``, ``--gin.NAME=value``, ``--gin_search_paths`` and ``--module``."""
+    group = parser.add_argument_group("configuration")
+    group.add_argument(
+        "--gin_file",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a gin file; may be given several times, the last overrules. Looked for in the current folder, "
+        "in --gin_search_paths, then among the configurations that come with t5x-like",
+    )
+    group.add_argument(
+        "--gin.NAME",
+        dest="gin_bindings",
+        metavar="VALUE",
+        default=[],
+        help="overrules one value; text needs quotes inside the shell's: --gin.MODEL_DIR=\"'runs/first'\"",
+    )
+    group.add_argument(
+        "--gin_search_paths",
+        default="",
+        metavar="DIRS",
+        help="more places for gin files, separated by commas",
+    )
+    add_module_argument(group)
+
+
+def add_module_argument(parser: Any) -> None:
+    """``--module``, for users' own tasks."""
+    parser.add_argument(
+        "--module",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="import this Python module first, for instance one that registers seqio tasks; may be repeated",
+    )
+
+
+def import_users_modules(arguments: argparse.Namespace) -> None:
+    """Imports what ``--module`` names; the working directory is on the path, as it is for ``python -m``."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    for name in arguments.module:
+        name = name.removesuffix(".py").replace("/", ".")
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+                raise Mistake(f"--module {name}: there is no such module in {here} or installed") from error
+            raise
+
+
+def load_configuration(arguments: argparse.Namespace, *roots: str) -> "Loaded":
+    """Builds the first of ``roots`` (dotted names) that the gin flags configure.
+
+    Raises:
+      Mistake: no gin file was given, or the configuration can't be built.
+    """
+    from t5x_like.cli.configuration import load
+
+    if not arguments.gin_file:
+        raise Mistake("no gin file given", hint="pass --gin_file=…; recipes are in gin/recipes")
+    import_users_modules(arguments)
+    search_paths = [path for path in arguments.gin_search_paths.split(",") if path]
+    return load(arguments.gin_file, arguments.gin_bindings, roots=roots, search_paths=search_paths)

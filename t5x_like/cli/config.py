@@ -1,0 +1,28 @@
+"""Show or validate the configuration that gin files and flags amount to; nothing is run.
+
+t5x-like config show --gin_file=…       every value, and the file and line it came from
+t5x-like config validate --gin_file=…   says what is wrong, or that nothing is
+"""
+
+import argparse
+
+from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, load_configuration
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of ``t5x-like config``."""
+    verbs = parser.add_subparsers(dest="what", required=True, metavar="show|validate")
+    add_gin_arguments(verbs.add_parser("show", help="every value and where it came from", allow_abbrev=False))
+    add_gin_arguments(verbs.add_parser("validate", help="build everything and stop", allow_abbrev=False))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints; mistakes are raised."""
+    loaded = load_configuration(arguments, EXPERIMENT)
+    if arguments.what == "show":
+        print(loaded.shown)
+    for line in loaded.unused:
+        print(f"# note: {line}")
+    if arguments.what == "validate":
+        print(f"{', '.join(arguments.gin_file)}: valid, {len(loaded.resolved)} values")
+    return 0

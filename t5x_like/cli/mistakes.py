@@ -1,0 +1,54 @@
+"""A user's mistakes: one error type for the command line, and the nearest right name."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class Mistake(ValueError):  # noqa: N818  it is what the user made
+    """Something the user can put right. Ends the program with exit code 2 and this message alone.
+
+    ``where`` is ``file:line`` or ``command line``; ``hint`` says what to do.
+    """
+
+    def __init__(self, message: str, *, where: str = "", source: str = "", hint: str = "") -> None:
+        self.message, self.where, self.source, self.hint = message, where, source, hint
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        lines = [f"{self.where}: {self.message}" if self.where else self.message]
+        if self.source:
+            lines.append(f"    {self.source.strip()}")
+        if self.hint:
+            lines.append(f"  {self.hint}")
+        return "\n".join(lines)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """``did you mean 'x' or 'y'?``, or nothing when no known name is close.
+
+    >>> nearest("trian", ["train", "predict"])
+    "did you mean 'train'?"
+    """
+    scored = {candidate: _likeness(name, candidate) for candidate in sorted(set(known))}
+    best = max(scored.values(), default=0.0)
+    if best < 0.6:
+        return ""
+    close = sorted((word for word in scored if scored[word] >= best - 0.1), key=lambda word: -scored[word])
+    return f"did you mean {' or '.join(repr(word) for word in close[:3])}?"
+
+
+def _likeness(name: str, candidate: str) -> float:
+    """0 to 1, blind to case and to a dotted beginning or a folder that both have."""
+    name, candidate = name.lower(), candidate.lower()
+    start = 0
+    for index, (ours, theirs) in enumerate(zip(name, candidate, strict=False), start=1):
+        if ours != theirs:
+            break
+        start = index if ours in "./" else start
+    return difflib.SequenceMatcher(None, name[start:], candidate[start:]).ratio()
+
+
+def nearest_or_all(name: str, known: Iterable[str]) -> str:
+    """The nearest names; when none is near, all of them."""
+    names = sorted(set(known))
+    return nearest(name, names) or f"choose from: {', '.join(names) or 'none is known'}"

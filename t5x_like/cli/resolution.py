@@ -1,0 +1,152 @@
+"""The meaning of gin's statements: scopes, knobs and references, evaluated by gin's rules into plain values.
+
+A reference with a scope replaces the active scope; a macro (we say knob) is evaluated in a scope of its name.
+"""
+
+import functools
+from collections.abc import Callable
+from inspect import Parameter
+from typing import Any, NamedTuple
+
+from t5x_like.cli import complaints
+from t5x_like.cli.bindings import Bindings, Bound, Scope
+from t5x_like.cli.gin_names import Target, parameters_of, short_name
+from t5x_like.cli.gin_syntax import REQUIRED, Macro, Reference
+from t5x_like.cli.mistakes import Mistake
+from t5x_like.cli.value_types import Misfit, conform, parameter_types
+
+
+class Resolved(NamedTuple):
+    """One parameter of what was built: its value and where it came from."""
+
+    name: str
+    value: Any
+    origin: str
+
+
+class Resolver:
+    """Builds values from ``bindings``; ``called`` lists what was called, each with the defaults it used."""
+
+    def __init__(self, bindings: Bindings) -> None:
+        self.bindings = bindings
+        self.called: dict[Target, dict[str, Any]] = {}
+        self.resolved: list[Resolved] = []
+        self._still_to_give: list[tuple[Bound, Any]] = []
+        self._knobs_open: list[str] = []
+
+    def build_root(self, roots: list[Target]) -> Any:
+        """Calls the first root that anything is bound to.
+
+        Raises:
+          Mistake: nothing is bound to any; a knob that nobody gave; a flag that has no effect.
+        """
+        configured = [root for root in roots if any(target is root for _, target in self.bindings.tables)]
+        if not configured:
+            wanted = " or ".join(short_name(root) for root in roots)
+            raise Mistake(f"the gin files say nothing about {wanted}, so there is nothing to run")
+        value = self._call(configured[0], (), None)
+        if self._still_to_give:
+            raise complaints.still_to_give(self._still_to_give)
+        for bound in self.bindings.all():
+            if bound.origin.file is None and not bound.used:
+                raise complaints.without_effect(bound, self.bindings)
+        return value
+
+    def unused(self) -> list[str]:
+        """Bindings in files that nothing reads, as lines to show."""
+        return [
+            f"{bound.origin}: {bound.name} has no effect" for bound in self.bindings.all() if not bound.used
+        ]
+
+    def _call(self, target: Target, scope: Scope, asked_by: Bound | None) -> Any:
+        bounds, arguments = self.bindings.applying(target, scope), self._configured(target, scope)
+        fixed = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+        free = {
+            name: parameter
+            for name, parameter in parameters_of(target).items()
+            if name not in bounds and parameter.kind not in fixed
+        }
+        unbound = [name for name, parameter in free.items() if parameter.default is Parameter.empty]
+        if unbound:
+            raise complaints.unbound(target, unbound, bounds, asked_by)
+        for name, parameter in free.items():
+            default = self.called[target][name] = _default(target, name, parameter)
+            self._record(scope, f"{short_name(target)}.{name}", default, "default")
+        if _is_missing(arguments):
+            return REQUIRED
+        try:
+            return target(**arguments)
+        except Mistake:
+            raise
+        except (ValueError, TypeError) as error:
+            raise complaints.refused(error, target, bounds, asked_by, self.bindings) from error
+
+    def _configured(self, target: Target, scope: Scope) -> dict[str, Any]:
+        """The arguments that are bound, evaluated and checked, in the order of the signature."""
+        self.called.setdefault(target, {})
+        annotations, bounds = parameter_types(target), self.bindings.applying(target, scope)
+        order = list(parameters_of(target))
+        arguments = {}
+        for name in sorted(bounds, key=lambda name: order.index(name) if name in order else len(order)):
+            bound, annotation = bounds[name], annotations.get(name, Any)
+            value = self._evaluate(bound.value, scope, bound, annotation)
+            arguments[name] = value if _is_missing(value) else self._conform(value, annotation, bound)
+            self._record(scope, bound.path, arguments[name], complaints.origin_of(bound, self.bindings))
+        return arguments
+
+    def _record(self, scope: Scope, path: str, value: Any, origin: str) -> None:
+        self.resolved.append(Resolved("/".join((*scope, path)), value, origin))
+
+    def _evaluate(self, value: Any, scope: Scope, bound: Bound, annotation: Any = Any) -> Any:
+        if value is REQUIRED:
+            self._still_to_give.append((bound, annotation))
+            return REQUIRED
+        if isinstance(value, Macro):
+            return self._evaluate_knob(value, bound, annotation)
+        if isinstance(value, Reference):
+            target = self.bindings.find(value.name, bound.file_index, bound.origin)
+            inner = value.scopes or scope
+            return self._call(target, inner, bound) if value.call else self._function(target, inner)
+        if isinstance(value, tuple | list):
+            return type(value)(self._evaluate(item, scope, bound) for item in value)
+        if isinstance(value, dict):
+            pairs = value.items()
+            return {self._evaluate(k, scope, bound): self._evaluate(v, scope, bound) for k, v in pairs}
+        return value
+
+    def _evaluate_knob(self, macro: Macro, user: Bound, annotation: Any) -> Any:
+        if macro.name not in self.bindings.knobs:
+            raise complaints.undefined_knob(macro.name, user, self.bindings)
+        if macro.name in self._knobs_open:
+            raise complaints.circle([*self._knobs_open, macro.name], user)
+        knob = self.bindings.knobs[macro.name]
+        knob.used = True
+        self._knobs_open.append(macro.name)
+        try:
+            return self._evaluate(knob.value, tuple(macro.name.split("/")), knob, annotation)
+        finally:
+            self._knobs_open.pop()
+
+    def _function(self, target: Target, scope: Scope) -> Callable[..., Any]:
+        """``@name`` without brackets: the thing itself, with what is bound to it already given."""
+        arguments = self._configured(target, scope)
+        return functools.partial(target, **arguments) if arguments else target
+
+    def _conform(self, value: Any, annotation: Any, bound: Bound) -> Any:
+        try:
+            return conform(value, annotation)
+        except Misfit as misfit:
+            raise complaints.about(bound, f"{bound.path} {misfit}", self.bindings, misfit.hint) from misfit
+
+
+def _is_missing(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_is_missing(item) for item in value.values())
+    return any(_is_missing(item) for item in value) if isinstance(value, tuple | list) else value is REQUIRED
+
+
+def _default(target: Target, name: str, parameter: Parameter) -> Any:
+    """The default as a value: a dataclass's default factory is called to see what it makes."""
+    fields = getattr(target, "__dataclass_fields__", {})
+    factory = getattr(fields.get(name), "default_factory", None)
+    return factory() if callable(factory) else parameter.default

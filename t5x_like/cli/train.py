@@ -1,0 +1,29 @@
+"""Train a model from a gin recipe. Given a run directory that was begun already, continue it."""
+
+import argparse
+import sys
+
+from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, load_configuration
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of ``t5x-like train``."""
+    add_gin_arguments(parser)
+    parser.add_argument("--dry_run", action="store_true", help="print the resolved configuration and stop")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Exit code 0 when the last step was reached; 130 when the run was asked to stop and has saved."""
+    from t5x_like.partitioning.processes import initialize_processes
+
+    loaded = load_configuration(arguments, EXPERIMENT)
+    if arguments.dry_run:
+        print(loaded.shown)
+        return 0
+    for line in loaded.unused:
+        print(f"t5x-like: note: {line}", file=sys.stderr)
+    from t5x_like.training.train import train
+
+    initialize_processes()
+    finished = train(loaded.value, config_text=loaded.text)
+    return 0 if finished.completed else 130
