@@ -1,0 +1,47 @@
+"""What can be decoded: anything that scores the next token and can shuffle the rows of its cache."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+Cache = Any  # a pytree of arrays that only the model looks into
+
+# Hugging Face's score for beams that don't exist yet: finite, so that sums and comparisons stay ordinary.
+IMPOSSIBLE = -1e9
+
+
+# Reads one token for each row and scores the one after it: int32 [B] gives float32 logits [B, V].
+Step: TypeAlias = Callable[[Array, Cache], tuple[Array, Cache]]
+
+# Makes the cache whose row i is the old row rows[i]; there may be more rows than before.
+Reorder: TypeAlias = Callable[[Cache, Array], Cache]
+
+
+def as_ids(eos_token_id: int | tuple[int, ...] | list[int] | None) -> tuple[int, ...]:
+    """End-of-sequence ids as a tuple; empty where nothing ends a sequence but its length."""
+    if eos_token_id is None:
+        return ()
+    return (eos_token_id,) if isinstance(eos_token_id, int) else tuple(eos_token_id)
+
+
+def is_any_of(tokens: Int[Array, "*dims"], ids: tuple[int, ...]) -> Bool[Array, "*dims"]:
+    """Where a token is one of ``ids``."""
+    found = jnp.zeros(tokens.shape, bool)
+    for one in ids:
+        found |= tokens == one
+    return found
+
+
+def check_length(max_new_tokens: int) -> None:
+    """Refuses to decode nothing."""
+    if max_new_tokens < 1:
+        raise ValueError(f"max_new_tokens is {max_new_tokens}; give at least 1")
+
+
+def log_probabilities(logits: Float[Array, "B V"]) -> Float[Array, "B V"]:
+    """Log-softmax in float32."""
+    logits = logits.astype(jnp.float32)
+    shifted = logits - logits.max(-1, keepdims=True)
+    return shifted - jnp.log(jnp.exp(shifted).sum(-1, keepdims=True))
