@@ -37,23 +37,37 @@ _CHILD = textwrap.dedent("""
 """)
 
 
-def _environment(index: int, port: int, devices: int) -> dict[str, str]:
-    return os.environ | {
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+def _described(index: int, port: int) -> dict[str, str]:
+    return {
         "T5X_LIKE_COORDINATOR": f"localhost:{port}",
         "T5X_LIKE_NUM_PROCESSES": "2",
         "T5X_LIKE_PROCESS_ID": str(index),
     }
 
 
-def test_two_processes_assemble_the_batch_of_one():
+def _as_slurm_describes(index: int, port: int) -> dict[str, str]:
+    return {
+        "T5X_LIKE_DISTRIBUTED": "auto",
+        "JAX_COORDINATOR_PORT": str(port),
+        "SLURM_JOB_ID": "1",
+        "SLURM_STEP_NODELIST": "localhost",
+        "SLURM_STEP_NUM_NODES": "1",
+        "SLURM_NTASKS": "2",
+        "SLURM_PROCID": str(index),
+        "SLURM_LOCALID": str(index),
+    }
+
+
+@pytest.mark.parametrize("description", [_described, _as_slurm_describes])
+def test_two_processes_assemble_the_batch_of_one(description):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
+    two_devices = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     children = [
         subprocess.Popen(
             [sys.executable, "-c", _CHILD],
-            env=_environment(index, port, devices=2),
+            env=os.environ | two_devices | description(index, port),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -56,7 +56,9 @@ def test_looking_up_a_cut_table_never_gathers_all_of_it():
     def loss(table, tokens):
         return jnp.sum(jax.lax.with_sharding_constraint(jnp.take(table, tokens, axis=0), rows) ** 2)
 
-    table = jax.ShapeDtypeStruct((64, 6), jnp.float32, sharding=sharding_for(("vocab", "embed"), (64, 6), MESH))
+    table = jax.ShapeDtypeStruct(
+        (64, 6), jnp.float32, sharding=sharding_for(("vocab", "embed"), (64, 6), MESH)
+    )
     tokens = jax.ShapeDtypeStruct((8, 4), jnp.int32, sharding=rows)
     compiled = jax.jit(jax.grad(loss), out_shardings=table.sharding).lower(table, tokens).compile()
     assert "f32[16,6]" in compiled.as_text()

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Trains on a SLURM cluster with GPUs: one process for each GPU.
+#
+#   sbatch --nodes=4 launch/slurm/train.sh RECIPE.gin --gin.MODEL_DIR="'/shared/run'" [...]
+#
+# MODEL_DIR must be a file system that all nodes see. Submit several times with `--dependency=singleton` for runs
+# longer than the time limit: each job continues where the one before it saved.
+#SBATCH --job-name=t5x-like
+#SBATCH --nodes=1
+#SBATCH --ntasks-per-node=8
+#SBATCH --gpus-per-node=8
+#SBATCH --cpus-per-task=8
+#SBATCH --time=24:00:00
+#SBATCH --signal=TERM@180
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output=%x-%j.log
+set -euo pipefail
+
+GIN_FILE=${1:?usage: sbatch launch/slurm/train.sh RECIPE.gin [--gin.NAME=VALUE ...]}
+shift
+export PATH="${VENV:-${SLURM_SUBMIT_DIR:-.}/.venv}/bin:${PATH}"
+
+# JAX reads the processes and their addresses from SLURM. It gives each task the GPU of its number on the node, so
+# every task must see all GPUs of its node: --gpus-per-node, not --gpus-per-task.
+export T5X_LIKE_DISTRIBUTED=auto
+srun --kill-on-bad-exit=1 t5x-like train --gin_file="${GIN_FILE}" "$@"

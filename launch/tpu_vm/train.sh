@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Trains on a Cloud TPU slice: copies this commit to every worker, installs it, and starts one process on each.
+#
+#   gcloud compute tpus tpu-vm create NAME --zone=ZONE --accelerator-type=v5litepod-16 --version=v2-alpha-tpuv5-lite
+#   TPU_NAME=NAME ZONE=ZONE launch/tpu_vm/train.sh RECIPE.gin --gin.MODEL_DIR="'gs://bucket/run'" [...]
+#
+# MODEL_DIR must be a bucket: all workers write there. Run the same command again to continue after a failure.
+# Ctrl-C only stops watching; `STOP=1` with the same names asks the run to save and stop.
+set -euo pipefail
+
+: "${TPU_NAME:?the name of the TPU, see gcloud compute tpus tpu-vm list}" "${ZONE:?the zone of the TPU}"
+
+on_every_worker() {
+  gcloud compute tpus tpu-vm ssh "${TPU_NAME}" --zone="${ZONE}" --worker=all --command="$1"
+}
+
+if [[ -n ${STOP:-} ]]; then
+  # shellcheck disable=SC2016 # expands on the workers
+  on_every_worker 'kill -TERM "$(cat t5x_like/train.pid)"'
+  exit
+fi
+
+GIN_FILE=${1:?usage: TPU_NAME=... ZONE=... launch/tpu_vm/train.sh RECIPE.gin [--gin.NAME=VALUE ...]}
+shift
+archive=$(mktemp -d)/t5x_like.tar.gz
+trap 'rm -rf "$(dirname "${archive}")"' EXIT
+git -C "$(dirname "${BASH_SOURCE[0]}")/../.." archive --prefix=t5x_like/ -o "${archive}" HEAD
+gcloud compute tpus tpu-vm scp "${archive}" "${TPU_NAME}:" --zone="${ZONE}" --worker=all
+
+# uv brings its own Python: TPU images have an older one than we need.
+on_every_worker 'set -e
+  tar -xzf t5x_like.tar.gz
+  python3 -m pip install --quiet --user uv
+  cd t5x_like
+  test -d .venv || python3 -m uv venv --quiet --python 3.11 .venv
+  python3 -m uv pip install --quiet --python .venv/bin/python --constraint requirements.lock --editable ".[tpu]"'
+
+command=$(printf '%q ' t5x-like train --gin_file="${GIN_FILE}" "$@")
+on_every_worker "cd t5x_like
+  export T5X_LIKE_DISTRIBUTED=auto PATH=\$PWD/.venv/bin:\$PATH
+  nohup ${command} > train.log 2>&1 &
+  echo \$! > train.pid
+  tail --pid=\$! --lines=+1 --follow train.log"
