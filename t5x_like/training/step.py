@@ -9,7 +9,7 @@ import optax
 
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
-from t5x_like.training.losses import LossConfig, batch_losses, normalizing_factor
+from t5x_like.training.losses import LossConfig, token_losses, weigh_tokens
 from t5x_like.training.metrics import Totals, add, zero_totals
 from t5x_like.training.state import State, StatePlan
 
@@ -25,16 +25,17 @@ def train_step(
     """
 
     def step(state: State, batch: Batch) -> State:
-        factor = normalizing_factor(loss, batch)
+        weights, divisor = weigh_tokens(batch.target_tokens, batch.loss_weights, loss, batch.decoder_segment_ids)
         num_tasks = state["totals"].task_loss.shape[0]
         key = jax.random.fold_in(jax.random.key(seed), state["step"])
 
-        def objective(params: Any, part: Batch, dropout_key: jax.Array) -> tuple[jax.Array, Totals]:
-            totals = _measure(parameters.merge(plan.graphdef, params), part, loss, num_tasks, dropout_key)
-            return totals.loss / factor, totals
+        def objective(params: Any, part: Batch, weights: jax.Array, dropout_key: jax.Array) -> Any:
+            model = parameters.merge(plan.graphdef, params)
+            losses, totals = _measure(model, part, loss, num_tasks, dropout_key)
+            return jnp.sum(losses * weights) / divisor, totals
 
         gradient = jax.grad(objective, has_aux=True)
-        gradients, totals = _accumulate(gradient, state["params"], batch, key, num_microbatches, num_tasks)
+        gradients, totals = _accumulate(gradient, state["params"], (batch, weights), key, num_microbatches)
         updates, opt_state = plan.transformation.update(gradients, state["opt_state"], state["params"])
         totals = totals._replace(
             gradient_norm=optax.global_norm(gradients).astype(jnp.float32), steps=jnp.ones((), jnp.float32)
@@ -54,25 +55,29 @@ def validation_step(plan: StatePlan, loss: LossConfig) -> Callable[[Any, Batch, 
 
     def step(params: Any, batch: Batch, totals: Totals) -> Totals:
         model = parameters.merge(plan.graphdef, params)
-        return add(totals, _measure(model, batch, loss, totals.task_loss.shape[0], None))
+        _, measured = _measure(model, batch, loss, totals.task_loss.shape[0], None)
+        return add(totals, measured)
 
     return step
 
 
-def _measure(model: Any, batch: Batch, loss: LossConfig, num_tasks: int, dropout_key: jax.Array | None) -> Totals:
+def _measure(
+    model: Any, batch: Batch, loss: LossConfig, num_tasks: int, dropout_key: jax.Array | None
+) -> tuple[jax.Array, Totals]:
     logits = model(batch, dropout_key=dropout_key).logits
-    losses = batch_losses(logits, batch, loss)
+    losses, z_losses = token_losses(logits, batch.target_tokens, loss)
     weights = batch.loss_weights
+    cross_entropies = losses - z_losses
     tasks = jnp.zeros_like(batch.target_tokens) if batch.task_ids is None else batch.task_ids
     by_task = jax.nn.one_hot(tasks, num_tasks, dtype=jnp.float32) * weights[..., None]
-    return zero_totals(num_tasks)._replace(
-        loss=jnp.sum(losses.loss * weights),
-        cross_entropy=jnp.sum(losses.cross_entropy * weights),
-        z_loss=jnp.sum(losses.z_loss * weights),
+    return losses, zero_totals(num_tasks)._replace(
+        loss=jnp.sum(losses * weights),
+        cross_entropy=jnp.sum(cross_entropies * weights),
+        z_loss=jnp.sum(z_losses * weights),
         correct=jnp.sum((jnp.argmax(logits, -1) == batch.target_tokens) * weights),
         target_tokens=jnp.sum(weights),
         tokens=_real_tokens(batch),
-        task_loss=jnp.einsum("bl,blt->t", losses.cross_entropy, by_task),
+        task_loss=jnp.einsum("bl,blt->t", cross_entropies, by_task),
         task_tokens=jnp.sum(by_task, axis=(0, 1)),
     )
 
@@ -88,19 +93,19 @@ def _real_tokens(batch: Batch) -> jax.Array:
 
 
 def _accumulate(
-    gradient: Callable[..., Any], params: Any, batch: Batch, key: jax.Array, num_microbatches: int, num_tasks: int
+    gradient: Callable[..., Any], params: Any, rows: tuple[Batch, jax.Array], key: jax.Array, num_parts: int
 ) -> tuple[Any, Totals]:
-    if num_microbatches == 1:
-        return gradient(params, batch, key)
+    if num_parts == 1:
+        return gradient(params, *rows, key)
 
-    def split(rows: jax.Array) -> jax.Array:
+    def split(array: jax.Array) -> jax.Array:
         # Every part takes each k-th row, so that the rows of a part stay spread over the devices of the mesh.
-        return jnp.swapaxes(rows.reshape(-1, num_microbatches, *rows.shape[1:]), 0, 1)
+        return jnp.swapaxes(array.reshape(-1, num_parts, *array.shape[1:]), 0, 1)
 
-    def body(carry: tuple[Any, Totals], part: tuple[Batch, jax.Array]) -> tuple[tuple[Any, Totals], None]:
-        return jax.tree.map(jnp.add, carry, gradient(params, *part)), None
+    def body(sums: Any, part: tuple[Batch, jax.Array, jax.Array]) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, sums, gradient(params, *part)), None
 
-    nothing = (jax.tree.map(jnp.zeros_like, params), zero_totals(num_tasks))
-    parts = (jax.tree.map(split, batch), jax.random.split(key, num_microbatches))
-    (gradients, totals), _ = jax.lax.scan(body, nothing, parts)
-    return gradients, totals
+    parts = (*jax.tree.map(split, rows), jax.random.split(key, num_parts))
+    first = jax.eval_shape(gradient, params, *jax.tree.map(lambda array: array[0], parts))
+    sums, _ = jax.lax.scan(body, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), first), parts)
+    return sums
