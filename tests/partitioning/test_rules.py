@@ -41,8 +41,8 @@ def test_mesh_axes_of_one_device_are_left_out():
 
 
 def test_an_unknown_axis_suggests_the_nearest():
-    with pytest.raises(ValueError, match=r"weight axis 'embedd'; did you mean 'embed'\?"):
-        spec_for(("embedd",), (8,), MESH)
+    with pytest.raises(ValueError, match=r"weight axis 'embde'; did you mean 'embed'\?"):
+        spec_for(("embde",), (8,), MESH)
 
 
 def test_each_dimension_needs_a_name():
