@@ -1,0 +1,212 @@
+import json
+
+import numpy as np
+import pytest
+import seqio
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t5x_like.text.objectives import seqio_steps
+from t5x_like.text.objectives.noise_masks import count_noise, random_spans, uniforms_needed
+from t5x_like.text.objectives.span_corruption import SpanCorruption, replace_spans
+
+FIRST_SENTINEL = 32_099
+OBJECTIVES = {
+    "span_15_3": (0.15, 3.0),
+    "span_50_3": (0.5, 3.0),
+    "span_15_8": (0.15, 8.0),
+    "span_50_8": (0.5, 8.0),
+    "span_15_64": (0.15, 64.0),
+    "span_50_64": (0.5, 64.0),
+}
+
+
+def read(golden, name):
+    return json.loads((golden / "objectives" / name).read_text())
+
+
+def sequences_of(rows):
+    return tf.data.Dataset.from_generator(
+        lambda: ({"targets": tokens} for tokens in rows),
+        output_signature={"targets": tf.TensorSpec([None], tf.int32)},
+    )
+
+
+def uniforms_of(length, seeds, density, mean_span):
+    """TensorFlow's random numbers for T5's seeds, in the order that the numpy mask takes them."""
+    num_noise, _ = count_noise(length, density=density, mean_span=mean_span)
+    parts = zip((num_noise - 1, max(length, 2) - num_noise - 1), seeds, strict=True)
+    return np.concatenate([tf.random.stateless_uniform([num], seed).numpy() for num, seed in parts])
+
+
+def test_length_arithmetic_is_t5s(golden):
+    for inputs_length, density, mean_span, raw_length, targets_length in read(
+        golden, "random_spans_helper.json"
+    )["rows"]:
+        objective = SpanCorruption(density=density, mean_span=mean_span)
+        assert objective.plan(inputs_length) == (raw_length, targets_length)
+        assert objective.raw_length(inputs_length) == raw_length
+
+
+def test_masks_are_t5s_for_the_same_random_numbers(golden):
+    num_checked = 0
+    for length, density, mean_span, seeds, mask in read(golden, "mask_direct.json")["rows"]:
+        if mask.startswith("ERROR"):
+            continue
+        expected = np.array([digit == "1" for digit in mask])
+        in_numpy = random_spans(
+            length, uniforms_of(length, seeds, density, mean_span), density=density, mean_span=mean_span
+        )
+        np.testing.assert_array_equal(in_numpy, expected)
+        num_checked += 1
+    assert num_checked == 496
+
+
+def test_masks_in_tensorflow_are_t5s(golden):
+    function = tf.function(seqio_steps.random_spans, reduce_retracing=True)
+    for length, density, mean_span, seeds, mask in read(golden, "mask_direct.json")["rows"]:
+        if mask.startswith("ERROR"):
+            continue
+        arguments = (tf.constant(length), tf.constant(seeds), tf.constant(density), tf.constant(mean_span))
+        found = "".join("01"[int(bit)] for bit in function(*arguments).numpy())
+        assert found == mask
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_examples_are_t5s_for_the_same_seeds(golden, name):
+    reference = read(golden, "exact_denoise.json")
+    objective = SpanCorruption(density=OBJECTIVES[name][0], mean_span=OBJECTIVES[name][1])
+    vocabulary = seqio.PassThroughVocabulary(size=reference["vocab_size"], eos_id=1)
+    features = {"targets": seqio.Feature(vocabulary)}
+    sequences = sequences_of(reference["sequences"])
+    with seqio.map_seed_manager(reference["map_seed"]):
+        found = list(seqio_steps.corrupt_spans(sequences, features, objective).as_numpy_iterator())
+    for example, expected in zip(found, reference["objectives"][name]["out"], strict=True):
+        assert example["inputs"].tolist() == expected["inputs"]
+        assert example["targets"].tolist() == expected["targets"]
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_numpy_spans_are_t5s_given_its_masks(golden, name):
+    reference = read(golden, "exact_denoise.json")
+    expected = reference["objectives"][name]
+    for tokens, mask, example in zip(
+        reference["sequences"], expected["noise_masks"], expected["out"], strict=True
+    ):
+        is_noise = np.array([digit == "1" for digit in mask])
+        for part, spans in (("inputs", is_noise), ("targets", ~is_noise)):
+            replaced = replace_spans(np.array(tokens), spans, first_sentinel=FIRST_SENTINEL)
+            assert replaced.tolist() == example[part]
+
+
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize(
+    ("task", "together", "lengths"),
+    [
+        ("span_corruption", 128, {"inputs": 512, "targets": 114}),
+        ("span_corruption_128", 128, {"inputs": 128, "targets": 32}),
+        ("span_corruption_nomerge", 1, {"inputs": 512, "targets": 114}),
+    ],
+)
+def test_whole_task_is_t5s(golden, task, together, lengths, cached):
+    reference = read(golden, "exact_task_level.json")
+    placeholder = "with" if cached else "no"
+    expected = reference["tasks"][f"{task}/{placeholder}_cache_placeholder_at_index_2"]["out"]
+
+    def documents(split, shuffle_files, seed=None):
+        return sequences_of(reference["docs"])
+
+    vocabulary = seqio.PassThroughVocabulary(size=32_100, eos_id=1)
+
+    def untouched(dataset):
+        return dataset
+
+    task = seqio.Task(
+        "golden_span_corruption",
+        seqio.FunctionDataSource(documents, splits=["train"]),
+        output_features={key: seqio.Feature(vocabulary, add_eos=True) for key in ("inputs", "targets")},
+        preprocessors=[
+            untouched,
+            untouched,
+            *([seqio.CacheDatasetPlaceholder()] if cached else []),
+            *seqio_steps.span_corruption(SpanCorruption(), together=together),
+            seqio.preprocessors.append_eos_after_trim,
+        ],
+    )
+    found = task.get_dataset(lengths, "train", shuffle=False, seed=reference["seqio_task_seed"])
+    for example, wanted in zip(found.as_numpy_iterator(), expected, strict=True):
+        assert example["inputs"].tolist() == wanted["inputs"]
+        assert example["targets"].tolist() == wanted["targets"]
+
+
+def reassemble(inputs, targets):
+    """The tokens that a corrupted example was made of."""
+    spans, tokens = {}, []
+    for token in targets:
+        if token > 30_000:
+            current = spans.setdefault(token, [])
+        else:
+            current.append(token)
+    for token in inputs:
+        tokens.extend(spans.pop(token) if token > 30_000 else [token])
+    assert not any(spans.values())
+    return tokens
+
+
+@given(
+    length=st.integers(1, 300),
+    density=st.floats(0.01, 0.9),
+    mean_span=st.floats(1.0, 12.0),
+    seed=st.integers(0, 2**63),
+)
+@settings(max_examples=150, deadline=None)
+def test_span_corruption_keeps_every_token(length, density, mean_span, seed):
+    objective = SpanCorruption(density=density, mean_span=mean_span)
+    tokens = np.arange(3, 3 + length)
+    seeds = np.array([seed, 1], np.uint64)
+    inputs, targets = objective.corrupt(tokens, seeds, first_sentinel=FIRST_SENTINEL)
+    assert reassemble(inputs.tolist(), targets.tolist()) == tokens.tolist()
+    assert (len(inputs) + 1, len(targets) + 1) == objective.lengths(length)
+    sentinels = [token for token in targets.tolist() if token > 30_000]
+    assert sentinels == list(range(FIRST_SENTINEL, FIRST_SENTINEL - len(sentinels), -1))
+    assert length < 2 or len(sentinels) == objective.sentinels_needed(length)
+
+
+def test_rows_do_not_depend_on_each_other():
+    tokens = np.arange(4 * 568).reshape(4, 568) % 30_000
+    seeds = np.stack([np.full(4, 7), np.arange(4)], axis=-1).astype(np.uint64)
+    together = SpanCorruption().corrupt(tokens, seeds, first_sentinel=FIRST_SENTINEL)
+    for row in range(4):
+        alone = SpanCorruption().corrupt(tokens[row], seeds[row], first_sentinel=FIRST_SENTINEL)
+        np.testing.assert_array_equal(alone.inputs, together.inputs[row])
+        np.testing.assert_array_equal(alone.targets, together.targets[row])
+    assert not np.array_equal(together.inputs[0] >= FIRST_SENTINEL, together.inputs[1] >= FIRST_SENTINEL)
+
+
+def test_span_lengths_have_t5s_distribution(golden):
+    expected = read(golden, "stats_200.json")["span_15_3"]
+    rng = np.random.default_rng(0)
+    mask = random_spans(568, rng.random((2000, uniforms_needed(568))), density=0.15, mean_span=3.0)
+    assert abs(mask.mean() - expected["noise_density_mean_568"]) < 1e-9
+    edges = np.diff(np.pad(mask, ((0, 0), (1, 1))).astype(int), axis=1)
+    lengths = np.nonzero(edges == -1)[1] - np.nonzero(edges == 1)[1]
+    found = np.bincount(lengths, minlength=8)[1:8] / len(lengths)
+    histogram = expected["span_len_hist"]
+    counts = np.array([histogram[str(length)] for length in range(1, 8)])
+    np.testing.assert_allclose(found, counts / sum(histogram.values()), atol=0.02)
+
+
+@pytest.mark.parametrize("bad", [{"density": 0.0}, {"density": 1.0}, {"mean_span": 0.5}])
+def test_impossible_settings_are_refused(bad):
+    with pytest.raises(ValueError, match="must"):
+        SpanCorruption(**bad)
+    with pytest.raises(ValueError, match="too short"):
+        SpanCorruption(density=0.15).raw_length(1)
+
+
+def test_too_short_targets_are_refused_with_the_length_needed():
+    vocabulary = seqio.PassThroughVocabulary(size=32_100, eos_id=1)
+    step = seqio_steps.span_corruption(SpanCorruption())[-1]
+    with pytest.raises(ValueError, match="raise the targets' length to 114"):
+        step(None, {"inputs": 512, "targets": 100}, {"targets": seqio.Feature(vocabulary)})
