@@ -53,7 +53,7 @@ def load(
     roots: Sequence[str | Callable[..., Any]],
     search_paths: Sequence[str] = (),
 ) -> Loaded:
-    """Reads ``gin_files``, then ``overrides`` (``"NAME=value"``), and builds the first root that they configure.
+    """Reads ``gin_files``, then ``overrides`` (``"NAME=value"``), and builds the first root they configure.
 
     A root is a class or function, or its dotted name, which is imported only once the files could be read.
 

@@ -1,0 +1,86 @@
+# make quickstart   the whole story on shipped data: pretrain, fine-tune, evaluate, predict, one report
+# make test         everything CI checks
+# `make` alone lists all targets. All of them set up .venv first; that is done once and then costs nothing.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+UV := 0.13.8
+BIN := .venv/bin
+STAMP := .venv/.installed
+RUNS := runs/quickstart
+SHELL_SCRIPTS = .ci/run $(shell find launch -name '*.sh' -o -name 'run' -type f | sort)
+
+.PHONY: help setup test quickstart lint format types imports spelling shell pytest clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 14
+
+setup: $(STAMP) ## create .venv with exactly the versions of requirements.lock
+
+# An interpreter counts if its version is supported and it can make a virtual environment.
+define FIND_PYTHON
+for candidate in $(PYTHON) python3 python3.13 python3.12 python3.11 python; do \
+  if "$$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then \
+    if "$$candidate" -c 'import venv, ensurepip' 2>/dev/null; then found=$$candidate; break; fi; \
+    no_venv=$$("$$candidate" -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+  fi; \
+done
+endef
+
+$(STAMP): requirements.lock pyproject.toml
+	@if ! $(BIN)/python -c '' 2>/dev/null; then \
+	  found=; no_venv=; $(FIND_PYTHON); \
+	  if [ -z "$$found" ]; then \
+	    if [ -n "$$no_venv" ]; then \
+	      echo "Python $$no_venv is here but can't make virtual environments; on Debian or Ubuntu: apt install python$$no_venv-venv" >&2; \
+	    else \
+	      echo "t5x_like needs Python 3.11, 3.12 or 3.13; none of python3, python3.13, python3.12, python3.11 is one." >&2; \
+	      echo "Install one, or name it: make setup PYTHON=/path/to/python3.12" >&2; \
+	    fi; \
+	    exit 1; \
+	  fi; \
+	  echo "setting up .venv with $$("$$found" --version)"; \
+	  rm -rf .venv; "$$found" -m venv .venv; \
+	fi
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV)
+	@# uv is some times faster; pip is the way out where only pip knows the mirror or the certificate.
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements.lock \
+	  || { echo "uv could not install the requirements; trying pip"; \
+	       $(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock; }
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e . \
+	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+	@echo "ready: $(BIN)/t5x-like --help"
+
+test: lint types imports spelling shell pytest ## lint, type-check, check import contracts, run the tests
+
+lint: $(STAMP) ## formatting and lint
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+format: $(STAMP) ## put the code into its form
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+types: $(STAMP)
+	$(BIN)/pyright
+
+imports: $(STAMP)
+	$(BIN)/lint-imports
+
+spelling: $(STAMP)
+	$(BIN)/codespell
+
+shell: $(STAMP)
+	$(BIN)/shellcheck $(SHELL_SCRIPTS)
+
+pytest: $(STAMP)
+	$(BIN)/python -m pytest
+
+clean: ## remove what tools left behind; .venv and runs stay
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

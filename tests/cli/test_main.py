@@ -1,0 +1,116 @@
+"""The command line as a user meets it: exit codes, messages, and what it does not import."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from t5x_like.cli import main as command_line
+from t5x_like.cli.main import VERBS, main, split_gin_bindings
+
+HEAVY = ("jax", "flax", "tensorflow", "seqio", "gin", "orbax", "numpy", "matplotlib")
+
+
+@pytest.mark.parametrize("flags", [["--help"], *([verb, "--help"] for verb in VERBS)], ids=" ".join)
+def test_help_imports_nothing_heavy(flags: list[str]) -> None:
+    code = (
+        "import sys, json; from t5x_like.cli.main import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit as end: assert end.code == 0, end.code\n"
+        "print(json.dumps(sorted(name for name in sys.modules if '.' not in name)))"
+    )
+    answer = subprocess.run([sys.executable, "-c", code, *flags], capture_output=True, text=True, check=True)
+    assert "usage: t5x-like" in answer.stdout
+    assert not set(HEAVY) & set(json.loads(answer.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["trian"], ["there is no verb 'trian'", "did you mean 'train'?"]),
+        (["fly"], ["there is no verb 'fly'", "choose from: train, evaluate"]),
+        (["--verbose"], ["there is no flag '--verbose'"]),
+        (["train", "--gin_fil=x"], ["has no flag '--gin_fil'", "did you mean '--gin_file'?"]),
+        (["config", "show", "--modul", "x"], ["has no flag '--modul'", "did you mean '--module'?"]),
+        (["config", "shw"], ["invalid choice: 'shw'", "did you mean 'show'?"]),
+        (["config"], ["the following arguments are required: show|validate"]),
+        (["train"], ["no gin file given"]),
+        (["train", "--gin_file=nowhere.gin"], ["there is no gin file 'nowhere.gin'"]),
+        (["train", "--gin_file"], ["--gin_file: expected one argument"]),
+        (
+            ["vocabulary", "learn", "--input=a", "--output=b", "--size=3", "--gin.X=1"],
+            ["reads no gin configuration"],
+        ),
+        (["vocabulary", "learn", "--size=many"], ["--size: invalid int value: 'many'"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_a_users_mistake_ends_with_2_and_one_message(
+    arguments: list[str], parts: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("t5x-like: ")
+    for part in parts:
+        assert part in captured.err
+
+
+def test_no_verb_prints_the_overview_as_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "usage: t5x-like VERB" in capsys.readouterr().err
+
+
+def test_an_interrupted_command_ends_with_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command_line, "_run", interrupted)
+    assert main(["train"]) == 130
+    assert capsys.readouterr().err == "t5x-like: interrupted\n"
+
+
+def test_a_failure_of_a_library_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_line, "_run", lambda _: json.loads("{"))
+    with pytest.raises(json.JSONDecodeError):
+        main(["train"])
+
+
+def test_a_missing_file_is_a_mistake(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command_line, "_run", lambda _: open("/nowhere/at/all"))
+    assert main(["train"]) == 2
+    assert capsys.readouterr().err == "t5x-like: /nowhere/at/all: no such file or directory\n"
+
+
+def test_gin_bindings_are_taken_out_in_both_spellings() -> None:
+    bindings, plain = split_gin_bindings(["--gin.A='x=y'", "--gin_file=f", "--gin.b.C", "3", "--dry_run"])
+    assert bindings == ["A='x=y'", "b.C=3"]
+    assert plain == ["--gin_file=f", "--dry_run"]
+
+
+def test_a_users_module_is_found_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "my_own_tasks.py").write_text("print('registered')\n")
+    (tmp_path / "empty.gin").write_text("")
+    main(["config", "validate", "--gin_file=empty.gin", "--module=my_own_tasks"])
+    assert "registered" in capsys.readouterr().out
+    assert main(["config", "validate", "--gin_file=empty.gin", "--module=my_own_task"]) == 2
+    assert "--module my_own_task: there is no such module in" in capsys.readouterr().err
+
+
+def test_learning_a_vocabulary_writes_its_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "data/king_james/validation.txt"
+    flags = ["--input", text, "--output", str(tmp_path / "out" / "spiece.model"), "--size=300"]
+    assert main(["vocabulary", "learn", *flags]) == 0
+    assert (tmp_path / "out" / "spiece.model").stat().st_size > 0
+    assert main(["vocabulary", "learn", *flags[:-1], "--size=999999"]) == 2
+    assert "999999" in capsys.readouterr().err
