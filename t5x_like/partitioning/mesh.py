@@ -75,15 +75,20 @@ class MeshConfig:
 
 
 def _arrange(sizes: tuple[int, ...], devices: list[Any]) -> np.ndarray:
-    """Neighbours on the wires become neighbours in the mesh; TPU slices are joined along ``data``."""
+    """Neighbours on the wires become neighbours in the mesh; TPU slices are joined along a batch axis."""
+    if devices[0].platform != "tpu":
+        return np.asarray(devices).reshape(sizes)
     num_slices = len({getattr(device, "slice_index", 0) for device in devices})
     if num_slices == 1:
         return mesh_utils.create_device_mesh(sizes, devices, allow_split_physical_axes=True)
-    if sizes[0] % num_slices:
-        raise ValueError(
-            f"{num_slices} TPU slices are joined along the data axis, whose size {sizes[0]} they must divide"
-        )
-    within = (sizes[0] // num_slices, *sizes[1:])
-    return mesh_utils.create_hybrid_device_mesh(
-        within, (num_slices, 1, 1), devices, allow_split_physical_axes=True
+    for axis in (0, 1):
+        if sizes[axis] % num_slices == 0:
+            across = tuple(num_slices if index == axis else 1 for index in range(len(sizes)))
+            within = tuple(size // pieces for size, pieces in zip(sizes, across, strict=True))
+            return mesh_utils.create_hybrid_device_mesh(
+                within, across, devices, allow_split_physical_axes=True
+            )
+    raise ValueError(
+        f"{num_slices} TPU slices are joined along data or fsdp; make one of them ({sizes[0]}, {sizes[1]}) "
+        f"a multiple of {num_slices}"
     )
