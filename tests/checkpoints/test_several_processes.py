@@ -32,7 +32,8 @@ _CHILD = textwrap.dedent("""
     like = {"params": {"w": jax.ShapeDtypeStruct((8, 16), jnp.float32, sharding=sharding)}}
 
     def state(step):
-        return {"params": {"w": jax.make_array_from_callback((8, 16), sharding, lambda index: step * whole[index])}}
+        w = jax.make_array_from_callback((8, 16), sharding, lambda index: step * whole[index])
+        return {"params": {"w": w}}
 
     def check(params, step):
         for shard in params["w"].addressable_shards:
