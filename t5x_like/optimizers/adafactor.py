@@ -7,7 +7,6 @@ layer keeps its own statistics, clipping and scale, so scanned layers train exac
 """
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -89,24 +88,17 @@ def adafactor(
         return len(sizes) == 2 and min(sizes) >= min_dim_size_to_factor
 
     def init(params: Any) -> AdafactorState:
+        def start(param: jax.Array, names: Axes) -> tuple:
+            m = None if momentum is None else jnp.zeros(param.shape, jnp.float32)
+            if not is_factored(param.shape, names):
+                return None, None, jnp.zeros(param.shape, jnp.float32), m
+            rows, columns = row_and_column_dimensions(names)
+            v_row = jnp.zeros(_without(param.shape, columns), jnp.float32)
+            return v_row, jnp.zeros(_without(param.shape, rows), jnp.float32), None, m
+
         leaves, tree = jax.tree.flatten(params)
-        names = _names(tree, axes)
-        rows_and_columns = [row_and_column_dimensions(name) for name in names]
-        keep = [is_factored(leaf.shape, name) for leaf, name in zip(leaves, names, strict=True)]
-
-        def zeros(where: list[bool], averaged: Callable[[int], tuple[int, ...]]) -> Any:
-            return tree.unflatten(
-                jnp.zeros(_without(leaf.shape, averaged(index)), jnp.float32) if where[index] else None
-                for index, leaf in enumerate(leaves)
-            )
-
-        return AdafactorState(
-            step=jnp.zeros((), jnp.int32),
-            v_row=zeros(keep, lambda index: rows_and_columns[index][1]),
-            v_col=zeros(keep, lambda index: rows_and_columns[index][0]),
-            v=zeros([not factor for factor in keep], lambda _: ()),
-            m=zeros([momentum is not None] * len(leaves), lambda _: ()),
-        )
+        statistics = zip(*map(start, leaves, _names(tree, axes)), strict=True)
+        return AdafactorState(jnp.zeros((), jnp.int32), *map(tree.unflatten, statistics))
 
     def update(gradients: Any, state: AdafactorState, params: Any = None) -> tuple[Any, AdafactorState]:
         if params is None:
@@ -114,29 +106,16 @@ def adafactor(
                 "adafactor scales updates by the parameters: call update(gradients, state, params)"
             )
         rate = learning_rate(state.step) if callable(learning_rate) else learning_rate
-        age = (state.step - step_offset + 1).astype(jnp.float32)
+        age = jnp.maximum(state.step - step_offset + 1, 1).astype(jnp.float32)
         kept = 1.0 - age**-decay_rate
         decay = weight_decay_rate
         if weight_decay_rate_lr_exponent:
             decay = (decay or 1.0) * rate**weight_decay_rate_lr_exponent
 
-        def one(
-            gradient: jax.Array, param: jax.Array, names: Axes, v_row: Any, v_col: Any, v: Any, m: Any
-        ) -> Any:
-            gradient = gradient.astype(jnp.float32)
+        def one(gradient: jax.Array, param: jax.Array, names: Axes, moments: _Moments, m: Any) -> tuple:
             value = param.astype(jnp.float32)
             inner = _inner(names)
-            squared = gradient * gradient + epsilon1
-            if v is None:
-                rows, columns = row_and_column_dimensions(names)
-                v_row = kept * v_row + (1.0 - kept) * squared.mean(columns)
-                v_col = kept * v_col + (1.0 - kept) * squared.mean(rows)
-                row = jnp.expand_dims(v_row, columns)
-                step = gradient * (row / row.mean(rows, keepdims=True)) ** -0.5
-                step *= jnp.expand_dims(v_col**-0.5, rows)
-            else:
-                v = kept * v + (1.0 - kept) * squared
-                step = gradient * v**-0.5
+            step, moments = _whiten(gradient.astype(jnp.float32), moments, names, kept, epsilon1)
             if clipping_threshold is not None:
                 step /= jnp.maximum(1.0, _root_mean_square(step, inner) / clipping_threshold)
             scale = rate
@@ -148,14 +127,13 @@ def adafactor(
                 step = m = momentum * m + (1.0 - momentum) * step
             if decay is not None:
                 step = step + decay * value
-            return -step, v_row, v_col, v, m
+            return -step, *moments, m
 
         leaves, tree = jax.tree.flatten(gradients)
         trees = (params, state.v_row, state.v_col, state.v, state.m)
-        columns = [tree.flatten_up_to(branch) for branch in trees]
-        results = [
-            one(*row) for row in zip(leaves, columns[0], _names(tree, axes), *columns[1:], strict=True)
-        ]
+        values, *statistics, m = (tree.flatten_up_to(branch) for branch in trees)
+        moments = map(_Moments, *statistics)
+        results = map(one, leaves, values, _names(tree, axes), moments, m)
         updates, *statistics = (tree.unflatten(column) for column in zip(*results, strict=True))
         return updates, AdafactorState(state.step + 1, *statistics)
 
@@ -167,20 +145,39 @@ def adafactor_state_axes(state: AdafactorState, axes: Any) -> AdafactorState:
     tree = jax.tree.structure(axes, is_leaf=is_axes)
     names = _names(tree, axes)
 
-    def named(field: Any, averaged: Callable[[Axes], tuple[int, ...]]) -> Any:
-        leaves = tree.flatten_up_to(field)
-        return tree.unflatten(
-            None if leaf is None else _without(name, averaged(name))
-            for leaf, name in zip(leaves, names, strict=True)
+    def named(names: Axes, v_row: Any, v_col: Any, v: Any, m: Any) -> tuple:
+        rows, columns = row_and_column_dimensions(names)
+        kept = (_without(names, columns), _without(names, rows), names, names)
+        return tuple(
+            None if leaf is None else axes for leaf, axes in zip((v_row, v_col, v, m), kept, strict=True)
         )
 
-    return AdafactorState(
-        step=(),  # pyright: ignore[reportArgumentType]
-        v_row=named(state.v_row, lambda name: row_and_column_dimensions(name)[1]),
-        v_col=named(state.v_col, lambda name: row_and_column_dimensions(name)[0]),
-        v=named(state.v, lambda _: ()),
-        m=named(state.m, lambda _: ()),
-    )
+    statistics = zip(*map(named, names, *(tree.flatten_up_to(field) for field in state[1:])), strict=True)
+    return AdafactorState((), *map(tree.unflatten, statistics))  # pyright: ignore[reportArgumentType]
+
+
+class _Moments(NamedTuple):
+    """One weight's part of the state: the first two, or the last."""
+
+    v_row: Any
+    v_col: Any
+    v: Any
+
+
+def _whiten(
+    gradient: jax.Array, moments: _Moments, names: Axes, kept: jax.Array, epsilon: float
+) -> tuple[jax.Array, _Moments]:
+    """Divides a gradient by the root of its averaged square, which keeps ``kept`` of its old value."""
+    squared = gradient * gradient + epsilon
+    if moments.v is not None:
+        v = kept * moments.v + (1.0 - kept) * squared
+        return gradient * v**-0.5, _Moments(None, None, v)
+    rows, columns = row_and_column_dimensions(names)
+    v_row = kept * moments.v_row + (1.0 - kept) * squared.mean(columns)
+    v_col = kept * moments.v_col + (1.0 - kept) * squared.mean(rows)
+    row = jnp.expand_dims(v_row, columns)
+    row_factor = (row / row.mean(rows, keepdims=True)) ** -0.5
+    return gradient * row_factor * jnp.expand_dims(v_col**-0.5, rows), _Moments(v_row, v_col, None)
 
 
 def _inner(axes: Axes) -> tuple[int, ...]:
