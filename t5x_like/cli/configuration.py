@@ -1,7 +1,7 @@
 """From gin files and ``--gin.`` flags to one built value. The only importer of gin.
 
 gin's own parser reads the files; ``resolution.py`` gives the statements their meaning by gin's rules, so that
-every message can name a file and a line. Why: ``docs/decisions/gin.md``.
+every message can name a file and a line. Why: ``docs/decisions/0002``.
 """
 
 import ast
