@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -39,16 +39,6 @@ class LossConfig:
             )
         if not isinstance(self.normalize_by, str) and self.normalize_by <= 0:
             raise ValueError(f"normalize_by is {self.normalize_by}; give a positive number")
-
-
-class LossSums(NamedTuple):
-    """Sums over tokens, each weighed by its loss weight; add them over batches, then divide by ``weight``."""
-
-    loss: jax.Array  # all that is minimised, z-loss included
-    z_loss: jax.Array
-    cross_entropy: jax.Array  # label smoothing included
-    weight: jax.Array
-    num_correct: jax.Array
 
 
 def token_losses(
@@ -94,28 +84,6 @@ def weigh_tokens(
         weights = loss_weights / _not_zero(_weight_of_own_sequence(loss_weights, segment_ids))
         return weights, _not_zero(weights.sum())
     return loss_weights, jnp.float32(config.normalize_by)
-
-
-def compute_loss(
-    logits: jax.Array,
-    target_tokens: jax.Array,
-    loss_weights: jax.Array,
-    config: LossConfig,
-    *,
-    segment_ids: jax.Array | None = None,
-) -> tuple[jax.Array, LossSums]:
-    """The scalar to differentiate, and the sums to report: logits [B, L, V], all others [B, L]."""
-    weights, divisor = weigh_tokens(target_tokens, loss_weights, config, segment_ids)
-    loss, z_loss = token_losses(logits, target_tokens, config)
-    correct = logits.argmax(-1) == target_tokens
-    sums = LossSums(
-        loss=(loss * loss_weights).sum(),
-        z_loss=(z_loss * loss_weights).sum(),
-        cross_entropy=((loss - z_loss) * loss_weights).sum(),
-        weight=loss_weights.sum(),
-        num_correct=(correct * loss_weights).sum(),
-    )
-    return (loss * weights).sum() / divisor, sums
 
 
 def _weight_of_own_sequence(loss_weights: jax.Array, segment_ids: jax.Array | None) -> jax.Array:
