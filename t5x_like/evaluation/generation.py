@@ -34,9 +34,13 @@ class Generation:
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1 or self.num_beams < 1:
-            raise ValueError(f"max_new_tokens={self.max_new_tokens} and num_beams={self.num_beams} must be at least 1")
+            raise ValueError(
+                f"max_new_tokens={self.max_new_tokens} and num_beams={self.num_beams} must be at least 1"
+            )
         if self.temperature < 0:
-            raise ValueError(f"temperature is {self.temperature}; give 0 for greedy decoding or a positive number")
+            raise ValueError(
+                f"temperature is {self.temperature}; give 0 for greedy decoding or a positive number"
+            )
         if self.temperature > 0 and self.num_beams > 1:
             raise ValueError("sampling (temperature > 0) and beam search (num_beams > 1) exclude each other")
 

@@ -47,7 +47,9 @@ class Cadence:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; give a number of steps, or 0 for never")
         if self.keep_checkpoints < 1:
-            raise ValueError(f"keep_checkpoints is {self.keep_checkpoints}; keep at least 1 to be able to resume")
+            raise ValueError(
+                f"keep_checkpoints is {self.keep_checkpoints}; keep at least 1 to be able to resume"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +102,11 @@ def describe(value: Any, prefix: str = "") -> dict[str, Any]:
         items = {f"{prefix}{index}.": item for index, item in enumerate(value)}
         return {key: text for name, item in items.items() for key, text in describe(item, name).items()}
     if isinstance(value, dict):
-        return {key: text for name, item in value.items() for key, text in describe(item, f"{prefix}{name}.").items()}
+        return {
+            key: text
+            for name, item in value.items()
+            for key, text in describe(item, f"{prefix}{name}.").items()
+        }
     plain = value if isinstance(value, str | int | float | bool | type(None)) else repr(value)
     return {prefix.removesuffix("."): plain}
 
@@ -111,5 +117,7 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     for key in sorted(old.keys() | new.keys()):
         if key.split(".")[0] in FREE_ON_RESUME or (key in old and key in new and old[key] == new[key]):
             continue
-        lines.append(f"{key}: the run has {old.get(key, 'nothing')!r}, you ask for {new.get(key, 'nothing')!r}")
+        lines.append(
+            f"{key}: the run has {old.get(key, 'nothing')!r}, you ask for {new.get(key, 'nothing')!r}"
+        )
     return lines

@@ -58,7 +58,10 @@ class Loop:
         """Goes from ``start_step`` to the experiment's last step, or to the step at which it was asked to stop."""
         cadence, total_steps = self._experiment.cadence, self._experiment.total_steps
         profiler = Profiler(f"{self._experiment.model_dir}/profile", cadence.profile_steps)
-        with Feed(self._loader, functools.partial(place, mesh=self._mesh)) as feed, Interruption() as interruption:
+        with (
+            Feed(self._loader, functools.partial(place, mesh=self._mesh)) as feed,
+            Interruption() as interruption,
+        ):
             for step in range(start_step + 1, total_steps + 1):
                 with profiler.at(step):
                     fed = next(feed)

@@ -43,7 +43,9 @@ def plan_state(model_config: Any, optimizer: Any, mesh: Mesh, *, num_tasks: int)
     }
     shardings = tree_shardings(names, shapes, mesh)
     abstract = jax.tree.map(
-        lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), shapes, shardings
+        lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
+        shapes,
+        shardings,
     )
     return StatePlan(graphdef, axes, transformation, abstract, tuple(sharding_notes(axes, params, mesh)))
 
@@ -76,4 +78,6 @@ def state_from_params(plan: StatePlan, params: Any) -> State:
 
 def fine_tuning_state(plan: StatePlan, params: Any) -> State:
     """``state_from_params`` compiled for the mesh, so that the optimizer state is born sharded."""
-    return jax.jit(lambda params: state_from_params(plan, params), out_shardings=shardings_of(plan.abstract))(params)
+    return jax.jit(lambda params: state_from_params(plan, params), out_shardings=shardings_of(plan.abstract))(
+        params
+    )

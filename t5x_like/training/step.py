@@ -25,7 +25,9 @@ def train_step(
     """
 
     def step(state: State, batch: Batch) -> State:
-        weights, divisor = weigh_tokens(batch.target_tokens, batch.loss_weights, loss, batch.decoder_segment_ids)
+        weights, divisor = weigh_tokens(
+            batch.target_tokens, batch.loss_weights, loss, batch.decoder_segment_ids
+        )
         num_tasks = state["totals"].task_loss.shape[0]
         key = jax.random.fold_in(jax.random.key(seed), state["step"])
 
@@ -83,7 +85,10 @@ def _measure(
 
 
 def _real_tokens(batch: Batch) -> jax.Array:
-    streams = ((batch.encoder_input_tokens, batch.encoder_segment_ids), (batch.decoder_input_tokens, batch.decoder_segment_ids))
+    streams = (
+        (batch.encoder_input_tokens, batch.encoder_segment_ids),
+        (batch.decoder_input_tokens, batch.decoder_segment_ids),
+    )
     counts = [
         jnp.size(tokens) if segments is None else jnp.count_nonzero(segments)
         for tokens, segments in streams

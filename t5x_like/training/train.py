@@ -33,14 +33,18 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     check_vocabulary(loader.vocabulary, experiment.model.vocab_size)
 
     plan = plan_state(experiment.model, experiment.optimizer, mesh, num_tasks=len(loader.task_names))
-    step = train_step(plan, experiment.loss, seed=experiment.seed, num_microbatches=experiment.num_microbatches)
+    step = train_step(
+        plan, experiment.loss, seed=experiment.seed, num_microbatches=experiment.num_microbatches
+    )
     validators = [Validator(config, plan, experiment.loss, mesh) for config in experiment.validations]
     evaluators = [Evaluator(evaluation, plan.graphdef, mesh) for evaluation in experiment.evaluations]
 
     claim(experiment, config_text=config_text, vocabulary=loader.vocabulary)
     with Checkpoints(experiment.model_dir, keep=experiment.cadence.keep_checkpoints) as checkpoints:
         state, start_step = starting_state(experiment, plan, checkpoints, loader)
-        with Writers(experiment.model_dir, total_steps=experiment.total_steps, start_step=start_step) as writers:
+        with Writers(
+            experiment.model_dir, total_steps=experiment.total_steps, start_step=start_step
+        ) as writers:
             writers.say(opening_lines(experiment, plan, mesh, start_step))
             loop = Loop(
                 experiment,

@@ -33,5 +33,7 @@ class Validator:
         for batch in loader:
             totals = self._step(params, place(batch, mesh=self._mesh), totals)
         if not float(totals.target_tokens):
-            raise ValueError(f"no target token in {self._config.split!r} of {self.name!r}; is the split empty?")
+            raise ValueError(
+                f"no target token in {self._config.split!r} of {self.name!r}; is the split empty?"
+            )
         return summarise(totals, loader.task_names)

@@ -50,12 +50,25 @@ class TensorBoardWriter:
 class TerminalWriter:
     """A progress bar with ETA on a terminal; one plain line for every log elsewhere."""
 
-    _SHOWN = ("loss", "cross_entropy", "accuracy", "learning_rate", "gradient_norm", "steps_per_second", "tokens_per_second")
+    _SHOWN = (
+        "loss",
+        "cross_entropy",
+        "accuracy",
+        "learning_rate",
+        "gradient_norm",
+        "steps_per_second",
+        "tokens_per_second",
+    )
 
     def __init__(self, *, total_steps: int, start_step: int, stream: TextIO = sys.stderr):
         self._stream = stream
         self._bar = tqdm(
-            total=total_steps, initial=start_step, unit="step", file=stream, disable=not stream.isatty(), smoothing=0.1
+            total=total_steps,
+            initial=start_step,
+            unit="step",
+            file=stream,
+            disable=not stream.isatty(),
+            smoothing=0.1,
         )
         self._total = total_steps
 
@@ -65,7 +78,9 @@ class TerminalWriter:
     def write(self, line: dict[str, Any]) -> None:
         shown = {name: line[name] for name in self._SHOWN if name in line}
         if line["split"] != "train":
-            shown |= {name: value for name, value in line.items() if name not in ("step", "split", "target_tokens")}
+            shown |= {
+                name: value for name, value in line.items() if name not in ("step", "split", "target_tokens")
+            }
         text = "  ".join(f"{name} {_short(value)}" for name, value in shown.items())
         self.say(f"step {line['step']}/{self._total}  {line['split']}  {text}")
 
@@ -90,7 +105,10 @@ class Writers:
         self._terminal: TerminalWriter | None = None
         if jax.process_index() == 0:
             self._terminal = TerminalWriter(total_steps=total_steps, start_step=start_step)
-            files = [JsonLinesWriter(f"{model_dir}/metrics.jsonl", start_step), TensorBoardWriter(f"{model_dir}/tensorboard")]
+            files = [
+                JsonLinesWriter(f"{model_dir}/metrics.jsonl", start_step),
+                TensorBoardWriter(f"{model_dir}/tensorboard"),
+            ]
             self._all = [*files, self._terminal]
 
     def __enter__(self) -> "Writers":

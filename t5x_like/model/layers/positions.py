@@ -1,0 +1,73 @@
+"""Positions that speak at the scores: T5's bucketed relative distances."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxtyping import Array, Float, Int, Key
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelativeBuckets:
+    """One learned number per head and bucket of distances (Raffel et al. 2020, §2.1).
+
+    Half of the buckets (for each direction, if ``bidirectional``) are single distances, the others grow
+    logarithmically up to ``max_distance``, beyond which all distances share the last.
+    """
+
+    num_buckets: int = 32
+    max_distance: int = 128
+    bidirectional: bool
+
+    def __post_init__(self) -> None:
+        exact = self.num_buckets // (4 if self.bidirectional else 2)
+        if exact < 1 or self.max_distance <= exact:
+            raise ValueError(
+                f"num_buckets={self.num_buckets} with max_distance={self.max_distance}: give at least "
+                f"{4 if self.bidirectional else 2} buckets and a larger distance than {exact}"
+            )
+
+
+class RelativeBias(nnx.Module):
+    """Adds to a score what its head has learned about the distance; shared by all layers of a stack."""
+
+    def __init__(self, config: RelativeBuckets, *, num_heads: int, key: Key[Array, ""]):
+        initialise = jax.nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
+        self.table = nnx.Param(
+            initialise(key, (num_heads, config.num_buckets)), axes=("heads", "relpos_buckets")
+        )
+        self.config = config
+
+    def __call__(
+        self, queries: Int[Array, " L"], keys: Int[Array, " M"], reach: int
+    ) -> Float[Array, "1 H L M"]:
+        """The bias between positions that lie less than ``reach`` apart.
+
+        Buckets are a table made by numpy: in float32 on a device the logarithm at a bucket's edge (16, 32, 64)
+        can fall on either side, depending on how it is compiled.
+        """
+        buckets = jnp.asarray(bucket_of_distance(np.arange(1 - reach, reach), self.config))
+        distances_LM = keys[None, :] - queries[:, None]
+        return self.table[...][:, buckets[distances_LM + (reach - 1)]][None]
+
+
+def bucket_of_distance(distance: np.ndarray, config: RelativeBuckets) -> np.ndarray:
+    """The bucket of ``distance`` = key position - query position; future keys of a causal stack share bucket 0."""
+    num_buckets, offset = config.num_buckets, np.zeros_like(distance)
+    if config.bidirectional:
+        num_buckets //= 2
+        offset = np.where(distance > 0, num_buckets, 0)
+        distance = np.abs(distance)
+    else:
+        distance = np.maximum(-distance, 0)
+    exact = num_buckets // 2
+    # In float32, as the reference implementations compute it, with the quotient of logarithms taken in this order.
+    ratio = np.log(np.maximum(distance, 1).astype(np.float32) / exact) / np.float32(
+        np.log(config.max_distance / exact)
+    )
+    logarithmic = exact + (ratio * (num_buckets - exact)).astype(np.int32)
+    return (offset + np.where(distance < exact, distance, np.minimum(logarithmic, num_buckets - 1))).astype(
+        np.int32
+    )

@@ -1,0 +1,65 @@
+"""A model's weights as a plain nested dict, and what can be known of them before they exist."""
+
+from typing import Any, Protocol
+
+import jax
+from flax import nnx
+
+Parameters = dict[str, Any]  # nested; leaves are arrays [*shape]
+Axes = dict[str, Any]  # the same tree; leaves are tuples with one axis name for each dimension
+
+
+class Buildable(Protocol):
+    """A configuration that makes a model."""
+
+    def build(self, key: jax.Array) -> Any: ...
+
+
+def split(model: nnx.Module) -> tuple[Any, Parameters]:
+    """The model's structure, and its weights."""
+    graphdef, state = nnx.split(model)
+    return graphdef, nnx.to_pure_dict(state)
+
+
+def merge(graphdef: Any, params: Parameters) -> Any:
+    """The model again, also inside ``jax.jit``."""
+    return nnx.merge(graphdef, params)
+
+
+def axes_of(model: nnx.Module) -> Axes:
+    """The names of every weight's dimensions; stacked layers lead with ``"layers"``."""
+
+    def names(variable: nnx.Variable) -> tuple[str, ...]:
+        axes = variable.get_metadata()["axes"]
+        return ("layers",) * (len(variable.shape) - len(axes)) + tuple(axes)
+
+    state = nnx.split(model)[1]
+    flat = {path: names(variable) for path, variable in nnx.to_flat_state(state)}
+    return unflatten({"/".join(path): axes for path, axes in flat.items()})
+
+
+def abstract(config: Buildable) -> tuple[Any, Parameters, Axes]:
+    """Structure, shapes (``jax.ShapeDtypeStruct``) and axis names of a model of any size, using no memory."""
+    model = jax.eval_shape(config.build, jax.random.key(0))
+    graphdef, shapes = split(model)
+    return graphdef, shapes, axes_of(model)
+
+
+def flatten(params: Parameters, prefix: str = "") -> dict[str, Any]:
+    """``{"encoder": {"final_norm": {"scale": x}}}`` becomes ``{"encoder/final_norm/scale": x}``."""
+    flat: dict[str, Any] = {}
+    for name, value in params.items():
+        flat |= flatten(value, f"{prefix}{name}/") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat
+
+
+def unflatten(flat: dict[str, Any]) -> Parameters:
+    """The inverse of ``flatten``."""
+    params: Parameters = {}
+    for path, value in flat.items():
+        *folders, name = path.split("/")
+        inner = params
+        for folder in folders:
+            inner = inner.setdefault(folder, {})
+        inner[name] = value
+    return params
