@@ -14,7 +14,7 @@ from t5x_like.partitioning.shard import replicated
 
 
 def make_scorer(graphdef: Any, mesh: Mesh) -> Callable[[Any, Batch], np.ndarray]:
-    """The compiled function ``(params, batch) -> float32 [B]``: log-likelihood of each row's weighed targets, in nats."""
+    """The compiled function ``(params, batch) -> float32 [B]``: log-likelihood of each row's targets, in nats."""
 
     def score(params: Any, batch: Batch) -> jax.Array:
         return target_log_likelihood(parameters.merge(graphdef, params)(batch).logits, batch)

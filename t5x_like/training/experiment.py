@@ -56,10 +56,11 @@ class Cadence:
 class Experiment:
     """One training run.
 
-    ``tasks`` are registered at start-up; ``train.mixture`` and the evaluations name them or any task that a
-    user's module registered. ``validations`` are splits whose teacher-forced loss is measured during training,
-    ``evaluations`` those that are decoded and scored. ``start_from`` is another run's directory, whose newest weights are taken and whose
-    optimizer state is not. The same experiment on the same code gives the same losses, bit for bit on CPU.
+    ``tasks`` are registered at start-up; ``train.mixture`` and the evaluations name them or any task that a user's
+    module registered. ``validations`` are splits whose teacher-forced loss is measured during training,
+    ``evaluations`` those that are decoded and scored. ``start_from`` is another run's directory, whose newest weights
+    are taken and whose optimizer state is not. The same experiment on the same code gives the same losses, bit for
+    bit on CPU.
     """
 
     model: ModelConfig

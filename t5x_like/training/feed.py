@@ -63,12 +63,13 @@ class Feed:
                 if self._closed.is_set():
                     return
             self._offer(StopIteration())
-        except BaseException as error:  # noqa: BLE001 — handed over to the thread that asked
+        except BaseException as error:  # handed over to the thread that asks
             self._offer(error)
 
     def _offer(self, item: tuple[Batch, dict[str, Any]] | BaseException) -> None:
         while not self._closed.is_set():
             try:
-                return self._ready.put(item, timeout=0.1)
+                self._ready.put(item, timeout=0.1)
+                return
             except queue.Full:
                 continue
