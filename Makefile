@@ -21,28 +21,28 @@ help: ## list the targets
 
 setup: $(STAMP) ## create .venv with exactly the versions of requirements.lock
 
-# An interpreter counts if its version is supported and it can make a virtual environment.
+# An interpreter counts if its version is supported and it can make a virtual environment. On Python 3.13 one of seqio's
+# requirements (editdistance) has no wheel and has to be compiled, so there a C++ compiler is needed too.
 define FIND_PYTHON
-for candidate in $(PYTHON) python3 python3.13 python3.12 python3.11 python; do \
-  if "$$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then \
-    if "$$candidate" -c 'import venv, ensurepip' 2>/dev/null; then found=$$candidate; break; fi; \
-    no_venv=$$("$$candidate" -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
-  fi; \
+for candidate in $(PYTHON) python3 python3.12 python3.11 python3.13 python; do \
+  version=$$("$$candidate" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue; \
+  case "$$version" in \
+    3.11|3.12) ;; \
+    3.13) if ! command -v c++ >/dev/null; then \
+      why="Python 3.13 needs a C++ compiler here (one requirement has no wheel for it): apt install g++ python3-dev, or use Python 3.12"; \
+      continue; fi ;; \
+    *) continue ;; \
+  esac; \
+  if "$$candidate" -c 'import venv, ensurepip' 2>/dev/null; then found=$$candidate; break; fi; \
+  why="Python $$version can't make virtual environments; on Debian or Ubuntu: apt install python$$version-venv"; \
 done
 endef
 
 $(STAMP): requirements.lock pyproject.toml
 	@if ! $(BIN)/python -c '' 2>/dev/null; then \
-	  found=; no_venv=; $(FIND_PYTHON); \
-	  if [ -z "$$found" ]; then \
-	    if [ -n "$$no_venv" ]; then \
-	      echo "Python $$no_venv is here but can't make virtual environments; on Debian or Ubuntu: apt install python$$no_venv-venv" >&2; \
-	    else \
-	      echo "t5x_like needs Python 3.11, 3.12 or 3.13; none of python3, python3.13, python3.12, python3.11 is one." >&2; \
-	      echo "Install one, or name it: make setup PYTHON=/path/to/python3.12" >&2; \
-	    fi; \
-	    exit 1; \
-	  fi; \
+	  found=; why="t5x_like needs Python 3.11, 3.12 or 3.13 as python3, python3.12 …, or make setup PYTHON=/path/to/python3.12"; \
+	  $(FIND_PYTHON); \
+	  if [ -z "$$found" ]; then echo "$$why" >&2; exit 1; fi; \
 	  echo "setting up .venv with $$("$$found" --version)"; \
 	  rm -rf .venv; "$$found" -m venv .venv; \
 	fi
