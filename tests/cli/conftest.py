@@ -1,10 +1,14 @@
 """A working directory with gin files in it, and the bakery that they configure."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import bakery
 import pytest
+
+sys.path.append(str(Path(__file__).parent))  # gin files import the bakery by its name, as a user's would
+
+import bakery
 
 from t5x_like.cli.configuration import Loaded, load
 
