@@ -1,6 +1,6 @@
 """A model's weights as a plain nested dict, and what can be known of them before they exist."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 from flax import nnx
@@ -9,6 +9,7 @@ Parameters = dict[str, Any]  # nested; leaves are arrays [*shape]
 Axes = dict[str, Any]  # the same tree; leaves are tuples with one axis name for each dimension
 
 
+@runtime_checkable
 class Buildable(Protocol):
     """A configuration that makes a model."""
 

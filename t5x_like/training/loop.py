@@ -50,7 +50,7 @@ class Loop:
         self._experiment, self._plan, self._mesh, self._loader = experiment, plan, mesh, loader
         self._step, self._checkpoints, self._writers = step, checkpoints, writers
         self._validators, self._evaluators = validators, evaluators
-        self._weight_norm = jax.jit(optax.global_norm)
+        self._weight_norm = jax.jit(optax.tree.norm)
         self._clock = Clock()
         self._last: dict[str, Any] = {}
 

@@ -40,7 +40,7 @@ def train_step(
         gradients, totals = _accumulate(gradient, state["params"], (batch, weights), key, num_microbatches)
         updates, opt_state = plan.transformation.update(gradients, state["opt_state"], state["params"])
         totals = totals._replace(
-            gradient_norm=optax.global_norm(gradients).astype(jnp.float32), steps=jnp.ones((), jnp.float32)
+            gradient_norm=optax.tree.norm(gradients).astype(jnp.float32), steps=jnp.ones((), jnp.float32)
         )
         return {
             "step": state["step"] + 1,

@@ -16,4 +16,4 @@ class RMSNorm(nnx.Module):
     def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
         wide = x.astype(jnp.float32)  # squares of bfloat16 lose most of their digits
         normalised = wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + self.epsilon)
-        return normalised.astype(x.dtype) * self.scale[...].astype(x.dtype)
+        return normalised.astype(x.dtype) * self.scale[...][None, None].astype(x.dtype)

@@ -13,7 +13,7 @@ NormSlot = Literal["before", "after", "final"]
 
 
 class Residual(nnx.Module):
-    """``final(x + after(layer(before(x))))``: T5 fills ``before``, BERT ``final``, Gemma 2 both ``before`` and ``after``."""
+    """``final(x + after(layer(before(x))))``: T5 fills ``before``, BERT ``final``, Gemma 2 the first two."""
 
     def __init__(self, model_dim: int, *, norm_slots: tuple[NormSlot, ...], epsilon: float):
         def norm(slot: NormSlot) -> RMSNorm | None:
