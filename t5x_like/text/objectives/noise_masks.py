@@ -1,4 +1,4 @@
-"""Which tokens are noise: T5's random spans. Randomness is an argument (numbers uniform in 0 to 1)."""
+"""Which tokens are noise: T5's random spans. Randomness is an argument (numbers drawn uniformly)."""
 
 import numpy as np
 

@@ -79,9 +79,10 @@ class SpanCorruption:
         """Corrupts rows of tokens [..., L], each by its own seed, uint64 [..., 2]. The same seed, the same
         spans."""
         length = tokens.shape[-1]
-        uniforms = np.empty((*tokens.shape[:-1], uniforms_needed(length)), np.float64)
+        # Raw bits, which unlike a Generator's numbers are promised to stay the same in every NumPy.
+        uniforms = np.empty((*tokens.shape[:-1], uniforms_needed(length)), np.uint64)
         for row in np.ndindex(tokens.shape[:-1]):
-            np.random.Generator(np.random.Philox(key=seeds[row])).random(out=uniforms[row])
+            uniforms[row] = np.random.Philox(key=seeds[row]).random_raw(uniforms.shape[-1])
         is_noise = random_spans(length, uniforms, density=self.density, mean_span=self.mean_span)
         return Corrupted(
             inputs=replace_spans(tokens, is_noise, first_sentinel=first_sentinel),

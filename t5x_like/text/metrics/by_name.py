@@ -1,0 +1,86 @@
+"""Metrics by the names used in configurations, as seqio metric functions on decoded text."""
+
+import difflib
+import math
+from collections.abc import Callable, Sequence
+
+from t5x_like.text.metrics import classification, correlation, generation, question_answering
+from t5x_like.text.metrics.classification import Scores
+
+MetricFunction = Callable[[Sequence, Sequence], Scores]
+
+_OF_TEXT: dict[str, MetricFunction] = {
+    "accuracy": classification.accuracy,
+    "sequence_accuracy": generation.sequence_accuracy,
+    "token_error_rate": generation.token_error_rate,
+    "bleu": generation.bleu,
+    "rouge": generation.rouge,
+    "squad": question_answering.squad,
+    "trivia_qa": question_answering.trivia_qa,
+}
+_OF_CLASSES = ("f1", "macro_f1", "matthews_corrcoef")
+_OF_NUMBERS: dict[str, MetricFunction] = {
+    "pearson_corrcoef": correlation.pearson,
+    "spearman_corrcoef": correlation.spearman,
+}
+METRIC_NAMES = (*_OF_TEXT, *_OF_CLASSES, *_OF_NUMBERS)
+
+# Where less is better; everything else is the more the better.
+LOWER_IS_BETTER = frozenset({"token_error_rate"})
+
+
+def check_metric(name: str, classes: Sequence[str] = ()) -> None:
+    """Checks that a metric exists and has the classes it needs.
+
+    Raises:
+      ValueError: otherwise, with the nearest name or what to give.
+    """
+    if name not in METRIC_NAMES:
+        near = difflib.get_close_matches(name, METRIC_NAMES, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"no metric {name!r}; {hint}There are {', '.join(METRIC_NAMES)}")
+    if name in _OF_CLASSES and len(classes) < 2:
+        raise ValueError(f"metric {name!r} needs the classes: give label_words, or labels=('no', 'yes')")
+    if name == "f1" and len(classes) != 2:
+        raise ValueError(
+            f"metric 'f1' is for two classes, the second being positive; for {len(classes)} use 'macro_f1'"
+        )
+
+
+def metric_function(name: str, classes: Sequence[str] = ()) -> MetricFunction:
+    """The metric as a function of decoded targets and predictions.
+
+    ``classes`` are the label words in the order of their numbers; another word counts as invalid, and text
+    that is no number as -1, as in T5.
+
+    Raises:
+      ValueError: unknown name, or classes missing.
+    """
+    check_metric(name, classes)
+    numbers = {word: number for number, word in enumerate(classes)}
+    if name in _OF_CLASSES:
+        functions = {
+            "f1": classification.f1,
+            "macro_f1": classification.macro_f1(len(classes)),
+            "matthews_corrcoef": classification.matthews_corrcoef,
+        }
+        return _reading(name, functions[name], lambda text: numbers.get(text, -1))
+    if name in _OF_NUMBERS:
+        return _reading(name, _OF_NUMBERS[name], _number)
+    return _reading(name, _OF_TEXT[name], lambda text: text)
+
+
+def _reading(name: str, function: MetricFunction, read: Callable) -> MetricFunction:
+    def metric(targets: Sequence, predictions: Sequence) -> Scores:
+        return function([read(text) for text in targets], [read(text) for text in predictions])
+
+    metric.__name__ = name
+    return metric
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        return -1.0
+    return value if math.isfinite(value) else -1.0

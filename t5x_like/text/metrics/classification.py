@@ -1,0 +1,109 @@
+"""Scores for class predictions, times 100 as T5 reports them. Classes are numbers; -1 is an invalid
+prediction."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Scores = dict[str, float]
+
+
+def accuracy(targets: Sequence[Any], predictions: Sequence[Any]) -> Scores:
+    """How many predictions equal their target, of any type."""
+    require_pairs(targets, predictions)
+    equal = [target == prediction for target, prediction in zip(targets, predictions, strict=True)]
+    return {"accuracy": 100.0 * float(np.mean(equal))}
+
+
+def f1(targets: Sequence[int], predictions: Sequence[int]) -> Scores:
+    """F1 of class 1 among classes 0 and 1. An invalid prediction counts as the wrong class."""
+    require_pairs(targets, predictions)
+    truth, guess = np.asarray(targets), np.asarray(predictions)
+    guess = np.where((guess == 0) | (guess == 1), guess, 1 - truth)
+    return {"f1": 100.0 * _f1_of_class(truth, guess, 1)}
+
+
+def macro_f1(num_classes: int) -> Callable[[Sequence[int], Sequence[int]], Scores]:
+    """The mean of the F1 of every class, present or not (CommitmentBank's ``mean_3class_f1``)."""
+
+    def mean_class_f1(targets: Sequence[int], predictions: Sequence[int]) -> Scores:
+        require_pairs(targets, predictions)
+        truth, guess = np.asarray(targets), np.asarray(predictions)
+        each = [_f1_of_class(truth, guess, label) for label in range(num_classes)]
+        return {f"mean_{num_classes}class_f1": 100.0 * float(np.mean(each))}
+
+    return mean_class_f1
+
+
+def _f1_of_class(truth: np.ndarray, guess: np.ndarray, label: int) -> float:
+    hits = np.sum((truth == label) & (guess == label))
+    relevant = np.sum(truth == label) + np.sum(guess == label)
+    return float(2 * hits / relevant) if relevant else 0.0
+
+
+def matthews_corrcoef(targets: Sequence[int], predictions: Sequence[int]) -> Scores:
+    """Correlation of two labellings, 0 where one of them is constant.
+
+    For any number of classes (Gorodkin 2004, https://doi.org/10.1016/j.compbiolchem.2004.09.006); an invalid
+    prediction is a class of its own.
+    """
+    require_pairs(targets, predictions)
+    classes, numbers = np.unique(np.concatenate([targets, predictions]), return_inverse=True)
+    one_hot = np.eye(len(classes))[numbers]
+    truth, guess = one_hot[: len(targets)], one_hot[len(targets) :]
+    truth_counts, guess_counts = truth.sum(0), guess.sum(0)
+    total = float(len(targets))
+    covariance = np.sum(truth * guess) * total - truth_counts @ guess_counts
+    truth_variance = total**2 - truth_counts @ truth_counts
+    guess_variance = total**2 - guess_counts @ guess_counts
+    if truth_variance == 0 or guess_variance == 0:
+        return {"matthews_corrcoef": 0.0}
+    return {"matthews_corrcoef": 100.0 * float(covariance / np.sqrt(truth_variance * guess_variance))}
+
+
+def f1_over_all_answers(targets: Sequence[Mapping], predictions: Sequence[Mapping]) -> Scores:
+    """MultiRC's F1a: every answer of every question counts alike. Rows are ``{"value": class, "group":
+    …}``."""
+    return f1([row["value"] for row in targets], [row["value"] for row in predictions])
+
+
+def all_match_by_group(targets: Sequence[Mapping], predictions: Sequence[Mapping]) -> Scores:
+    """MultiRC's exact match: groups (questions) whose every answer is right."""
+    require_pairs(targets, predictions)
+    right: dict[Any, bool] = {}
+    for target, prediction in zip(targets, predictions, strict=True):
+        group = _hashable(target["group"])
+        right[group] = right.get(group, True) and target["value"] == prediction["value"]
+    return {"exact_match": 100.0 * float(np.mean(list(right.values())))}
+
+
+def first_of_group(metric: Callable[..., Scores]) -> Callable[[Sequence[Mapping], Sequence[Mapping]], Scores]:
+    """``metric`` over the first row of each group only (ReCoRD repeats a query once an answer)."""
+
+    def deduplicated(targets: Sequence[Mapping], predictions: Sequence[Mapping]) -> Scores:
+        require_pairs(targets, predictions)
+        firsts: dict[Any, tuple[Any, Any]] = {}
+        for target, prediction in zip(targets, predictions, strict=True):
+            firsts.setdefault(_hashable(target["group"]), (target["value"], prediction["value"]))
+        return metric(*(list(column) for column in zip(*firsts.values(), strict=True)))
+
+    return deduplicated
+
+
+def _hashable(group: Any) -> Any:
+    return tuple(_hashable(part) for part in group) if isinstance(group, (list, tuple, np.ndarray)) else group
+
+
+def require_pairs(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
+    """Checks that there is one prediction for each target, and any at all.
+
+    Raises:
+      ValueError: otherwise.
+    """
+    if len(targets) != len(predictions):
+        raise ValueError(
+            f"{len(predictions)} predictions for {len(targets)} targets; there must be one for each"
+        )
+    if len(targets) == 0:
+        raise ValueError("no examples to score")

@@ -1,0 +1,34 @@
+"""Correlation of predicted numbers with true ones, times 100."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from t5x_like.text.metrics.classification import Scores, require_pairs
+
+
+def pearson(targets: Sequence[float], predictions: Sequence[float]) -> Scores:
+    """Linear correlation; not a number where one side is constant."""
+    return {"pearson_corrcoef": 100.0 * _correlation(targets, predictions)}
+
+
+def spearman(targets: Sequence[float], predictions: Sequence[float]) -> Scores:
+    """Correlation of ranks, tied numbers sharing the mean of their ranks."""
+    return {"spearman_corrcoef": 100.0 * _correlation(_ranks(targets), _ranks(predictions))}
+
+
+def _correlation(targets: Sequence[float] | np.ndarray, predictions: Sequence[float] | np.ndarray) -> float:
+    require_pairs(targets, predictions)  # pyright: ignore[reportArgumentType]
+    truth = np.asarray(targets, np.float64)
+    guess = np.asarray(predictions, np.float64)
+    truth, guess = truth - truth.mean(), guess - guess.mean()
+    size = np.linalg.norm(truth) * np.linalg.norm(guess)
+    if size == 0:
+        return float("nan")
+    return float(np.clip(np.sum(truth * guess) / size, -1.0, 1.0))
+
+
+def _ranks(values: Sequence[float]) -> np.ndarray:
+    _, numbers, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return (last - (counts - 1) / 2)[numbers]

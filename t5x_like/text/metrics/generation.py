@@ -1,0 +1,75 @@
+"""Scores for written text, times 100: BLEU, ROUGE, exact sequences and edit distance."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from t5x_like.text.metrics.classification import Scores, require_pairs
+
+
+def bleu(targets: Sequence[str] | Sequence[Sequence[str]], predictions: Sequence[str]) -> Scores:
+    """sacreBLEU with its ``intl`` tokeniser and exponential smoothing, as T5 reports translation.
+
+    ``targets`` is one reference for each prediction, or several whole lists of references.
+    """
+    import sacrebleu
+
+    streams = [list(targets)] if isinstance(targets[0], str) else [list(stream) for stream in targets]
+    require_pairs(streams[0], predictions)
+    score = sacrebleu.corpus_bleu(
+        list(predictions),
+        streams,  # pyright: ignore[reportArgumentType]
+        smooth_method="exp",
+        tokenize="intl",
+        force=True,  # spaces before full stops are how the text is, not a mistake to warn of
+    )
+    return {"bleu": float(score.score)}
+
+
+def rouge(targets: Sequence[str], predictions: Sequence[str]) -> Scores:
+    """Mean F1 of ROUGE-1, ROUGE-2 and ROUGE-Lsum, without stemming; `` . `` ends a sentence for Lsum.
+
+    T5 reports the middle of a bootstrap, which differs from this mean by chance only.
+    """
+    from rouge_score import rouge_scorer
+
+    require_pairs(targets, predictions)
+    names = ["rouge1", "rouge2", "rougeLsum"]
+    scorer = rouge_scorer.RougeScorer(names)
+    pairs = zip(targets, predictions, strict=True)
+    rows = [scorer.score(_one_sentence_a_line(truth), _one_sentence_a_line(guess)) for truth, guess in pairs]
+    return {name: 100.0 * float(np.mean([row[name].fmeasure for row in rows])) for name in names}
+
+
+def _one_sentence_a_line(text: str) -> str:
+    return text.replace(" . ", " .\n")
+
+
+def sequence_accuracy(targets: Sequence[str], predictions: Sequence[str]) -> Scores:
+    """How many predictions are their target, letter by letter."""
+    require_pairs(targets, predictions)
+    equal = [truth == guess for truth, guess in zip(targets, predictions, strict=True)]
+    return {"sequence_accuracy": 100.0 * float(np.mean(equal))}
+
+
+def token_error_rate(targets: Sequence[str], predictions: Sequence[str]) -> Scores:
+    """Edits from predictions to targets, in tokens between spaces, for 100 tokens of the targets.
+
+    Of words this is the word error rate, of phonemes the phoneme error rate. It can exceed 100.
+    """
+    require_pairs(targets, predictions)
+    pairs = [(truth.split(), guess.split()) for truth, guess in zip(targets, predictions, strict=True)]
+    edits = sum(edit_distance(truth, guess) for truth, guess in pairs)
+    length = sum(len(truth) for truth, _ in pairs)
+    return {"token_error_rate": 100.0 * edits / length if length else float("nan")}
+
+
+def edit_distance(left: Sequence[str], right: Sequence[str]) -> int:
+    """The fewest insertions, deletions and substitutions that turn one sequence into the other."""
+    row = list(range(len(right) + 1))
+    for number, token in enumerate(left, start=1):
+        diagonal, row[0] = row[0], number
+        for place, other in enumerate(right, start=1):
+            cheapest = min(row[place] + 1, row[place - 1] + 1, diagonal + (token != other))
+            diagonal, row[place] = row[place], cheapest
+    return row[-1]

@@ -1,0 +1,52 @@
+"""SQuAD's and TriviaQA's exact match and F1 over normalised words, times 100."""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from t5x_like.text.metrics.classification import Scores, require_pairs
+
+_ARTICLE = re.compile(r"\b(a|an|the)\b")
+_DROP_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_SPACE_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation + "‘’´`_", " "))
+
+Answers = Sequence[str] | str  # all that count as right
+
+
+def normalize_squad(text: str) -> str:
+    """Lower case, no punctuation, no articles, single spaces."""
+    return " ".join(_ARTICLE.sub(" ", text.lower().translate(_DROP_PUNCTUATION)).split())
+
+
+def normalize_trivia_qa(text: str) -> str:
+    """The same, with spaces for punctuation and more kinds of quotes counted as such."""
+    return " ".join(_ARTICLE.sub(" ", text.lower().translate(_SPACE_PUNCTUATION)).split())
+
+
+def squad(targets: Sequence[Answers], predictions: Sequence[str]) -> Scores:
+    """Exact match and F1 against the best of each question's answers."""
+    return _score(targets, predictions, normalize_squad)
+
+
+def trivia_qa(targets: Sequence[Answers], predictions: Sequence[str]) -> Scores:
+    """As ``squad``, normalised as TriviaQA does."""
+    return _score(targets, predictions, normalize_trivia_qa)
+
+
+def _score(targets: Sequence[Answers], predictions: Sequence[str], normalize: Callable[[str], str]) -> Scores:
+    require_pairs(targets, predictions)
+    exact, overlap = [], []
+    for answers, prediction in zip(targets, predictions, strict=True):
+        guess = normalize(prediction)
+        truths = [normalize(answer) for answer in ([answers] if isinstance(answers, str) else answers)]
+        exact.append(max(truth == guess for truth in truths))
+        overlap.append(max(_word_f1(truth.split(), guess.split()) for truth in truths))
+    return {"em": 100.0 * float(np.mean(exact)), "f1": 100.0 * float(np.mean(overlap))}
+
+
+def _word_f1(truth: Sequence[str], guess: Sequence[str]) -> float:
+    shared = sum((Counter(truth) & Counter(guess)).values())
+    return 2.0 * shared / (len(truth) + len(guess)) if shared else 0.0

@@ -1,0 +1,123 @@
+"""What tasks and mixtures there are, by name: ours and any that the user registered with seqio."""
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from t5x_like.text.tasks.mixtures import Mixture
+from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.tasks.text_task import TextTask
+
+if TYPE_CHECKING:
+    import seqio
+
+Definition = TextTask | PretrainingTask | Mixture
+
+_definitions: dict[str, Definition] = {}
+
+
+def register(definitions: Iterable[Definition]) -> None:
+    """Registers tasks, then mixtures. The same definition again is fine; another one under its name is not.
+
+    Raises:
+      ValueError: a name is taken, or a mixture names a task that does not exist.
+    """
+    # Mixtures last: they look their tasks up.
+    for definition in sorted(definitions, key=lambda each: isinstance(each, Mixture)):
+        known = _definitions.get(definition.name)
+        if known == definition:
+            continue
+        if known is not None or definition.name in (*task_names(), *mixture_names()):
+            raise ValueError(
+                f"there is already a task or mixture {definition.name!r}, defined otherwise; rename one of them"
+            )
+        if isinstance(definition, Mixture):
+            for task in definition.tasks:
+                get(task)
+        definition.register()
+        _definitions[definition.name] = definition
+
+
+def definition(name: str) -> Definition | None:
+    """Our own definition of a registered name; None for a task registered with seqio directly."""
+    return _definitions.get(name)
+
+
+def task_names() -> list[str]:
+    """Names of all registered tasks."""
+    import seqio
+
+    return sorted(seqio.TaskRegistry.names())
+
+
+def mixture_names() -> list[str]:
+    """Names of all registered mixtures."""
+    import seqio
+
+    return sorted(seqio.MixtureRegistry.names())
+
+
+def get(name: str) -> "seqio.Task | seqio.Mixture":
+    """The task or mixture of that name.
+
+    Raises:
+      ValueError: there is none; says which names are near.
+    """
+    import seqio
+
+    if name in seqio.MixtureRegistry.names():
+        return seqio.MixtureRegistry.get(name)
+    if name in seqio.TaskRegistry.names():
+        return seqio.TaskRegistry.get(name)
+    names = [*task_names(), *mixture_names()]
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    listed = f"Registered: {', '.join(names)}" if names else "None is registered"
+    raise ValueError(
+        f"no task or mixture {name!r}; {hint}{listed}. Define it in the gin file, or register it in a Python module "
+        "named by --module"
+    )
+
+
+def get_task(name: str) -> "seqio.Task":
+    """The task of that name.
+
+    Raises:
+      ValueError: there is none, or it is a mixture.
+    """
+    import seqio
+
+    found = get(name)
+    if isinstance(found, seqio.Mixture):
+        raise ValueError(f"{name!r} is a mixture of {', '.join(t.name for t in found.tasks)}; name one task")
+    return found
+
+
+def tasks_of(name: str) -> "list[seqio.Task]":
+    """The task of that name, or the tasks of the mixture of that name."""
+    import seqio
+
+    found = get(name)
+    return list(found.tasks) if isinstance(found, seqio.Mixture) else [found]
+
+
+def import_modules(modules: Sequence[str]) -> None:
+    """Imports the user's modules, which register tasks as they load; the working directory is searched too.
+
+    Raises:
+      ValueError: no module of that name. Errors inside a module come as they are.
+    """
+    if modules and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is None or not (module + ".").startswith(error.name + "."):
+                raise
+            raise ValueError(
+                f"no Python module {module!r} in {os.getcwd()} or on the Python path; name it without .py"
+            ) from error

@@ -1,0 +1,211 @@
+"""Rows of plain files as dictionaries of strings, every bad one named by file and line."""
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from t5x_like.files import as_path
+
+Format = Literal["tsv", "csv", "jsonl", "parquet"]
+FORMATS: tuple[str, ...] = ("tsv", "csv", "jsonl", "parquet")
+
+
+class Row(NamedTuple):
+    """Cells by column, and where they came from (``file:line``)."""
+
+    cells: dict[str, str]
+    place: str
+
+
+class Bad(NamedTuple):
+    """What is wrong with a row, and where."""
+
+    reason: str
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.reason}"
+
+
+@dataclass
+class RowPolicy:
+    """What happens to bad rows: ``fail`` stops at the first, ``skip`` counts them and keeps the first few."""
+
+    on_bad_row: Literal["fail", "skip"] = "fail"
+    num_rows: int = 0
+    num_skipped: int = 0
+    first_skipped: list[str] = field(default_factory=list)
+
+    def take(self, bad: Bad) -> None:
+        """Takes note of a bad row.
+
+        Raises:
+          ValueError: the policy is ``fail``.
+        """
+        if self.on_bad_row == "fail":
+            raise ValueError(f"{bad}. Correct the row, or set on_bad_row='skip' to leave such rows out")
+        self.num_skipped += 1
+        if len(self.first_skipped) < 5:
+            self.first_skipped.append(str(bad))
+
+    def __str__(self) -> str:
+        first = f" (first: {self.first_skipped[0]})" if self.first_skipped else ""
+        return f"skipped {self.num_skipped} of {self.num_rows + self.num_skipped} rows{first}"
+
+
+def read_rows(file: str, format: str, *, columns: Sequence[str] = ()) -> Iterator[Row | Bad]:
+    """Rows of one file, good and bad, in order.
+
+    ``columns`` names the columns of a TSV or CSV file without a header line. Lines with nothing on them are
+    ignored. A TSV file has no quoting; in CSV a cell in double quotes may hold commas, quotes and line
+    breaks.
+    """
+    if format == "parquet":
+        yield from _read_parquet(file)
+        return
+    lines = _Lines(file)
+    if format == "jsonl":
+        rows = _parse_jsonl(lines)
+    else:
+        cells = _split_tsv(lines) if format == "tsv" else _split_csv(lines)
+        rows = _with_columns(file, cells, columns)
+    found = False
+    for row in rows:
+        found = True
+        yield row
+    if not found and lines.is_blank:
+        yield Bad("the file is empty", file)
+
+
+class _Lines:
+    """Decoded lines of a file with their numbers; undecodable ones come as Bad. Knows whether any held
+    text."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.is_blank = True
+
+    def __iter__(self) -> Iterator[tuple[int, str | Bad]]:
+        with as_path(self.file).open("rb") as stream:
+            for number, line in enumerate(stream, start=1):
+                text = decode_line(line, self.file, number)
+                self.is_blank = self.is_blank and text == ""
+                yield number, text
+
+
+def decode_line(line: bytes, file: str, number: int) -> str | Bad:
+    """A line as text without its line break; the byte-order mark some programs write first is dropped."""
+    if number == 1:
+        line = line.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return line.decode("utf-8").rstrip("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        return Bad(f"invalid UTF-8 at byte {error.start} of the line", f"{file}:{number}")
+
+
+def _split_tsv(lines: _Lines) -> Iterator[tuple[int, list[str] | Bad]]:
+    for number, text in lines:
+        if text:
+            yield number, text if isinstance(text, Bad) else text.split("\t")
+
+
+def _split_csv(lines: _Lines) -> Iterator[tuple[int, list[str] | Bad]]:
+    """Cells of CSV records, each with the number of its first line. A record goes on while a quote is
+    open."""
+    record: list[str] = []
+    is_open, start = False, 0
+    for number, text in lines:
+        if isinstance(text, Bad):
+            yield number, text
+            record, is_open = [], False
+            continue
+        if not record:
+            start = number
+        if not record and not text:
+            continue
+        record.append(text)
+        is_open ^= text.count('"') % 2 == 1
+        if not is_open:
+            yield start, _parse_csv_record(record, f"{lines.file}:{start}")
+            record = []
+    if record:
+        yield start, Bad("a double quote that starts in this record is never closed", f"{lines.file}:{start}")
+
+
+def _parse_csv_record(record: list[str], place: str) -> list[str] | Bad:
+    try:
+        return next(csv.reader(["\n".join(record)], strict=True))
+    except csv.Error as error:
+        return Bad(f"not CSV: {error}", place)
+
+
+def _with_columns(
+    file: str, records: Iterator[tuple[int, list[str] | Bad]], columns: Sequence[str]
+) -> Iterator[Row | Bad]:
+    names = list(columns)
+    for number, cells in records:
+        if isinstance(cells, Bad):
+            yield cells
+        elif not names:
+            names = cells
+            if len(set(names)) < len(names):
+                raise ValueError(f"{file}:{number}: two columns have the same name: {names}")
+        elif len(cells) != len(names):
+            reason = f"{len(cells)} columns, where {len(names)} are expected ({', '.join(names)})"
+            yield Bad(reason, f"{file}:{number}")
+        else:
+            yield Row(dict(zip(names, cells, strict=True)), f"{file}:{number}")
+
+
+def _parse_jsonl(lines: _Lines) -> Iterator[Row | Bad]:
+    for number, text in lines:
+        place = f"{lines.file}:{number}"
+        if not text:
+            continue
+        if isinstance(text, Bad):
+            yield text
+            continue
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError as error:
+            yield Bad(f"invalid JSON: {error.msg} at column {error.colno}", place)
+            continue
+        if isinstance(value, dict):
+            yield _cells_of(value, place)
+        else:
+            yield Bad(f"an object {{…}} is expected, found {type(value).__name__}", place)
+
+
+def _cells_of(value: dict, place: str) -> Row | Bad:
+    """JSON and parquet values as text. Null counts as missing; lists and objects stay JSON."""
+    cells = {}
+    for name, cell in value.items():
+        if cell is None:
+            continue
+        text = cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False, default=str)
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            return Bad(f"column {name!r} holds a lone surrogate at character {error.start}", place)
+        cells[str(name)] = text
+    return Row(cells, place)
+
+
+def _read_parquet(file: str) -> Iterator[Row | Bad]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        with as_path(file).open("rb") as stream:
+            number = 0
+            for batch in pyarrow.parquet.ParquetFile(stream).iter_batches():
+                for value in batch.to_pylist():
+                    number += 1
+                    yield _cells_of(value, f"{file}:row {number}")
+    except (pyarrow.ArrowInvalid, UnicodeDecodeError) as error:
+        yield Bad(f"not a parquet file of UTF-8 text: {error}", file)
+        return
+    if not number:
+        yield Bad("the file is empty", file)

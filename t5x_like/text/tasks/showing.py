@@ -1,0 +1,133 @@
+"""A look at a task: what it is made of, and examples raw, worded and tokenised."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from t5x_like.text.tasks import registry
+from t5x_like.text.tasks.mixtures import Mixture
+from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.tasks.text_task import TextTask
+
+if TYPE_CHECKING:
+    import seqio
+
+
+class Description(NamedTuple):
+    """One task or mixture in words."""
+
+    name: str
+    kind: str  # "task" or "mixture"
+    splits: dict[str, int | None]  # examples by split, None where unknown
+    vocabulary: str
+    vocab_size: int
+    metrics: list[str]
+    rates: dict[str, float]  # of a mixture's tasks
+    definition: TextTask | PretrainingTask | Mixture | None
+
+
+class Shown(NamedTuple):
+    """One example at three stages."""
+
+    raw: dict[str, Any] | None  # the row read, where rows and examples correspond
+    inputs: str
+    targets: str
+    input_ids: list[int]
+    target_ids: list[int]
+    input_pieces: list[str]
+    target_pieces: list[str]
+
+
+def describe(name: str, *, count: bool = True) -> Description:
+    """What a registered name stands for. ``count=False`` does not read files to count their rows."""
+    import seqio
+
+    found = registry.get(name)
+    mixture = found if isinstance(found, seqio.Mixture) else None
+    tasks = registry.tasks_of(name)
+    splits: dict[str, int | None] = {}
+    for task in tasks:
+        for split in task.splits:
+            number = task.num_input_examples(split) if count else None
+            known = splits.get(split, 0)
+            splits[split] = None if number is None or known is None else known + number
+    vocabulary = tasks[0].output_features["targets"].vocabulary
+    return Description(
+        name=name,
+        kind="mixture" if mixture else "task",
+        splits=splits,
+        vocabulary=str(vocabulary),
+        vocab_size=vocabulary.vocab_size,
+        metrics=list(dict.fromkeys(metric.__name__ for task in tasks for metric in task.metric_fns)),
+        rates={task.name: mixture.get_rate(task) for task in tasks} if mixture and count else {},
+        definition=registry.definition(name),
+    )
+
+
+def show(
+    name: str,
+    num_examples: int = 3,
+    *,
+    split: str = "train",
+    inputs_length: int = 512,
+    targets_length: int = 512,
+) -> list[Shown]:
+    """The first examples of a task, or of each task of a mixture.
+
+    Raises:
+      ValueError: unknown name or split, or bad rows.
+    """
+    from t5x_like.text.tasks.sources import numpy_examples
+
+    shown: list[Shown] = []
+    for task in registry.tasks_of(name):
+        if split not in task.splits:
+            raise ValueError(f"task {task.name!r} has no split {split!r}; there are {', '.join(task.splits)}")
+        dataset = task.get_dataset(
+            {"inputs": inputs_length, "targets": targets_length}, split, shuffle=False, seed=0
+        )
+        raw = _raw_rows(task, split, num_examples)
+        for number, example in enumerate(numpy_examples(dataset.take(num_examples))):
+            shown.append(_shown(task, example, raw[number] if number < len(raw) else None))
+    return shown
+
+
+def _raw_rows(task: "seqio.Task", split: str, num_examples: int) -> list[dict[str, Any]]:
+    definition = registry.definition(task.name)
+    if isinstance(definition, TextTask):
+        return [row.row for row, _ in zip(definition.read(split), range(num_examples), strict=False)]
+    if isinstance(definition, PretrainingTask):
+        return []  # documents are joined and cut: none corresponds to an example
+    rows = task.source.get_dataset(split=split, shuffle=False).take(num_examples).as_numpy_iterator()
+    return [{key: _plain(value) for key, value in row.items()} for row in rows]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _shown(task: "seqio.Task", example: dict[str, Any], raw: dict[str, Any] | None) -> Shown:
+    ids = {key: [int(number) for number in example.get(key, ())] for key in ("inputs", "targets")}
+    vocabularies = {key: feature.vocabulary for key, feature in task.output_features.items()}
+    texts, pieces = {}, {}
+    for key, numbers in ids.items():
+        vocabulary = vocabularies.get(key, vocabularies["targets"])
+        written = example.get(f"{key}_pretokenized")
+        texts[key] = _plain(written) if written is not None else vocabulary.decode(numbers)
+        pieces[key] = [_piece(vocabulary, number) for number in numbers]
+    return Shown(
+        raw=raw,
+        inputs=str(texts["inputs"]),
+        targets=str(texts["targets"]),
+        input_ids=ids["inputs"],
+        target_ids=ids["targets"],
+        input_pieces=pieces["inputs"],
+        target_pieces=pieces["targets"],
+    )
+
+
+def _piece(vocabulary: "seqio.Vocabulary", number: int) -> str:
+    tokenizer = getattr(vocabulary, "tokenizer", None)
+    if tokenizer is not None:
+        return tokenizer.IdToPiece(number)
+    return vocabulary.decode([number]) or f"<{number}>"

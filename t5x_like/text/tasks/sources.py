@@ -1,0 +1,118 @@
+"""Our tasks as seqio's: data sources over plain files, and their registration."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import seqio
+import tensorflow as tf
+
+from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.tasks.rows import RowPolicy
+from t5x_like.text.tasks.text_task import TextTask
+from t5x_like.text.vocabularies.vocabulary import load_vocabulary
+
+_log = logging.getLogger(__name__)
+
+
+class PlainFiles(seqio.DataSource):
+    """Examples read from plain files by a task of ours, in the files' order."""
+
+    def __init__(self, task: TextTask | PretrainingTask, keys: tuple[str, ...]) -> None:
+        super().__init__(splits=task.splits)
+        self.task = task
+        self._keys = keys
+        self._counts: dict[str, int] = {}
+
+    @property
+    def supports_arbitrary_sharding(self) -> bool:
+        """Shards are made of examples, by seqio."""
+        return False
+
+    def list_shards(self, split: str) -> list[str]:
+        """One: the split."""
+        return [split]
+
+    def num_input_examples(self, split: str) -> int:
+        """Good rows of the split, counted once by reading it."""
+        if split not in self._counts:
+            policy = RowPolicy(self.task.on_bad_row)
+            self._counts[split] = sum(1 for _ in self.task.read(split, policy))
+            if policy.num_skipped:
+                _log.warning("task %s, split %s: %s", self.task.name, split, policy)
+        return self._counts[split]
+
+    def get_dataset(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        split: str = "train",
+        shuffle: bool = True,
+        seed: int | None = None,
+        shard_info: Any = None,
+        **_: Any,
+    ) -> tf.data.Dataset:
+        """The split's texts, never shuffled here: seqio shuffles after preprocessing."""
+        del shuffle, seed, shard_info
+
+        def rows() -> Iterator[dict[str, str]]:
+            for example in self.task.read(split):
+                yield {key: getattr(example, key) for key in self._keys}
+
+        return tf.data.Dataset.from_generator(
+            rows, output_signature={key: tf.TensorSpec([], tf.string) for key in self._keys}
+        )
+
+
+def numpy_examples(dataset: tf.data.Dataset) -> Iterator[dict[str, Any]]:
+    """The examples of a dataset, with errors of our readers as they were raised.
+
+    Raises:
+      ValueError: a reader found a bad row. TensorFlow would wrap the message in a page of its own.
+    """
+    try:
+        yield from dataset.as_numpy_iterator()  # pyright: ignore[reportReturnType] - typed as arrays
+    except tf.errors.OpError as error:
+        message = str(error).partition("ValueError: ")[2].partition("\n")[0]
+        if not message:
+            raise
+        raise ValueError(message) from None
+
+
+def output_features(task: TextTask | PretrainingTask) -> dict[str, Any]:
+    """Inputs and targets in the task's vocabulary, both ended by the end of sequence."""
+    vocabulary = load_vocabulary(task.vocabulary, num_sentinels=task.num_sentinels)
+    return {key: seqio.Feature(vocabulary, add_eos=True) for key in ("inputs", "targets")}
+
+
+def register_text_task(task: TextTask) -> seqio.Task:
+    """Adds it to seqio's registry."""
+    return seqio.TaskRegistry.add(
+        task.name,
+        source=PlainFiles(task, ("inputs", "targets")),
+        output_features=output_features(task),
+        preprocessors=[
+            seqio.preprocessors.tokenize,
+            seqio.CacheDatasetPlaceholder(),
+            seqio.preprocessors.append_eos_after_trim,
+        ],
+        metric_fns=task.metric_functions,
+    )
+
+
+def register_pretraining_task(task: PretrainingTask) -> seqio.Task:
+    """Adds it to seqio's registry, with T5's own pipeline."""
+    return seqio.TaskRegistry.add(
+        task.name,
+        source=PlainFiles(task, ("text",)),
+        output_features=output_features(task),
+        preprocessors=[
+            _text_as_targets,
+            seqio.preprocessors.tokenize,
+            seqio.CacheDatasetPlaceholder(),
+            *task.objective.preprocessors(),
+            seqio.preprocessors.append_eos_after_trim,
+        ],
+    )
+
+
+def _text_as_targets(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    return dataset.map(lambda example: {"targets": example["text"]})

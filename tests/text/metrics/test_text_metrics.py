@@ -1,0 +1,111 @@
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t5x_like.text.metrics import baselines, classification, correlation, generation, question_answering
+from t5x_like.text.metrics.by_name import METRIC_NAMES, metric_function
+
+REFERENCE_NAMES = {
+    "accuracy": classification.accuracy,
+    "f1_score_with_invalid": classification.f1,
+    "matthews_corrcoef": classification.matthews_corrcoef,
+    "mean_3class_f1": classification.macro_f1(3),
+    "multirc_f1_over_all_answers": classification.f1_over_all_answers,
+    "mean_group_metric(all_match)": classification.all_match_by_group,
+    "deduplicate_metric(squad)": classification.first_of_group(question_answering.squad),
+    "pearson_corrcoef": correlation.pearson,
+    "spearman_corrcoef": correlation.spearman,
+    "squad": question_answering.squad,
+    "trivia_qa": question_answering.trivia_qa,
+    "bleu": generation.bleu,
+    "rouge_mean": generation.rouge,
+    "rouge": generation.rouge,
+}
+
+
+@pytest.mark.parametrize("name", REFERENCE_NAMES)
+def test_scores_are_t5s(golden, name):
+    rows = [json.loads(line) for line in (golden / "metrics" / "metrics.jsonl").read_text().splitlines()]
+    rows = [row for row in rows if row["metric"] == name]
+    assert rows
+    for row in rows:
+        found = REFERENCE_NAMES[name](row["targets"], row["predictions"])
+        expected = {key: float(score) for key, score in row["scores"].items()}
+        tolerance = 0.5 if name == "rouge" else 1e-9
+        assert found == pytest.approx(expected, abs=tolerance, nan_ok=True), row["note"]
+
+
+def test_answers_are_normalised_as_t5_does(golden):
+    for row in json.loads((golden / "metrics" / "qa_normalize.json").read_text()):
+        assert question_answering.normalize_squad(row["in"]) == row["normalize_squad"]
+        assert question_answering.normalize_trivia_qa(row["in"]) == row["normalize_trivia_qa"]
+
+
+def test_classes_are_read_from_their_words():
+    f1 = metric_function("f1", ("no", "yes"))
+    assert f1.__name__ == "f1"
+    assert f1(["yes", "no", "yes"], ["yes", "yes", "maybe"]) == classification.f1([1, 0, 1], [1, 1, -1])
+    assert metric_function("macro_f1", "abc")(["a", "b"], ["a", "c"]) == {
+        "mean_3class_f1": pytest.approx(100 / 3)
+    }
+
+
+def test_numbers_that_cannot_be_read_count_as_minus_one():
+    metric = metric_function("pearson_corrcoef")
+    assert metric(["1.0", "2.0", "3"], ["1", "nan", "three"]) == correlation.pearson([1, 2, 3], [1, -1, -1])
+
+
+@pytest.mark.parametrize("name", METRIC_NAMES)
+def test_perfect_predictions_score_best(name):
+    answers = (
+        ["1.0", "2.0", "1.0 2.0 3.0 4.0 5.0", "2.0"] if "corrcoef" not in name else ["1.0", "2.0", "2.0"]
+    )
+    scores = metric_function(name, ("1.0", "2.0"))(answers, answers)
+    best = 0.0 if name == "token_error_rate" else 100.0
+    assert all(score == pytest.approx(best) for score in scores.values())
+
+
+def test_a_misspelt_metric_is_answered_with_the_nearest():
+    with pytest.raises(ValueError, match="did you mean 'accuracy'"):
+        metric_function("acuracy")
+    with pytest.raises(ValueError, match="needs the classes"):
+        metric_function("f1")
+    with pytest.raises(ValueError, match="use 'macro_f1'"):
+        metric_function("f1", ("a", "b", "c"))
+
+
+def test_scoring_the_wrong_number_of_predictions_is_refused():
+    with pytest.raises(ValueError, match="1 predictions for 2 targets"):
+        metric_function("accuracy")(["a", "b"], ["a"])
+    with pytest.raises(ValueError, match="no examples"):
+        metric_function("accuracy")([], [])
+
+
+def test_token_error_rate_counts_edits_over_target_tokens():
+    targets, predictions = ["M AY G R EY", "K AE T"], ["M AY G EY", "K AE T S"]
+    assert generation.token_error_rate(targets, predictions) == {"token_error_rate": pytest.approx(25.0)}
+    assert math.isnan(generation.token_error_rate([""], [""])["token_error_rate"])
+
+
+@given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")))
+def test_edit_distance_is_a_distance(left, right):
+    distance = generation.edit_distance(left, right)
+    assert distance == generation.edit_distance(right, left)
+    assert abs(len(left) - len(right)) <= distance <= max(len(left), len(right))
+    assert (distance == 0) == (left == right)
+
+
+def test_the_majority_baseline_gives_the_most_frequent_training_answer():
+    accuracy = metric_function("accuracy")
+    found = baselines.majority(["b", "a", "b"], ["a", "b", "b", "c"], [accuracy])
+    assert found == baselines.Majority("b", {"accuracy": 50.0})
+
+
+def test_unigram_entropy_of_even_tokens_is_the_logarithm_of_their_number():
+    tokens = np.tile(np.arange(8), 10_000)
+    assert baselines.unigram_entropy(tokens, tokens, vocab_size=8) == pytest.approx(math.log(8))
+    assert baselines.unigram_entropy(tokens, np.array([9]), vocab_size=10) > 10

@@ -1,0 +1,173 @@
+import json
+import sys
+
+import pytest
+import seqio
+
+from t5x_like.text.objectives.span_corruption import SpanCorruption
+from t5x_like.text.tasks import registry, showing
+from t5x_like.text.tasks.mixtures import Mixture, Proportional
+from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.tasks.text_task import TextTask
+
+
+def text_task(tmp_path, name, num_rows=3):
+    path = tmp_path / f"{name}.tsv"
+    path.write_text("text\tlabel\n" + "".join(f"row {number}\tyes\n" for number in range(num_rows)))
+    return TextTask(
+        name=name,
+        vocabulary="bytes",
+        files={"train": str(path)},
+        input_template="{text}",
+        target_template="{label}",
+    )
+
+
+def test_rates_are_t5s(golden):
+    reference = json.loads((golden / "packing" / "mixture_rates.json").read_text())
+    for config in reference["configs"]:
+        rule = Proportional(**{key: config[key] for key in ("maximum", "temperature", "scale")})
+        rates = {name: rule.rate(size) for name, size in reference["sizes"].items()}
+        assert rates == pytest.approx(config["rates"], rel=1e-12)
+        total = sum(rates.values())
+        normalised = {name: rate / total for name, rate in rates.items()}
+        assert normalised == pytest.approx(config["normalized"], rel=1e-9)
+
+
+def test_t5s_own_mixtures_have_their_rates(golden):
+    reference = json.loads((golden / "packing" / "t5_registered_mixtures.json").read_text())
+    mixture = reference["glue_v002_proportional"]
+    total = sum(Proportional().rate(int(size)) for size in mixture["rates"].values())
+    for name, size in mixture["rates"].items():
+        assert Proportional().rate(int(size)) / total == pytest.approx(mixture["normalized"][name])
+
+
+def test_a_mixture_is_a_seqio_mixture_proportional_to_its_tasks(tmp_path):
+    tasks = [text_task(tmp_path, "small", 2), text_task(tmp_path, "large", 50)]
+    mixture = Mixture(name="both", tasks=("small", "large"), rates=Proportional(maximum=8))
+    evened = Mixture(name="evened", tasks=("small", "large"), rates=Proportional(temperature=2.0))
+    registry.register([mixture, evened, *tasks])  # in any order
+    found = seqio.MixtureRegistry.get("both")
+    assert {task.name: found.get_rate(task) for task in found.tasks} == {"small": 2.0, "large": 8.0}
+    assert showing.describe("evened").rates == {
+        "small": pytest.approx(2**0.5),
+        "large": pytest.approx(50**0.5),
+    }
+    assert showing.describe("both").splits == {"train": 52}
+
+
+def test_rates_of_a_mixture_must_fit_its_tasks():
+    with pytest.raises(ValueError, match=r"rates lack \['b'\] and name \['c'\]"):
+        Mixture(name="x", tasks=("a", "b"), rates={"a": 1.0, "c": 1.0})
+    with pytest.raises(ValueError, match="must not be negative nor all 0"):
+        Mixture(name="x", tasks=("a",), rates={"a": 0.0})
+
+
+def test_unknown_names_are_answered_with_the_nearest(tmp_path):
+    registry.register([text_task(tmp_path, "sentiment")])
+    with pytest.raises(ValueError, match="no task or mixture 'sentimnet'; did you mean 'sentiment'"):
+        registry.get("sentimnet")
+    with pytest.raises(ValueError, match="did you mean 'sentiment'"):
+        registry.register([Mixture(name="m", tasks=("sentimant",))])
+
+
+def test_the_same_definition_twice_is_fine_another_is_not(tmp_path):
+    task = text_task(tmp_path, "twice")
+    registry.register([task])
+    registry.register([task])
+    with pytest.raises(ValueError, match="already a task or mixture 'twice', defined otherwise"):
+        registry.register([text_task(tmp_path / "..", "twice")])
+
+
+def test_users_modules_register_seqio_tasks(tmp_path, monkeypatch):
+    (tmp_path / "my_tasks_of_test.py").write_text(
+        "import seqio, tensorflow as tf\n"
+        "def rows(split, shuffle_files, seed=None):\n"
+        "    return tf.data.Dataset.from_tensor_slices({'inputs': ['a b', 'c'], 'targets': ['x', 'y']})\n"
+        "seqio.TaskRegistry.add('mine', seqio.FunctionDataSource(rows, ['train']),\n"
+        "    preprocessors=[seqio.preprocessors.tokenize, seqio.preprocessors.append_eos],\n"
+        "    output_features={k: seqio.Feature(seqio.ByteVocabulary(), add_eos=True)\n"
+        "                     for k in ('inputs', 'targets')})\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    registry.import_modules(["my_tasks_of_test"])
+    (first, second) = showing.show("mine", 2)
+    assert first.raw == {"inputs": "a b", "targets": "x"}
+    assert (first.inputs, first.target_ids, second.target_pieces) == ("a b", [123, 1], ["y", "<1>"])
+    assert registry.definition("mine") is None
+
+
+def test_a_module_that_does_not_exist_is_named_and_errors_inside_come_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with pytest.raises(ValueError, match="no Python module 'no_such_tasks'"):
+        registry.import_modules(["no_such_tasks"])
+    (tmp_path / "broken_tasks_of_test.py").write_text("import no_such_library\n")
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+        registry.import_modules(["broken_tasks_of_test"])
+
+
+def test_show_gives_raw_worded_and_tokenised_examples(tmp_path):
+    registry.register([text_task(tmp_path, "shown")])
+    shown = showing.show("shown", 2)
+    assert len(shown) == 2
+    assert shown[0].raw == {"text": "row 0", "label": "yes"}
+    assert shown[0].inputs == "row 0"
+    assert shown[0].target_ids == [ord(letter) + 3 for letter in "yes"] + [1]
+    assert shown[0].target_pieces == ["y", "e", "s", "<1>"]
+
+
+def test_pretraining_shows_corrupted_documents(tmp_path):
+    (tmp_path / "corpus.txt").write_text("In the beginning was the word\n" * 5)
+    registry.register(
+        [PretrainingTask(name="corpus", vocabulary="bytes", files={"train": str(tmp_path / "corpus.txt")})]
+    )
+    (shown, *_) = showing.show("corpus", 1, inputs_length=64, targets_length=64)
+    assert shown.raw is None
+    assert len(shown.input_ids) == 64
+    assert "<extra_id_0>" in shown.inputs
+    assert shown.targets.startswith("<extra_id_0>")
+
+
+@pytest.mark.parametrize(
+    ("separator", "documents"),
+    [("line", ["one", "two", "three", "four"]), ("blank_line", ["one two", "three four"])],
+)
+def test_documents_are_lines_or_paragraphs(tmp_path, separator, documents):
+    path = tmp_path / "a.txt"
+    path.write_text("one\ntwo\n\n\nthree\nfour\n")
+    task = PretrainingTask(name="a", vocabulary="bytes", files={"train": str(path)}, separator=separator)
+    assert [document.text for document in task.read("train")] == documents
+
+
+def test_documents_of_jsonl_are_a_column(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "one\\ntwo"}\n{"txt": "three"}\n')
+    task = PretrainingTask(name="a", vocabulary="bytes", files={"train": str(path)}, on_bad_row="skip")
+    assert [document.text for document in task.read("train")] == ["one\ntwo"]
+    strict = PretrainingTask(name="a", vocabulary="bytes", files={"train": str(path)})
+    with pytest.raises(ValueError, match=r"a\.jsonl:2: no column 'text'; the columns are txt"):
+        list(strict.read("train"))
+
+
+def test_bad_rows_keep_their_names_through_tensorflow(tmp_path):
+    (tmp_path / "rows.tsv").write_text("text\tlabel\nrow\n")
+    task = TextTask(
+        name="bad_rows",
+        vocabulary="bytes",
+        files={"train": str(tmp_path / "rows.tsv")},
+        input_template="{text}",
+        target_template="{label}",
+    )
+    registry.register([task])
+    from t5x_like.text.tasks.sources import numpy_examples
+
+    dataset = seqio.TaskRegistry.get("bad_rows").source.get_dataset("train").map(lambda row: row["inputs"])
+    with pytest.raises(ValueError, match=r"rows\.tsv:2: 1 columns"):
+        list(numpy_examples(dataset))
+
+
+def test_something_that_is_no_objective_is_refused():
+    with pytest.raises(ValueError, match=r"use SpanCorruption\(\)"):
+        PretrainingTask(name="a", vocabulary="bytes", files={"train": "a.txt"}, objective=SpanCorruption)
