@@ -68,6 +68,20 @@ def import_users_modules(arguments: argparse.Namespace) -> None:
             raise
 
 
+def load_part(arguments: argparse.Namespace, root: str, parameter: str, knob: str) -> Any:
+    """One parameter of ``root`` alone, or the knob that stands for it where no gin file configures the root."""
+    from t5x_like.cli.configuration import load_one
+
+    return load_one(
+        arguments.gin_file,
+        arguments.gin_bindings,
+        root=root,
+        parameter=parameter,
+        knob=knob,
+        search_paths=_search_paths(arguments),
+    )
+
+
 def load_configuration(arguments: argparse.Namespace, *roots: str) -> "Loaded":
     """Builds the first of ``roots`` (dotted names) that the gin flags configure.
 
@@ -79,5 +93,10 @@ def load_configuration(arguments: argparse.Namespace, *roots: str) -> "Loaded":
     if not arguments.gin_file:
         raise Mistake("no gin file given", hint="pass --gin_file=…; recipes are in gin/recipes")
     import_users_modules(arguments)
-    search_paths = [path for path in arguments.gin_search_paths.split(",") if path]
-    return load(arguments.gin_file, arguments.gin_bindings, roots=roots, search_paths=search_paths)
+    return load(
+        arguments.gin_file, arguments.gin_bindings, roots=roots, search_paths=_search_paths(arguments)
+    )
+
+
+def _search_paths(arguments: argparse.Namespace) -> list[str]:
+    return [path for path in arguments.gin_search_paths.split(",") if path]

@@ -67,6 +67,20 @@ def load(
     return Loaded(value, resolver.resolved, text, shown, resolver.unused())
 
 
+def load_one(
+    gin_files: Sequence[str],
+    overrides: Sequence[str] = (),
+    *,
+    root: str | Callable[..., Any],
+    parameter: str,
+    knob: str,
+    search_paths: Sequence[str] = (),
+) -> Any:
+    """Builds what is bound to one ``parameter`` of ``root`` and nothing else; the value of ``knob`` where it isn't."""
+    resolver = Resolver(Bindings(read(gin_files, overrides, search_paths=search_paths)))
+    return resolver.build_parameter(_root(root), parameter, knob)
+
+
 def _root(root: str | Callable[..., Any]) -> Callable[..., Any]:
     if not isinstance(root, str):
         return root

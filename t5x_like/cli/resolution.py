@@ -44,12 +44,26 @@ class Resolver:
         if not configured:
             wanted = " or ".join(short_name(root) for root in roots)
             raise Mistake(f"the gin files say nothing about {wanted}, so there is nothing to run")
-        value = self._call(configured[0], (), None)
-        if self._still_to_give:
-            raise complaints.still_to_give(self._still_to_give)
+        value = self._given(self._call(configured[0], (), None))
         for bound in self.bindings.all():
             if bound.origin.file is None and not bound.used:
                 raise complaints.without_effect(bound, self.bindings)
+        return value
+
+    def build_parameter(self, root: Target, parameter: str, knob: str) -> Any:
+        """What is bound to one parameter of ``root``, checked; else the value of ``knob``."""
+        bounds = self.bindings.applying(root, ())
+        bound = bounds.get(parameter) or self.bindings.knobs.get(knob)
+        if bound is None:
+            raise Mistake(f"the gin files define neither {short_name(root)}.{parameter} nor {knob}")
+        scope = () if parameter in bounds else (knob,)
+        annotation = parameter_types(root).get(parameter, Any)
+        value = self._given(self._evaluate(bound.value, scope, bound, annotation))
+        return self._conform(value, annotation, bound)
+
+    def _given(self, value: Any) -> Any:
+        if self._still_to_give:
+            raise complaints.still_to_give(self._still_to_give)
         return value
 
     def unused(self) -> list[str]:

@@ -1,0 +1,92 @@
+"""Tasks and mixtures by name: those of a gin file, of your own modules, or, with neither, those that are shipped.
+
+t5x-like tasks list                          names, splits and metrics
+t5x-like tasks show wordnet_definitions      a few examples: raw, worded and tokenised
+"""
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, import_users_modules, load_part
+
+if TYPE_CHECKING:
+    from t5x_like.text.tasks.showing import Description, Shown
+
+SHIPPED = "gin/recipes/quickstart/tasks.gin"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of ``t5x-like tasks``."""
+    verbs = parser.add_subparsers(dest="what", metavar="list|show")
+    add_gin_arguments(parser)
+    add_gin_arguments(verbs.add_parser("list", help="names, splits and metrics", allow_abbrev=False))
+    show = verbs.add_parser("show", help="a task and a few of its examples", allow_abbrev=False)
+    show.add_argument("name", help="a task or mixture")
+    show.add_argument("--split", default="", help="the split to show (the first one)")
+    show.add_argument("--num_examples", type=int, default=3, metavar="N")
+    show.add_argument(
+        "--inputs_length", type=int, default=512, metavar="N", help="cut inputs here, in tokens"
+    )
+    show.add_argument(
+        "--targets_length", type=int, default=512, metavar="N", help="cut targets here, in tokens"
+    )
+    add_gin_arguments(show)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints; mistakes are raised."""
+    from t5x_like.text.tasks import registry, showing
+
+    if not arguments.gin_file and not arguments.module:
+        arguments.gin_file = [SHIPPED]
+    import_users_modules(arguments)
+    if arguments.gin_file:
+        registry.register(load_part(arguments, EXPERIMENT, "tasks", "TASKS"))
+    if arguments.what == "show":
+        description = showing.describe(arguments.name)
+        print(_describe(description))
+        for shown in showing.show(
+            arguments.name,
+            arguments.num_examples,
+            split=arguments.split or next(iter(description.splits)),
+            inputs_length=arguments.inputs_length,
+            targets_length=arguments.targets_length,
+        ):
+            print(f"\n{_example(shown)}")
+        return 0
+    names = [*registry.task_names(), *registry.mixture_names()]
+    print("\n\n".join(_describe(showing.describe(name)) for name in names) or "no task is registered")
+    return 0
+
+
+def _describe(description: "Description") -> str:
+    splits = ", ".join(f"{name} {_count(number)}" for name, number in description.splits.items())
+    lines = [
+        f"{description.name} ({description.kind})",
+        f"  splits      {splits}",
+        f"  vocabulary  {description.vocabulary}, {description.vocab_size:,} ids",
+    ]
+    if description.metrics:
+        lines.append(f"  metrics     {', '.join(description.metrics)}")
+    if description.rates:
+        total = sum(description.rates.values())
+        shares = ", ".join(f"{name} {rate / total:.1%}" for name, rate in description.rates.items())
+        lines.append(f"  mixed       {shares}")
+    return "\n".join(lines)
+
+
+def _count(number: int | None) -> str:
+    return "of unknown size" if number is None else f"{number:,}"
+
+
+def _example(shown: "Shown") -> str:
+    lines = [f"raw      {shown.raw}"] if shown.raw is not None else []
+    lines += [f"inputs   {shown.inputs}", f"targets  {shown.targets}"]
+    lines += [f"         {_tokens(shown.input_pieces, shown.input_ids)}"]
+    lines += [f"      -> {_tokens(shown.target_pieces, shown.target_ids)}"]
+    return "\n".join(lines)
+
+
+def _tokens(pieces: list[str], ids: list[int]) -> str:
+    pairs: list[Any] = [f"{piece}:{number}" for piece, number in zip(pieces, ids, strict=True)]
+    return " ".join(pairs)
