@@ -1,0 +1,177 @@
+"""Twenty steps of training from T5X's weights on T5X's batches, against what T5X itself computed."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t5x_like.batch import Batch
+from t5x_like.model import parameters
+from t5x_like.model.zoo.t5 import T5Config
+from t5x_like.optimizers.optimizers import Adafactor
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.training.losses import LossConfig, token_losses
+from t5x_like.training.metrics import zero_totals
+from t5x_like.training.state import plan_state, state_from_params
+from t5x_like.training.step import train_step
+
+MODEL = T5Config(
+    vocab_size=512,
+    model_dim=128,
+    mlp_dim=256,
+    num_heads=4,
+    head_dim=32,
+    num_encoder_layers=2,
+    num_decoder_layers=2,
+)
+SUM = LossConfig(z_loss=1e-4, normalize_by="sum")
+SMOOTH = LossConfig(z_loss=1e-2, label_smoothing=0.1, normalize_by="target_tokens")
+STEPS = 20
+
+# T5X's path for the beginning of ours; {} stands for the number of the layer, which we stack.
+T5X_PATHS = {
+    "embedding/table": "token_embedder/embedding",
+    "head": "decoder/logits_dense",
+    "encoder/final_norm": "encoder/encoder_norm",
+    "decoder/final_norm": "decoder/decoder_norm",
+    "encoder/relative_bias/table": "encoder/relpos_bias/rel_embedding",
+    "decoder/relative_bias/table": "decoder/relpos_bias/rel_embedding",
+    "encoder/layers/self_attention": "encoder/layers_{}/attention",
+    "encoder/layers/around_self_attention/before": "encoder/layers_{}/pre_attention_layer_norm",
+    "decoder/layers/self_attention": "decoder/layers_{}/self_attention",
+    "decoder/layers/around_self_attention/before": "decoder/layers_{}/pre_self_attention_layer_norm",
+    "decoder/layers/cross_attention": "decoder/layers_{}/encoder_decoder_attention",
+    "decoder/layers/around_cross_attention/before": "decoder/layers_{}/pre_cross_attention_layer_norm",
+}
+for _stack in ("encoder", "decoder"):
+    T5X_PATHS |= {
+        f"{_stack}/layers/feed_forward/gate": f"{_stack}/layers_{{}}/mlp/wi_0",
+        f"{_stack}/layers/feed_forward/up": f"{_stack}/layers_{{}}/mlp/wi_1",
+        f"{_stack}/layers/feed_forward/down": f"{_stack}/layers_{{}}/mlp/wo",
+        f"{_stack}/layers/around_feed_forward/before": f"{_stack}/layers_{{}}/pre_mlp_layer_norm",
+    }
+
+
+@pytest.fixture(scope="module")
+def reference(golden):
+    return np.load(golden / "training" / "t5x_small.npz")
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return plan_state(MODEL, Adafactor(), MeshConfig().build(jax.devices()[:1]), num_tasks=1)
+
+
+@pytest.fixture(scope="module")
+def compile_step(plan):
+    """Plain and packed batches share one compiled step."""
+    return functools.cache(
+        lambda loss, parts: jax.jit(train_step(plan, loss, seed=0, num_microbatches=parts))
+    )
+
+
+@pytest.fixture(scope="module")
+def differentiate(plan):
+    """The gradients and logits of one batch."""
+
+    def objective(params, batch):
+        logits = parameters.merge(plan.graphdef, params)(batch).logits
+        return (token_losses(logits, batch.target_tokens, SUM)[0] * batch.loss_weights).sum(), logits
+
+    return jax.jit(jax.grad(objective, has_aux=True))
+
+
+def read_weights(reference, group, like):
+    """A group of arrays of the file as our parameters' tree."""
+
+    def read(path):
+        ours = next(start for start in T5X_PATHS if path.startswith(start))
+        theirs = f"{group}/{T5X_PATHS[ours]}{path.removeprefix(ours)}"
+        if "{}" not in theirs:
+            return reference[theirs]
+        return np.stack([reference[theirs.format(layer)] for layer in range(2)])
+
+    return parameters.unflatten({path: jnp.asarray(read(path)) for path in parameters.flatten(like)})
+
+
+def read_batches(reference, kind) -> Batch:
+    """All batches, steps leading. Plain ones get segment ids: T5X takes id 0 for padding there."""
+    stored = {
+        name: reference[f"batch_{kind}/{name}"] for name in ("encoder_input_tokens", "decoder_input_tokens")
+    }
+    targets = reference[f"batch_{kind}/decoder_target_tokens"]
+    if kind == "packed":
+        segments = {
+            name: reference[f"batch_packed/{name}"] for name in ("encoder_segment_ids", "decoder_segment_ids")
+        }
+    else:
+        segments = {
+            "encoder_segment_ids": (stored["encoder_input_tokens"] > 0).astype(np.int32),
+            "decoder_segment_ids": (targets > 0).astype(np.int32),
+        }
+    weights = reference[f"batch_{kind}/decoder_loss_weights"]
+    return Batch(**stored, **segments, target_tokens=targets, loss_weights=weights)
+
+
+def one_batch(batches, step):
+    return jax.tree.map(lambda array: jnp.asarray(array[step]), batches)
+
+
+def train(step, plan, reference, kind, *, normalised=False):
+    """The losses that T5X reports, how many tokens were right, and the final weights."""
+    batches = read_batches(reference, kind)
+    state = state_from_params(plan, read_weights(reference, "init", plan.abstract["params"]))
+    losses, correct = [], []
+    for number in range(STEPS):
+        state = step({**state, "totals": zero_totals(1)}, one_batch(batches, number))
+        totals = state["totals"]
+        losses.append(float(totals.loss) / (float(totals.target_tokens) if normalised else 1.0))
+        correct.append(float(totals.correct))
+    return losses, correct, state["params"]
+
+
+def relative_difference(ours, theirs, start=None):
+    """The norm of the difference over the norm of ``theirs``, or of its change since ``start``."""
+    ours, theirs = parameters.flatten(ours), parameters.flatten(theirs)
+    origin = parameters.flatten(start) if start else dict.fromkeys(theirs, 0.0)
+    difference = sum(float(np.sum((ours[path] - theirs[path]) ** 2)) for path in theirs)
+    change = sum(float(np.sum((theirs[path] - origin[path]) ** 2)) for path in theirs)
+    return (difference / change) ** 0.5
+
+
+@pytest.mark.parametrize(("name", "kind"), [("default", "plain"), ("packed", "packed")])
+def test_twenty_steps_give_t5xs_losses_and_weights(compile_step, plan, reference, name, kind):
+    losses, correct, params = train(compile_step(SUM, 1), plan, reference, kind)
+    np.testing.assert_allclose(losses, reference[f"{name}/loss"], rtol=1e-5)
+    np.testing.assert_array_equal(correct, reference[f"{name}/correct"])
+    start, final = (read_weights(reference, group, params) for group in ("init", f"{name}/final"))
+    assert relative_difference(params, final, start) < 1e-4
+
+
+def test_smoothed_and_normalised_losses_are_t5xs(compile_step, plan, reference):
+    losses, correct, _ = train(compile_step(SMOOTH, 1), plan, reference, "plain", normalised=True)
+    np.testing.assert_allclose(losses, reference["smooth/loss"], rtol=1e-5)
+    np.testing.assert_array_equal(correct, reference["smooth/correct"])
+
+
+def test_microbatches_give_the_same_losses(compile_step, plan, reference):
+    losses, _, _ = train(compile_step(SUM, 4), plan, reference, "plain")
+    np.testing.assert_allclose(losses, reference["default/loss"], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("default", "plain"), ("packed", "packed")])
+def test_the_first_gradients_and_logits_are_t5xs(differentiate, plan, reference, name, kind):
+    batch = one_batch(read_batches(reference, kind), 0)
+    gradients, logits = differentiate(read_weights(reference, "init", plan.abstract["params"]), batch)
+    real = np.asarray(batch.decoder_segment_ids[:2] > 0)
+    np.testing.assert_allclose(logits[:2][real], reference[f"{name}/logits0"][real], atol=2e-5)
+    expected = parameters.flatten(read_weights(reference, f"{name}/grad0", gradients))
+    for path, gradient in parameters.flatten(gradients).items():
+        assert relative_difference({path: gradient}, {path: expected[path]}) < 2e-5, path
+
+
+def test_the_learning_rates_are_t5xs(reference):
+    rates = [float(Adafactor().learning_rate(step)) for step in range(STEPS)]
+    np.testing.assert_allclose(rates, reference["default/lr"], rtol=1e-7)
