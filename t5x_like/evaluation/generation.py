@@ -76,6 +76,7 @@ def decode(model: Any, batch: Batch, generation: Generation, *, eos_token_id: in
             eos_token_id=eos_token_id,
             num_beams=generation.num_beams,
             length_penalty=T5LengthPenalty(generation.length_penalty_alpha),
+            early_stopping="never",  # T5X's rule: go on while a beam could still win at the length limit
         ).tokens[:, 0]
     return sample(
         model.decode_step,

@@ -1,0 +1,109 @@
+"""Answers a task's held-out questions with a model, and scores the answers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from jax.sharding import Mesh
+
+from t5x_like.batch import Batch
+from t5x_like.evaluation.generation import Generation, make_generator
+from t5x_like.evaluation.likelihood import make_scorer
+from t5x_like.files import write_json, write_jsonl
+from t5x_like.partitioning.shard import check_batch_size, place, row_share
+from t5x_like.text.batches.examples import Examples, load_examples, subtasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskEvaluation:
+    """Which questions, and how they are answered.
+
+    ``method`` "generate" writes the answer word by word; "rank" takes the likeliest of the task's ``labels``, as
+    suits a classification with few answers. A mixture's tasks are evaluated one by one.
+    """
+
+    mixture: str
+    inputs_length: int
+    targets_length: int
+    split: str = "validation"
+    batch_size: int = 64
+    limit: int | None = None
+    method: Literal["generate", "rank"] = "generate"
+    generation: Generation = field(default_factory=Generation)
+
+
+class TaskResult(NamedTuple):
+    """Scores by metric, the same for always giving the commonest training answer, and every answer."""
+
+    scores: dict[str, float]
+    baseline: dict[str, float]
+    rows: list[dict[str, Any]]
+
+
+def write_results(results: dict[str, TaskResult], directory: str) -> None:
+    """Writes ``scores.json`` and ``predictions.jsonl``."""
+    write_jsonl(f"{directory}/predictions.jsonl", (row for result in results.values() for row in result.rows))
+    tasks = {
+        name: {
+            "scores": result.scores,
+            "baseline": result.baseline,
+            "baseline_name": "commonest training answer",
+            "examples": len(result.rows),
+        }
+        for name, result in results.items()
+    }
+    write_json(f"{directory}/scores.json", {"tasks": tasks})
+
+
+class Evaluator:
+    """One evaluation, compiled once and run on any weights."""
+
+    def __init__(self, evaluation: TaskEvaluation, graphdef: Any, mesh: Mesh):
+        check_batch_size(evaluation.batch_size, mesh)
+        self._evaluation = evaluation
+        self._mesh = mesh
+        self._examples = {
+            task: load_examples(
+                task,
+                evaluation.split,
+                limit=evaluation.limit,
+                inputs_length=evaluation.inputs_length,
+                targets_length=evaluation.targets_length,
+            )
+            for task in subtasks(evaluation.mixture)
+        }
+        self._score = make_scorer(graphdef, mesh)
+        self._generators: dict[int, Callable[..., np.ndarray]] = {}
+        for examples in self._examples.values():
+            eos = examples.vocabulary.eos_id
+            if eos not in self._generators:
+                self._generators[eos] = make_generator(graphdef, evaluation.generation, mesh, eos_token_id=eos)
+
+    def run(self, params: Any) -> dict[str, TaskResult]:
+        """Evaluates every task with these weights."""
+        return {task: self._run_task(examples, params) for task, examples in self._examples.items()}
+
+    def _run_task(self, examples: Examples, params: Any) -> TaskResult:
+        answer = self._generate if self._evaluation.method == "generate" else self._rank
+        texts = answer(examples, params)
+        predictions = examples.postprocess(texts)
+        rows = [
+            {"task": examples.task, "input": question, "target": target, "prediction": text}
+            for question, target, text in zip(examples.inputs_text, examples.targets_text, texts, strict=True)
+        ]
+        return TaskResult(examples.score(predictions), examples.baseline(), rows)
+
+    def _generate(self, examples: Examples, params: Any) -> list[str]:
+        generate = self._generators[examples.vocabulary.eos_id]
+        ids = self._in_batches(examples.batch(self._evaluation.batch_size), lambda batch: generate(params, batch))
+        return [examples.vocabulary.decode(row.tolist()) for row in ids]
+
+    def _rank(self, examples: Examples, params: Any) -> list[str]:
+        likelihoods = [
+            self._in_batches(
+                examples.batch(self._evaluation.batch_size, answer=label), lambda batch: self._score(params, batch)
+            )
+            for label in examples.labels
+        ]
+        return [examples.labels[best] for best in np.argmax(np.stack(likelihoods, axis=1), axis=1)]

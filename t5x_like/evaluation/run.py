@@ -1,0 +1,85 @@
+"""An evaluation of saved weights as one frozen value, and running it."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from t5x_like.checkpoints.model_config import load_run
+from t5x_like.evaluation.evaluator import Evaluator, TaskEvaluation, TaskResult, write_results
+from t5x_like.evaluation.generation import Generation, make_generator
+from t5x_like.model import parameters
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.partitioning.shard import check_batch_size, place, row_share
+from t5x_like.text.batches.examples import encoder_batch, vocabulary_of
+from t5x_like.text.tasks import registry
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationRun:
+    """Which weights, which questions, and where the answers go.
+
+    ``checkpoint`` is a run directory; its newest good step is taken unless ``step`` names one.
+    """
+
+    checkpoint: str
+    evaluations: tuple[TaskEvaluation, ...]
+    output_dir: str
+    tasks: tuple[registry.Definition, ...] = ()
+    step: int | None = None
+    mesh: MeshConfig = field(default_factory=MeshConfig)
+
+
+def evaluate(run: EvaluationRun) -> dict[str, TaskResult]:
+    """Evaluates every task and writes ``scores.json`` and ``predictions.jsonl`` into ``run.output_dir``."""
+    mesh = run.mesh.build()
+    registry.register(run.tasks)
+    config, params = load_run(run.checkpoint, step=run.step, mesh=mesh)
+    graphdef, _, _ = parameters.abstract(config)
+    results: dict[str, TaskResult] = {}
+    for evaluation in run.evaluations:
+        results |= Evaluator(evaluation, graphdef, mesh).run(params)
+    if jax.process_index() == 0:
+        write_results(results, run.output_dir)
+    return results
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionRun:
+    """Which weights answer, and how. ``task`` tells the vocabulary and, if it words one column, the wording."""
+
+    checkpoint: str
+    task: str
+    tasks: tuple[registry.Definition, ...] = ()
+    inputs_length: int = 512
+    batch_size: int = 16
+    generation: Generation = field(default_factory=Generation)
+    step: int | None = None
+    mesh: MeshConfig = field(default_factory=MeshConfig)
+
+
+class Prediction(NamedTuple):
+    """What the model read and what it wrote."""
+
+    input: str
+    prediction: str
+
+
+def predict(run: PredictionRun, lines: Iterable[str]) -> Iterator[Prediction]:
+    """Answers each line, batch by batch as they come."""
+    mesh = run.mesh.build()
+    check_batch_size(run.batch_size, mesh)
+    registry.register(run.tasks)
+    vocabulary = vocabulary_of(run.task)
+    config, params = load_run(run.checkpoint, step=run.step, mesh=mesh)
+    graphdef, _, _ = parameters.abstract(config)
+    generate = make_generator(graphdef, run.generation, mesh, eos_token_id=vocabulary.eos_id)
+    worded = (registry.word(run.task, line) for line in lines)
+    while texts := list(islice(worded, run.batch_size)):
+        batch = encoder_batch(texts, vocabulary, inputs_length=run.inputs_length, batch_size=run.batch_size)
+        ids: np.ndarray = generate(params, place(batch, mesh))
+        for text, row in zip(texts, ids, strict=False):
+            yield Prediction(text, vocabulary.decode(row.tolist()))
