@@ -76,8 +76,10 @@ def load_one(
     knob: str,
     search_paths: Sequence[str] = (),
 ) -> Any:
-    """Builds what is bound to one ``parameter`` of ``root`` and nothing else; the value of ``knob`` where it isn't."""
+    """The value of ``knob`` and nothing else; where it isn't defined, what is bound to ``parameter`` of ``root``."""
     resolver = Resolver(Bindings(read(gin_files, overrides, search_paths=search_paths)))
+    if knob in resolver.bindings.knobs:
+        return resolver.build_knob(knob)
     return resolver.build_parameter(_root(root), parameter, knob)
 
 

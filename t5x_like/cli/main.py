@@ -14,6 +14,7 @@ from typing import NoReturn
 
 import t5x_like
 from t5x_like.cli.mistakes import Mistake, nearest
+from t5x_like.cli.quiet import hush_tensorflow
 
 # Verb: the module of this package that has add_arguments(parser) and run(arguments), and its line in --help.
 VERBS = {
@@ -47,7 +48,8 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns 0, 2 for a user's mistake, 130 when interrupted, 1 for a failure of ours."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow greets with warnings nobody can act on
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    hush_tensorflow()
     try:
         return _run(arguments)
     except KeyboardInterrupt:

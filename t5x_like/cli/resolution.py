@@ -50,16 +50,20 @@ class Resolver:
                 raise complaints.without_effect(bound, self.bindings)
         return value
 
+    def build_knob(self, name: str) -> Any:
+        """The value of a knob, as ``%name`` has it."""
+        knob = self.bindings.knobs[name]
+        return self._given(self._evaluate_knob(Macro(name), knob, Any))
+
     def build_parameter(self, root: Target, parameter: str, knob: str) -> Any:
-        """What is bound to one parameter of ``root``, checked; else the value of ``knob``."""
-        bounds = self.bindings.applying(root, ())
-        bound = bounds.get(parameter) or self.bindings.knobs.get(knob)
+        """What is bound to one parameter of ``root``."""
+        bound = self.bindings.applying(root, ()).get(parameter)
         if bound is None:
             raise Mistake(f"the gin files define neither {short_name(root)}.{parameter} nor {knob}")
-        scope = () if parameter in bounds else (knob,)
         annotation = parameter_types(root).get(parameter, Any)
-        value = self._given(self._evaluate(bound.value, scope, bound, annotation))
-        return self._conform(value, annotation, bound)
+        return self._conform(
+            self._given(self._evaluate(bound.value, (), bound, annotation)), annotation, bound
+        )
 
     def _given(self, value: Any) -> Any:
         if self._still_to_give:
