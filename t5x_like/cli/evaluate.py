@@ -1,0 +1,56 @@
+"""Score a run's weights on held-out rows; writes scores.json and predictions.jsonl.
+
+t5x-like evaluate --checkpoint runs/finetune             the test rows of what the run was trained on
+t5x-like evaluate --gin_file=gin/recipes/quickstart/evaluate.gin --gin.CHECKPOINT="'runs/finetune'" …
+"""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from t5x_like.cli.arguments import load_configuration
+from t5x_like.cli.saved_run import add_saved_run_arguments, use_saved_run
+
+if TYPE_CHECKING:
+    from t5x_like.evaluation.evaluator import TaskResult
+
+EVALUATION = "t5x_like.evaluation.run.EvaluationRun"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of ``t5x-like evaluate``."""
+    add_saved_run_arguments(parser)
+    parser.add_argument("--output_dir", metavar="DIR", help="where results go (RUN_DIR/evaluation)")
+    parser.add_argument("--split", help="the rows to score (test)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints each task's scores beside its baseline."""
+    output = arguments.output_dir
+    if not output and not arguments.gin_file and arguments.checkpoint:
+        output = f"{arguments.checkpoint.rstrip('/')}/evaluation"
+    use_saved_run(arguments, "gin/runs/evaluate.gin", OUTPUT_DIR=output, SPLIT=arguments.split)
+    loaded = load_configuration(arguments, EVALUATION)
+
+    from t5x_like.evaluation.run import evaluate
+    from t5x_like.partitioning.processes import initialize_processes
+
+    initialize_processes()
+    results = evaluate(loaded.value)
+    print(_table(results))
+    print(f"written to {loaded.value.output_dir}")
+    return 0
+
+
+def _table(results: "dict[str, TaskResult]") -> str:
+    rows = [("task", "metric", "score", "commonest answer", "rows")]
+    for task, result in results.items():
+        for metric, score in result.scores.items():
+            baseline = result.baseline.get(metric)
+            shown = f"{baseline:.2f}" if baseline is not None else "-"
+            rows.append((task, metric, f"{score:.2f}", shown, f"{len(result.rows):,}"))
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    return "\n".join(
+        f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}"
+        + "".join(f"  {cell:>{width}}" for cell, width in zip(row[2:], widths[2:], strict=True))
+        for row in rows
+    )

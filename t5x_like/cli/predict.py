@@ -1,0 +1,62 @@
+"""Answer lines of text with a run's weights: from --input, from a file, or from stdin. One answer a line.
+
+t5x-like predict --checkpoint runs/finetune --task cmudict --input "t r a i n"
+t5x-like predict --checkpoint runs/finetune --task cmudict --output answers.jsonl < words.txt
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+
+from t5x_like.cli.arguments import load_configuration
+from t5x_like.cli.mistakes import Mistake
+from t5x_like.cli.saved_run import add_saved_run_arguments, use_saved_run
+
+PREDICTION = "t5x_like.evaluation.run.PredictionRun"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of ``t5x-like predict``."""
+    add_saved_run_arguments(parser)
+    parser.add_argument("--task", help="the task that words the input and names the vocabulary")
+    parser.add_argument("--input", action="append", default=[], metavar="TEXT", help="may be repeated")
+    parser.add_argument("--input_file", metavar="FILE", help="one input a line")
+    parser.add_argument("--output", metavar="FILE", help="write JSONL with input and prediction, not stdout")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints or writes the answers in the order of the inputs."""
+    if arguments.input and arguments.input_file:
+        raise Mistake("give --input or --input_file, not both")
+    use_saved_run(arguments, "gin/runs/predict.gin", TASK=arguments.task)
+    loaded = load_configuration(arguments, PREDICTION)
+
+    from t5x_like.evaluation.run import predict
+    from t5x_like.files import write_jsonl
+
+    predictions = predict(loaded.value, _lines(arguments))
+    if arguments.output:
+        write_jsonl(arguments.output, (prediction._asdict() for prediction in predictions))
+        return 0
+    for prediction in predictions:
+        print(prediction.prediction, flush=True)
+    return 0
+
+
+def _lines(arguments: argparse.Namespace) -> Iterable[str]:
+    if arguments.input:
+        return arguments.input
+    if arguments.input_file:
+        with open(arguments.input_file, "rb") as file:
+            return _decoded(file.read().splitlines(), arguments.input_file)
+    if sys.stdin.isatty():
+        print("one input a line; Ctrl-D ends", file=sys.stderr)
+    return _decoded(sys.stdin.buffer, "stdin")
+
+
+def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise Mistake(f"not UTF-8 text: {error.reason}", where=f"{name}:{number}") from error

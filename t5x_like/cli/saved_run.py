@@ -1,0 +1,37 @@
+"""``--checkpoint RUN_DIR``: a run's own ``config.gin`` says the tasks and lengths its weights were made for."""
+
+import argparse
+from pathlib import Path
+
+from t5x_like.cli.arguments import add_gin_arguments
+from t5x_like.cli.mistakes import Mistake
+
+
+def add_saved_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """The gin flags, and ``--checkpoint`` in their place."""
+    parser.add_argument(
+        "--checkpoint",
+        default="",
+        metavar="RUN_DIR",
+        help="the run whose newest weights to take; without --gin_file, its own configuration is used",
+    )
+    add_gin_arguments(parser)
+
+
+def use_saved_run(arguments: argparse.Namespace, drawer: str, **knobs: str | None) -> None:
+    """Puts gin files and knobs together from flags: ``drawer`` comes after the run's own configuration.
+
+    Raises:
+      Mistake: there is neither ``--checkpoint`` nor ``--gin_file``, or no run.
+    """
+    if not arguments.gin_file:
+        if not arguments.checkpoint:
+            raise Mistake("say which weights: --checkpoint RUN_DIR, or a recipe by --gin_file")
+        config = Path(arguments.checkpoint) / "config.gin"
+        if not config.is_file():
+            hint = "a run directory has one; pass the directory that train was given as MODEL_DIR"
+            raise Mistake(f"--checkpoint {arguments.checkpoint}: there is no {config}", hint=hint)
+        arguments.gin_file = [str(config), drawer]
+    given = {"CHECKPOINT": arguments.checkpoint, **knobs}
+    flags = [f"{name}={value!r}" for name, value in given.items() if value]
+    arguments.gin_bindings = [*flags, *arguments.gin_bindings]
