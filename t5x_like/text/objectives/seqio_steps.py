@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 import seqio
 import tensorflow as tf
 
+from t5x_like.text.objectives.documents import DOCUMENTS_TOGETHER, MAX_CHUNK
+
 if TYPE_CHECKING:
     from t5x_like.text.objectives.span_corruption import SpanCorruption
 
 Steps = Sequence[Callable[..., tf.data.Dataset]]
 Features = Mapping[str, seqio.Feature]
-
-MAX_CHUNK = 65_536  # tokens of one document used in one epoch
-DOCUMENTS_TOGETHER = 128
 
 
 def span_corruption(objective: "SpanCorruption", *, together: int = DOCUMENTS_TOGETHER) -> Steps:

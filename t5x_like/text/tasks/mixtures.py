@@ -59,14 +59,18 @@ class Mixture:
             if any(rate < 0 for rate in self.rates.values()) or not any(self.rates.values()):
                 raise ValueError(f"mixture {self.name!r}: rates must not be negative nor all 0: {self.rates}")
 
-    def register(self) -> "seqio.Mixture":
-        """Registers it with seqio under its name."""
-        import seqio
+    def register(self) -> None:
+        """Makes it known under its name, to ``registry`` and to seqio's own functions. Twice is fine.
 
-        rates = [(task, self._rate_of(task)) for task in self.tasks]
-        return seqio.MixtureRegistry.add(self.name, rates)
+        Raises:
+          ValueError: another mixture or task has that name, or a task of it is not registered.
+        """
+        from t5x_like.text.tasks import registry
 
-    def _rate_of(self, task: str) -> "float | Callable[[seqio.Task], float]":
+        registry.register([self])
+
+    def rate_of(self, task: str) -> "float | Callable[[seqio.Task], float]":
+        """A task's rate, or how seqio is to find it when it is needed (which counts the task's rows)."""
         if isinstance(self.rates, Mapping):
             return float(self.rates[task])
         proportional = self.rates

@@ -2,16 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from t5x_like.text.objectives.objective import Objective
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.paths import find_files
 from t5x_like.text.tasks.documents import Document, read_documents
 from t5x_like.text.tasks.rows import RowPolicy
-
-if TYPE_CHECKING:
-    import seqio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +71,12 @@ class PretrainingTask:
         if not policy.num_rows:
             raise ValueError(f"task {self.name!r}, split {split!r}: no usable document; {policy}")
 
-    def register(self) -> "seqio.Task":
-        """Registers it with seqio under its name, where seqio's own functions find it too."""
-        from t5x_like.text.tasks.sources import register_pretraining_task
+    def register(self) -> None:
+        """Makes it known under its name, to ``registry`` and to seqio's own functions. Twice is fine.
 
-        return register_pretraining_task(self)
+        Raises:
+          ValueError: another task has that name.
+        """
+        from t5x_like.text.tasks import registry
+
+        registry.register([self])

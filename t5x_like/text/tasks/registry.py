@@ -34,11 +34,22 @@ def register(definitions: Iterable[Definition]) -> None:
             raise ValueError(
                 f"there is already a task or mixture {definition.name!r}, defined otherwise; rename one of them"
             )
-        if isinstance(definition, Mixture):
-            for task in definition.tasks:
-                get(task)
-        definition.register()
+        _register_with_seqio(definition)
         _definitions[definition.name] = definition
+
+
+def _register_with_seqio(definition: Definition) -> None:
+    import seqio
+
+    from t5x_like.text.tasks import sources
+
+    if isinstance(definition, Mixture):
+        tasks = [get(task).name for task in definition.tasks]
+        seqio.MixtureRegistry.add(definition.name, [(task, definition.rate_of(task)) for task in tasks])
+    elif isinstance(definition, TextTask):
+        sources.register_text_task(definition)
+    else:
+        sources.register_pretraining_task(definition)
 
 
 def definition(name: str) -> Definition | None:

@@ -83,9 +83,9 @@ def output_features(task: TextTask | PretrainingTask) -> dict[str, Any]:
     return {key: seqio.Feature(vocabulary, add_eos=True) for key in ("inputs", "targets")}
 
 
-def register_text_task(task: TextTask) -> seqio.Task:
+def register_text_task(task: TextTask) -> None:
     """Adds it to seqio's registry."""
-    return seqio.TaskRegistry.add(
+    seqio.TaskRegistry.add(
         task.name,
         source=PlainFiles(task, ("inputs", "targets")),
         output_features=output_features(task),
@@ -98,9 +98,9 @@ def register_text_task(task: TextTask) -> seqio.Task:
     )
 
 
-def register_pretraining_task(task: PretrainingTask) -> seqio.Task:
+def register_pretraining_task(task: PretrainingTask) -> None:
     """Adds it to seqio's registry, with T5's own pipeline."""
-    return seqio.TaskRegistry.add(
+    seqio.TaskRegistry.add(
         task.name,
         source=PlainFiles(task, ("text",)),
         output_features=output_features(task),

@@ -3,15 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from t5x_like.text.metrics.by_name import MetricFunction, check_metric, metric_function
 from t5x_like.text.paths import find_files
 from t5x_like.text.tasks.rows import FORMATS, Bad, Format, Row, RowPolicy, read_rows
 from t5x_like.text.tasks.wording import Template
-
-if TYPE_CHECKING:
-    import seqio
 
 
 class Worded(NamedTuple):
@@ -125,11 +122,15 @@ class TextTask:
                 cells[column] = self.label_words[cells[column]]
         return Worded(inputs.fill(row.cells), targets.fill(cells), row.cells, row.place)
 
-    def register(self) -> "seqio.Task":
-        """Registers it with seqio under its name, where seqio's own functions find it too."""
-        from t5x_like.text.tasks.sources import register_text_task
+    def register(self) -> None:
+        """Makes it known under its name, to ``registry`` and to seqio's own functions. Twice is fine.
 
-        return register_text_task(self)
+        Raises:
+          ValueError: another task has that name.
+        """
+        from t5x_like.text.tasks import registry
+
+        registry.register([self])
 
 
 def _format_of(file: str) -> str:

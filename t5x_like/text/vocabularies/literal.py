@@ -66,6 +66,11 @@ class LiteralSentencePieceVocabulary(seqio.SentencePieceVocabulary):
     def __getstate__(self) -> dict:
         return {key: value for key, value in super().__getstate__().items() if key != "_literal_tokenizer"}
 
+    @property
+    def sentencepiece_file(self) -> str:
+        """Path of the model it was loaded from."""
+        return self.sentencepiece_model_file
+
     def _literal_model(self) -> bytes:
         model = _Model.FromString(self.sp_model)
         for piece in model.pieces:

@@ -1,0 +1,54 @@
+"""Small tasks of real files, each registered once under a name of its own."""
+
+import itertools
+import random
+
+import pytest
+
+from t5x_like.text.tasks import registry
+from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.tasks.text_task import TextTask
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def make_text_task(tmp_path):
+    """Registers a task of numbered rows; returns its name."""
+
+    def make(num_rows=40, **changes):
+        name = f"rows_{next(_numbers)}"
+        chooser = random.Random(0)
+        rows = [(f"row {number} " + "x" * chooser.randint(0, 12), number % 3) for number in range(num_rows)]
+        for split in ("train", "validation"):
+            lines = "".join(f"{text}\t{label}\n" for text, label in rows)
+            (tmp_path / f"{name}.{split}.tsv").write_text("text\tlabel\n" + lines)
+        settings = {
+            "vocabulary": "bytes",
+            "files": {split: str(tmp_path / f"{name}.{split}.tsv") for split in ("train", "validation")},
+            "input_template": "{text}",
+            "target_template": "{label}",
+            "label_words": {"0": "no", "1": "yes", "2": "maybe"},
+            "metrics": ("accuracy", "macro_f1"),
+        }
+        registry.register([TextTask(name=name, **(settings | changes))])
+        return name
+
+    return make
+
+
+@pytest.fixture
+def make_corpus(tmp_path):
+    """Registers a pretraining task of documents of very different lengths; returns its name."""
+
+    def make(num_documents=300, **changes):
+        name = f"corpus_{next(_numbers)}"
+        chooser = random.Random(1)
+        words = ["word", "in", "beginning", "the", "was", "and"]
+        documents = [" ".join(chooser.choices(words, k=chooser.randint(1, 40))) for _ in range(num_documents)]
+        (tmp_path / f"{name}.txt").write_text("\n".join(documents) + "\n")
+        files = {"train": str(tmp_path / f"{name}.txt"), "validation": str(tmp_path / f"{name}.txt")}
+        registry.register([PretrainingTask(name=name, vocabulary="bytes", files=files, **changes)])
+        return name
+
+    return make

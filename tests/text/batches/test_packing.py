@@ -1,0 +1,129 @@
+import json
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t5x_like.text.batches.features import Tokens, encoder_decoder_batch, lay_out, shift_right
+from t5x_like.text.batches.packing import take_row
+
+
+class Numbered(NamedTuple):
+    number: int
+    lengths: tuple[int, ...]
+
+
+class Queue(deque):
+    def peek(self):
+        return self[0] if self else None
+
+    def pop(self):
+        return self.popleft()
+
+
+def pack(lengths, limits, **options):
+    """Rows of the numbers of examples."""
+    queue = Queue(Numbered(number, tuple(each)) for number, each in enumerate(lengths))
+    rows = []
+    while queue:
+        rows.append([example.number for example in take_row(queue, limits=limits, **options)])
+    return rows
+
+
+def pack_as_seqio(lengths, limits):
+    """seqio packs groups of ``max(limits)`` examples by themselves."""
+    rows = []
+    for start in range(0, len(lengths), max(limits)):
+        group = lengths[start : start + max(limits)]
+        rows += [[start + number for number in row] for row in pack(group, limits)]
+    return rows
+
+
+def as_seqio_reads(tokens):
+    """It takes as many tokens from the start as are not 0. Ours never are: 0 is padding alone."""
+    return tokens[: np.count_nonzero(tokens)]
+
+
+def test_packing_is_seqios(golden):
+    cases = json.loads((golden / "packing" / "packing.json").read_text())
+    assert len(cases) == 8
+    for case in cases:
+        limits = case["feature_lengths"]
+        examples = [{key: as_seqio_reads(one[key]) for key in limits} for one in case["in"]]
+        rows = pack_as_seqio([[len(one[key]) for key in limits] for one in examples], list(limits.values()))
+        for key, length in limits.items():
+            stream = lay_out([[np.array(examples[number][key]) for number in row] for row in rows], length)
+            for part, suffix in (
+                (stream.tokens, ""),
+                (stream.segment_ids, "_segment_ids"),
+                (stream.positions, "_positions"),
+            ):
+                assert part.tolist() == [row[key + suffix] for row in case["packed"]], case["name"]
+
+
+def test_padding_is_seqios(golden):
+    for case in json.loads((golden / "packing" / "packing.json").read_text()):
+        for key, length in case["feature_lengths"].items():
+            rows = [[np.array(example[key])] for example in case["in"]]
+            assert lay_out(rows, length).tokens.tolist() == [row[key] for row in case["padded"]]
+
+
+@pytest.mark.parametrize("converter", ["EncDec_pack", "EncDec_nopack"])
+def test_batches_are_those_of_seqios_feature_converter(golden, converter):
+    cases = json.loads((golden / "packing" / "feature_converters.json").read_text())
+    (case,) = [case for case in cases if case["converter"] == converter]
+    lengths = case["task_feature_lengths"]
+    examples = [Tokens(np.array(one["inputs"]), np.array(one["targets"])) for one in case["in"]]
+    limits = (lengths["inputs"], lengths["targets"])
+    is_packed = converter == "EncDec_pack"
+    sizes = [(len(example.inputs), len(example.targets)) for example in examples]
+    rows = pack_as_seqio(sizes, limits) if is_packed else [[number] for number in range(len(examples))]
+    batch = encoder_decoder_batch(
+        [[examples[number] for number in row] for row in rows],
+        inputs_length=limits[0],
+        targets_length=limits[1],
+        packed=is_packed,
+    )
+    theirs = {
+        "encoder_input_tokens": batch.encoder_input_tokens,
+        "decoder_target_tokens": batch.target_tokens,
+        "decoder_input_tokens": batch.decoder_input_tokens,
+        "decoder_loss_weights": batch.loss_weights,
+        "encoder_segment_ids": batch.encoder_segment_ids,
+        "decoder_segment_ids": batch.decoder_segment_ids,
+        "encoder_positions": batch.encoder_positions,
+        "decoder_positions": batch.decoder_positions,
+    }
+    for key in case["out"][0]:
+        assert theirs[key].tolist() == [row[key] for row in case["out"]], key
+
+
+def test_shifted_targets_are_seqios(golden):
+    for case in json.loads((golden / "packing" / "autoregressive_inputs.json").read_text()):
+        segments = case["sequence_id"]
+        found = shift_right(np.array(case["targets"]), None if segments is None else np.array(segments))
+        assert found.tolist() == case["out"]
+
+
+lengths = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 8)), max_size=30)
+
+
+@given(lengths)
+def test_packing_keeps_every_example_in_order_and_every_row_fits(pairs):
+    rows = pack(pairs, limits=(10, 6))
+    assert [number for row in rows for number in row] == list(range(len(pairs)))
+    for row in rows:
+        for side, limit in enumerate((10, 6)):
+            assert sum(min(pairs[number][side], limit) for number in row) <= limit
+    assert pack(pairs, limits=(10, 6), pack=False) == [[number] for number in range(len(pairs))]
+
+
+def test_each_target_knows_its_task():
+    rows = [[Tokens(np.array([5]), np.array([7, 1]), 2), Tokens(np.array([5]), np.array([1]), 0)], []]
+    batch = encoder_decoder_batch(rows, inputs_length=3, targets_length=5)
+    assert batch.task_ids.tolist() == [[2, 2, 0, 0, 0], [0] * 5]
+    assert batch.loss_weights.tolist() == [[1, 1, 1, 0, 0], [0] * 5]
+    assert {array.dtype for array in batch} == {np.dtype(np.int32), np.dtype(np.float32)}
