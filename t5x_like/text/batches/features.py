@@ -48,7 +48,7 @@ def encoder_decoder_batch(
 
 
 def lay_out(rows: Sequence[Sequence[np.ndarray]], length: int) -> Stream:
-    """Sequences one after the other in each row, then padding."""
+    """Sequences one after the other in each row, then padding. Id 0 is padding wherever it stands."""
     tokens, segment_ids, positions = (np.zeros((len(rows), length), np.int32) for _ in range(3))
     count = np.arange(length, dtype=np.int32)
     for row, sequences in enumerate(rows):
@@ -59,6 +59,7 @@ def lay_out(rows: Sequence[Sequence[np.ndarray]], length: int) -> Stream:
             segment_ids[row, start:end] = segment
             positions[row, start:end] = count[: end - start]
             start = end
+    segment_ids *= tokens != 0
     return Stream(tokens, segment_ids, positions)
 
 

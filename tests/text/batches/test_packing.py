@@ -43,7 +43,7 @@ def pack_as_seqio(lengths, limits):
 
 
 def as_seqio_reads(tokens):
-    """It takes as many tokens from the start as are not 0. Ours never are: 0 is padding alone."""
+    """It takes as many tokens from the start as there are that are not 0."""
     return tokens[: np.count_nonzero(tokens)]
 
 
