@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-Array = Any  # numpy.ndarray from text/, jax.Array on the mesh: this file imports neither
+Array = Any  # numpy.ndarray from text/, jax.Array on the mesh, None if absent: this file imports neither
 
 
 class Batch(NamedTuple):
@@ -12,12 +12,12 @@ class Batch(NamedTuple):
     position of the stream is real and each row is one example. Without positions they count from 0 in each row.
     """
 
-    encoder_input_tokens: Array | None = None  # int32 [B, M]
-    encoder_segment_ids: Array | None = None  # int32 [B, M]
-    encoder_positions: Array | None = None  # int32 [B, M], restart at 0 in each segment
-    decoder_input_tokens: Array | None = None  # int32 [B, L], targets shifted right inside each segment
-    decoder_segment_ids: Array | None = None  # int32 [B, L]
-    decoder_positions: Array | None = None  # int32 [B, L]
-    target_tokens: Array | None = None  # int32 [B, L]
-    loss_weights: Array | None = None  # float32 [B, L], 0 where nothing is to be learned
-    task_ids: Array | None = None  # int32 [B, L], which task of the mixture each target belongs to
+    encoder_input_tokens: Array = None  # int32 [B, M]
+    encoder_segment_ids: Array = None  # int32 [B, M]
+    encoder_positions: Array = None  # int32 [B, M], restart at 0 in each segment
+    decoder_input_tokens: Array = None  # int32 [B, L], targets shifted right inside each segment
+    decoder_segment_ids: Array = None  # int32 [B, L]
+    decoder_positions: Array = None  # int32 [B, L]
+    target_tokens: Array = None  # int32 [B, L]
+    loss_weights: Array = None  # float32 [B, L], 0 where nothing is to be learned
+    task_ids: Array = None  # int32 [B, L], which task of the mixture each target belongs to

@@ -78,7 +78,9 @@ class Evaluator:
         for examples in self._examples.values():
             eos = examples.vocabulary.eos_id
             if eos not in self._generators:
-                self._generators[eos] = make_generator(graphdef, evaluation.generation, mesh, eos_token_id=eos)
+                self._generators[eos] = make_generator(
+                    graphdef, evaluation.generation, mesh, eos_token_id=eos
+                )
 
     def run(self, params: Any) -> dict[str, TaskResult]:
         """Evaluates every task with these weights."""
@@ -87,23 +89,44 @@ class Evaluator:
     def _run_task(self, examples: Examples, params: Any) -> TaskResult:
         answer = self._generate if self._evaluation.method == "generate" else self._rank
         texts = answer(examples, params)
-        predictions = examples.postprocess(texts)
         rows = [
             {"task": examples.task, "input": question, "target": target, "prediction": text}
             for question, target, text in zip(examples.inputs_text, examples.targets_text, texts, strict=True)
         ]
-        return TaskResult(examples.score(predictions), examples.baseline(), rows)
+        return TaskResult(examples.score(examples.postprocess(texts)), examples.baseline(), rows)
 
     def _generate(self, examples: Examples, params: Any) -> list[str]:
         generate = self._generators[examples.vocabulary.eos_id]
-        ids = self._in_batches(examples.batch(self._evaluation.batch_size), lambda batch: generate(params, batch))
+        ids = self._answers(examples, lambda batch: generate(params, batch))
         return [examples.vocabulary.decode(row.tolist()) for row in ids]
 
     def _rank(self, examples: Examples, params: Any) -> list[str]:
-        likelihoods = [
-            self._in_batches(
-                examples.batch(self._evaluation.batch_size, answer=label), lambda batch: self._score(params, batch)
+        if not examples.labels:
+            raise ValueError(
+                f"task {examples.task!r} does not say which answers there are; give it labels, or use "
+                "method='generate'"
             )
+        likelihoods = [
+            self._answers(examples, lambda batch: self._score(params, batch), answer=label)
             for label in examples.labels
         ]
         return [examples.labels[best] for best in np.argmax(np.stack(likelihoods, axis=1), axis=1)]
+
+    def _answers(
+        self, examples: Examples, answer_batch: Callable[[Batch], np.ndarray], *, answer: str | None = None
+    ) -> np.ndarray:
+        """What ``answer_batch`` says of every example, in order; rows that only filled up a batch are left out."""
+        batches = examples.batch(self._evaluation.batch_size, answer=answer)
+        answers = [answer_batch(place(local_rows(batch, self._mesh), self._mesh)) for batch in batches]
+        return np.concatenate(answers)[: len(examples)]
+
+
+def local_rows(batch: Batch, mesh: Mesh) -> Batch:
+    """The rows of a whole batch that this process lays on the mesh."""
+    index, count = row_share(mesh)
+
+    def share(rows: np.ndarray) -> np.ndarray:
+        size = len(rows) // count
+        return rows[index * size : (index + 1) * size]
+
+    return Batch(*(None if rows is None else share(rows) for rows in batch))

@@ -6,16 +6,16 @@ from itertools import islice
 from typing import NamedTuple
 
 import jax
-import numpy as np
 
 from t5x_like.checkpoints.model_config import load_run
-from t5x_like.evaluation.evaluator import Evaluator, TaskEvaluation, TaskResult, write_results
+from t5x_like.evaluation.evaluator import Evaluator, TaskEvaluation, TaskResult, local_rows, write_results
 from t5x_like.evaluation.generation import Generation, make_generator
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.partitioning.shard import check_batch_size, place, row_share
-from t5x_like.text.batches.examples import encoder_batch, vocabulary_of
+from t5x_like.partitioning.shard import check_batch_size, place
+from t5x_like.text.batches.examples import examples_from_text
 from t5x_like.text.tasks import registry
+from t5x_like.text.tasks.asking import word_question
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,13 +73,19 @@ def predict(run: PredictionRun, lines: Iterable[str]) -> Iterator[Prediction]:
     mesh = run.mesh.build()
     check_batch_size(run.batch_size, mesh)
     registry.register(run.tasks)
-    vocabulary = vocabulary_of(run.task)
     config, params = load_run(run.checkpoint, step=run.step, mesh=mesh)
     graphdef, _, _ = parameters.abstract(config)
+    vocabulary = registry.get_task(run.task).output_features["targets"].vocabulary
     generate = make_generator(graphdef, run.generation, mesh, eos_token_id=vocabulary.eos_id)
-    worded = (registry.word(run.task, line) for line in lines)
+    worded = (word_question(run.task, line) for line in lines)
     while texts := list(islice(worded, run.batch_size)):
-        batch = encoder_batch(texts, vocabulary, inputs_length=run.inputs_length, batch_size=run.batch_size)
-        ids: np.ndarray = generate(params, place(batch, mesh))
+        questions = examples_from_text(
+            texts,
+            task=run.task,
+            inputs_length=run.inputs_length,
+            targets_length=run.generation.max_new_tokens,
+        )
+        (batch,) = questions.batch(run.batch_size)
+        ids = generate(params, place(local_rows(batch, mesh), mesh))
         for text, row in zip(texts, ids, strict=False):
             yield Prediction(text, vocabulary.decode(row.tolist()))

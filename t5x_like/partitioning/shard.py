@@ -30,6 +30,15 @@ def tree_shardings(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> Any:
     return jax.tree_util.tree_map_with_path(sharding, shapes_tree, axes_tree)
 
 
+def with_shardings(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> Any:
+    """``shapes_tree`` as ``jax.ShapeDtypeStruct`` leaves that carry the shardings of ``tree_shardings``."""
+    return jax.tree.map(
+        lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
+        shapes_tree,
+        tree_shardings(axes_tree, shapes_tree, mesh),
+    )
+
+
 def sharding_notes(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> list[str]:
     """One line for each kind of dimension that the mesh could not cut evenly, to print at start-up."""
     leaves: dict[Dropped, list[str]] = defaultdict(list)

@@ -10,6 +10,7 @@ from t5x_like.evaluation.evaluator import TaskEvaluation
 from t5x_like.optimizers.optimizers import Adafactor, AdamW
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.text.batches.loader import LoaderConfig
+from t5x_like.text.tasks.registry import Definition
 from t5x_like.training.losses import LossConfig
 
 
@@ -19,14 +20,6 @@ class ModelConfig(Protocol):
     vocab_size: int
 
     def build(self, key: jax.Array) -> Any: ...
-
-
-class TaskDefinition(Protocol):
-    """A task or mixture described by data; registering it twice under the same description does nothing."""
-
-    name: str
-
-    def register(self) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +60,7 @@ class Experiment:
     train: LoaderConfig
     model_dir: str
     total_steps: int
-    tasks: tuple[TaskDefinition, ...] = ()
+    tasks: tuple[Definition, ...] = ()
     validations: tuple[LoaderConfig, ...] = ()
     evaluations: tuple[TaskEvaluation, ...] = ()
     optimizer: Adafactor | AdamW = field(default_factory=Adafactor)

@@ -9,7 +9,7 @@ import optax
 from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
-from t5x_like.evaluation.evaluator import Evaluator
+from t5x_like.evaluation.evaluator import Evaluator, write_results
 from t5x_like.partitioning.shard import place
 from t5x_like.text.batches.loader import Loader
 from t5x_like.training.clock import Clock
@@ -85,7 +85,7 @@ class Loop:
     def _log(self, step: int, state: State) -> State:
         totals = state["totals"]
         line = {
-            **summarise(totals, self._loader.task_names),
+            **summarise(totals, tuple(self._loader.task_names)),
             "learning_rate": float(self._experiment.optimizer.learning_rate(step - 1)),
             "weight_norm": float(self._weight_norm(state["params"])),
             **self._clock.rates(float(totals.tokens)),
@@ -98,11 +98,11 @@ class Loop:
         for validator in self._validators:
             self._write(step, f"validation/{validator.name}", validator.measure(state["params"]))
         for evaluator in self._evaluators:
-            result = evaluator.run(state["params"])
+            results = evaluator.run(state["params"])
             if jax.process_index() == 0:
-                result.write(f"{self._experiment.model_dir}/evaluations/step_{step}")
-            for name, task in result.tasks.items():
-                self._write(step, f"evaluation/{name}", task.scores)
+                write_results(results, f"{self._experiment.model_dir}/evaluations/step_{step}")
+            for name, result in results.items():
+                self._write(step, f"evaluation/{name}", result.scores)
 
     def _write(self, step: int, split: str, line: dict[str, Any]) -> None:
         self._last[split] = {"step": step, "split": split, **line}

@@ -8,7 +8,7 @@ import optax
 from jax.sharding import Mesh
 
 from t5x_like.model import parameters
-from t5x_like.partitioning.shard import sharding_notes, tree_shardings
+from t5x_like.partitioning.shard import sharding_notes, with_shardings
 from t5x_like.training.metrics import zero_totals
 
 State = dict[str, Any]  # "step" [], "params", "opt_state", "totals"
@@ -41,12 +41,7 @@ def plan_state(model_config: Any, optimizer: Any, mesh: Mesh, *, num_tasks: int)
         "opt_state": optimizer.state_axes(opt_state, axes),
         "totals": jax.tree.map(lambda _: (), shapes["totals"]),
     }
-    shardings = tree_shardings(names, shapes, mesh)
-    abstract = jax.tree.map(
-        lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
-        shapes,
-        shardings,
-    )
+    abstract = with_shardings(names, shapes, mesh)
     return StatePlan(graphdef, axes, transformation, abstract, tuple(sharding_notes(axes, params, mesh)))
 
 

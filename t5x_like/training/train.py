@@ -1,5 +1,7 @@
 """The story of a run, on one screen."""
 
+import logging
+
 import jax
 from jax.sharding import Mesh
 
@@ -7,6 +9,7 @@ from t5x_like.checkpoints.checkpoints import Checkpoints, restore_params
 from t5x_like.evaluation.evaluator import Evaluator
 from t5x_like.partitioning.shard import check_batch_size, row_share
 from t5x_like.text.batches.loader import Loader, build_loader
+from t5x_like.text.tasks import registry
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.loop import Finished, Loop
 from t5x_like.training.run_directory import claim
@@ -14,6 +17,8 @@ from t5x_like.training.state import State, StatePlan, fine_tuning_state, new_sta
 from t5x_like.training.step import train_step
 from t5x_like.training.validation import Validator
 from t5x_like.training.writers import Writers
+
+log = logging.getLogger(__name__)
 
 
 def train(experiment: Experiment, *, config_text: str = "") -> Finished:
@@ -27,8 +32,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     mesh = experiment.mesh.build()
     check_batch_size(experiment.train.batch_size // experiment.num_microbatches, mesh)
 
-    for task in experiment.tasks:
-        task.register()
+    registry.register(experiment.tasks)
     loader = build_loader(experiment.train, *row_share(mesh))
     check_vocabulary(loader.vocabulary, experiment.model.vocab_size)
 
@@ -36,6 +40,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     step = train_step(
         plan, experiment.loss, seed=experiment.seed, num_microbatches=experiment.num_microbatches
     )
+    jax.set_mesh(mesh)  # activations inside the step are laid out on it
     validators = [Validator(config, plan, experiment.loss, mesh) for config in experiment.validations]
     evaluators = [Evaluator(evaluation, plan.graphdef, mesh) for evaluation in experiment.evaluations]
 
@@ -81,6 +86,8 @@ def starting_state(
     """The newest good checkpoint of this run, else another run's weights, else fresh ones."""
     if checkpoints.latest_step() is not None:
         restored = checkpoints.restore(plan.abstract)
+        for line in restored.skipped:
+            log.warning("%s", line)
         loader.restore(restored.loader_state)
         return restored.state, restored.step
     if experiment.start_from:

@@ -36,4 +36,4 @@ class Validator:
             raise ValueError(
                 f"no target token in {self._config.split!r} of {self.name!r}; is the split empty?"
             )
-        return summarise(totals, loader.task_names)
+        return summarise(totals, tuple(loader.task_names))

@@ -19,7 +19,7 @@ class JsonLinesWriter:
     def __init__(self, path: str, resumed_step: int):
         logged = list(read_jsonl(path)) if as_path(path).exists() else []
         write_jsonl(path, [line for line in logged if line["step"] <= resumed_step])
-        self._file: TextIO = as_path(path).open("a")
+        self._file = as_path(path).open("a")
 
     def write(self, line: dict[str, Any]) -> None:
         """Writes and flushes: a killed run keeps what it logged."""

@@ -1,0 +1,50 @@
+"""``model.json``: which model a run directory's weights belong to."""
+
+import dataclasses
+import importlib
+from typing import Any
+
+from jax.sharding import Mesh
+
+from t5x_like.checkpoints.checkpoints import restore_params
+from t5x_like.files import PathLike, as_path, read_json, write_json
+from t5x_like.model import parameters
+from t5x_like.partitioning.shard import with_shardings
+
+# Configurations by ``model_type``; each module of ``zoo/`` offers one.
+_CONFIGS = {"t5": "T5Config"}
+
+
+def write_model_config(directory: PathLike, config: Any) -> None:
+    """Writes the configuration's ``model_type`` and every field of it."""
+    model_type = type(config).__module__.rpartition(".")[2]
+    write_json(as_path(directory) / "model.json", {"model_type": model_type, **dataclasses.asdict(config)})
+
+
+def read_model_config(directory: PathLike) -> Any:
+    """The configuration that ``write_model_config`` wrote.
+
+    Raises:
+      ValueError: no such file, or not a model that this version knows.
+    """
+    path = as_path(directory) / "model.json"
+    if not path.exists():
+        raise ValueError(f"{path} is missing: {directory} is not a run directory")
+    fields = read_json(path)
+    model_type = fields.pop("model_type", None)
+    if model_type not in _CONFIGS:
+        raise ValueError(f"{path}: model_type {model_type!r} is not one of {', '.join(_CONFIGS)}")
+    zoo = importlib.import_module(f"t5x_like.model.zoo.{model_type}")
+    return getattr(zoo, _CONFIGS[model_type])(**fields)
+
+
+def load_run(directory: PathLike, *, step: int | None = None, mesh: Mesh | None = None) -> tuple[Any, Any]:
+    """The configuration and the weights, float32, of a run's newest good step or of ``step``.
+
+    Raises:
+      ValueError: not a run directory, or its weights don't fit its ``model.json``.
+    """
+    config = read_model_config(directory)
+    _, shapes, axes = parameters.abstract(config)
+    like = shapes if mesh is None else with_shardings(axes, shapes, mesh)
+    return config, restore_params(directory, like, step=step)
