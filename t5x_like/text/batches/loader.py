@@ -138,7 +138,7 @@ class Loader:
         return {
             "tasks": self.task_names,
             "rates": [round(rate / sum(rates), 9) for rate in rates],
-            "examples": [source.size for source in self._sources],
+            "checksums": [source.checksum for source in self._sources],
             "vocab_size": self.vocabulary.vocab_size,
             "split": config.split,
             "inputs_length": config.inputs_length,

@@ -9,8 +9,6 @@ import numpy as np
 from t5x_like.text.batches.order import draw_tasks, key_of
 from t5x_like.text.batches.sources import Source
 
-_AT_ONCE = 1024  # examples planned together
-
 
 class Planned(NamedTuple):
     """An example by its place, with its lengths, before any token of it is made."""
@@ -30,6 +28,7 @@ class Planner:
 
     def __init__(self, sources: Sequence[Source], rates: Sequence[float], *, seed: int, repeat: bool) -> None:
         self._sources = sources
+        self._ahead = min(source.ahead for source in sources)
         self._shares = np.asarray(rates, np.float64) / np.sum(rates)
         self._key = key_of(seed, "tasks")
         self._repeat = repeat
@@ -75,10 +74,10 @@ class Planner:
                 epoch, position = self._frontier[task]
                 remaining = source.remaining(epoch, position)
                 if remaining:
-                    self._queue.extend(self._advance(task, min(_AT_ONCE, remaining)))
+                    self._queue.extend(self._advance(task, min(self._ahead, remaining)))
                     return
             return
-        drawn = draw_tasks(self._shares, self._num_taken, self._key)[:_AT_ONCE]
+        drawn = draw_tasks(self._shares, self._num_taken, self._key)[: self._ahead]
         of_task = {
             int(task): iter(self._advance(int(task), int(np.sum(drawn == task)))) for task in np.unique(drawn)
         }

@@ -1,5 +1,6 @@
 """Many token sequences in one flat array, as small as their ids allow."""
 
+import zlib
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -23,6 +24,13 @@ class Ragged:
     def lengths(self) -> np.ndarray:
         """Tokens of each sequence."""
         return np.diff(self.ends, prepend=0)
+
+    @property
+    def checksum(self) -> int:
+        """Another one, most surely, if any token or length changed."""
+        return zlib.crc32(
+            np.ascontiguousarray(self.flat).view(np.uint8), zlib.crc32(self.ends.view(np.uint8))
+        )
 
 
 class RaggedBuilder:

@@ -18,10 +18,11 @@ class Source(Protocol):
     """Examples of one task. Every epoch has all of them once, in an order of its own."""
 
     name: str
+    ahead: int  # how many examples it costs nothing to plan before they are needed
 
     @property
-    def size(self) -> int | None:
-        """Examples of the first epoch, where known."""
+    def checksum(self) -> int | None:
+        """Tells other data under the same name from this; None where that would take reading it all."""
         ...
 
     def remaining(self, epoch: int, position: int) -> int:
@@ -46,7 +47,8 @@ class TokenisedPairs:
 
     def __init__(self, name: str, inputs: Ragged, targets: Ragged, *, seed: int, shuffle: bool) -> None:
         self.name = name
-        self.size = len(inputs)
+        self.checksum = inputs.checksum ^ targets.checksum
+        self.ahead = 1024
         self._inputs, self._targets = inputs, targets
         self._lengths = inputs.lengths, targets.lengths
         self._seed, self._shuffle = seed, shuffle
@@ -54,7 +56,7 @@ class TokenisedPairs:
     def remaining(self, epoch: int, position: int) -> int:
         """Every epoch is as long."""
         del epoch
-        return self.size - position
+        return len(self._inputs) - position
 
     def lengths(self, epoch: int, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Lengths of inputs and targets."""
@@ -94,6 +96,8 @@ class CorruptedDocuments:
         shuffle: bool,
     ) -> None:
         self.name = name
+        self.checksum = tokens.checksum
+        self.ahead = 1024
         self._tokens, self._objective = tokens, objective
         self._raw_length = objective.raw_length(inputs_length)
         self._first_sentinel, self._eos_id = first_sentinel, eos_id

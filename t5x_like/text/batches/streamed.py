@@ -16,7 +16,8 @@ class StreamedPairs:
 
     def __init__(self, name: str, open_epoch: Callable[[int], Iterator[Pair]]) -> None:
         self.name = name
-        self.size = None
+        self.checksum = None
+        self.ahead = 16
         self._open_epoch = open_epoch
         self._epoch, self._next, self._pairs = -1, 0, iter(())
         self._held: dict[tuple[int, int], Pair] = {}

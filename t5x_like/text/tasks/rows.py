@@ -135,6 +135,7 @@ def _split_csv(lines: _Lines) -> Iterator[tuple[int, list[str] | Bad]]:
 
 
 def _parse_csv_record(record: list[str], place: str) -> list[str] | Bad:
+    csv.field_size_limit(2**31 - 1)  # documents may be longer than the 128 KiB it starts with
     try:
         return next(csv.reader(["\n".join(record)], strict=True))
     except csv.Error as error:

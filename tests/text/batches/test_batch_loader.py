@@ -72,12 +72,12 @@ def test_a_streamed_task_resumes_bit_for_bit_and_gives_every_example(make_text_t
     name = make_text_task(30)
     settings = config(name, memory_tokens=1)
     first = build_loader(settings)
-    take(first, 9)
+    take(first, 2)
     state = json.loads(json.dumps(first.state()))
-    expected = take(first, 9)
+    expected = take(first, 3)  # into the second epoch
     second = build_loader(settings)
     second.restore(state)
-    assert_equal_batches(take(second, 9), expected)
+    assert_equal_batches(take(second, 3), expected)
     once = build_loader(config(name, memory_tokens=1, repeat=False, shuffle=False))
     held = build_loader(config(name, repeat=False, shuffle=False))
     assert_equal_batches(list(once), list(held))
@@ -145,7 +145,10 @@ def test_orders_are_what_they_always_were():
 
 def test_every_epoch_corrupts_the_corpus_anew_and_keeps_its_tokens(make_corpus):
     loader = build_loader(config(make_corpus(), pack=False, batch_size=2))
-    size = loader.state()["data"]["examples"][0]
+    size = sum(
+        len(batch.target_tokens)
+        for batch in build_loader(config(loader.task_names[0], pack=False, repeat=False))
+    )
     epochs = []
     for _ in range(2):
         batches = take(loader, size // 2)
@@ -213,9 +216,7 @@ def test_users_seqio_tasks_are_trained_on_by_name():
 def test_a_place_in_other_data_is_refused(make_text_task):
     first = build_loader(config(make_text_task(10)))
     second = build_loader(config(make_text_task(11), seed=6))
-    with pytest.raises(
-        ValueError, match=r"(?s)belongs to other data.*examples: \[10\] before, \[11\] now.*seed: 5"
-    ):
+    with pytest.raises(ValueError, match=r"(?s)belongs to other data.*checksums: .*seed: 5 before, 6 now"):
         second.restore(first.state())
 
 
