@@ -5,6 +5,7 @@ Nothing heavy is imported here nor by a verb's file: a verb imports what it need
 
 import argparse
 import importlib
+import logging
 import os
 import re
 import sys
@@ -50,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     hush_tensorflow()
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
         return _run(arguments)
     except KeyboardInterrupt:
