@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,9 @@ class Ragged:
     @property
     def checksum(self) -> int:
         """Another one, most surely, if any token or length changed."""
-        return zlib.crc32(
+        flat: Any = self.flat  # a buffer, though its type does not say so
+        ends: Any = self.ends
+        return zlib.crc32(flat, zlib.crc32(ends))
             np.ascontiguousarray(self.flat).view(np.uint8), zlib.crc32(self.ends.view(np.uint8))
         )
 
