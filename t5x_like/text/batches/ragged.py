@@ -32,8 +32,6 @@ class Ragged:
         flat: Any = self.flat  # a buffer, though its type does not say so
         ends: Any = self.ends
         return zlib.crc32(flat, zlib.crc32(ends))
-            np.ascontiguousarray(self.flat).view(np.uint8), zlib.crc32(self.ends.view(np.uint8))
-        )
 
 
 class RaggedBuilder:
