@@ -13,6 +13,7 @@ from t5x_like.evaluation.likelihood import make_scorer
 from t5x_like.files import write_json, write_jsonl
 from t5x_like.partitioning.shard import check_batch_size, place, row_share
 from t5x_like.text.batches.examples import Examples, load_examples, subtasks
+from t5x_like.text.batches.loading import end_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,7 @@ class Evaluator:
         return TaskResult(examples.score(examples.postprocess(texts)), examples.baseline(), rows)
 
     def _generate(self, examples: Examples, params: Any) -> list[str]:
-        generate = self._generators[examples.vocabulary.eos_id]
+        generate = self._generators[end_of(examples.vocabulary)]
         ids = self._answers(examples, lambda batch: generate(params, batch))
         return [examples.vocabulary.decode(row.tolist()) for row in ids]
 

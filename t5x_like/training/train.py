@@ -41,7 +41,10 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
         plan, experiment.loss, seed=experiment.seed, num_microbatches=experiment.num_microbatches
     )
     jax.set_mesh(mesh)  # activations inside the step are laid out on it
-    validators = [Validator(config, plan, experiment.loss, mesh) for config in experiment.validations]
+    validators = [
+        Validator(config, plan, experiment.loss, mesh, vocab_size=experiment.model.vocab_size)
+        for config in experiment.validations
+    ]
     evaluators = [Evaluator(evaluation, plan.graphdef, mesh) for evaluation in experiment.evaluations]
 
     claim(experiment, config_text=config_text, vocabulary=loader.vocabulary)

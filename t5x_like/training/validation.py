@@ -3,8 +3,11 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh
 
+from t5x_like.batch import Batch
 from t5x_like.partitioning.shard import place, row_share
 from t5x_like.text.batches.loader import LoaderConfig, build_loader
 from t5x_like.training.losses import LossConfig
@@ -16,24 +19,41 @@ from t5x_like.training.step import validation_step
 class Validator:
     """Measures the loss on one split: always the same batches, without dropout."""
 
-    def __init__(self, config: LoaderConfig, plan: StatePlan, loss: LossConfig, mesh: Mesh):
+    def __init__(
+        self, config: LoaderConfig, plan: StatePlan, loss: LossConfig, mesh: Mesh, *, vocab_size: int
+    ):
         self.name = config.mixture
         self._config = config
         self._mesh = mesh
         self._step = jax.jit(validation_step(plan, loss))
+        self._count = jax.jit(lambda batch: count_targets(batch, vocab_size))
 
     def measure(self, params: Any) -> dict[str, Any]:
-        """Averages over all target tokens of the split, in nats.
+        """Averages over all target tokens of the split, in nats; ``unigram_entropy`` is the yardstick: what a model
+        that knows each target token's frequency in this very split, and nothing else, would reach.
 
         Raises:
           ValueError: there was no target token to average over.
         """
         loader = build_loader(self._config, *row_share(self._mesh))
-        totals = zero_totals(len(loader.task_names))
+        totals, counts = zero_totals(len(loader.task_names)), 0.0
         for batch in loader:
-            totals = self._step(params, place(batch, mesh=self._mesh), totals)
+            placed = place(batch, mesh=self._mesh)
+            totals = self._step(params, placed, totals)
+            counts = counts + np.asarray(self._count(placed), np.float64)
         if not float(totals.target_tokens):
             raise ValueError(
                 f"no target token in {self._config.split!r} of {self.name!r}; is the split empty?"
             )
-        return summarise(totals, tuple(loader.task_names))
+        return summarise(totals, tuple(loader.task_names)) | {"unigram_entropy": entropy(np.asarray(counts))}
+
+
+def count_targets(batch: Batch, vocab_size: int) -> jax.Array:
+    """How often each token is a target to learn: float32 [V]."""
+    return jnp.zeros(vocab_size, jnp.float32).at[batch.target_tokens].add(batch.loss_weights)
+
+
+def entropy(counts: np.ndarray) -> float:
+    """Of the distribution that ``counts`` describe, in nats."""
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log(shares)).sum())
