@@ -148,6 +148,8 @@ def _with_columns(
     names = list(columns)
     for number, cells in records:
         if isinstance(cells, Bad):
+            if not names:
+                raise ValueError(f"{cells}. It should name the columns; without it no row can be read")
             yield cells
         elif not names:
             names = cells

@@ -1,6 +1,7 @@
 """Templates such as ``gloss: {gloss}``: how a row of columns becomes text."""
 
 import difflib
+import functools
 import string
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -24,10 +25,14 @@ class Template:
             if name is not None and (specification or conversion or not name or "{" in name):
                 raise ValueError(f"template {self.text!r}: only plain {{column}} fields are understood")
 
-    @property
+    @functools.cached_property
+    def _parts(self) -> list[tuple[str, str | None]]:
+        return [(literal, name) for literal, name, _, _ in string.Formatter().parse(self.text)]
+
+    @functools.cached_property
     def fields(self) -> tuple[str, ...]:
         """The columns it names, in order."""
-        return tuple(name for _, name, _, _ in string.Formatter().parse(self.text) if name is not None)
+        return tuple(name for _, name in self._parts if name is not None)
 
     def fill(self, cells: Mapping[str, str]) -> str:
         """The text for one row.
@@ -35,8 +40,7 @@ class Template:
         Raises:
           KeyError: a column is missing.
         """
-        parts = string.Formatter().parse(self.text)
-        return "".join(literal + (cells[name] if name is not None else "") for literal, name, _, _ in parts)
+        return "".join(literal + (cells[name] if name is not None else "") for literal, name in self._parts)
 
     def missing(self, columns: Collection[str]) -> str | None:
         """What to tell a user whose rows lack a column this template names, if any."""

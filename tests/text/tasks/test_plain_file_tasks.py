@@ -117,6 +117,18 @@ def test_a_template_that_names_no_column_is_refused_under_every_policy(tmp_path)
         list(task(path, on_bad_row="skip").read("train"))
 
 
+@pytest.mark.parametrize("name", ["rows.tsv", "rows.csv"])
+def test_an_unreadable_header_line_is_refused_under_every_policy(tmp_path, name):
+    path = write(tmp_path / name, b"te\xe9xt,label\nsun,1\n")
+    with pytest.raises(ValueError, match=r"rows\..sv:1: invalid UTF-8.*should name the columns"):
+        list(task(path, on_bad_row="skip").read("train"))
+
+
+def test_cells_of_csv_may_be_as_long_as_documents(tmp_path):
+    path = write(tmp_path / "rows.csv", f"text,label\n{'x' * 200_000},1\n")
+    assert len(next(task(path).read("train")).inputs) > 200_000
+
+
 def test_missing_files_and_splits_are_named(tmp_path):
     with pytest.raises(ValueError, match=r"none\.tsv' does not exist"):
         list(task(tmp_path / "none.tsv").read("train"))

@@ -1,0 +1,27 @@
+import subprocess
+import sys
+
+CONFIGURATION = (
+    "t5x_like.text.batches.loader",
+    "t5x_like.text.batches.examples",
+    "t5x_like.text.objectives.span_corruption",
+    "t5x_like.text.tasks.mixtures",
+    "t5x_like.text.tasks.pretraining",
+    "t5x_like.text.tasks.registry",
+    "t5x_like.text.tasks.showing",
+    "t5x_like.text.tasks.text_task",
+    "t5x_like.text.vocabularies.learn",
+    "t5x_like.text.vocabularies.vocabulary",
+)
+
+
+def test_what_a_configuration_names_is_imported_without_tensorflow_or_jax():
+    program = (
+        f"import {', '.join(CONFIGURATION)}, sys\n"
+        "from t5x_like.text.tasks.text_task import TextTask\n"
+        "files = {'train': 'a.tsv'}\n"
+        "TextTask(name='a', vocabulary='bytes', files=files, input_template='{a}', target_template='{b}')\n"
+        "print([name for name in ('tensorflow', 'seqio', 'sentencepiece', 'jax') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
