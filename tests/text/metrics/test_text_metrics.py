@@ -71,7 +71,7 @@ def test_perfect_predictions_score_best(name):
 
 def test_a_misspelt_metric_is_answered_with_the_nearest():
     with pytest.raises(ValueError, match="did you mean 'accuracy'"):
-        metric_function("acuracy")
+        metric_function("accurate")
     with pytest.raises(ValueError, match="needs the classes"):
         metric_function("f1")
     with pytest.raises(ValueError, match="use 'macro_f1'"):

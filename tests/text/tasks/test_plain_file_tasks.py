@@ -143,7 +143,7 @@ def test_missing_files_and_splits_are_named(tmp_path):
     [
         ({"input_template": "text: {text"}, "write {{ and }} for braces"),
         ({"input_template": "{text!r}"}, "only plain {column} fields"),
-        ({"metrics": ("acuracy",)}, "did you mean 'accuracy'"),
+        ({"metrics": ("accurate",)}, "did you mean 'accuracy'"),
         ({"on_bad_row": "ignore"}, "must be 'fail' or 'skip'"),
         ({"format": "xlsx"}, "format must be one of"),
         ({"files": {}}, "has no files"),
