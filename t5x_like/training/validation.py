@@ -1,5 +1,6 @@
 """Teacher-forced loss on held-out data."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -23,7 +24,7 @@ class Validator:
         self, config: LoaderConfig, plan: StatePlan, loss: LossConfig, mesh: Mesh, *, vocab_size: int
     ):
         self.name = config.mixture
-        self._config = config
+        self._config = replace(config, repeat=False, shuffle=False)
         self._mesh = mesh
         self._step = jax.jit(validation_step(plan, loss))
         self._count = jax.jit(lambda batch: count_targets(batch, vocab_size))
