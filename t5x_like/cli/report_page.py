@@ -1,24 +1,13 @@
-"""A report as one frozen value, and the unigram entropy of a run's own targets beside its losses."""
+"""A report as one frozen value."""
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from t5x_like.cli.configuration import load
+from t5x_like.files import read_jsonl
 from t5x_like.reports.machine import describe_machine
 from t5x_like.reports.report import ReportedRun, write_report
-
-if TYPE_CHECKING:
-    from t5x_like.text.batches.loader import LoaderConfig
-    from t5x_like.training.experiment import Experiment
-
-# So many batches are enough to count words by: 200 of 32 rows are some 200,000 tokens.
-COUNTED_BATCHES = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,33 +47,9 @@ class ReportPage:
 
 
 def with_entropy(run: ReportedRun) -> ReportedRun:
-    """The run, with what a model would lose on its validation targets that only knows how frequent each token is.
-
-    Only for runs that began with fresh weights: a fine-tuned run is judged by its scores.
-    """
-    from t5x_like.training.experiment import Experiment
-
-    config = Path(run.directory) / "config.gin"
-    if run.unigram_entropy is not None or not config.is_file():
+    """The run, with what a model that only knows how frequent each token is would lose on its validation targets."""
+    lines = read_jsonl(Path(run.directory) / "metrics.jsonl")
+    logged = [line["unigram_entropy"] for line in lines if "unigram_entropy" in line]
+    if run.unigram_entropy is not None or not logged:
         return run
-    experiment = load([str(config)], roots=[Experiment]).value
-    if experiment.start_from or not experiment.validations:
-        return run
-    return dataclasses.replace(run, unigram_entropy=entropy_of(experiment))
-
-
-def entropy_of(experiment: "Experiment") -> float:
-    """Nats a target token."""
-    from t5x_like.text.batches.loader import build_loader
-    from t5x_like.text.metrics.baselines import unigram_entropy
-    from t5x_like.text.tasks import registry
-
-    def targets(config: "LoaderConfig") -> np.ndarray:
-        batches = islice(build_loader(config), COUNTED_BATCHES)
-        return np.concatenate(
-            [np.asarray(batch.target_tokens)[np.asarray(batch.loss_weights) > 0] for batch in batches]
-        )
-
-    registry.register(experiment.tasks)  # pyright: ignore[reportArgumentType]
-    train, held_out = targets(experiment.train), targets(experiment.validations[0])
-    return unigram_entropy(train, held_out, vocab_size=experiment.model.vocab_size)
+    return dataclasses.replace(run, unigram_entropy=logged[-1])
