@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from t5x_like.cli.configuration import Loaded
 
 
+# What a recipe can be about: one for each verb that runs recipes.
 EXPERIMENT = "t5x_like.training.experiment.Experiment"
+EVALUATION = "t5x_like.evaluation.run.EvaluationRun"
+PREDICTION = "t5x_like.evaluation.run.PredictionRun"
+REPORT = "t5x_like.cli.report_page.ReportPage"
+VERBS = {EXPERIMENT: "train", EVALUATION: "evaluate", PREDICTION: "predict", REPORT: "report"}
 
 
 def add_gin_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +99,11 @@ def load_configuration(arguments: argparse.Namespace, *roots: str) -> "Loaded":
         raise Mistake("no gin file given", hint="pass --gin_file=…; recipes are in gin/recipes")
     import_users_modules(arguments)
     return load(
-        arguments.gin_file, arguments.gin_bindings, roots=roots, search_paths=_search_paths(arguments)
+        arguments.gin_file,
+        arguments.gin_bindings,
+        roots=roots,
+        search_paths=_search_paths(arguments),
+        verbs=VERBS,
     )
 
 

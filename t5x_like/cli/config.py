@@ -6,7 +6,7 @@ t5x-like config validate --gin_file=…   says what is wrong, or that nothing is
 
 import argparse
 
-from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, load_configuration
+from t5x_like.cli.arguments import VERBS, add_gin_arguments, load_configuration
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints; mistakes are raised."""
-    loaded = load_configuration(arguments, EXPERIMENT)
+    loaded = load_configuration(arguments, *VERBS)
     if arguments.what == "show":
         print(loaded.shown)
     for line in loaded.unused:

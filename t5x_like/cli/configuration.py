@@ -5,12 +5,10 @@ every message can name a file and a line. Why: ``docs/decisions/0002``.
 """
 
 import ast
-import importlib
-import importlib.util
 import io
 import os
 import tokenize
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,17 +50,19 @@ def load(
     *,
     roots: Sequence[str | Callable[..., Any]],
     search_paths: Sequence[str] = (),
+    verbs: Mapping[str, str] = {},
 ) -> Loaded:
     """Reads ``gin_files``, then ``overrides`` (``"NAME=value"``), and builds the first root they configure.
 
-    A root is a class or function, or its dotted name, which is imported only once the files could be read.
+    A root is a class or function, or its dotted name: gin files import what they configure. ``verbs`` names the
+    commands for other roots, to point out to somebody who took the wrong one.
 
     Raises:
       Mistake: anything the user can put right, with file and line.
     """
     sources = read(gin_files, overrides, search_paths=search_paths)
     resolver = Resolver(Bindings(sources))
-    value = resolver.build_root([_root(root) for root in roots])
+    value = resolver.build_root(roots, verbs)
     text, shown = config_text(resolver), config_text(resolver, origins=True)
     return Loaded(value, resolver.resolved, text, shown, resolver.unused())
 
@@ -80,14 +80,7 @@ def load_one(
     resolver = Resolver(Bindings(read(gin_files, overrides, search_paths=search_paths)))
     if knob in resolver.bindings.knobs:
         return resolver.build_knob(knob)
-    return resolver.build_parameter(_root(root), parameter, knob)
-
-
-def _root(root: str | Callable[..., Any]) -> Callable[..., Any]:
-    if not isinstance(root, str):
-        return root
-    module, _, name = root.rpartition(".")
-    return getattr(importlib.import_module(module), name)
+    return resolver.build_parameter(root, parameter, knob)
 
 
 def read(

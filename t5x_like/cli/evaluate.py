@@ -7,13 +7,11 @@ t5x-like evaluate --gin_file=gin/recipes/quickstart/evaluate.gin --gin.CHECKPOIN
 import argparse
 from typing import TYPE_CHECKING
 
-from t5x_like.cli.arguments import load_configuration
+from t5x_like.cli.arguments import EVALUATION, load_configuration
 from t5x_like.cli.saved_run import add_saved_run_arguments, use_saved_run
 
 if TYPE_CHECKING:
     from t5x_like.evaluation.evaluator import TaskResult
-
-EVALUATION = "t5x_like.evaluation.run.EvaluationRun"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -158,14 +158,14 @@ def _is_for_people(error: Exception) -> bool:
     """Our own ValueErrors and the system's word on a file are messages; another library's is a failure."""
     if isinstance(error, Mistake):
         return True
-    if isinstance(error, OSError):
-        return error.filename is not None
+    if isinstance(error, OSError) and error.filename is not None:
+        return True
     frames = list(traceback.walk_tb(error.__traceback__))
     raised_in = frames[-1][0].f_globals.get("__name__", "") if frames else ""
     return raised_in.split(".")[0] == "t5x_like"
 
 
 def _words(error: Exception) -> str:
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or str(error)).lower()}"
     return str(error)

@@ -8,11 +8,9 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator
 
-from t5x_like.cli.arguments import load_configuration
+from t5x_like.cli.arguments import PREDICTION, load_configuration
 from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.saved_run import add_saved_run_arguments, use_saved_run
-
-PREDICTION = "t5x_like.evaluation.run.PredictionRun"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ t5x-like report --gin_file=gin/recipes/quickstart/report.gin --gin.PRETRAIN_DIR=
 import argparse
 from pathlib import Path
 
-from t5x_like.cli.arguments import add_gin_arguments, load_configuration
+from t5x_like.cli.arguments import REPORT, add_gin_arguments, load_configuration
 from t5x_like.cli.mistakes import Mistake
 
 
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Writes the page and says where."""
     if arguments.gin_file:
-        page = load_configuration(arguments, "t5x_like.cli.report_page.ReportPage").value
+        page = load_configuration(arguments, REPORT).value
     else:
         from t5x_like.cli.report_page import ReportPage
         from t5x_like.reports.report import ReportedRun

@@ -4,7 +4,7 @@ A reference with a scope replaces the active scope; a macro (we say knob) is eva
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from t5x_like.cli import complaints
 from t5x_like.cli.bindings import Bindings, Bound, Scope
 from t5x_like.cli.gin_names import Target, parameters_of, short_name
 from t5x_like.cli.gin_syntax import REQUIRED, Macro, Reference
-from t5x_like.cli.mistakes import Mistake
+from t5x_like.cli.mistakes import Mistake, nearest
 from t5x_like.cli.value_types import Misfit, conform, parameter_types
 
 
@@ -34,33 +34,48 @@ class Resolver:
         self._still_to_give: list[tuple[Bound, Any]] = []
         self._knobs_open: list[str] = []
 
-    def build_root(self, roots: list[Target]) -> Any:
-        """Calls the first root that anything is bound to.
+    def build_root(self, roots: Sequence[Target | str], verbs: Mapping[str, str]) -> Any:
+        """Calls the first root that anything is bound to; ``verbs`` says which command is for which other root.
 
         Raises:
           Mistake: nothing is bound to any; a knob that nobody gave; a flag that has no effect.
         """
-        configured = [root for root in roots if any(target is root for _, target in self.bindings.tables)]
-        if not configured:
-            wanted = " or ".join(short_name(root) for root in roots)
-            raise Mistake(f"the gin files say nothing about {wanted}, so there is nothing to run")
-        value = self._given(self._call(configured[0], (), None))
+        configured = next(filter(None, (self._configured_root(root) for root in roots)), None)
+        if configured is None:
+            wanted = " or ".join(_shortened(root) for root in roots)
+            others = (
+                f"t5x-like {verb} is for these files"
+                for root, verb in verbs.items()
+                if self._configured_root(root)
+            )
+            raise Mistake(
+                f"the gin files say nothing about {wanted}, so there is nothing to run", hint=next(others, "")
+            )
+        value = self._given(self._call(configured, (), None))
         for bound in self.bindings.all():
             if bound.origin.file is None and not bound.used:
                 raise complaints.without_effect(bound, self.bindings)
         return value
+
+    def _configured_root(self, root: Target | str) -> Target | None:
+        """The class or function if anything is bound to it; a name need not be imported to know."""
+        targets = (target for _, target in self.bindings.tables)
+        return next(
+            (each for each in targets if root in (each, f"{each.__module__}.{each.__qualname__}")), None
+        )
 
     def build_knob(self, name: str) -> Any:
         """The value of a knob, as ``%name`` has it."""
         knob = self.bindings.knobs[name]
         return self._given(self._evaluate_knob(Macro(name), knob, Any))
 
-    def build_parameter(self, root: Target, parameter: str, knob: str) -> Any:
+    def build_parameter(self, root: Target | str, parameter: str, knob: str) -> Any:
         """What is bound to one parameter of ``root``."""
-        bound = self.bindings.applying(root, ()).get(parameter)
-        if bound is None:
-            raise Mistake(f"the gin files define neither {short_name(root)}.{parameter} nor {knob}")
-        annotation = parameter_types(root).get(parameter, Any)
+        target = self._configured_root(root)
+        bound = self.bindings.applying(target, ()).get(parameter) if target else None
+        if target is None or bound is None:
+            raise Mistake(f"the gin files define neither {_shortened(root)}.{parameter} nor {knob}")
+        annotation = parameter_types(target).get(parameter, Any)
         return self._conform(
             self._given(self._evaluate(bound.value, (), bound, annotation)), annotation, bound
         )
@@ -71,10 +86,17 @@ class Resolver:
         return value
 
     def unused(self) -> list[str]:
-        """Bindings in files that nothing reads, as lines to show."""
-        return [
-            f"{bound.origin}: {bound.name} has no effect" for bound in self.bindings.all() if not bound.used
-        ]
+        """Bindings in files that nothing reads, as lines to show; a knob only if it looks like a misspelt one.
+
+        Shared files set knobs that not every run needs, so an idle knob is nothing to speak of.
+        """
+        known = [knob.name for knob in self.bindings.knobs.values() if knob.used]
+        lines = []
+        for bound in self.bindings.all():
+            hint = nearest(bound.name, known) if bound.target is None else ""
+            if not bound.used and (hint or bound.target):
+                lines.append(f"{bound.origin}: {bound.name} has no effect" + (f"; {hint}" if hint else ""))
+        return lines
 
     def _call(self, target: Target, scope: Scope, asked_by: Bound | None) -> Any:
         bounds, arguments = self.bindings.applying(target, scope), self._configured(target, scope)
@@ -155,6 +177,10 @@ class Resolver:
             return conform(value, annotation)
         except Misfit as misfit:
             raise complaints.about(bound, f"{bound.path} {misfit}", self.bindings, misfit.hint) from misfit
+
+
+def _shortened(root: Target | str) -> str:
+    return ".".join(root.split(".")[-2:]) if isinstance(root, str) else short_name(root)
 
 
 def _is_missing(value: Any) -> bool:
