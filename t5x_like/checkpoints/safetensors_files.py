@@ -1,0 +1,106 @@
+"""Tensors in ``model.safetensors``, in one file or in shards with an index, read and written one at a time."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from t5x_like.files import PathLike, as_path, read_json, write_json
+
+_ONE_FILE = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
+
+
+class SafetensorsReader:
+    """The tensors of a directory by name.
+
+    Raises:
+      ValueError: there are none, or an index names a file that is absent.
+    """
+
+    def __init__(self, directory: PathLike):
+        self._directory = as_path(directory)
+        self._file_of = self._find()
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of every tensor by name; no tensor is read."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        for file in dict.fromkeys(self._file_of.values()):
+            with safe_open(self._directory / file, framework="numpy") as opened:
+                names = [name for name in opened.keys() if self._file_of.get(name) == file]  # noqa: SIM118
+                shapes |= {name: tuple(opened.get_slice(name).get_shape()) for name in names}
+        return shapes
+
+    def read(self, name: str) -> np.ndarray:
+        """The tensor as float32, whatever it is stored as."""
+        path = self._directory / self._file_of[name]
+        with safe_open(path, framework="numpy") as file:
+            if file.get_slice(name).get_dtype() != "BF16":
+                return np.asarray(file.get_tensor(name), np.float32)
+        with safe_open(path, framework="flax") as file:  # numpy alone has no bfloat16
+            return np.asarray(file.get_tensor(name), np.float32)
+
+    def _find(self) -> dict[str, str]:
+        if (self._directory / _INDEX).exists():
+            file_of = read_json(self._directory / _INDEX)["weight_map"]
+            absent = sorted({file for file in file_of.values() if not (self._directory / file).exists()})
+            if absent:
+                raise ValueError(f"{self._directory / _INDEX} names {', '.join(absent)}, which is not there")
+            return file_of
+        if (self._directory / _ONE_FILE).exists():
+            with safe_open(self._directory / _ONE_FILE, framework="numpy") as file:
+                return dict.fromkeys(file.keys(), _ONE_FILE)
+        pickled = [path.name for path in self._directory.iterdir() if path.suffix in (".bin", ".pt", ".pth")]
+        if pickled:
+            raise ValueError(
+                f"{self._directory} has only pickled weights ({', '.join(sorted(pickled))}), which can run code when "
+                "they are opened; save them as safetensors (model.save_pretrained(..., safe_serialization=True))"
+            )
+        raise ValueError(f"{self._directory} has neither {_ONE_FILE} nor {_INDEX}")
+
+
+def write_safetensors(
+    directory: PathLike,
+    tensors: Iterable[tuple[str, np.ndarray]],
+    sizes: Mapping[str, int],
+    *,
+    max_shard_bytes: int,
+) -> None:
+    """Writes ``tensors``, of ``sizes`` in bytes, one shard after the other; never more than one is in memory."""
+    shards = _shards(sizes, max_shard_bytes)
+    files = (
+        [_ONE_FILE]
+        if len(shards) == 1
+        else [_shard_name(number, len(shards)) for number in range(len(shards))]
+    )
+    stream = iter(tensors)
+    for file, shard in zip(files, shards, strict=True):
+        save_file(_take(stream, shard), as_path(directory) / file, metadata={"format": "pt"})
+    if len(files) > 1:
+        weight_map = {name: file for file, shard in zip(files, shards, strict=True) for name in shard}
+        index = {"metadata": {"total_size": sum(sizes.values())}, "weight_map": weight_map}
+        write_json(as_path(directory) / _INDEX, index)
+
+
+def _shards(sizes: Mapping[str, int], max_shard_bytes: int) -> list[list[str]]:
+    shards: list[list[str]] = [[]]
+    used = 0
+    for name, size in sizes.items():
+        if shards[-1] and used + size > max_shard_bytes:
+            shards.append([])
+            used = 0
+        shards[-1].append(name)
+        used += size
+    return shards
+
+
+def _shard_name(number: int, count: int) -> str:
+    return f"model-{number + 1:05d}-of-{count:05d}.safetensors"
+
+
+def _take(stream: Iterator[tuple[str, Any]], names: list[str]) -> dict[str, np.ndarray]:
+    taken = dict(next(stream) for _ in names)
+    assert list(taken) == names, "tensors come in the order of their sizes"
+    return taken
