@@ -26,6 +26,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints or writes the answers in the order of the inputs."""
     if arguments.input and arguments.input_file:
         raise Mistake("give --input or --input_file, not both")
+    if not (arguments.task or arguments.gin_file):
+        raise Mistake("say which task words the input: --task NAME (t5x-like tasks list)")
     use_saved_run(arguments, "gin/runs/predict.gin", TASK=arguments.task)
     loaded = load_configuration(arguments, PREDICTION)
 
