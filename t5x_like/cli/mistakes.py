@@ -26,7 +26,7 @@ class Mistake(ValueError):  # noqa: N818  it is what the user made
 def nearest(name: str, known: Iterable[str]) -> str:
     """``did you mean 'x' or 'y'?``, or nothing when no known name is close.
 
-    >>> nearest("trian", ["train", "predict"])
+    >>> nearest("traim", ["train", "predict"])
     "did you mean 'train'?"
     """
     scored = {candidate: _likeness(name, candidate) for candidate in sorted(set(known))}

@@ -113,8 +113,8 @@ def test_an_objects_own_refusal_is_placed_at_the_value_it_speaks_of(load_text: L
 def test_a_missing_gin_file_is_named_with_where_it_was_looked_for(load_text: LoadText) -> None:
     load_text(PLAIN)
     with pytest.raises(Mistake) as caught:
-        load(["runn.gin"], roots=[bakery.Bakery])
-    parts = ("there is no gin file 'runn.gin' (searched ", str(Path.cwd()), "did you mean 'run.gin'?")
+        load(["runx.gin"], roots=[bakery.Bakery])
+    parts = ("there is no gin file 'runx.gin' (searched ", str(Path.cwd()), "did you mean 'run.gin'?")
     assert_says(str(caught.value), parts)
 
 

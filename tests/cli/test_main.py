@@ -29,7 +29,7 @@ def test_help_imports_nothing_heavy(flags: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["trian"], ["there is no verb 'trian'", "did you mean 'train'?"]),
+        (["traim"], ["there is no verb 'traim'", "did you mean 'train'?"]),
         (["fly"], ["there is no verb 'fly'", "choose from: train, evaluate"]),
         (["--verbose"], ["there is no flag '--verbose'"]),
         (["train", "--gin_fil=x"], ["has no flag '--gin_fil'", "did you mean '--gin_file'?"]),
