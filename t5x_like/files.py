@@ -72,6 +72,8 @@ def shipped_directory(name: str) -> Path:
     """The folder ``gin`` or ``data``: at the repository's root in a checkout, inside the package once installed."""
     package = Path(__file__).resolve().parent
     for candidate in (package.parent / name, package / "_installed" / name):
-        if candidate.is_dir() and ((package.parent / "pyproject.toml").is_file() or "_installed" in candidate.parts):
+        if candidate.is_dir() and (
+            (package.parent / "pyproject.toml").is_file() or "_installed" in candidate.parts
+        ):
             return candidate
     raise FileNotFoundError(f"neither {package.parent / name} nor {package / '_installed' / name} exists")

@@ -14,7 +14,7 @@ from jaxtyping import install_import_hook
 # Shapes and types in the signatures of these packages are checked at every call while testing.
 _hook = install_import_hook(["t5x_like.model", "t5x_like.decoding"], "beartype.beartype")
 
-import jax
+import jax  # noqa: E402 - after its flags are set
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

@@ -30,6 +30,8 @@ for name in {core_modules()!r}:
 
 
 def test_importing_the_package_costs_nothing():
-    program = "import sys, t5x_like; print([n for n in ('jax', 'flax', 'tensorflow', 'gin') if n in sys.modules])"
+    program = (
+        "import sys, t5x_like; print([n for n in ('jax', 'flax', 'tensorflow', 'gin') if n in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr

@@ -148,7 +148,7 @@ class Pretrained:
         pad = self.special_ids.pad if pad_token_id is None else pad_token_id
         eos = self.special_ids.eos if eos_token_id is None else eos_token_id
         ids = self._ids(input_ids, "input_ids")
-        mask = (ids != pad).astype(np.int32) if attention_mask is None else _mask(attention_mask)
+        mask = _mask(ids != pad if attention_mask is None else attention_mask)
         options = {
             "max_new_tokens": max_new_tokens,
             "eos_token_id": tuple(eos) if isinstance(eos, list | tuple) else eos,
@@ -162,7 +162,7 @@ class Pretrained:
                 "num_return_sequences": num_return_sequences,
             }
         elif do_sample:
-            ids, mask = (np.repeat(rows, num_return_sequences, axis=0) for rows in (ids, mask))
+            ids, mask = (np.repeat(np.asarray(rows), num_return_sequences, axis=0) for rows in (ids, mask))
             options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
         elif num_return_sequences != 1:
             raise ValueError("greedy decoding writes one sequence a row; use num_beams or do_sample for more")

@@ -32,6 +32,11 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if not Path(arguments.source).is_dir():
         raise Mistake(f"--from {arguments.source} is not a directory")
+    if not arguments.export and (Path(arguments.source) / "model.json").is_file():
+        raise Mistake(
+            f"--from {arguments.source} is a run already",
+            hint="to write Hugging Face's format add --export hf",
+        )
     if arguments.export:
         _export(arguments.source, target, arguments.step)
     else:

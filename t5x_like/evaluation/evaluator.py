@@ -75,13 +75,10 @@ class Evaluator:
             for task in subtasks(evaluation.mixture)
         }
         self._score = make_scorer(graphdef, mesh)
-        self._generators: dict[int, Callable[..., np.ndarray]] = {}
-        for examples in self._examples.values():
-            eos = examples.vocabulary.eos_id
-            if eos not in self._generators:
-                self._generators[eos] = make_generator(
-                    graphdef, evaluation.generation, mesh, eos_token_id=eos
-                )
+        ends = {end_of(examples.vocabulary) for examples in self._examples.values()}
+        self._generators = {
+            end: make_generator(graphdef, evaluation.generation, mesh, eos_token_id=end) for end in ends
+        }
 
     def run(self, params: Any) -> dict[str, TaskResult]:
         """Evaluates every task with these weights."""

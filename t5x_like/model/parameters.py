@@ -36,7 +36,7 @@ def axes_of(model: nnx.Module) -> Axes:
 
     state = nnx.split(model)[1]
     flat = {path: names(variable) for path, variable in nnx.to_flat_state(state)}
-    return unflatten({"/".join(path): axes for path, axes in flat.items()})
+    return unflatten({"/".join(map(str, path)): axes for path, axes in flat.items()})
 
 
 def abstract(config: Buildable) -> tuple[Any, Parameters, Axes]:

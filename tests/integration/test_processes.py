@@ -47,5 +47,7 @@ def test_two_processes_give_the_losses_of_one(directory):
     for process in processes:
         _, errors = process.communicate(timeout=240)
         assert process.returncode == 0, errors
-    np.testing.assert_allclose(losses(directory / "two_processes"), losses(directory / "one_process"), rtol=1e-5)
+    np.testing.assert_allclose(
+        losses(directory / "two_processes"), losses(directory / "one_process"), rtol=1e-5
+    )
     assert (directory / "two_processes" / str(STEPS)).is_dir(), "they saved together"

@@ -15,7 +15,11 @@ STEPS = 30
 
 
 def losses(model_dir: Path) -> dict[int, float]:
-    return {line["step"]: line["loss"] for line in read_jsonl(model_dir / "metrics.jsonl") if line["split"] == "train"}
+    return {
+        line["step"]: line["loss"]
+        for line in read_jsonl(model_dir / "metrics.jsonl")
+        if line["split"] == "train"
+    }
 
 
 def start(model_dir: Path) -> subprocess.Popen:

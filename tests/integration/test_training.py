@@ -18,7 +18,11 @@ from t5x_like.training.losses import LossConfig, token_losses
 from tests.integration import tiny_run
 
 CAPITALS = TaskEvaluation(
-    mixture="capitals", inputs_length=32, targets_length=4, batch_size=16, generation=Generation(max_new_tokens=4)
+    mixture="capitals",
+    inputs_length=32,
+    targets_length=4,
+    batch_size=16,
+    generation=Generation(max_new_tokens=4),
 )
 SELDOM = Cadence(log_every_steps=20, evaluate_every_steps=0, save_every_steps=0)
 COUNTING = LoaderConfig(
@@ -51,10 +55,18 @@ def test_the_loss_falls_below_what_token_frequencies_alone_can_reach(pretrained)
 
 
 def test_logs_tell_the_loss_of_each_task_norms_rates_and_waiting(pretrained, directory):
-    lines = [line for line in read_jsonl(directory / "pretrained" / "metrics.jsonl") if line["split"] == "train"]
+    lines = [
+        line for line in read_jsonl(directory / "pretrained" / "metrics.jsonl") if line["split"] == "train"
+    ]
     assert [line["step"] for line in lines] == [20, 40, 60, 80]
     expected = {
-        *("cross_entropy/counting", "cross_entropy/capitals", "gradient_norm", "weight_norm", "learning_rate"),
+        *(
+            "cross_entropy/counting",
+            "cross_entropy/capitals",
+            "gradient_norm",
+            "weight_norm",
+            "learning_rate",
+        ),
         *("steps_per_second", "tokens_per_second", "data_wait_fraction"),
     }
     assert expected <= lines[-1].keys()
@@ -136,7 +148,9 @@ def test_packed_and_unpacked_examples_cost_the_same(pretrained, directory):
 
     @jax.jit
     def loss(batch):
-        losses, _ = token_losses(parameters.merge(graphdef, params)(batch).logits, batch.target_tokens, LossConfig())
+        losses, _ = token_losses(
+            parameters.merge(graphdef, params)(batch).logits, batch.target_tokens, LossConfig()
+        )
         return (losses * batch.loss_weights).sum(), batch.loss_weights.sum()
 
     def total(pack: bool) -> np.ndarray:

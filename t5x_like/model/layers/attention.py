@@ -38,13 +38,15 @@ class Attention(nnx.Module):
         joined = config.num_heads * config.head_dim
         query_key, key_key, value_key, out_key = jax.random.split(key, 4)
         query_scale = 1.0 if config.score_scale == "inverse_sqrt" else config.head_dim**-0.5
-        axes = ("embed", "joined_heads")
+        axes: tuple[str, str] = ("embed", "joined_heads")
         self.query = Linear(
             model_dim, joined, axes=axes, key=query_key, scale=query_scale, distribution="normal"
         )
         self.key = Linear(model_dim, joined, axes=axes, key=key_key, distribution="normal")
         self.value = Linear(model_dim, joined, axes=axes, key=value_key, distribution="normal")
-        self.out = Linear(joined, model_dim, axes=axes[::-1], key=out_key, distribution="normal")
+        self.out = Linear(
+            joined, model_dim, axes=("joined_heads", "embed"), key=out_key, distribution="normal"
+        )
         self.config = config
 
     def keys_values(self, x: Float[Array, "B M D"]) -> KeysValues:

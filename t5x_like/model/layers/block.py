@@ -78,8 +78,10 @@ class Block(nnx.Module):
             )
 
         def attend_to_encoded(x: Array) -> Array:
-            cross = self.cross_attention
-            seen = cross.keys_values(around.encoded) if cache is None else cache.encoded
+            cross, encoded = self.cross_attention, around.encoded
+            assert cross is not None
+            seen = cross.keys_values(encoded) if cache is None else cache.encoded  # pyright: ignore
+            assert seen is not None
             return cross(
                 x, seen, mask=around.encoded_mask, dropout_rate=rate, dropout_key=fold(dropout_key, 2)
             )

@@ -32,7 +32,7 @@ class FeedForward(nnx.Module):
         axes = ("embed", "mlp")
         self.gate = Linear(model_dim, config.mlp_dim, axes=axes, key=gate_key) if config.gated else None
         self.up = Linear(model_dim, config.mlp_dim, axes=axes, key=up_key)
-        self.down = Linear(config.mlp_dim, model_dim, axes=axes[::-1], key=down_key)
+        self.down = Linear(config.mlp_dim, model_dim, axes=("mlp", "embed"), key=down_key)
         self.config = config
 
     def __call__(

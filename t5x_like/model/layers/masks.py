@@ -11,10 +11,8 @@ def segment_mask(
 
     Without segments on one side, that side sees all real positions of the other.
     """
-    if queries is None and keys is None:
-        return None
     if queries is None:
-        return (keys > 0)[:, None, None, :]
+        return None if keys is None else (keys > 0)[:, None, None, :]
     if keys is None:
         return (queries > 0)[:, None, :, None]
     return (queries[:, :, None] == keys[:, None, :])[:, None]

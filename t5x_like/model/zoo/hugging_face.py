@@ -6,7 +6,7 @@ from typing import Any
 # Fields that any configuration may have and that don't change what the model computes.
 _WITHOUT_EFFECT = frozenset(
     # where it comes from and how it is stored
-    "_name_or_path architectures model_type transformers_version torch_dtype dtype _commit_hash tokenizer_class "
+    "_name_or_path architectures model_type transformers_version torch_dtype dtype _commit_hash tokenizer_class "  # noqa: SIM905 - quotes around sixty words would hide them
     "_attn_implementation _attn_implementation_autoset "
     # special ids, which decoding reads by itself, and what decoding would do unasked
     "pad_token_id eos_token_id bos_token_id decoder_start_token_id sep_token_id task_specific_params prefix "
