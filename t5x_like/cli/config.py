@@ -5,6 +5,7 @@ t5x-like config validate --gin_file=…   says what is wrong, or that nothing is
 """
 
 import argparse
+from typing import Any
 
 from t5x_like.cli.arguments import VERBS, add_gin_arguments, load_configuration
 
@@ -24,5 +25,18 @@ def run(arguments: argparse.Namespace) -> int:
     for line in loaded.unused:
         print(f"# note: {line}")
     if arguments.what == "validate":
-        print(f"{', '.join(arguments.gin_file)}: valid, {len(loaded.resolved)} values")
+        size = _size(loaded.value)
+        print(f"{', '.join(arguments.gin_file)}: valid, {len(loaded.resolved)} values{size}")
     return 0
+
+
+def _size(value: Any) -> str:
+    """The number of parameters of an experiment's model, which is built without using memory."""
+    if not hasattr(value, "model"):
+        return ""
+    import jax
+
+    from t5x_like.model.parameters import abstract
+
+    leaves = jax.tree.leaves(abstract(value.model)[1])
+    return f", a model of {sum(leaf.size for leaf in leaves):,} parameters"

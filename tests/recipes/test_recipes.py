@@ -11,6 +11,7 @@ from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.report_page import ReportPage
 from t5x_like.evaluation.run import EvaluationRun, PredictionRun
 from t5x_like.files import shipped_directory
+from t5x_like.model.parameters import abstract
 from t5x_like.training.experiment import Experiment
 
 GIN = shipped_directory("gin")
@@ -36,6 +37,8 @@ def test_a_recipe_builds_and_its_kept_text_builds_the_same(file: Path, tmp_path:
     again = load([str(kept)], roots=ROOTS)
     assert again.value == loaded.value
     assert again.text == loaded.text
+    if isinstance(loaded.value, Experiment):
+        assert abstract(loaded.value.model)
 
 
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: str(file.relative_to(GIN)))
