@@ -22,6 +22,12 @@ HELD_OUT_PER_CATEGORY = {"validation": 250, "test": 250}
 SEED = 0
 
 _MEMBER = "usr/share/wordnet/data.noun"
+# WordNet records insults as insults and races as its time saw them; a first example should show neither.
+_UNSUITED = re.compile(
+    r"\b(slurs?|offensive|disparaging|derogatory|insulting|pejorative|obscene|whores?"
+    r"|negro(id|es)?|mongoloid|caucasoid|caucasian race)\b",
+    re.IGNORECASE,
+)
 
 
 class Definition(NamedTuple):
@@ -50,6 +56,8 @@ def read_definitions(text: str) -> list[Definition]:
         _, lexicographer_file, _, _, word, *_ = fields.split(" ")
         if int(lexicographer_file) in CATEGORIES:
             definition = gloss.split('; "')[0].strip()
+            if _UNSUITED.search(definition):
+                continue
             definitions.append(
                 Definition(word.replace("_", " "), definition, CATEGORIES[int(lexicographer_file)])
             )

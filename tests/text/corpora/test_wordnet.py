@@ -47,3 +47,9 @@ def test_preparing_twice_gives_the_same_bytes(tmp_path, debian_package):
     for folder in ("first", "second"):
         wordnet.prepare(package, tmp_path / folder)
     assert describe_files(tmp_path / "first") == describe_files(tmp_path / "second")
+
+
+def test_definitions_of_insults_are_left_out():
+    insult = noun_line(1, 18, "word", "(ethnic slur) an offensive name")
+    kept = noun_line(2, 18, "baker", "someone who bakes, without whoredom or slurry")
+    assert [row.word for row in wordnet.read_definitions(f"{insult}\n{kept}\n")] == ["baker"]
