@@ -1,7 +1,6 @@
 """One page that tells how a story of runs went: what was learned, how well, on what, and what to try next."""
 
 import os
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -11,6 +10,7 @@ from typing import Any
 from t5x_like.files import read_json, read_jsonl, write_text
 from t5x_like.reports.curves import Curve, draw_loss_curves, read_curves
 from t5x_like.reports.page import Headline, Section, page
+from t5x_like.reports.run_facts import run_facts
 from t5x_like.reports.tables import (
     Score,
     facts_table,
@@ -28,8 +28,9 @@ PathLike = str | os.PathLike[str]
 class ReportedRun:
     """A run directory as the page shows it.
 
-    ``unigram_entropy`` (nats per token) is the loss of a model that only knows each target token's frequency.
-    ``facts`` are shown beside what the run's log tells: parameters, seed, minutes …
+    ``unigram_entropy`` (nats per token) is the loss of a model that only knows each target token's frequency;
+    it is shown where the run has one validation loss to compare with. ``facts`` stand before those that the
+    directory tells.
     """
 
     title: str
@@ -70,7 +71,7 @@ def write_report(
     if machine:
         sections.append(Section("Made on", facts_table(machine)))
     headlines = [
-        *(_entropy_headline(run, curves[run.title]) for run in runs if run.unigram_entropy is not None),
+        *(_entropy_headline(run, curves[run.title]) for run in runs),
         *_score_headlines(scores),
     ]
     write_text(
@@ -82,42 +83,32 @@ def write_report(
 
 
 def _run_section(run: ReportedRun, curves: Sequence[Curve]) -> Section:
-    svg = draw_loss_curves(curves, title=run.title, unigram_entropy=run.unigram_entropy)
+    entropy = _comparable_entropy(run, curves)
+    svg = draw_loss_curves(curves, title=run.title, unigram_entropy=entropy)
     about = f"<p>{escape(run.about)}</p>\n" if run.about else ""
     caption = (
         "Cross-entropy in nats per target token; thin lines: training, lines with points: held-out rows."
     )
-    if run.unigram_entropy is not None:
+    if entropy is not None:
         caption += (
             " Dashed: the entropy of the targets for a model that knows only the frequency of each token."
         )
     figure = f"<figure>\n{svg}\n<figcaption>{caption}</figcaption>\n</figure>\n"
-    return Section(run.title, about + figure + facts_table({**run.facts, **_logged_facts(run.directory)}))
-
-
-def _logged_facts(run_directory: PathLike) -> dict[str, Any]:
-    """Steps and speed as the run's log has them; the median speed, as the first steps compile."""
-    lines = [line for line in read_jsonl(Path(run_directory) / "metrics.jsonl") if line["split"] == "train"]
-    facts: dict[str, Any] = {"steps": max((line["step"] for line in lines), default=0)}
-    for name in ("tokens_per_second", "steps_per_second"):
-        rates = [line[name] for line in lines if name in line]
-        if rates:
-            facts[name.replace("_per_", " per ")] = number(statistics.median(rates))
-    compile_seconds = next((line["compile_seconds"] for line in lines if "compile_seconds" in line), None)
-    if compile_seconds is not None:
-        facts["compilation"] = f"{compile_seconds:.0f} s"
-    return facts
+    return Section(run.title, about + figure + facts_table({**run.facts, **run_facts(run.directory)}))
 
 
 def _entropy_headline(run: ReportedRun, curves: Sequence[Curve]) -> Headline | None:
-    held_out = [curve for curve in curves if curve.held_out]
-    if not held_out or run.unigram_entropy is None:
+    entropy = _comparable_entropy(run, curves)
+    if entropy is None:
         return None
-    loss = held_out[0].losses[-1]
+    loss = next(curve.losses[-1] for curve in curves if curve.held_out)
     label = f"{run.title}: validation loss"
-    return Headline(
-        label, f"{loss:.2f}", f"unigram entropy {run.unigram_entropy:.2f}", loss < run.unigram_entropy
-    )
+    return Headline(label, f"{loss:.2f}", f"unigram entropy {entropy:.2f}", loss < entropy)
+
+
+def _comparable_entropy(run: ReportedRun, curves: Sequence[Curve]) -> float | None:
+    """The entropy of a mixture is no yardstick for the loss of one of its tasks, so then there is none."""
+    return run.unigram_entropy if sum(curve.held_out for curve in curves) == 1 else None
 
 
 def _score_headlines(scores: Sequence[Score]) -> list[Headline]:

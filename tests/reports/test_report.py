@@ -133,6 +133,13 @@ def test_a_validation_loss_above_the_entropy_is_marked_as_bad(story, tmp_path):
     assert '<span class="value bad">3.25</span>' in story(runs=[run])
 
 
+def test_the_entropy_of_a_mixture_is_not_held_against_one_of_its_tasks(story, tmp_path):
+    losses = {"cross_entropy": 1.5, "cross_entropy/a": 1.0, "cross_entropy/b": 2.0}
+    write_jsonl(tmp_path / "mixed/metrics.jsonl", [{"step": 1, "split": "validation/both", **losses}])
+    run = ReportedRun(title="Fine-tuning", directory=tmp_path / "mixed", unigram_entropy=3.0)
+    assert "unigram entropy" not in story(runs=[run])
+
+
 def test_text_of_users_is_escaped_and_empty_predictions_are_named(story):
     html = story()
     assert "<script>" not in html

@@ -1,0 +1,80 @@
+"""What a run directory tells about its run: size, length, speed, seed. Nothing but JSON is read."""
+
+import math
+import os
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from t5x_like.checkpoints.steps import absolute, finished_steps
+from t5x_like.files import as_path, read_json, read_jsonl
+from t5x_like.reports.tables import number
+
+PathLike = str | os.PathLike[str]
+
+
+def run_facts(run_directory: PathLike) -> dict[str, str]:
+    """Facts as {name: text}, in the order to show them; what the directory doesn't tell is left out."""
+    directory = as_path(run_directory)
+    lines = [line for line in read_jsonl(directory / "metrics.jsonl") if line["split"] == "train"]
+    config = read_json(directory / "config.json") if (directory / "config.json").exists() else {}
+    facts = {
+        "parameters": _parameters(run_directory),
+        "steps": number(max(line["step"] for line in lines)) if lines else None,
+        "batch": _batch(config),
+        "seed": str(config["seed"]) if "seed" in config else None,
+        "started from": config.get("start_from"),
+        "training time": _training_time(lines),
+        "compilation": _seconds(
+            next((line["compile_seconds"] for line in lines if "compile_seconds" in line), None)
+        ),
+        "tokens per second": _median(lines, "tokens_per_second"),
+        "steps per second": _median(lines, "steps_per_second"),
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _parameters(run_directory: PathLike) -> str | None:
+    """Counted in the newest checkpoint's table of contents."""
+    directory = absolute(run_directory)
+    steps = finished_steps(directory)
+    if not steps:
+        return None
+    leaves = read_json(directory / str(steps[-1]) / "leaves.json")
+    return number(
+        sum(math.prod(leaf["shape"]) for name, leaf in leaves.items() if name.startswith("params/"))
+    )
+
+
+def _batch(config: dict[str, Any]) -> str | None:
+    names = ("train.batch_size", "train.inputs_length", "train.targets_length")
+    if not all(name in config for name in names):
+        return None
+    rows, inputs, targets = (config[name] for name in names)
+    return f"{rows:,} rows of {inputs:,} + {targets:,} tokens"
+
+
+def _training_time(lines: Sequence[dict[str, Any]]) -> str | None:
+    """Steps over speed, summed over the log: without compilation, evaluation and saving."""
+    seconds, previous = 0.0, 0
+    for line in lines:
+        if "steps_per_second" in line:
+            seconds += (line["step"] - previous) / line["steps_per_second"]
+        previous = line["step"]
+    return _seconds(seconds or None)
+
+
+def _seconds(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _median(lines: Sequence[dict[str, Any]], name: str) -> str | None:
+    """The median, as a first interval or one beside other work is no fair speed."""
+    values = [line[name] for line in lines if name in line]
+    return number(statistics.median(values)) if values else None
