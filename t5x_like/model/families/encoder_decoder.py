@@ -121,6 +121,7 @@ class EncoderDecoder(nnx.Module):
         return self.encoder(embedded, around, dropout_key=dropout_key, collect_hidden=collect_hidden)
 
     def _logits(self, x: Float[Array, "B L D"]) -> Float[Array, "B L V"]:
+        # Summed in float32 and left so: rounded to bfloat16, logits of 30 would stand 0.125 apart.
         if self.head is not None:
-            return self.head(x).astype(jnp.float32)
-        return self.embedding.logits(x * x.shape[-1] ** -0.5).astype(jnp.float32)
+            return self.head(x, output_dtype=jnp.dtype(jnp.float32))
+        return self.embedding.logits(x * x.shape[-1] ** -0.5)

@@ -17,5 +17,5 @@ class Embedding(nnx.Module):
         return jnp.take(self.table[...].astype(dtype), tokens, axis=0, mode="fill", fill_value=jnp.nan)
 
     def logits(self, x: Float[Array, "B L D"]) -> Float[Array, "B L V"]:
-        """Scores every token by the inner product with its row."""
-        return x @ self.table[...].astype(x.dtype).T
+        """Scores every token by the inner product with its row, in float32."""
+        return jnp.matmul(x, self.table[...].astype(x.dtype).T, preferred_element_type=jnp.float32)

@@ -3,6 +3,7 @@
 from typing import Literal
 
 import jax
+import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
@@ -26,5 +27,8 @@ class Linear(nnx.Module):
         initialise = jax.nn.initializers.variance_scaling(scale**2, "fan_in", distribution)
         self.kernel = nnx.Param(initialise(key, (num_inputs, num_outputs)), axes=axes)
 
-    def __call__(self, x: Float[Array, "*rows D"]) -> Float[Array, "*rows F"]:
-        return x @ self.kernel[...].astype(x.dtype)
+    def __call__(
+        self, x: Float[Array, "*rows D"], *, output_dtype: jnp.dtype | None = None
+    ) -> Float[Array, "*rows F"]:
+        """``output_dtype``, if given, is what the products are summed and returned in."""
+        return jnp.matmul(x, self.kernel[...].astype(x.dtype), preferred_element_type=output_dtype)
