@@ -1,0 +1,94 @@
+"""The parts of a block, against their formulas."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t5x_like.model.layers.attention import Attention, AttentionConfig
+from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
+from t5x_like.model.layers.masks import both, causal_mask, segment_mask
+from t5x_like.model.layers.norm import RMSNorm
+from t5x_like.model.layers.residual import Residual
+
+X = jax.random.normal(jax.random.key(0), (2, 5, 8))
+SEEN = jax.random.normal(jax.random.key(1), (2, 7, 8))
+
+
+@pytest.mark.parametrize("score_scale", ["none", "inverse_sqrt"])
+def test_attention_is_a_softmax_average_of_values(score_scale):
+    attention = Attention(
+        AttentionConfig(num_heads=2, head_dim=3, score_scale=score_scale), 8, key=jax.random.key(2)
+    )
+    bias = jax.random.normal(jax.random.key(3), (1, 2, 5, 7))
+    mask = np.arange(7) < np.array([4, 7])[:, None, None, None]
+    found = attention(X, attention.keys_values(SEEN), mask=jnp.asarray(mask), bias=bias)
+
+    kernels = {name: np.asarray(getattr(attention, name).kernel[...]) for name in ("query", "key", "value")}
+    split = {"query": X, "key": SEEN, "value": SEEN}
+    heads = {
+        name: (np.asarray(split[name]) @ kernel).reshape(2, -1, 2, 3) for name, kernel in kernels.items()
+    }
+    scores = np.einsum("blhk,bmhk->bhlm", heads["query"], heads["key"])
+    scores = scores / np.sqrt(3) if score_scale == "inverse_sqrt" else scores
+    scores = np.where(mask, scores + np.asarray(bias), -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    joined = np.einsum("bhlm,bmhk->blhk", weights, heads["value"]).reshape(2, 5, 6)
+    np.testing.assert_allclose(found, joined @ np.asarray(attention.out.kernel[...]), rtol=0, atol=1e-5)
+
+
+def test_a_query_that_may_look_nowhere_gets_a_number():
+    attention = Attention(AttentionConfig(num_heads=2, head_dim=3), 8, key=jax.random.key(2))
+    found = attention(X, attention.keys_values(SEEN), mask=jnp.zeros((1, 1, 1, 7), bool))
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize(("activation", "gated"), [("relu", False), ("gelu_tanh", True)])
+def test_feed_forward_is_its_formula(activation, gated):
+    layer = FeedForward(
+        FeedForwardConfig(mlp_dim=6, activation=activation, gated=gated), 8, key=jax.random.key(0)
+    )
+    x = np.asarray(X, np.float64)
+    up = x @ np.asarray(layer.up.kernel[...])
+    inner = x @ np.asarray(layer.gate.kernel[...]) if gated else up
+    gelu = 0.5 * inner * (1 + np.tanh(np.sqrt(2 / np.pi) * (inner + 0.044715 * inner**3)))
+    hidden = gelu * up if gated else np.maximum(inner, 0)
+    np.testing.assert_allclose(layer(X), hidden @ np.asarray(layer.down.kernel[...]), rtol=0, atol=1e-5)
+
+
+def test_rms_norm_keeps_the_mean_and_works_in_float32():
+    norm = RMSNorm(8, epsilon=1e-6)
+    norm.scale[...] = jnp.arange(8.0)
+    shifted = np.asarray(X) + 3.0
+    expected = shifted / np.sqrt((shifted**2).mean(-1, keepdims=True) + 1e-6) * np.arange(8.0)
+    np.testing.assert_allclose(norm(jnp.asarray(shifted)), expected, rtol=1e-5)
+    large = norm(jnp.full((1, 1, 8), 300.0, jnp.bfloat16))  # its square has no float16
+    np.testing.assert_allclose(large.astype(jnp.float32)[0, 0], np.arange(8.0), rtol=1e-2)
+
+
+@pytest.mark.parametrize("slots", [("before",), ("final",), ("before", "after"), ()])
+def test_norms_stand_in_the_slots_that_are_filled(slots):
+    residual = Residual(8, norm_slots=slots, epsilon=1e-6)
+
+    def norm(x, slot):
+        return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6) if slot in slots else x
+
+    x = np.asarray(X)
+    expected = norm(x + norm(np.tanh(norm(x, "before")), "after"), "final")
+    np.testing.assert_allclose(residual(X, jnp.tanh), expected, rtol=0, atol=1e-5)
+
+
+def test_segments_see_themselves_only():
+    segments = jnp.array([[1, 1, 2, 0]])
+    expected = [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+    np.testing.assert_array_equal(segment_mask(segments, segments)[0, 0], np.array(expected, bool))
+    assert segment_mask(None, None) is None
+
+
+def test_both_masks_must_allow():
+    causal = causal_mask(jnp.arange(3), jnp.arange(3))
+    np.testing.assert_array_equal(causal[0, 0], np.tri(3, dtype=bool))
+    assert both(None, causal) is causal
+    assert both(causal, None) is causal
+    assert not both(causal, ~causal).any()

@@ -1,0 +1,77 @@
+"""What a whole model reads, and what it answers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.model.tiny_t5 import (
+    TINY,
+    changed,
+    logits_of,
+    predict,
+    random_batch,
+    weights_of,
+)
+
+# Sums over more or fewer zeros may be taken in another order.
+CLOSE = {"rtol": 0, "atol": 2e-5}
+
+
+@pytest.mark.parametrize("place", [0, 10])
+def test_every_target_sees_the_whole_input(place):
+    batch = random_batch()
+    tokens = batch.encoder_input_tokens.copy()
+    tokens[:, place] = (tokens[:, place] + 1) % TINY.vocab_size
+    change = np.abs(logits_of(batch) - logits_of(batch._replace(encoder_input_tokens=tokens)))
+    assert (change.max(-1) > 1e-5).all()
+
+
+def test_every_row_is_on_its_own():
+    batch = random_batch(rows=2)
+    other = random_batch(rows=2, seed=7)
+    mixed = jax.tree.map(lambda one, two: np.stack([one[0], two[1]]), batch, other)
+    np.testing.assert_allclose(logits_of(mixed)[0], logits_of(batch)[0], **CLOSE)
+
+
+def test_without_segment_ids_everything_is_real():
+    batch = random_batch()
+    ones = batch._replace(
+        encoder_segment_ids=np.ones_like(batch.encoder_input_tokens),
+        decoder_segment_ids=np.ones_like(batch.decoder_input_tokens),
+    )
+    np.testing.assert_array_equal(logits_of(batch), logits_of(ones))
+
+
+def test_an_id_outside_the_table_is_not_taken_for_another():
+    batch = random_batch()
+    batch.decoder_input_tokens[0, 3] = TINY.vocab_size
+    logits = logits_of(batch)
+    assert np.isnan(logits[0]).any()
+    assert np.isfinite(logits[1]).all()
+
+
+def test_hidden_states_go_from_the_embeddings_to_the_output():
+    batch, params = random_batch(), weights_of(TINY)
+    found = predict(TINY, params, batch, collect_hidden=True)
+    assert found.encoder_hidden.shape == (3, 2, 11, 16)
+    embedded = params["embedding"]["table"][batch.decoder_input_tokens]
+    np.testing.assert_array_equal(found.decoder_hidden[0], embedded)
+    np.testing.assert_array_equal(found.decoder_hidden[-1], found.decoder_output)
+    np.testing.assert_array_equal(found.encoder_hidden[-1], found.encoder_output)
+    np.testing.assert_allclose(found.logits, logits_of(batch), **CLOSE)
+
+
+def test_a_tied_head_divides_by_the_root_of_the_width():
+    config = changed(head="tied")
+    params = weights_of(config)
+    found = predict(config, params, random_batch())
+    expected = found.decoder_output @ params["embedding"]["table"].T / 4.0
+    np.testing.assert_allclose(found.logits, expected, rtol=1e-5, atol=1e-5)
+    assert "head" not in params
+
+
+def test_bfloat16_logits_are_not_rounded_to_bfloat16():
+    logits = logits_of(random_batch(), changed(compute_dtype="bfloat16"))
+    rounded = np.asarray(jnp.asarray(logits).astype(jnp.bfloat16).astype(jnp.float32))
+    assert (logits != rounded).mean() > 0.5
