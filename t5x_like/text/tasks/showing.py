@@ -97,7 +97,9 @@ def _raw_rows(task: "seqio.Task", split: str, num_examples: int) -> list[dict[st
     if isinstance(definition, PretrainingTask):
         return []  # documents are joined and cut: none corresponds to an example
     rows = task.source.get_dataset(split=split, shuffle=False).take(num_examples).as_numpy_iterator()
-    return [{key: _plain(value) for key, value in row.items()} for row in rows]
+    # A source of plain lines gives each row as a string, not by columns.
+    columns = (row if isinstance(row, dict) else {"line": row} for row in rows)
+    return [{key: _plain(value) for key, value in row.items()} for row in columns]
 
 
 def _plain(value: Any) -> Any:
