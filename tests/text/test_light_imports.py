@@ -25,21 +25,3 @@ def test_what_a_configuration_names_is_imported_without_tensorflow_or_jax():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_a_source_of_plain_lines_is_shown_by_the_line(tmp_path):
-    import seqio
-
-    (tmp_path / "lines.txt").write_text("hello there\n")
-    seqio.TaskRegistry.add(
-        "plain_lines_to_show",
-        source=seqio.TextLineDataSource({"train": str(tmp_path / "lines.txt")}),
-        preprocessors=[
-            lambda dataset: dataset.map(lambda line: {"inputs": line, "targets": line}),
-            seqio.preprocessors.tokenize,
-        ],
-        output_features={key: seqio.Feature(seqio.ByteVocabulary()) for key in ("inputs", "targets")},
-    )
-    (shown,) = showing.show("plain_lines_to_show", 1)
-    assert shown.raw == {"line": "hello there"}
-    assert shown.inputs == "hello there"

@@ -171,3 +171,19 @@ def test_bad_rows_keep_their_names_through_tensorflow(tmp_path):
 def test_something_that_is_no_objective_is_refused():
     with pytest.raises(ValueError, match=r"use SpanCorruption\(\)"):
         PretrainingTask(name="a", vocabulary="bytes", files={"train": "a.txt"}, objective=SpanCorruption)
+
+
+def test_a_source_of_plain_lines_is_shown_by_the_line(tmp_path):
+    (tmp_path / "lines.txt").write_text("hello there\n")
+    seqio.TaskRegistry.add(
+        "plain_lines_to_show",
+        source=seqio.TextLineDataSource({"train": str(tmp_path / "lines.txt")}),
+        preprocessors=[
+            lambda dataset: dataset.map(lambda line: {"inputs": line, "targets": line}),
+            seqio.preprocessors.tokenize,
+        ],
+        output_features={key: seqio.Feature(seqio.ByteVocabulary()) for key in ("inputs", "targets")},
+    )
+    (shown,) = showing.show("plain_lines_to_show", 1)
+    assert shown.raw == {"line": "hello there"}
+    assert shown.inputs == "hello there"
