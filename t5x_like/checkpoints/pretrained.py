@@ -3,6 +3,7 @@
 import difflib
 import functools
 import inspect
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -12,8 +13,10 @@ import numpy as np
 from jax.sharding import Mesh
 
 from t5x_like.batch import Batch
+from t5x_like.checkpoints.framing import frame, visible, widen
 from t5x_like.checkpoints.hugging_face import SpecialIds, read_hugging_face, write_hugging_face
 from t5x_like.decoding.beam_search import EarlyStopping, PowerLengthPenalty, beam_search
+from t5x_like.decoding.decodable import as_ids
 from t5x_like.decoding.sampling import sample
 from t5x_like.files import PathLike, as_path
 from t5x_like.model import parameters
@@ -21,13 +24,20 @@ from t5x_like.model import parameters
 _IGNORED = -100  # Hugging Face's label for positions that are not to be learned
 
 
+# Hugging Face's names of what may be asked for.
+_OPTIONAL_OUTPUTS = ("loss", "encoder_hidden_states", "decoder_hidden_states")
+
+
 class Outputs(dict[str, Any]):
-    """Numpy arrays under Hugging Face's names, as attributes or by key; what was not computed is absent."""
+    """Numpy arrays under Hugging Face's names, as attributes or by key.
+
+    What was not asked for is ``None`` as an attribute and absent as a key, as in transformers.
+    """
 
     def __getattr__(self, name: str) -> Any:
-        if name not in self:
-            raise AttributeError(f"no {name!r} here; there are {', '.join(self)}")
-        return self[name]
+        if name in self or name in _OPTIONAL_OUTPUTS:
+            return self.get(name)
+        raise AttributeError(f"no {name!r} here; there are {', '.join(self)}")
 
 
 def from_pretrained(
@@ -41,7 +51,8 @@ def from_pretrained(
     >>> pretrained(input_ids=ids, labels=labels).loss
     """
     config, params, special_ids = read_hugging_face(directory, mesh=mesh)
-    graphdef, _, _ = parameters.abstract(replace(config, compute_dtype=dtype))
+    config = replace(config, compute_dtype=dtype)
+    graphdef, _, _ = parameters.abstract(config)
     return Pretrained(parameters.merge(graphdef, params), config, special_ids, directory=directory)
 
 
@@ -108,14 +119,16 @@ class Pretrained:
             raise ValueError("give decoder_input_ids, or labels to make them from")
         if decoder_input_ids is None:
             decoder_input_ids = self._shifted_right(np.asarray(labels))
+        inputs, outputs = self._ids(input_ids, "input_ids"), self._ids(decoder_input_ids, "decoder_input_ids")
         batch = Batch(
-            encoder_input_tokens=self._ids(input_ids, "input_ids"),
-            encoder_segment_ids=_mask(attention_mask),
-            decoder_input_tokens=self._ids(decoder_input_ids, "decoder_input_ids"),
-            decoder_segment_ids=_mask(decoder_attention_mask),
+            encoder_input_tokens=inputs,
+            encoder_segment_ids=_mask(attention_mask, inputs),
+            decoder_input_tokens=outputs,
+            decoder_segment_ids=_mask(decoder_attention_mask, outputs),
             target_tokens=None if labels is None else np.asarray(labels, np.int32),
         )
-        computed = self._forward(self._params, batch, collect_hidden=output_hidden_states)
+        with self._precision():
+            computed = self._forward(self._params, batch, collect_hidden=output_hidden_states)
         return Outputs({name: _to_numpy(value) for name, value in computed.items()})
 
     def generate(
@@ -123,7 +136,8 @@ class Pretrained:
         input_ids: Any,
         attention_mask: Any = None,
         *,
-        max_new_tokens: int = 20,
+        max_new_tokens: int | None = None,
+        max_length: int = 20,
         num_beams: int = 1,
         length_penalty: float = 1.0,
         early_stopping: EarlyStopping = False,
@@ -132,7 +146,7 @@ class Pretrained:
         pad_token_id: int | None = None,
         do_sample: bool = False,
         temperature: float = 1.0,
-        top_k: int | None = None,
+        top_k: int | None = 50,
         top_p: float | None = None,
         seed: int = 0,
         **unknown: Any,
@@ -141,19 +155,20 @@ class Pretrained:
 
         Greedy by default, by beams with ``num_beams``, drawn (from ``seed``) with ``do_sample``. Rows that end early
         are padded; columns that no row needs are cut off. Without a mask, padding in ``input_ids`` is not looked at.
+        Defaults are Hugging Face's: ``max_length``, without ``max_new_tokens``, counts the start token too;
+        sampling keeps the 50 best tokens, or all with ``top_k=0``.
         """
         _refuse(unknown, self.generate)
         if do_sample and num_beams > 1:
             raise ValueError("do_sample and num_beams > 1 exclude each other here")
         pad = self.special_ids.pad if pad_token_id is None else pad_token_id
         eos = self.special_ids.eos if eos_token_id is None else eos_token_id
+        eos_ids = as_ids(tuple(eos) if isinstance(eos, list | tuple) else eos)
         ids = self._ids(input_ids, "input_ids")
-        mask = _mask(ids != pad if attention_mask is None else attention_mask)
-        options = {
-            "max_new_tokens": max_new_tokens,
-            "eos_token_id": tuple(eos) if isinstance(eos, list | tuple) else eos,
-            "pad_token_id": pad,
-        }
+        mask = _mask(attention_mask, ids)
+        ids, mask = widen(ids, visible(ids, pad=pad, eos_ids=eos_ids) if mask is None else mask)
+        num_new = max_length - 1 if max_new_tokens is None else max_new_tokens
+        options = {"max_new_tokens": num_new, "eos_token_id": eos_ids, "pad_token_id": pad}
         if num_beams > 1:
             options |= {
                 "num_beams": num_beams,
@@ -162,16 +177,20 @@ class Pretrained:
                 "num_return_sequences": num_return_sequences,
             }
         elif do_sample:
-            ids, mask = (np.repeat(np.asarray(rows), num_return_sequences, axis=0) for rows in (ids, mask))
-            options |= {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+            ids, mask = (np.repeat(rows, num_return_sequences, axis=0) for rows in (ids, mask))
+            options |= {"temperature": temperature, "top_k": top_k or None, "top_p": top_p}
         elif num_return_sequences != 1:
             raise ValueError("greedy decoding writes one sequence a row; use num_beams or do_sample for more")
         key = jax.random.key(seed) if do_sample else None
-        written = np.asarray(self._generate(self._params, ids, mask, key, options=tuple(options.items())))
-        written = written.reshape(-1, max_new_tokens)
-        needed = int(np.max(np.nonzero(written != pad)[1], initial=-1)) + 1
-        start = np.full((len(written), 1), self.special_ids.decoder_start, np.int32)
-        return np.concatenate([start, written[:, :needed]], axis=1)
+        with self._precision():
+            written = self._generate(self._params, ids, mask, key, options=tuple(options.items()))
+        rows = np.asarray(written).reshape(-1, num_new)
+        return frame(rows, start=self.special_ids.decoder_start, eos_ids=eos_ids)
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        """float32 means float32: left alone, GPUs would multiply in TF32 and TPUs in bfloat16."""
+        exact = self.config.compute_dtype == "float32"
+        return jax.default_matmul_precision("float32") if exact else nullcontext()
 
     def _compute(self, params: Any, batch: Batch, *, collect_hidden: bool) -> dict[str, Any]:
         model = parameters.merge(self._graphdef, params)
@@ -218,13 +237,13 @@ class Pretrained:
         return ids
 
 
-def _mask(mask: Any) -> np.ndarray | None:
+def _mask(mask: Any, ids: np.ndarray) -> np.ndarray | None:
     if mask is None:
         return None
     mask = np.asarray(mask)
-    if mask.ndim != 2:
+    if mask.shape != ids.shape:
         raise ValueError(
-            f"a mask of shape {mask.shape} is not understood here; give [batch, length] of 0 and 1"
+            f"a mask of shape {mask.shape} for ids of shape {ids.shape}; give a 0 or 1 for each id"
         )
     return (mask != 0).astype(np.int32)
 

@@ -1,5 +1,6 @@
 """Tensors in ``model.safetensors``, in one file or in shards with an index, read and written one at a time."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -77,11 +78,19 @@ def write_safetensors(
     )
     stream = iter(tensors)
     for file, shard in zip(files, shards, strict=True):
-        save_file(_take(stream, shard), as_path(directory) / file, metadata={"format": "pt"})
+        path = as_path(directory) / file
+        save_file(_take(stream, shard), path, metadata={"format": "pt"})
+        path.chmod(0o666 & ~_umask())  # the library writes for the owner alone
     if len(files) > 1:
         weight_map = {name: file for file, shard in zip(files, shards, strict=True) for name in shard}
         index = {"metadata": {"total_size": sum(sizes.values())}, "weight_map": weight_map}
         write_json(as_path(directory) / _INDEX, index)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
 
 
 def _shards(sizes: Mapping[str, int], max_shard_bytes: int) -> list[list[str]]:

@@ -12,7 +12,7 @@ from t5x_like.text.batches.loader import Loader, build_loader
 from t5x_like.text.tasks import registry
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.loop import Finished, Loop
-from t5x_like.training.run_directory import claim
+from t5x_like.training.run_directory import claim, refuse_another_run
 from t5x_like.training.state import State, StatePlan, fine_tuning_state, new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
 from t5x_like.training.validation import Validator
@@ -29,6 +29,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     Raises:
       ValueError: the configuration can't work, or ``model_dir`` holds a run of another configuration.
     """
+    refuse_another_run(experiment)
     mesh = experiment.mesh.build()
     check_batch_size(experiment.train.batch_size // experiment.num_microbatches, mesh)
 
@@ -47,9 +48,9 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     ]
     evaluators = [Evaluator(evaluation, plan.graphdef, mesh) for evaluation in experiment.evaluations]
 
-    claim(experiment, config_text=config_text, vocabulary=loader.vocabulary)
     with Checkpoints(experiment.model_dir, keep=experiment.cadence.keep_checkpoints) as checkpoints:
         state, start_step = starting_state(experiment, plan, checkpoints, loader)
+        claim(experiment, config_text=config_text, vocabulary=loader.vocabulary)
         with Writers(
             experiment.model_dir, total_steps=experiment.total_steps, start_step=start_step
         ) as writers:

@@ -140,6 +140,7 @@ def test_weights_that_do_not_fit_are_listed_by_name(pretrained, directory):
             model=wider,
             start_from=str(directory / "pretrained"),
         )
+    assert not (directory / "wider").exists(), "a run that could not start leaves nothing behind"
 
 
 def test_packed_and_unpacked_examples_cost_the_same(pretrained, directory):

@@ -1,0 +1,40 @@
+"""Starting tiny_run.py as a program of its own, on devices of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from t5x_like.files import read_jsonl
+from tests.integration import tiny_run
+
+
+def start(model_dir: Path, total_steps: int, *, num_devices: int = 1, **environment: str) -> subprocess.Popen:
+    """The same step is compiled once for all programs that write beside each other."""
+    flags = f"--xla_force_host_platform_device_count={num_devices}"
+    cache = {
+        "JAX_COMPILATION_CACHE_DIR": str(model_dir.parent / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    return subprocess.Popen(
+        [sys.executable, tiny_run.__file__, str(model_dir), str(total_steps)],
+        env=os.environ | {"XLA_FLAGS": flags} | cache | environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen) -> None:
+    """Waits for it to end well."""
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+
+
+def losses(model_dir: Path) -> dict[int, float]:
+    """The training loss of every step logged so far."""
+    return {
+        line["step"]: line["loss"]
+        for line in read_jsonl(model_dir / "metrics.jsonl")
+        if line["split"] == "train"
+    }
