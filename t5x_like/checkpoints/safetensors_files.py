@@ -80,7 +80,7 @@ def write_safetensors(
     for file, shard in zip(files, shards, strict=True):
         path = as_path(directory) / file
         save_file(_take(stream, shard), path, metadata={"format": "pt"})
-        path.chmod(0o666 & ~_umask())  # the library writes for the owner alone
+        os.chmod(path, 0o666 & ~_umask())  # the library writes for the owner alone
     if len(files) > 1:
         weight_map = {name: file for file, shard in zip(files, shards, strict=True) for name in shard}
         index = {"metadata": {"total_size": sum(sizes.values())}, "weight_map": weight_map}

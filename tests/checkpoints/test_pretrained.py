@@ -1,7 +1,6 @@
 """What a transformers user expects of a loaded model beyond its numbers."""
 
 import json
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -134,19 +133,13 @@ def test_a_configuration_that_means_another_model_is_refused(directory, tmp_path
 
 def test_fields_of_published_configurations_are_understood(directory, tmp_path):
     fields = {"n_positions": 512, "output_past": True, "task_specific_params": {"x": {"prefix": "to x: "}}}
-    assert t5x_like.from_pretrained(edited(directory, tmp_path, **fields)).config == CONFIG_READ
+    assert t5x_like.from_pretrained(edited(directory, tmp_path, **fields)).config == CONFIG
 
 
-CONFIG_READ = CONFIG
-
-
-def test_framing():
+def test_columns_after_the_last_end_are_cut_off():
     written = np.array([[4, 0, 5, 0], [7, 2, 0, 0]], np.int32)
-    frames = SimpleNamespace(
-        ended=frame(written[1:], start=9, eos_ids=(2, 3)), both=frame(written, start=9, eos_ids=(2, 3))
-    )
-    assert frames.ended.tolist() == [[9, 7, 2]]
-    assert frames.both.tolist() == [[9, 4, 0, 5, 0], [9, 7, 2, 0, 0]]
+    assert frame(written[1:], start=9, eos_ids=(2, 3)).tolist() == [[9, 7, 2]]
+    assert frame(written, start=9, eos_ids=(2, 3)).tolist() == [[9, 4, 0, 5, 0], [9, 7, 2, 0, 0]]
 
 
 def test_inputs_are_widened_with_columns_that_are_not_seen():
@@ -154,3 +147,8 @@ def test_inputs_are_widened_with_columns_that_are_not_seen():
     assert ids.shape == mask.shape == (2, 32)
     assert mask.sum(axis=1).tolist() == [5, 3]
     assert visible(IDS, pad=0, eos_ids=(0,)).all()
+
+
+def test_exported_weights_can_be_read_by_those_who_can_read_the_configuration(directory):
+    modes = {file.name: file.stat().st_mode for file in directory.iterdir()}
+    assert modes["model.safetensors"] == modes["config.json"]
