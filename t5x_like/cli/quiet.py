@@ -30,6 +30,7 @@ class _Hush(importlib.abc.MetaPathFinder):
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(fullname)
+        sys.meta_path.insert(0, self)  # libraries ask whether it is there before anybody imports it
         if spec and spec.loader:
             execute = spec.loader.exec_module
 
