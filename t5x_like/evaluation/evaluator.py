@@ -91,7 +91,14 @@ class Evaluator:
             {"task": examples.task, "input": question, "target": target, "prediction": text}
             for question, target, text in zip(examples.inputs_text, examples.targets_text, texts, strict=True)
         ]
-        return TaskResult(examples.score(examples.postprocess(texts)), examples.baseline(), rows)
+        scores = examples.score(examples.postprocess(texts))
+        if examples.asks_for_likelihoods:
+            likelihoods = self._answers(examples, lambda batch: self._score(params, batch))
+            scores |= examples.score_likelihoods(likelihoods.tolist())
+            rows = [
+                row | {"log_likelihood": float(value)} for row, value in zip(rows, likelihoods, strict=True)
+            ]
+        return TaskResult(scores, examples.baseline(), rows)
 
     def _generate(self, examples: Examples, params: Any) -> list[str]:
         generate = self._generators[end_of(examples.vocabulary)]

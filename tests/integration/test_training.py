@@ -189,3 +189,30 @@ def test_a_batch_that_the_mesh_cannot_share_out_is_refused(directory):
             total_steps=1,
             train=LoaderConfig(mixture="both", batch_size=6, inputs_length=64, targets_length=32),
         )
+
+
+def test_metrics_that_ask_for_likelihoods_get_them(pretrained, directory):
+    import seqio
+
+    def mean_likelihood(targets, scores):
+        assert len(targets) == len(scores) == 80
+        return {"mean_log_likelihood": float(np.mean(scores))}
+
+    capitals = seqio.TaskRegistry.get("capitals")
+    seqio.TaskRegistry.add(
+        "capitals_by_likelihood",
+        source=capitals.source,
+        preprocessors=capitals.preprocessors,
+        output_features=capitals.output_features,
+        metric_fns=[mean_likelihood],
+    )
+    run = EvaluationRun(
+        checkpoint=str(directory / "pretrained"),
+        output_dir=str(directory / "likelihoods"),
+        evaluations=(replace(CAPITALS, mixture="capitals_by_likelihood"),),
+    )
+    result = evaluate(run)["capitals_by_likelihood"]
+    assert result.scores["mean_log_likelihood"] == pytest.approx(
+        np.mean([row["log_likelihood"] for row in result.rows])
+    )
+    assert result.scores["mean_log_likelihood"] < 0

@@ -78,6 +78,11 @@ class Examples:
         """The task's metrics over postprocessed predictions, one for each example."""
         return _merge(metric(self.targets, predictions) for metric in self._metrics)
 
+    @property
+    def asks_for_likelihoods(self) -> bool:
+        """Whether some metric of the task wants ``scores``: how likely each true answer is found."""
+        return bool(registry.get_task(self.task).score_metric_fns)
+
     def score_likelihoods(self, log_likelihoods: Sequence[float]) -> dict[str, float]:
         """The task's metrics over how likely a model finds each true answer (those that ask for
         ``scores``)."""
