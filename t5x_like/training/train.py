@@ -41,7 +41,6 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     step = train_step(
         plan, experiment.loss, seed=experiment.seed, num_microbatches=experiment.num_microbatches
     )
-    jax.set_mesh(mesh)  # activations inside the step are laid out on it
     validators = [
         Validator(config, plan, experiment.loss, mesh, vocab_size=experiment.model.vocab_size)
         for config in experiment.validations
@@ -66,7 +65,8 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
                 validators=validators,
                 evaluators=evaluators,
             )
-            return loop.run(state, start_step)
+            with jax.set_mesh(mesh):  # where the step lays its activations out
+                return loop.run(state, start_step)
 
 
 def check_vocabulary(vocabulary: object, vocab_size: int) -> None:
