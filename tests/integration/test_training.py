@@ -187,7 +187,9 @@ def test_a_batch_that_the_mesh_cannot_share_out_is_refused(directory):
             directory,
             model_dir=str(directory / "uneven"),
             total_steps=1,
-            train=LoaderConfig(mixture="both", batch_size=6, inputs_length=64, targets_length=32),
+            train=LoaderConfig(
+                mixture="counting_and_capitals", batch_size=6, inputs_length=64, targets_length=32
+            ),
         )
 
 

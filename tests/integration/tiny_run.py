@@ -55,11 +55,13 @@ def experiment(directory: Path, *, model_dir: str, total_steps: int, **changes) 
             labels=tuple(sorted({word.upper()[:1] for word in WORDS})),
             metrics=("accuracy",),
         ),
-        Mixture(name="both", tasks=("counting", "capitals")),
+        Mixture(name="counting_and_capitals", tasks=("counting", "capitals")),
     )
     settings = {
         "model": MODEL,
-        "train": LoaderConfig(mixture="both", batch_size=8, inputs_length=64, targets_length=32, seed=3),
+        "train": LoaderConfig(
+            mixture="counting_and_capitals", batch_size=8, inputs_length=64, targets_length=32, seed=3
+        ),
         "tasks": tasks,
         "optimizer": Adafactor(learning_rate=Constant(value=0.02)),
         "cadence": Cadence(log_every_steps=1, evaluate_every_steps=0, save_every_steps=3, keep_checkpoints=2),
