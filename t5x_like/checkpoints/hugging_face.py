@@ -4,6 +4,7 @@ import importlib
 import math
 import shutil
 import uuid
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -16,9 +17,11 @@ from t5x_like.model import parameters
 from t5x_like.model.zoo.weights import Source, read_weights, their_shapes, write_weights
 from t5x_like.partitioning.shard import with_shardings
 
-# Which module of ``zoo/`` reads which ``model_type``, and the classes whose heads we have.
+# Which module of ``zoo/`` reads which ``model_type``.
 _ZOO = {"t5": "t5", "mt5": "t5"}
-_ARCHITECTURES = {"T5ForConditionalGeneration", "MT5ForConditionalGeneration", "T5WithLMHeadModel"}
+
+# Written as they were read, where a model was read; the others are ours to say.
+_KEPT_FIELDS = ("architectures", "model_type", "pad_token_id", "eos_token_id", "decoder_start_token_id")
 
 
 class SpecialIds(NamedTuple):
@@ -30,11 +33,11 @@ class SpecialIds(NamedTuple):
 
 
 class HuggingFaceModel(NamedTuple):
-    """A configuration of ours, its weights (nested, float32) and the ids that frame sequences."""
+    """A configuration of ours, its weights (nested, float32), and all fields of ``config.json``."""
 
     config: Any
     params: dict[str, Any]
-    special_ids: SpecialIds
+    fields: dict[str, Any]
 
 
 def read_hugging_face(directory: PathLike, *, mesh: Mesh | None = None) -> HuggingFaceModel:
@@ -59,13 +62,22 @@ def read_hugging_face(directory: PathLike, *, mesh: Mesh | None = None) -> Huggi
         place=lambda name, array: jax.device_put(array, shardings[name].sharding),
         unused=zoo.HUGGING_FACE_UNUSED,
     )
-    return HuggingFaceModel(config, params, _special_ids(theirs))
+    return HuggingFaceModel(config, params, theirs)
 
 
 def write_hugging_face(
-    config: Any, params: parameters.Parameters, directory: PathLike, *, max_shard_bytes: int = 5 * 10**9
+    config: Any,
+    params: parameters.Parameters,
+    directory: PathLike,
+    *,
+    fields: Mapping[str, Any] | None = None,
+    companions: Sequence[PathLike] = (),
+    max_shard_bytes: int = 5 * 10**9,
 ) -> None:
-    """Writes ``config.json`` and safetensors, whole or not at all.
+    """Writes ``config.json``, safetensors and copies of ``companions``, whole or not at all.
+
+    ``fields`` are those of the ``config.json`` that the model was read from; what they say of the model itself and of
+    its storage is replaced.
 
     Raises:
       ValueError: ``directory`` is there and not empty.
@@ -80,7 +92,9 @@ def write_hugging_face(
     neighbour.mkdir(parents=True)
     try:
         write_safetensors(neighbour, write_weights(table, params), sizes, max_shard_bytes=max_shard_bytes)
-        write_json(neighbour / "config.json", zoo.to_hugging_face(config))
+        write_json(neighbour / "config.json", _merged_fields(zoo.to_hugging_face(config), fields or {}))
+        for companion in companions:
+            (neighbour / as_path(companion).name).write_bytes(as_path(companion).read_bytes())
         if target.exists():
             target.rmdir()
         neighbour.rename(target)
@@ -88,20 +102,28 @@ def write_hugging_face(
         shutil.rmtree(neighbour, ignore_errors=True)
 
 
+def special_ids_of(fields: Mapping[str, Any]) -> SpecialIds:
+    """The ids that a ``config.json`` gives, or T5's. Without a start token, decoders start with padding."""
+    pad = fields.get("pad_token_id") or 0
+    eos = fields.get("eos_token_id", 1)
+    start = fields.get("decoder_start_token_id")
+    return SpecialIds(pad if start is None else start, pad, tuple(eos) if isinstance(eos, list) else eos)
+
+
+def _merged_fields(ours: dict[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
+    merged = {**theirs, **ours, **{name: theirs[name] for name in _KEPT_FIELDS if name in theirs}}
+    for derived in ("dtype", "scale_decoder_outputs"):  # newer names of what torch_dtype and the head say
+        merged.pop(derived, None)
+    return merged
+
+
 def _zoo_of(theirs: dict[str, Any], path: str) -> ModuleType:
     model_type = theirs.get("model_type")
     if model_type not in _ZOO:
         raise ValueError(f"{path}: model_type {model_type!r} is not one of {', '.join(_ZOO)}")
-    unknown = set(theirs.get("architectures") or ()) - _ARCHITECTURES
+    zoo = importlib.import_module(f"t5x_like.model.zoo.{_ZOO[model_type]}")
+    known = zoo.HUGGING_FACE_ARCHITECTURES
+    unknown = [name for name in theirs.get("architectures") or () if name not in known]
     if unknown:
-        raise ValueError(
-            f"{path}: no head for {', '.join(unknown)}; there are {', '.join(sorted(_ARCHITECTURES))}"
-        )
-    return importlib.import_module(f"t5x_like.model.zoo.{_ZOO[model_type]}")
-
-
-def _special_ids(theirs: dict[str, Any]) -> SpecialIds:
-    pad = theirs.get("pad_token_id") or 0
-    eos = theirs.get("eos_token_id", 1)
-    start = theirs.get("decoder_start_token_id")
-    return SpecialIds(pad if start is None else start, pad, tuple(eos) if isinstance(eos, list) else eos)
+        raise ValueError(f"{path}: no head for {', '.join(unknown)}; there are {', '.join(known)}")
+    return zoo

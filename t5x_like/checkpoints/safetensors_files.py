@@ -4,13 +4,15 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import ml_dtypes  # noqa: F401 - teaches numpy bfloat16
 import numpy as np
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from t5x_like.files import PathLike, as_path, read_json, write_json
 
 _ONE_FILE = "model.safetensors"
+_FLOATS = ("F64", "F32", "F16", "BF16")
 _INDEX = "model.safetensors.index.json"
 
 
@@ -18,7 +20,7 @@ class SafetensorsReader:
     """The tensors of a directory by name.
 
     Raises:
-      ValueError: there are none, or an index names a file that is absent.
+      ValueError: there are none, a file is damaged, or an index names one that is absent.
     """
 
     def __init__(self, directory: PathLike):
@@ -26,32 +28,49 @@ class SafetensorsReader:
         self._file_of = self._find()
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of every tensor by name; no tensor is read."""
+        """The shape of every tensor by name; no tensor is read.
+
+        Raises:
+          ValueError: one is stored in a dtype that is no floating point number, as quantised weights are.
+        """
         shapes: dict[str, tuple[int, ...]] = {}
         for file in dict.fromkeys(self._file_of.values()):
-            with safe_open(self._directory / file, framework="numpy") as opened:
-                names = [name for name in opened.keys() if self._file_of.get(name) == file]  # noqa: SIM118
-                shapes |= {name: tuple(opened.get_slice(name).get_shape()) for name in names}
+            with self._open(file) as opened:
+                for name in (name for name in opened.keys() if self._file_of.get(name) == file):  # noqa: SIM118
+                    tensor = opened.get_slice(name)
+                    if tensor.get_dtype() not in _FLOATS:
+                        raise ValueError(
+                            f"{self._directory / file}: {name} is stored as {tensor.get_dtype()}; "
+                            f"{', '.join(_FLOATS)} can be read (quantised weights can't)"
+                        )
+                    shapes[name] = tuple(tensor.get_shape())
         return shapes
 
     def read(self, name: str) -> np.ndarray:
         """The tensor as float32, whatever it is stored as."""
-        path = self._directory / self._file_of[name]
-        with safe_open(path, framework="numpy") as file:
-            if file.get_slice(name).get_dtype() != "BF16":
-                return np.asarray(file.get_tensor(name), np.float32)
-        with safe_open(path, framework="flax") as file:  # numpy alone has no bfloat16
+        with self._open(self._file_of[name]) as file:
             return np.asarray(file.get_tensor(name), np.float32)
 
+    def _open(self, file: str) -> Any:
+        try:
+            return safe_open(self._directory / file, framework="numpy")
+        except SafetensorError as error:
+            raise ValueError(
+                f"{self._directory / file} is damaged, or no safetensors file: {error}"
+            ) from error
+
     def _find(self) -> dict[str, str]:
-        if (self._directory / _INDEX).exists():
-            file_of = read_json(self._directory / _INDEX)["weight_map"]
+        index = self._directory / _INDEX
+        if index.exists():
+            file_of = read_json(index).get("weight_map")
+            if not file_of:
+                raise ValueError(f"{index} has no weight_map, which says in what file each tensor is")
             absent = sorted({file for file in file_of.values() if not (self._directory / file).exists()})
             if absent:
-                raise ValueError(f"{self._directory / _INDEX} names {', '.join(absent)}, which is not there")
+                raise ValueError(f"{index} names {', '.join(absent)}, which is not there")
             return file_of
         if (self._directory / _ONE_FILE).exists():
-            with safe_open(self._directory / _ONE_FILE, framework="numpy") as file:
+            with self._open(_ONE_FILE) as file:
                 return dict.fromkeys(file.keys(), _ONE_FILE)
         pickled = [path.name for path in self._directory.iterdir() if path.suffix in (".bin", ".pt", ".pth")]
         if pickled:

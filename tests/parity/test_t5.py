@@ -10,6 +10,7 @@ from safetensors.numpy import load_file
 
 import t5x_like
 from t5x_like.batch import Batch
+from t5x_like.checkpoints.arguments import shift_right
 from t5x_like.checkpoints.pretrained import _mean_cross_entropy
 from t5x_like.model import parameters
 from t5x_like.model.zoo.t5 import hugging_face_weights, t5x_weights
@@ -62,7 +63,7 @@ def test_gradients(case):
     batch = Batch(
         encoder_input_tokens=case.io["in_input_ids"],
         encoder_segment_ids=case.io["in_attention_mask"],
-        decoder_input_tokens=case.pretrained._shifted_right(case.io["in_labels"]),
+        decoder_input_tokens=shift_right(case.io["in_labels"], start=0, pad=0),
     )
 
     @jax.jit
@@ -88,12 +89,16 @@ def test_generated_ids(case):
     mask = (prompts != -1).astype(np.int32)
     for run, options in case.meta["generation"].items():
         options = {name: value for name, value in options.items() if name != "pad_token_id"}
-        answers = case.pretrained.generate(prompts * mask, mask, **options)
-        got = [without_padding(row, options["eos_token_id"]) for row in answers]
+        answers = case.pretrained.generate(prompts * mask, mask, **options, return_dict_in_generate=True)
+        got = [without_padding(row, options["eos_token_id"]) for row in answers.sequences]
         wanted = [row[row != -1].tolist() for row in case.io[f"gen_{run}"]]
+        scores = case.io.get(f"gen_{run}_scores")
         if got != wanted and f"gen_{run}" in newer:
             wanted = [[token for token in row if token != -1] for row in newer[f"gen_{run}"]]
+            scores = newer[f"gen_{run}_scores"]
         assert got == wanted, run
+        if scores is not None:
+            np.testing.assert_allclose(answers.sequences_scores, scores, rtol=1e-5, err_msg=run)
 
 
 def test_a_padded_batch_generates_as_its_rows_alone(case):

@@ -174,6 +174,13 @@ def to_hugging_face(config: T5Config) -> dict[str, Any]:
     }
 
 
+# The classes of transformers whose files hold all weights of an encoder-decoder with a head.
+HUGGING_FACE_ARCHITECTURES = (
+    "T5ForConditionalGeneration",
+    "MT5ForConditionalGeneration",
+    "T5WithLMHeadModel",
+)
+
 # A relic in some published files: cross-attention has no positions, and nothing reads it.
 HUGGING_FACE_UNUSED = ("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",)
 

@@ -1,0 +1,105 @@
+"""Checks what users hand to a pretrained model, and turns token ids and masks into numpy."""
+
+import difflib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+IGNORED = -100  # Hugging Face's label for positions that are not to be learned
+
+
+def token_rows(ids: Any, name: str, vocab_size: int, *, is_label: bool = False) -> np.ndarray:
+    """``ids`` as int32 [B, L]; labels may also be -100.
+
+    Raises:
+      ValueError: not rows of whole numbers, or one that the model has no row for.
+    """
+    try:
+        rows = np.asarray(ids)
+    except ValueError as error:
+        raise ValueError(f"the rows of {name} differ in length; pad them, and mask the padding") from error
+    if rows.ndim != 2 or not rows.shape[1]:
+        raise ValueError(f"{name} has shape {rows.shape}; give rows of token ids, [batch, length]")
+    if rows.dtype.kind not in "iu":
+        raise ValueError(f"{name} holds {rows.dtype}; token ids are whole numbers")
+    outside = (rows < 0) | (rows >= vocab_size)
+    if is_label:
+        outside &= rows != IGNORED
+    if outside.any():
+        extra = f", and {IGNORED} for nothing to learn" if is_label else ""
+        raise ValueError(
+            f"{name} holds id {rows[outside][0]}; the model has the ids 0 … {vocab_size - 1}{extra}"
+        )
+    return rows.astype(np.int32)
+
+
+def mask_rows(mask: Any, name: str, ids: np.ndarray) -> np.ndarray | None:
+    """``mask`` as int32 of 0 and 1 in the shape of ``ids``; ``None`` stays.
+
+    Raises:
+      ValueError: another shape, or other numbers.
+    """
+    if mask is None:
+        return None
+    mask = np.asarray(mask)
+    if mask.shape != ids.shape:
+        raise ValueError(
+            f"{name} is a mask of shape {mask.shape} for ids of shape {ids.shape}; give a 0 or 1 for each"
+        )
+    if not np.isin(mask, (0, 1)).all():
+        raise ValueError(
+            f"{name} holds {mask[~np.isin(mask, (0, 1))][0]}; give 1 where a token is real and 0 elsewhere"
+        )
+    return mask.astype(np.int32)
+
+
+def shift_right(labels: np.ndarray, *, start: int, pad: int) -> np.ndarray:
+    """What the decoder reads to write ``labels``."""
+    first = np.full((len(labels), 1), start, labels.dtype)
+    shifted = np.concatenate([first, labels[:, :-1]], axis=1)
+    return np.where(shifted == IGNORED, pad, shifted)
+
+
+def check_rows(inputs: np.ndarray, outputs: np.ndarray, targets: np.ndarray | None) -> None:
+    """Refuses streams that don't belong to the same examples."""
+    if len(inputs) != len(outputs):
+        raise ValueError(
+            f"input_ids has {len(inputs)} rows, the decoder's tokens {len(outputs)}; give as many"
+        )
+    if targets is not None and targets.shape != outputs.shape:
+        raise ValueError(
+            f"labels has shape {targets.shape}, decoder_input_ids {outputs.shape}; give a label for each id"
+        )
+
+
+def check_generation(
+    *, num_beams: int, num_return_sequences: int, do_sample: bool, temperature: float, early_stopping: Any
+) -> None:
+    """Refuses settings out of their range, and those that exclude each other."""
+    if num_beams < 1 or num_return_sequences < 1:
+        raise ValueError(
+            f"num_beams={num_beams} and num_return_sequences={num_return_sequences}: give at least 1"
+        )
+    if do_sample and num_beams > 1:
+        raise ValueError("do_sample and num_beams > 1 exclude each other here")
+    if do_sample and temperature <= 0:
+        raise ValueError(f"temperature is {temperature}; sampling needs a positive one")
+    if num_return_sequences > 1 and num_beams == 1 and not do_sample:
+        raise ValueError("greedy decoding writes one sequence a row; use num_beams or do_sample for more")
+    if early_stopping not in (True, False, "never"):
+        raise ValueError(f'early_stopping is {early_stopping!r}; give True, False or "never"')
+
+
+def refuse_unknown(unknown: dict[str, Any], function: Callable[..., Any]) -> None:
+    """Names an argument that ``function`` has not, and its nearest neighbour.
+
+    Raises:
+      TypeError: if there is one, as Python would.
+    """
+    for name in unknown:
+        names = [known for known in inspect.signature(function).parameters if known != "unknown"]
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+        raise TypeError(f"no argument {name!r}; {hint}")
