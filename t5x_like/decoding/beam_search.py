@@ -97,7 +97,6 @@ def beam_search(
         )
     eos_ids = as_ids(eos_token_id)
     num_rows = start_tokens.shape[0]
-    first_rows_B1 = num_beams * jnp.arange(num_rows)[:, None]
 
     def advance(search: _Search) -> _Search:
         previous_BJ = search.tokens[:, :, jnp.maximum(search.index - 1, 0)]
@@ -120,7 +119,7 @@ def beam_search(
             finished=jnp.where(search.done[:, None, None], search.finished, finished_BJL),
             finished_scores=jnp.where(search.done[:, None], search.finished_scores, finished_scores_BJ),
             done=search.done | (full_B if early_stopping is True else full_B & (worst_B >= attainable_B)),
-            cache=reorder(cache, (first_rows_B1 + origins_BJ).reshape(-1)),
+            cache=reorder(cache, origins_BJ),
         )
 
     def goes_on(search: _Search) -> Array:
@@ -135,7 +134,7 @@ def beam_search(
         finished=blank_BJL,
         finished_scores=jnp.full((num_rows, num_beams), -jnp.inf, jnp.float32),
         done=jnp.zeros(num_rows, bool),
-        cache=reorder(cache, jnp.repeat(jnp.arange(num_rows), num_beams)),
+        cache=reorder(cache, jnp.zeros((num_rows, num_beams), jnp.int32)),
     )
     search = jax.lax.while_loop(goes_on, advance, start)
     tokens_BJL, scores_BJ = _add_unfinished(search, length_penalty(search.index))

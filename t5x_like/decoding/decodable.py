@@ -15,7 +15,8 @@ IMPOSSIBLE = -1e9
 # Reads one token for each row and scores the one after it: int32 [B] gives float32 logits [B, V].
 Step: TypeAlias = Callable[[Array, Cache], tuple[Array, Cache]]
 
-# Makes the cache whose row i is the old row rows[i]; there may be more rows than before.
+# Makes the cache in which beam j of input b is its former beam origins[b, j]: int32 [B, J]. The beams of an input lie
+# next to each other among the rows; there may be more of them than before.
 Reorder: TypeAlias = Callable[[Cache, Array], Cache]
 
 

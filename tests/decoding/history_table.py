@@ -23,8 +23,9 @@ class HistoryTable:
         state = (cache["state"] * 31 + tokens + 1) % NUM_STATES
         return self.tables[cache["table"], state], {"table": cache["table"], "state": state}
 
-    def reorder(self, cache, rows):
-        return jax.tree.map(lambda leaf: leaf[rows], cache)
+    def reorder(self, cache, origins):
+        choose = jax.vmap(lambda beams, which: beams[which])
+        return jax.tree.map(lambda leaf: choose(leaf.reshape(len(origins), -1), origins).ravel(), cache)
 
     def log_probs_after(self, row: int, tokens: list[int]) -> np.ndarray:
         """Log-probabilities of the token after ``tokens``, in float32 like the model's."""

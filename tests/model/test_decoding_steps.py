@@ -41,11 +41,30 @@ def padded() -> Batch:
     return batch._replace(encoder_segment_ids=np.array([[1] * 11, [1] * 8 + [0] * 3], np.int32))
 
 
-def test_a_reordered_cache_goes_on_from_the_other_rows(padded):
+def test_each_beam_goes_on_from_the_beam_it_came_from(padded):
+    """Three beams for each of two inputs write different tokens, change places among themselves and write on."""
     cache = start(weights_of(TINY), padded.encoder_input_tokens, padded.encoder_segment_ids)
-    _, cache = write(padded, cache, range(4))
     model = parameters.merge(graphdef_of(TINY), weights_of(TINY))
-    rows = np.array([1, 1, 0])
-    swapped = jax.tree.map(lambda array: array[rows], padded)
-    logits, _ = write(swapped, model.reorder_cache(cache, jnp.asarray(rows)), range(4, LENGTH))
-    np.testing.assert_allclose(logits, logits_of(padded)[rows, 4:], rtol=0, atol=2e-5)
+    beams = random_batch(rows=6, targets=LENGTH)._replace(
+        encoder_input_tokens=np.repeat(padded.encoder_input_tokens, 3, axis=0),
+        encoder_segment_ids=np.repeat(padded.encoder_segment_ids, 3, axis=0),
+    )
+    _, cache = write(beams, model.reorder_cache(cache, jnp.zeros((2, 3), jnp.int32)), range(4))
+    origins = np.array([[2, 0, 0], [1, 2, 1]])
+    rows = (origins + np.array([[0], [3]])).ravel()
+    written = np.concatenate(
+        [beams.decoder_input_tokens[rows, :4], beams.decoder_input_tokens[:, 4:]], axis=1
+    )
+    moved = beams._replace(decoder_input_tokens=written)
+    logits, _ = write(moved, model.reorder_cache(cache, jnp.asarray(origins)), range(4, LENGTH))
+    np.testing.assert_allclose(logits, logits_of(moved)[:, 4:], rtol=0, atol=2e-5)
+
+
+def test_beams_share_what_their_input_offers_them(padded):
+    """One copy for all beams, before and after they move: it is by far the largest part of the memory."""
+    cache = start(weights_of(TINY), padded.encoder_input_tokens, padded.encoder_segment_ids)
+    model = parameters.merge(graphdef_of(TINY), weights_of(TINY))
+    expanded = model.reorder_cache(cache, jnp.zeros((2, 3), jnp.int32))
+    assert expanded.layers.own.keys.shape[1] == 6
+    assert expanded.layers.encoded is cache.layers.encoded
+    assert expanded.encoded_mask is cache.encoded_mask

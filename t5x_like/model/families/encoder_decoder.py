@@ -92,18 +92,18 @@ class EncoderDecoder(nnx.Module):
         )
 
     def decode_step(
-        self, tokens: Int[Array, " B"], cache: DecoderCache
-    ) -> tuple[Float[Array, "B V"], DecoderCache]:
-        """Reads one token a row and scores the next one."""
+        self, tokens: Int[Array, " R"], cache: DecoderCache
+    ) -> tuple[Float[Array, "R V"], DecoderCache]:
+        """Reads one token a row and scores the next one. Rows are inputs, or the beams of one input after another."""
         x = self.embedding(tokens[:, None], self._dtype)
         around = Surroundings(encoded_mask=cache.encoded_mask)
         decoded = self.decoder.step(x, cache.layers, around, cache.position)
         cache = cache._replace(layers=decoded.layer_caches, position=cache.position + 1)
         return self._logits(decoded.output)[:, 0], cache
 
-    def reorder_cache(self, cache: DecoderCache, rows: Int[Array, " R"]) -> DecoderCache:
-        """The cache whose row ``i`` is the old row ``rows[i]``."""
-        return reorder(cache, rows)
+    def reorder_cache(self, cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
+        """Beam ``j`` of input ``b`` becomes its former beam ``origins[b, j]``; there may be more beams than before."""
+        return reorder(cache, origins)
 
     @property
     def _dtype(self) -> jnp.dtype:

@@ -82,9 +82,15 @@ class Block(nnx.Module):
             assert cross is not None
             seen = cross.keys_values(encoded) if cache is None else cache.encoded  # pyright: ignore
             assert seen is not None
-            return cross(
-                x, seen, mask=around.encoded_mask, dropout_rate=rate, dropout_key=fold(dropout_key, 2)
+            # With beams there are more rows than inputs: the beams of an input ask as so many queries.
+            found = cross(
+                x.reshape(seen.keys.shape[0], -1, x.shape[-1]),
+                seen,
+                mask=around.encoded_mask,
+                dropout_rate=rate,
+                dropout_key=fold(dropout_key, 2),
             )
+            return found.reshape(x.shape)
 
         def feed(x: Array) -> Array:
             return self.feed_forward(x, dropout_rate=rate, dropout_key=fold(dropout_key, 4))

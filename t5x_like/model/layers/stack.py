@@ -113,12 +113,13 @@ class Stack(nnx.Module):
         def body(x: Array, layer: tuple[Block, LayerCache | None, Any]) -> tuple[Array, Any]:
             block, cache, key = layer
             out, cache = block(constrain_rows(x), around, cache=cache, dropout_key=key)
-            return out, (cache, x if collect_hidden else None)
+            # What is encoded stays as it is: returned from the scan it would be copied at every token.
+            return out, (None if cache is None else cache.own, x if collect_hidden else None)
 
         x = dropout(x, rate, fold(dropout_key, 1), shared_dim=1)
         if self.config.rematerialisation != "none":
             body = jax.checkpoint(body, policy=_KEPT[self.config.rematerialisation])
-        x, (caches, inputs) = jax.lax.scan(body, x, (self.layers, caches, keys))
+        x, (own, inputs) = jax.lax.scan(body, x, (self.layers, caches, keys))
         x = dropout(self.final_norm(x), rate, fold(dropout_key, 2), shared_dim=1)
         hidden = jnp.concatenate([inputs, x[None]]) if collect_hidden else None
-        return StackOutput(x, hidden, caches)
+        return StackOutput(x, hidden, None if caches is None else caches._replace(own=own))
