@@ -2,10 +2,13 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 import ml_dtypes  # noqa: F401 - teaches numpy bfloat16
 import numpy as np
+from etils import epath
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
@@ -14,13 +17,15 @@ from t5x_like.files import PathLike, as_path, read_json, write_json
 _ONE_FILE = "model.safetensors"
 _FLOATS = ("F64", "F32", "F16", "BF16")
 _INDEX = "model.safetensors.index.json"
+_PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".bin.index.json")
+_LFS_POINTER = b"version https://git-lfs"
 
 
 class SafetensorsReader:
-    """The tensors of a directory by name.
+    """The tensors of a directory by name. With an index, only those that it names, as it is with transformers.
 
     Raises:
-      ValueError: there are none, a file is damaged, or an index names one that is absent.
+      ValueError: there are none, a file is damaged, or the index and its files say different things.
     """
 
     def __init__(self, directory: PathLike):
@@ -28,57 +33,94 @@ class SafetensorsReader:
         self._file_of = self._find()
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of every tensor by name; no tensor is read.
-
-        Raises:
-          ValueError: one is stored in a dtype that is no floating point number, as quantised weights are.
-        """
+        """The shape of every tensor by name; no tensor is read."""
         shapes: dict[str, tuple[int, ...]] = {}
         for file in dict.fromkeys(self._file_of.values()):
             with self._open(file) as opened:
-                for name in (name for name in opened.keys() if self._file_of.get(name) == file):  # noqa: SIM118
-                    tensor = opened.get_slice(name)
-                    if tensor.get_dtype() not in _FLOATS:
-                        raise ValueError(
-                            f"{self._directory / file}: {name} is stored as {tensor.get_dtype()}; "
-                            f"{', '.join(_FLOATS)} can be read (quantised weights can't)"
-                        )
-                    shapes[name] = tuple(tensor.get_shape())
+                wanted = [name for name, holder in self._file_of.items() if holder == file]
+                absent = sorted({*wanted} - {*opened.keys()})
+                if absent:
+                    raise ValueError(
+                        f"{self._directory / _INDEX} says that {file} holds {_listed(absent)}, but it doesn't; "
+                        "fetch the files again, all of one revision"
+                    )
+                shapes |= {name: tuple(opened.get_slice(name).get_shape()) for name in wanted}
         return shapes
 
     def read(self, name: str) -> np.ndarray:
-        """The tensor as float32, whatever it is stored as."""
-        with self._open(self._file_of[name]) as file:
-            return np.asarray(file.get_tensor(name), np.float32)
+        """The tensor as float32, whatever floating point number it is stored as.
 
-    def _open(self, file: str) -> Any:
+        Raises:
+          ValueError: it is stored as something else, as quantised weights are.
+        """
+        file = self._file_of[name]
+        with self._open(file) as opened:
+            dtype = opened.get_slice(name).get_dtype()
+            if dtype not in _FLOATS:
+                raise ValueError(
+                    f"{self._directory / file}: {name} is stored as {dtype}; {', '.join(_FLOATS)} can be read "
+                    "(quantised weights can't: save the model in float32 or bfloat16)"
+                )
+            return np.asarray(opened.get_tensor(name), np.float32)
+
+    @contextmanager
+    def _open(self, file: str) -> Iterator[Any]:
+        path = self._directory / file
         try:
-            return safe_open(self._directory / file, framework="numpy")
+            with safe_open(path, framework="numpy") as opened:
+                yield opened
         except SafetensorError as error:
-            raise ValueError(
-                f"{self._directory / file} is damaged, or no safetensors file: {error}"
-            ) from error
+            raise ValueError(f"{path} {_advice(path)} ({error})") from error
 
     def _find(self) -> dict[str, str]:
         index = self._directory / _INDEX
         if index.exists():
-            file_of = read_json(index).get("weight_map")
-            if not file_of:
-                raise ValueError(f"{index} has no weight_map, which says in what file each tensor is")
-            absent = sorted({file for file in file_of.values() if not (self._directory / file).exists()})
-            if absent:
-                raise ValueError(f"{index} names {', '.join(absent)}, which is not there")
-            return file_of
-        if (self._directory / _ONE_FILE).exists():
+            return self._read_index(index)
+        if (self._directory / _ONE_FILE).is_file():
             with self._open(_ONE_FILE) as file:
                 return dict.fromkeys(file.keys(), _ONE_FILE)
-        pickled = [path.name for path in self._directory.iterdir() if path.suffix in (".bin", ".pt", ".pth")]
+        pickled = sorted(path.name for path in self._directory.iterdir() if path.name.endswith(_PICKLED))
         if pickled:
             raise ValueError(
-                f"{self._directory} has only pickled weights ({', '.join(sorted(pickled))}), which can run code when "
-                "they are opened; save them as safetensors (model.save_pretrained(..., safe_serialization=True))"
+                f"{self._directory} has only pickled weights ({_listed(pickled)}), which can run code when they are "
+                "opened, and were not opened. Where you trust their author, have transformers rewrite them: "
+                f'Name.from_pretrained("{self._directory}").save_pretrained("…", safe_serialization=True), '
+                "where Name is the class that config.json calls its architecture"
             )
         raise ValueError(f"{self._directory} has neither {_ONE_FILE} nor {_INDEX}")
+
+    def _read_index(self, index: epath.Path) -> dict[str, str]:
+        content = read_json(index)
+        file_of = content.get("weight_map") if isinstance(content, dict) else None
+        if not isinstance(file_of, dict) or not file_of:
+            raise ValueError(f"{index} has no weight_map, which says in what file each tensor is")
+        files = dict.fromkeys(str(file) for file in file_of.values())
+        strange = [repr(file) for file in files if not _is_plain_name(file)]
+        if strange:
+            raise ValueError(
+                f"{index} names {_listed(strange)}; only .safetensors files beside the index are read"
+            )
+        absent = [file for file in files if not (self._directory / file).is_file()]
+        if absent:
+            raise ValueError(f"{index} names {_listed(absent)}, which is not there; fetch all of the files")
+        return file_of
+
+
+def _is_plain_name(name: str) -> bool:
+    """Whether it stays in its directory, whatever the system."""
+    alone = all(kind(name).name == name for kind in (PurePosixPath, PureWindowsPath))
+    return alone and name.endswith(".safetensors") and "\0" not in name
+
+
+def _advice(path: epath.Path) -> str:
+    with path.open("rb") as file:
+        if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
+            return "is a Git LFS pointer, not the file itself: run `git lfs pull` where it was cloned"
+    return f"is damaged or cut short, or no safetensors file: it has {path.stat().length:,} bytes; fetch it again"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def write_safetensors(
