@@ -8,6 +8,9 @@ Array = Any  # numpy.ndarray from text/, jax.Array on the mesh, None if absent: 
 class Batch(NamedTuple):
     """One batch of token ids. A plain tuple, hence a JAX pytree; absent streams are ``None``.
 
+    Encoders read the encoder's stream, decoders the decoder's, encoder-decoders both; targets belong to the decoder's
+    positions where there is a decoder, else to the encoder's.
+
     Segment ids say what is real: 0 is padding, ``k`` the k-th example packed into the row. Without them every
     position of the stream is real and each row is one example. Without positions they count from 0 in each row.
     """
@@ -21,3 +24,12 @@ class Batch(NamedTuple):
     target_tokens: Array = None  # int32 [B, L]
     loss_weights: Array = None  # float32 [B, L], 0 where nothing is to be learned
     task_ids: Array = None  # int32 [B, L], which task of the mixture each target belongs to
+    # What some models read besides.
+    token_types: Array = None  # int32 [B, L], sentence A or B (BERT)
+    task_types: Array = None  # int32 [B, L], which pretraining task (ERNIE 2.0)
+    block_positions: Array = None  # int32 [B, L], inside a masked span, from 1; 0 outside (GLM)
+    prefix: Array = (
+        None  # int32 [B, L], 1 where a decoder may be looked at from before (prefix language model)
+    )
+    attention_mask: Array = None  # bool [B, L, M], who may look at whom, besides what segments forbid (UniLM)
+    sequence_labels: Array = None  # int32 [B], of whole sequences: next sentence, class

@@ -253,6 +253,7 @@ class Pretrained:
     def _compute(self, params: Any, batch: Batch, *, collect_hidden: bool) -> dict[str, Any]:
         model = parameters.merge(self._graphdef, params)
         predictions = model(batch, collect_hidden=collect_hidden)
+        predictions = predictions._replace(logits=predictions.logits[..., : self.config.vocab_size])
         outputs = {
             "logits": predictions.logits,
             "encoder_last_hidden_state": predictions.encoder_output,

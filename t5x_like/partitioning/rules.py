@@ -12,6 +12,11 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 # XLA rebuild the whole table at every lookup ("involuntary full rematerialization"). In the head's kernel
 # [embed, vocab] the embed dimension comes first and takes fsdp. Norm scales are small: cutting them would
 # cost more communication than it saves memory.
+#
+# Experts are cut along fsdp, each expert kept whole there: tokens travel to their experts within the axis that has
+# split them (see experts.py) and expert weights, the most there are, never travel. Along data weights are copies by
+# definition, and model already cuts inside each expert. Where fsdp doesn't divide the experts, "embed" takes it and
+# experts are gathered as other weights are. The router's scores are needed for every token: they stay whole.
 RULES: dict[str, tuple[str, ...]] = {
     "layers": (),
     "vocab": ("model", "fsdp"),
@@ -20,8 +25,13 @@ RULES: dict[str, tuple[str, ...]] = {
     "joined_heads": ("model",),
     "joined_kv_heads": ("model",),
     "heads": ("model",),
+    "experts": ("fsdp",),
+    "experts_router": (),
     "relpos_buckets": (),
     "norm": (),
+    "positions": (),
+    "embed_factor": (),
+    "classes": (),
 }
 
 # Activations and batches: rows are cut along both axes that carry data.

@@ -10,41 +10,43 @@ from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
+from t5x_like.model.heads import Heads, HeadsConfig
 from t5x_like.model.layers.block import Surroundings
 from t5x_like.model.layers.cache import DecoderCache, reorder
 from t5x_like.model.layers.dropout import fold
-from t5x_like.model.layers.embedding import Embedding
-from t5x_like.model.layers.linear import Linear
-from t5x_like.model.layers.masks import segment_mask
+from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
+from t5x_like.model.layers.masks import both, causal_mask, segment_mask
 from t5x_like.model.layers.stack import Stack, StackConfig, StackOutput
-
-Head = Literal["tied", "untied"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderDecoderConfig:
-    """``head`` "tied" scores with the embedding table, after dividing by the root of the model width."""
+    """Two stacks. Both enter by the same embeddings, unless the decoder has its own for all but the words (BART).
 
-    vocab_size: int
-    encoder: StackConfig
+    Without an ``encoder`` the decoder's blocks read too, leaving out cross-attention: the shared encoder-decoder of
+    Raffel et al. 2020, §3.2.2.
+    """
+
+    embeddings: EmbeddingsConfig
+    encoder: StackConfig | None
     decoder: StackConfig
-    head: Head
+    heads: HeadsConfig
+    decoder_embeddings: EmbeddingsConfig | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
 
 
 class EncoderDecoder(nnx.Module):
-    """Both stacks read one table of embeddings."""
+    """Both stacks read one table of words."""
 
     def __init__(self, config: EncoderDecoderConfig, *, key: Key[Array, ""]):
-        embedding_key, encoder_key, decoder_key, head_key = jax.random.split(key, 4)
-        model_dim = config.encoder.block.model_dim
-        self.embedding = Embedding(config.vocab_size, model_dim, key=embedding_key)
-        self.encoder = Stack(config.encoder, key=encoder_key)
+        embedding_key, encoder_key, decoder_key, head_key, own_key = jax.random.split(key, 5)
+        model_dim, init = config.decoder.model_dim, config.decoder.blocks[0].init
+        self.embedding = Embeddings(config.embeddings, model_dim, key=embedding_key)
+        own = config.decoder_embeddings
+        self.decoder_embedding = own and Embeddings(own, model_dim, key=own_key, with_words=False)
+        self.encoder = config.encoder and Stack(config.encoder, key=encoder_key)
         self.decoder = Stack(config.decoder, key=decoder_key)
-        untied = config.head == "untied"
-        self.head = (
-            Linear(model_dim, config.vocab_size, axes=("embed", "vocab"), key=head_key) if untied else None
-        )
+        self.heads = Heads(config.heads, config.embeddings, model_dim, key=head_key, init=init)
         self.config = config
 
     def __call__(
@@ -52,30 +54,50 @@ class EncoderDecoder(nnx.Module):
     ) -> Predictions:
         """Scores every target of ``batch``, seeing the targets before it."""
         encoded = self._encode(
-            batch.encoder_input_tokens, batch.encoder_segment_ids, fold(dropout_key, 0), collect_hidden
+            batch.encoder_input_tokens,
+            batch.encoder_segment_ids,
+            batch.encoder_positions,
+            fold(dropout_key, 0),
+            collect_hidden,
         )
+        return self.decode(batch, encoded, dropout_key=fold(dropout_key, 1), collect_hidden=collect_hidden)
+
+    def decode(
+        self,
+        batch: Batch,
+        encoded: StackOutput,
+        *,
+        dropout_key: Key[Array, ""] | None = None,
+        collect_hidden: bool = False,
+    ) -> Predictions:
+        """Scores every target of ``batch``, looking at what has been encoded before."""
+        segment_ids = batch.decoder_segment_ids
+        places = jnp.arange(batch.decoder_input_tokens.shape[1])
         around = Surroundings(
-            mask=segment_mask(batch.decoder_segment_ids, batch.decoder_segment_ids),
+            mask=both(causal_mask(places, places), segment_mask(segment_ids, segment_ids)),
+            positions=batch.decoder_positions,
             encoded=encoded.output,
-            encoded_mask=segment_mask(batch.decoder_segment_ids, batch.encoder_segment_ids),
+            encoded_mask=segment_mask(segment_ids, batch.encoder_segment_ids),
         )
-        embedded = self.embedding(batch.decoder_input_tokens, self._dtype)
-        decoded = self.decoder(
-            embedded, around, dropout_key=fold(dropout_key, 1), collect_hidden=collect_hidden
-        )
+        embedded = self._embed_outputs(batch.decoder_input_tokens, batch.decoder_positions)
+        decoded = self.decoder(embedded, around, dropout_key=dropout_key, collect_hidden=collect_hidden)
+        logits, pooled, scores = self.heads(decoded.output, self.embedding.tokens, segment_ids)
         return Predictions(
-            logits=self._logits(decoded.output),
+            logits=logits,
             encoder_output=encoded.output,
             decoder_output=decoded.output,
             encoder_hidden=encoded.hidden,
             decoder_hidden=decoded.hidden,
+            pooled=pooled,
+            heads=scores,
+            balance_loss=encoded.balance_loss + decoded.balance_loss,
         )
 
     def encode(
         self, tokens: Int[Array, "B M"], segment_ids: Int[Array, "B M"] | None = None
     ) -> Float[Array, "B M D"]:
         """What the decoder will look at."""
-        return self._encode(tokens, segment_ids, None, collect_hidden=False).output
+        return self._encode(tokens, segment_ids, None, None, collect_hidden=False).output
 
     def start_cache(
         self,
@@ -87,19 +109,24 @@ class EncoderDecoder(nnx.Module):
         """The decoder's memory before its first token, with room for ``max_length`` of them."""
         return DecoderCache(
             layers=self.decoder.empty_caches(encoded.shape[0], max_length, encoded, self._dtype),
+            index=jnp.zeros((), jnp.int32),
             encoded_mask=segment_mask(None, encoder_segment_ids),
-            position=jnp.zeros((), jnp.int32),
         )
 
     def decode_step(
         self, tokens: Int[Array, " R"], cache: DecoderCache
     ) -> tuple[Float[Array, "R V"], DecoderCache]:
         """Reads one token a row and scores the next one. Rows are inputs, or the beams of one input after another."""
-        x = self.embedding(tokens[:, None], self._dtype)
-        around = Surroundings(encoded_mask=cache.encoded_mask)
-        decoded = self.decoder.step(x, cache.layers, around, cache.position)
-        cache = cache._replace(layers=decoded.layer_caches, position=cache.position + 1)
-        return self._logits(decoded.output)[:, 0], cache
+        keys = jnp.arange(cache.layers[0].own.keys.shape[2])
+        positions = jnp.broadcast_to(cache.index, (len(tokens), 1))
+        around = Surroundings(
+            mask=causal_mask(cache.index[None], keys), encoded_mask=cache.encoded_mask, index=cache.index
+        )
+        decoded = self.decoder.step(self._embed_outputs(tokens[:, None], positions), cache.layers, around)
+        assert decoded.layer_caches is not None
+        assert self.heads.words is not None
+        logits = self.heads.words(decoded.output, self.embedding.tokens)[:, 0]
+        return logits, cache._replace(layers=decoded.layer_caches, index=cache.index + 1)
 
     def reorder_cache(self, cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
         """Beam ``j`` of input ``b`` becomes its former beam ``origins[b, j]``; there may be more beams than before."""
@@ -109,19 +136,26 @@ class EncoderDecoder(nnx.Module):
     def _dtype(self) -> jnp.dtype:
         return jnp.dtype(self.config.compute_dtype)
 
+    def _embed_outputs(
+        self, tokens: Int[Array, "B L"], positions: Int[Array, "B L"] | None
+    ) -> Float[Array, "B L D"]:
+        own = self.decoder_embedding
+        if own is None:
+            return self.embedding(tokens, dtype=self._dtype, positions=positions)
+        words = self.embedding.words(tokens, self._dtype)
+        return own.around(words, tokens, positions=positions)
+
     def _encode(
         self,
         tokens: Int[Array, "B M"],
         segment_ids: Int[Array, "B M"] | None,
+        positions: Int[Array, "B M"] | None,
         dropout_key: Key[Array, ""] | None,
         collect_hidden: bool,
     ) -> StackOutput:
-        around = Surroundings(mask=segment_mask(segment_ids, segment_ids))
-        embedded = self.embedding(tokens, self._dtype)
-        return self.encoder(embedded, around, dropout_key=dropout_key, collect_hidden=collect_hidden)
-
-    def _logits(self, x: Float[Array, "B L D"]) -> Float[Array, "B L V"]:
-        # Summed in float32 and left so: rounded to bfloat16, logits of 30 would stand 0.125 apart.
-        if self.head is not None:
-            return self.head(x, output_dtype=jnp.dtype(jnp.float32))
-        return self.embedding.logits(x * x.shape[-1] ** -0.5)
+        around = Surroundings(
+            mask=segment_mask(segment_ids, segment_ids), positions=positions, bidirectional=True
+        )
+        embedded = self.embedding(tokens, dtype=self._dtype, positions=positions)
+        stack = self.decoder if self.encoder is None else self.encoder
+        return stack(embedded, around, dropout_key=dropout_key, collect_hidden=collect_hidden)

@@ -8,13 +8,20 @@ from t5x_like.batch import Batch
 
 
 class Predictions(NamedTuple):
-    """``logits`` are float32. Hidden states, if collected: every block's input, then the stack's normed output."""
+    """``logits`` are float32, over a vocabulary that may be padded to a round size. Absent parts are ``None``.
 
-    logits: Float[Array, "B L V"]
+    Hidden states, if collected: every block's input, then the stack's output. ``heads`` has the scores of other heads
+    by name, ``balance_loss`` what routers of experts are charged with.
+    """
+
+    logits: Float[Array, "B L V"] | None = None
     encoder_output: Float[Array, "B M D"] | None = None
     decoder_output: Float[Array, "B L D"] | None = None
     encoder_hidden: Float[Array, "N1 B M D"] | None = None
     decoder_hidden: Float[Array, "N1 B L D"] | None = None
+    pooled: Float[Array, "B D"] | None = None
+    heads: dict[str, Array] | None = None
+    balance_loss: Float[Array, ""] | None = None
 
 
 class Family(Protocol):

@@ -1,63 +1,121 @@
-"""Multi-head attention (Vaswani et al. 2017, §3.2)."""
+"""Multi-head attention (Vaswani et al. 2017, §3.2), with keys and values for groups of heads (Ainslie et al. 2023)."""
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.model.layers.dropout import dropout
+from t5x_like.model.layers.initialise import FanIn, Initialisation, into_stream
 from t5x_like.model.layers.linear import Linear
+from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.norm import NormConfig, norm_of
+from t5x_like.model.layers.positions import RelativeBuckets
+from t5x_like.model.layers.rotary import Rotary, rotate
 
 # Far below every score, yet finite: a query with nothing to look at gets an average, not a not-a-number.
-_MASKED = -1e10
+MASKED = -1e10
+
+Positions: TypeAlias = Rotary | RelativeBuckets
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionConfig:
-    """``score_scale``: T5 leaves scores as they are and starts with smaller queries instead of dividing by sqrt(K)."""
+    """Who looks how. ``positions`` are those that this layer itself speaks of.
+
+    ``score_scale`` multiplies scores, by default with ``head_dim ** -0.5``; T5 leaves them as they are and starts with
+    smaller queries instead. ``score_cap`` bends them into that range by a tanh (Gemma 2). ``query_key_norm`` is over
+    each head (Qwen3).
+    """
 
     num_heads: int
     head_dim: int
-    score_scale: Literal["inverse_sqrt", "none"] = "inverse_sqrt"
+    num_kv_heads: int | None = None  # as many as num_heads
+    score_scale: float | None = None
+    score_cap: float | None = None
+    query_key_norm: NormConfig | None = None
+    in_bias: bool = False
+    out_bias: bool = False
+    positions: Positions | None = None
+    window: Window | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_heads % self.kv_heads:
+            raise ValueError(
+                f"num_heads={self.num_heads} can't share num_kv_heads={self.kv_heads} keys and values evenly"
+            )
+
+    @property
+    def kv_heads(self) -> int:
+        """How many heads keys and values have."""
+        return self.num_kv_heads or self.num_heads
+
+    @property
+    def scale(self) -> float:
+        """What scores are multiplied with."""
+        return self.head_dim**-0.5 if self.score_scale is None else self.score_scale
 
 
 class KeysValues(NamedTuple):
     """What is looked at and what is found there."""
 
-    keys: Float[Array, "B M H K"]
-    values: Float[Array, "B M H K"]
+    keys: Float[Array, "B M G K"]
+    values: Float[Array, "B M G K"]
 
 
 class Attention(nnx.Module):
     """Looks from each query at all keys; the caller decides by mask and bias."""
 
-    def __init__(self, config: AttentionConfig, model_dim: int, *, key: Key[Array, ""]):
-        joined = config.num_heads * config.head_dim
+    def __init__(
+        self,
+        config: AttentionConfig,
+        model_dim: int,
+        *,
+        key: Key[Array, ""],
+        init: Initialisation = FanIn(),
+    ):
+        joined, joined_kv = config.num_heads * config.head_dim, config.kv_heads * config.head_dim
         query_key, key_key, value_key, out_key = jax.random.split(key, 4)
-        query_scale = 1.0 if config.score_scale == "inverse_sqrt" else config.head_dim**-0.5
-        axes: tuple[str, str] = ("embed", "joined_heads")
-        self.query = Linear(
-            model_dim, joined, axes=axes, key=query_key, scale=query_scale, distribution="normal"
-        )
-        self.key = Linear(model_dim, joined, axes=axes, key=key_key, distribution="normal")
-        self.value = Linear(model_dim, joined, axes=axes, key=value_key, distribution="normal")
+        query_init = init
+        if isinstance(init, FanIn):
+            # T5X's: a normal distribution, and queries so small that unscaled scores start as scaled ones do.
+            init = replace(init, distribution="normal")
+            query_init = replace(init, scale=init.scale * config.head_dim**-0.5 / config.scale)
+
+        def project(width: int, axis: str, key: Array, init: Initialisation) -> Linear:
+            return Linear(model_dim, width, axes=("embed", axis), key=key, init=init, bias=config.in_bias)
+
+        self.query = project(joined, "joined_heads", query_key, query_init)
+        self.key = project(joined_kv, "joined_kv_heads", key_key, init)
+        self.value = project(joined_kv, "joined_kv_heads", value_key, init)
         self.out = Linear(
-            joined, model_dim, axes=("joined_heads", "embed"), key=out_key, distribution="normal"
+            joined,
+            model_dim,
+            axes=("joined_heads", "embed"),
+            key=out_key,
+            init=into_stream(init),
+            bias=config.out_bias,
         )
+        norm = config.query_key_norm
+        self.query_norm = None if norm is None else norm_of(norm, config.head_dim)
+        self.key_norm = None if norm is None else norm_of(norm, config.head_dim)
         self.config = config
 
-    def keys_values(self, x: Float[Array, "B M D"]) -> KeysValues:
+    def keys_values(self, x: Float[Array, "B M D"], positions: Int[Array, "B M"] | None = None) -> KeysValues:
         """What ``x`` offers to be looked at."""
-        return KeysValues(self._heads(self.key(x)), self._heads(self.value(x)))
+        keys_BMGK = self._heads(self.key(x))
+        keys_BMGK = keys_BMGK if self.key_norm is None else self.key_norm(keys_BMGK)
+        return KeysValues(self._turn(keys_BMGK, positions), self._heads(self.value(x)))
 
     def __call__(
         self,
         x: Float[Array, "B L D"],
         seen: KeysValues,
         *,
+        positions: Int[Array, "B L"] | None = None,
         mask: Bool[Array, "..."] | None = None,
         bias: Float[Array, "..."] | None = None,
         dropout_rate: float = 0.0,
@@ -65,19 +123,44 @@ class Attention(nnx.Module):
     ) -> Float[Array, "B L D"]:
         """``mask`` and ``bias`` broadcast to [B, H, L, M]. They stay apart until the softmax, which saves memory."""
         queries_BLHK = self._heads(self.query(x))
-        scores_BHLM = jnp.einsum(
-            "blhk,bmhk->bhlm", queries_BLHK, seen.keys.astype(x.dtype), preferred_element_type=jnp.float32
-        )
-        if self.config.score_scale == "inverse_sqrt":
-            scores_BHLM = scores_BHLM * self.config.head_dim**-0.5
+        queries_BLHK = queries_BLHK if self.query_norm is None else self.query_norm(queries_BLHK)
+        scores_BHLM = self._scores(self._turn(queries_BLHK, positions), seen.keys.astype(x.dtype))
+        if self.config.scale != 1.0:
+            scores_BHLM = scores_BHLM * self.config.scale
+        if self.config.score_cap is not None:
+            scores_BHLM = self.config.score_cap * jnp.tanh(scores_BHLM / self.config.score_cap)
         if bias is not None:
             scores_BHLM = scores_BHLM + bias
         if mask is not None:
-            scores_BHLM = jnp.where(mask, scores_BHLM, _MASKED)
+            scores_BHLM = jnp.where(mask, scores_BHLM, MASKED)
         weights_BHLM = jax.nn.softmax(scores_BHLM, axis=-1).astype(x.dtype)
         weights_BHLM = dropout(weights_BHLM, dropout_rate, dropout_key, shared_dim=2)
-        found_BLHK = jnp.einsum("bhlm,bmhk->blhk", weights_BHLM, seen.values.astype(x.dtype))
-        return self.out(found_BLHK.reshape(*found_BLHK.shape[:2], -1))
+        return self.out(self._find(weights_BHLM, seen.values.astype(x.dtype)))
+
+    def _scores(
+        self, queries: Float[Array, "B L H K"], keys: Float[Array, "B M G K"]
+    ) -> Float[Array, "B H L M"]:
+        # Heads that share a key lie next to each other: J of them in each of the G groups.
+        queries_BLGJK = queries.reshape(*queries.shape[:2], keys.shape[2], -1, queries.shape[-1])
+        scores_BGJLM = jnp.einsum(
+            "blgjk,bmgk->bgjlm", queries_BLGJK, keys, preferred_element_type=jnp.float32
+        )
+        return scores_BGJLM.reshape(scores_BGJLM.shape[0], -1, *scores_BGJLM.shape[3:])
+
+    def _find(
+        self, weights: Float[Array, "B H L M"], values: Float[Array, "B M G K"]
+    ) -> Float[Array, "B L HK"]:
+        weights_BGJLM = weights.reshape(weights.shape[0], values.shape[2], -1, *weights.shape[2:])
+        found_BLGJK = jnp.einsum("bgjlm,bmgk->blgjk", weights_BGJLM, values)
+        return found_BLGJK.reshape(*found_BLGJK.shape[:2], -1)
+
+    def _turn(
+        self, heads: Float[Array, "B L H K"], positions: Int[Array, "B L"] | None
+    ) -> Float[Array, "B L H K"]:
+        if not isinstance(self.config.positions, Rotary):
+            return heads
+        assert positions is not None, "rotations need positions"
+        return rotate(heads, positions, self.config.positions)
 
     def _heads(self, joined: Float[Array, "B L HK"]) -> Float[Array, "B L H K"]:
-        return joined.reshape(*joined.shape[:2], self.config.num_heads, self.config.head_dim)
+        return joined.reshape(*joined.shape[:2], -1, self.config.head_dim)

@@ -1,9 +1,10 @@
 """One block of a Transformer, by configuration: self-attention, cross-attention if it has one, feed-forward."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
+import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
@@ -11,45 +12,75 @@ from t5x_like.model.layers.attention import Attention, AttentionConfig
 from t5x_like.model.layers.cache import LayerCache, write_at
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
+from t5x_like.model.layers.initialise import FanIn, Initialisation
+from t5x_like.model.layers.masks import both, window_mask
+from t5x_like.model.layers.norm import NormConfig, RMSNormConfig
+from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 from t5x_like.model.layers.residual import NormSlot, Residual
+
+FeedForwardSlot: TypeAlias = FeedForwardConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockConfig:
-    """What a block is made of. ``cross_attention`` has the shape of ``attention``, as in T5."""
+    """What a block is made of.
+
+    ``attention_norms`` and ``feed_forward_norms`` say where norms stand around each layer. A ``parallel`` block's
+    layers read the same stream and are added together (Wang and Komatsuzaki 2021, GPT-J).
+    """
 
     model_dim: int
     attention: AttentionConfig
-    feed_forward: FeedForwardConfig
-    cross_attention: bool = False
-    norm_slots: tuple[NormSlot, ...] = ("before",)
-    norm_epsilon: float = 1e-6
+    feed_forward: FeedForwardSlot
+    cross_attention: AttentionConfig | None = None
+    norm: NormConfig = RMSNormConfig()
+    attention_norms: tuple[NormSlot, ...] = ("before",)
+    feed_forward_norms: tuple[NormSlot, ...] = ("before",)
+    parallel: bool = False
     dropout_rate: float = 0.0
+    init: Initialisation = FanIn()
 
 
 class Surroundings(NamedTuple):
     """What every block of a stack sees alike."""
 
-    mask: Bool[Array, "..."] | None = None
-    bias: Float[Array, "..."] | None = None
+    mask: Bool[Array, "..."] | None = None  # broadcasts to [B, H, L, M]
+    bias: Float[Array, "..."] | None = None  # likewise
+    positions: Int[Array, "B L"] | None = None  # of the tokens in the stream
+    key_positions: Int[Array, "B M"] | None = None  # of what may be looked at
+    bidirectional: bool = False  # whether relative positions tell before from after
     encoded: Float[Array, "B M D"] | None = None
     encoded_mask: Bool[Array, "..."] | None = None
-    position: Int[Array, ""] | None = None  # of the one token being decoded, with a cache
+    index: Int[Array, ""] | None = None  # with a cache, the place of the stream's first token
+
+
+class BlockOutput(NamedTuple):
+    """The stream after a block, its changed cache, and what its router is charged with, if it has one."""
+
+    x: Float[Array, "B L D"]
+    cache: LayerCache | None
+    balance_loss: Float[Array, ""]
 
 
 class Block(nnx.Module):
     """Reads and changes the stream ``x``; what varies between models is in ``config``."""
 
     def __init__(self, config: BlockConfig, *, key: Key[Array, ""]):
-        self_key, cross_key, feed_key = jax.random.split(key, 3)
-        self.config = config
-        self.self_attention = Attention(config.attention, config.model_dim, key=self_key)
-        self.around_self_attention = self._residual()
+        self_key, cross_key, feed_key, bias_key = jax.random.split(key, 4)
+        model_dim, init, positions = config.model_dim, config.init, config.attention.positions
+        self.self_attention = Attention(config.attention, model_dim, key=self_key, init=init)
+        self.relative_bias = (
+            RelativeBias(positions, num_heads=config.attention.num_heads, key=bias_key)
+            if isinstance(positions, RelativeBuckets)
+            else None
+        )
+        self.around_self_attention = self._residual(config, config.attention_norms)
         cross = config.cross_attention
-        self.cross_attention = Attention(config.attention, config.model_dim, key=cross_key) if cross else None
-        self.around_cross_attention = self._residual() if cross else None
-        self.feed_forward = FeedForward(config.feed_forward, config.model_dim, key=feed_key)
-        self.around_feed_forward = self._residual()
+        self.cross_attention = cross and Attention(cross, model_dim, key=cross_key, init=init)
+        self.around_cross_attention = cross and self._residual(config, config.attention_norms)
+        self.feed_forward = FeedForward(config.feed_forward, model_dim, key=feed_key, init=init)
+        self.around_feed_forward = self._residual(config, config.feed_forward_norms)
+        self.config = config
 
     def __call__(
         self,
@@ -58,52 +89,81 @@ class Block(nnx.Module):
         *,
         cache: LayerCache | None = None,
         dropout_key: Key[Array, ""] | None = None,
-    ) -> tuple[Float[Array, "B L D"], LayerCache | None]:
-        """With a cache, ``x`` is one token (L = 1) and the changed cache comes back."""
+    ) -> BlockOutput:
+        """With a cache, ``x`` are its next tokens and the changed cache comes back."""
         rate = self.config.dropout_rate
+        changed, balance_loss = cache, jnp.zeros(())
 
         def attend(x: Array) -> Array:
-            nonlocal cache
-            seen = self.self_attention.keys_values(x)
-            if cache is not None and around.position is not None:
-                cache = cache._replace(own=write_at(cache.own, seen, around.position))
-                seen = cache.own
-            return self.self_attention(
-                x,
-                seen,
-                mask=around.mask,
-                bias=around.bias,
-                dropout_rate=rate,
-                dropout_key=fold(dropout_key, 0),
-            )
+            nonlocal changed
+            found, changed = self._attend(x, around, cache, fold(dropout_key, 0))
+            return found
 
         def attend_to_encoded(x: Array) -> Array:
-            cross, encoded = self.cross_attention, around.encoded
-            assert cross is not None
-            seen = cross.keys_values(encoded) if cache is None else cache.encoded  # pyright: ignore
-            assert seen is not None
-            # With beams there are more rows than inputs: the beams of an input ask as so many queries.
-            found = cross(
-                x.reshape(seen.keys.shape[0], -1, x.shape[-1]),
-                seen,
-                mask=around.encoded_mask,
-                dropout_rate=rate,
-                dropout_key=fold(dropout_key, 2),
-            )
-            return found.reshape(x.shape)
+            return self._attend_to_encoded(x, around, cache, fold(dropout_key, 2))
 
         def feed(x: Array) -> Array:
             return self.feed_forward(x, dropout_rate=rate, dropout_key=fold(dropout_key, 4))
 
-        x = self.around_self_attention(x, attend, dropout_rate=rate, dropout_key=fold(dropout_key, 1))
-        if self.around_cross_attention is not None:
-            x = self.around_cross_attention(
-                x, attend_to_encoded, dropout_rate=rate, dropout_key=fold(dropout_key, 3)
-            )
-        x = self.around_feed_forward(x, feed, dropout_rate=rate, dropout_key=fold(dropout_key, 5))
-        return x, cache
+        drop = {site: {"dropout_rate": rate, "dropout_key": fold(dropout_key, site)} for site in (1, 3, 5)}
+        if self.config.parallel:
+            heard = self.around_self_attention.change(x, attend, **drop[1])
+            thought = self.around_feed_forward.change(x, feed, **drop[5])
+            return BlockOutput(x + heard + thought, changed, balance_loss)
+        x = self.around_self_attention(x, attend, **drop[1])
+        if self.around_cross_attention is not None and (around.encoded is not None or cache is not None):
+            x = self.around_cross_attention(x, attend_to_encoded, **drop[3])
+        x = self.around_feed_forward(x, feed, **drop[5])
+        return BlockOutput(x, changed, balance_loss)
 
-    def _residual(self) -> Residual:
-        return Residual(
-            self.config.model_dim, norm_slots=self.config.norm_slots, epsilon=self.config.norm_epsilon
+    def _attend(
+        self, x: Array, around: Surroundings, cache: LayerCache | None, dropout_key: Array | None
+    ) -> tuple[Array, LayerCache | None]:
+        seen = self.self_attention.keys_values(x, around.positions)
+        if cache is not None:
+            assert around.index is not None
+            cache = cache._replace(own=write_at(cache.own, seen, around.index))
+            seen = cache.own
+        mask, window = around.mask, self.config.attention.window
+        if window is not None:
+            assert around.positions is not None
+            assert around.key_positions is not None
+            mask = both(mask, window_mask(around.positions, around.key_positions, window))
+        found = self.self_attention(
+            x,
+            seen,
+            positions=around.positions,
+            mask=mask,
+            bias=self._bias(around, x.shape[1], seen.keys.shape[1]),
+            dropout_rate=self.config.dropout_rate,
+            dropout_key=dropout_key,
         )
+        return found, cache
+
+    def _bias(self, around: Surroundings, num_queries: int, num_keys: int) -> Array | None:
+        if self.relative_bias is None:
+            return around.bias
+        queries = jnp.arange(num_queries) + (0 if around.index is None else around.index)
+        return self.relative_bias(queries, jnp.arange(num_keys), num_keys, bidirectional=around.bidirectional)
+
+    def _attend_to_encoded(
+        self, x: Array, around: Surroundings, cache: LayerCache | None, dropout_key: Array | None
+    ) -> Array:
+        cross = self.cross_attention
+        assert cross is not None
+        assert cache is not None or around.encoded is not None
+        seen = cross.keys_values(around.encoded) if cache is None else cache.encoded
+        assert seen is not None
+        # With beams there are more rows than inputs: the beams of an input ask as so many queries.
+        found = cross(
+            x.reshape(seen.keys.shape[0], -1, x.shape[-1]),
+            seen,
+            mask=around.encoded_mask,
+            dropout_rate=self.config.dropout_rate,
+            dropout_key=dropout_key,
+        )
+        return found.reshape(x.shape)
+
+    @staticmethod
+    def _residual(config: BlockConfig, norm_slots: tuple[NormSlot, ...]) -> Residual:
+        return Residual(config.norm, config.model_dim, norm_slots=norm_slots)

@@ -13,24 +13,29 @@ from t5x_like.model.layers.attention import KeysValues
 
 
 class LayerCache(NamedTuple):
-    """One layer's memory; stacked over layers it is scan data, with a leading layers axis on every array."""
+    """One layer's memory; stacked over equal layers it is scan data, with a leading axis on every array."""
 
-    own: KeysValues  # [B * J, max_length, H, K], filled up to the current position
-    encoded: KeysValues | None  # [B, M, H, K], what cross-attention looks at, once for all beams of an input
+    own: KeysValues  # [B * J, max_length, G, K], filled up to the current index
+    encoded: KeysValues | None  # [B, M, G, K], what cross-attention looks at, once for all beams of an input
 
 
 class DecoderCache(NamedTuple):
-    """A decoder's memory after some tokens."""
+    """A decoder's memory after some tokens.
 
-    layers: LayerCache  # every array with a leading N
-    encoded_mask: Bool[Array, "B 1 1 M"] | None
-    position: Int[Array, ""]  # of the next token, the same for all rows
+    Places in the cache are not positions: a prompt may be padded. Where nothing says otherwise they are the same.
+    """
+
+    layers: tuple[LayerCache, ...]  # for each slot of the stack, every array with a leading axis
+    index: Int[Array, ""]  # the place of the next token, the same for all rows
+    encoded_mask: Bool[Array, "B 1 1 M"] | None = None
+    key_mask: Bool[Array, "R max_length"] | None = None  # the places that hold a real token, or will
+    positions: Int[Array, "R max_length"] | None = None  # of the token at each place
 
 
-def write_at(cache: KeysValues, new: KeysValues, position: Int[Array, ""]) -> KeysValues:
-    """Puts the keys and values of one token, [B, 1, H, K], at ``position``."""
+def write_at(cache: KeysValues, new: KeysValues, index: Int[Array, ""]) -> KeysValues:
+    """Puts keys and values of tokens, [B, L, G, K], at the places from ``index`` on."""
     return jax.tree.map(
-        lambda old, one: jax.lax.dynamic_update_slice_in_dim(old, one.astype(old.dtype), position, axis=1),
+        lambda old, some: jax.lax.dynamic_update_slice_in_dim(old, some.astype(old.dtype), index, axis=1),
         cache,
         new,
     )
@@ -42,10 +47,12 @@ def reorder(cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
     Only what a beam has written itself moves: beams stay with their input, and so does what they look at.
     """
     # Input by input, so that a cache that is spread over devices needs no exchange between them.
-    choose = jax.vmap(lambda beams, which: jnp.take(beams, which, axis=1, mode="clip"), (1, 0), 1)
+    choose = jax.vmap(lambda beams, which: jnp.take(beams, which, axis=0, mode="clip"))
 
-    def move(array: Array) -> Array:
-        beams_NBJ = array.reshape(array.shape[0], origins.shape[0], -1, *array.shape[2:])
-        return choose(beams_NBJ, origins).reshape(array.shape[0], -1, *array.shape[2:])
+    def move(rows: Array) -> Array:
+        beams_BJ = rows.reshape(origins.shape[0], -1, *rows.shape[1:])
+        return choose(beams_BJ, origins).reshape(-1, *rows.shape[1:])
 
-    return cache._replace(layers=cache.layers._replace(own=jax.tree.map(move, cache.layers.own)))
+    layers = tuple(layer._replace(own=jax.tree.map(jax.vmap(move), layer.own)) for layer in cache.layers)
+    rows = {"key_mask": cache.key_mask, "positions": cache.positions}
+    return cache._replace(layers=layers, **jax.tree.map(move, rows))

@@ -1,18 +1,14 @@
-"""A matrix product without a bias."""
+"""A matrix product, with or without a bias."""
 
-from typing import Literal
-
-import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
+from t5x_like.model.layers.initialise import FanIn, Initialisation, initial_kernel
+
 
 class Linear(nnx.Module):
-    """Multiplies the last dimension by ``kernel`` [in, out], stored in float32, used in the activations' dtype.
-
-    Weights start with variance ``1 / in``, times ``scale`` squared.
-    """
+    """Multiplies the last dimension by ``kernel`` [in, out], stored in float32, used in the activations' dtype."""
 
     def __init__(
         self,
@@ -21,14 +17,17 @@ class Linear(nnx.Module):
         *,
         axes: tuple[str, str],
         key: Key[Array, ""],
-        scale: float = 1.0,
-        distribution: Literal["normal", "truncated_normal"] = "truncated_normal",
+        init: Initialisation = FanIn(),
+        bias: bool = False,
     ):
-        initialise = jax.nn.initializers.variance_scaling(scale**2, "fan_in", distribution)
-        self.kernel = nnx.Param(initialise(key, (num_inputs, num_outputs)), axes=axes)
+        self.kernel = nnx.Param(initial_kernel(init, key, (num_inputs, num_outputs)), axes=axes)
+        self.bias = nnx.Param(jnp.zeros((num_outputs,), jnp.float32), axes=axes[1:]) if bias else None
 
     def __call__(
         self, x: Float[Array, "*rows D"], *, output_dtype: jnp.dtype | None = None
     ) -> Float[Array, "*rows F"]:
         """``output_dtype``, if given, is what the products are summed and returned in."""
-        return jnp.matmul(x, self.kernel[...].astype(x.dtype), preferred_element_type=output_dtype)
+        y = jnp.matmul(x, self.kernel[...].astype(x.dtype), preferred_element_type=output_dtype)
+        if self.bias is None:
+            return y
+        return y + self.bias[...].astype(y.dtype).reshape((1,) * (y.ndim - 1) + (-1,))

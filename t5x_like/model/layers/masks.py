@@ -1,7 +1,23 @@
 """Who may look at whom: masks are data made from the batch, never a property of a layer."""
 
+from dataclasses import dataclass
+
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """How far local attention sees, in positions, besides the query's own."""
+
+    before: int
+    after: int = 0
+
+    def __post_init__(self) -> None:
+        if self.before < 0 or self.after < 0:
+            raise ValueError(
+                f"a window of {self.before} positions before and {self.after} after; give 0 or more"
+            )
 
 
 def segment_mask(
@@ -21,6 +37,19 @@ def segment_mask(
 def causal_mask(queries: Int[Array, " L"], keys: Int[Array, " M"]) -> Bool[Array, "1 1 L M"]:
     """True where the key does not lie after the query."""
     return (keys[None, :] <= queries[:, None])[None, None]
+
+
+def prefix_mask(prefix: Int[Array, "B M"]) -> Bool[Array, "B 1 1 M"]:
+    """True where the key belongs to the part that may be seen from before it (Raffel et al. 2020, §3.2.1)."""
+    return (prefix > 0)[:, None, None, :]
+
+
+def window_mask(
+    queries: Int[Array, "B L"], keys: Int[Array, "B M"], window: Window
+) -> Bool[Array, "B 1 L M"]:
+    """True where the key lies at most ``before`` positions before and ``after`` positions after the query."""
+    distance_BLM = keys[:, None, :] - queries[:, :, None]
+    return ((distance_BLM >= -window.before) & (distance_BLM <= window.after))[:, None]
 
 
 def both(left: Bool[Array, "..."] | None, right: Bool[Array, "..."] | None) -> Bool[Array, "..."] | None:

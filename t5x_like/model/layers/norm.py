@@ -1,19 +1,75 @@
 """Normalisation of activations."""
 
+from dataclasses import dataclass
+from typing import TypeAlias
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
 
+@dataclass(frozen=True, kw_only=True)
+class RMSNormConfig:
+    """``scale_from_one``: the weight is what the scale has more than 1, as in Gemma."""
+
+    epsilon: float = 1e-6
+    scale_from_one: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerNormConfig:
+    """``bias``: ModernBERT leaves it out."""
+
+    epsilon: float = 1e-5
+    bias: bool = True
+
+
+NormConfig: TypeAlias = RMSNormConfig | LayerNormConfig
+
+
 class RMSNorm(nnx.Module):
     """Divides by the root mean square and scales: no mean, no bias (Zhang and Sennrich 2019, arXiv:1910.07467)."""
 
-    def __init__(self, model_dim: int, *, epsilon: float):
-        self.scale = nnx.Param(jnp.ones((model_dim,), jnp.float32), axes=("norm",))
-        self.epsilon = epsilon
+    def __init__(self, config: RMSNormConfig, dim: int):
+        start = jnp.zeros if config.scale_from_one else jnp.ones
+        self.scale = nnx.Param(start((dim,), jnp.float32), axes=("norm",))
+        self.config = config
 
-    def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
+    def __call__(self, x: Float[Array, "*rows D"]) -> Float[Array, "*rows D"]:
         wide = x.astype(jnp.float32)  # squares of bfloat16 lose most of their digits
-        normalised = wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + self.epsilon)
-        return normalised.astype(x.dtype) * self.scale[...][None, None].astype(x.dtype)
+        normalised = wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + self.config.epsilon)
+        scale = _like(self.scale[...], x)
+        if self.config.scale_from_one:
+            return (normalised * (1.0 + scale)).astype(x.dtype)  # 1 + w would lose w in bfloat16
+        return normalised.astype(x.dtype) * scale.astype(x.dtype)
+
+
+class LayerNorm(nnx.Module):
+    """Takes off the mean, divides by the standard deviation, scales and shifts (Ba et al. 2016, arXiv:1607.06450)."""
+
+    def __init__(self, config: LayerNormConfig, dim: int):
+        self.scale = nnx.Param(jnp.ones((dim,), jnp.float32), axes=("norm",))
+        self.bias = nnx.Param(jnp.zeros((dim,), jnp.float32), axes=("norm",)) if config.bias else None
+        self.config = config
+
+    def __call__(self, x: Float[Array, "*rows D"]) -> Float[Array, "*rows D"]:
+        wide = x.astype(jnp.float32)
+        centred = wide - jnp.mean(wide, axis=-1, keepdims=True)
+        variance = jnp.mean(centred * centred, axis=-1, keepdims=True)
+        normalised = centred * jax.lax.rsqrt(variance + self.config.epsilon) * _like(self.scale[...], x)
+        if self.bias is not None:
+            normalised = normalised + _like(self.bias[...], x)
+        return normalised.astype(x.dtype)
+
+
+Norm: TypeAlias = RMSNorm | LayerNorm
+
+
+def norm_of(config: NormConfig, dim: int) -> Norm:
+    """The norm that ``config`` describes, over a last dimension of ``dim``."""
+    return RMSNorm(config, dim) if isinstance(config, RMSNormConfig) else LayerNorm(config, dim)
+
+
+def _like(weight: Float[Array, " D"], x: Float[Array, "*rows D"]) -> Float[Array, "*ones D"]:
+    return weight.reshape((1,) * (x.ndim - 1) + weight.shape)

@@ -13,25 +13,23 @@ from jaxtyping import Array, Float, Int, Key
 class RelativeBuckets:
     """One learned number per head and bucket of distances (Raffel et al. 2020, §2.1).
 
-    Half of the buckets (for each direction, if ``bidirectional``) are single distances, the others grow
+    Half of the buckets (for each direction, where both are seen) are single distances, the others grow
     logarithmically up to ``max_distance``, beyond which all distances share the last.
     """
 
     num_buckets: int = 32
     max_distance: int = 128
-    bidirectional: bool
 
     def __post_init__(self) -> None:
-        exact = self.num_buckets // (4 if self.bidirectional else 2)
-        if exact < 1 or self.max_distance <= exact:
+        if self.num_buckets < 4 or self.max_distance <= self.num_buckets // 2:
             raise ValueError(
-                f"num_buckets={self.num_buckets} with max_distance={self.max_distance}: give at least "
-                f"{4 if self.bidirectional else 2} buckets and a larger distance than {exact}"
+                f"num_buckets={self.num_buckets} with max_distance={self.max_distance}: give at least 4 buckets "
+                f"and a larger distance than {self.num_buckets // 2}"
             )
 
 
 class RelativeBias(nnx.Module):
-    """Adds to a score what its head has learned about the distance; shared by all layers of a stack."""
+    """Adds to a score what its head has learned about the distance."""
 
     def __init__(self, config: RelativeBuckets, *, num_heads: int, key: Key[Array, ""]):
         initialise = jax.nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
@@ -41,22 +39,24 @@ class RelativeBias(nnx.Module):
         self.config = config
 
     def __call__(
-        self, queries: Int[Array, " L"], keys: Int[Array, " M"], reach: int
+        self, queries: Int[Array, " L"], keys: Int[Array, " M"], reach: int, *, bidirectional: bool
     ) -> Float[Array, "1 H L M"]:
         """The bias between positions that lie less than ``reach`` apart.
+
+        Unless ``bidirectional``, all keys after the query share a bucket with the query itself.
 
         Buckets are a table made by numpy: in float32 on a device the logarithm at a bucket's edge (16, 32, 64)
         can fall on either side, depending on how it is compiled.
         """
-        buckets = jnp.asarray(bucket_of_distance(np.arange(1 - reach, reach), self.config))
+        buckets = jnp.asarray(bucket_of_distance(np.arange(1 - reach, reach), self.config, bidirectional))
         distances_LM = keys[None, :] - queries[:, None]
         return self.table[...][:, buckets[distances_LM + (reach - 1)]][None]
 
 
-def bucket_of_distance(distance: np.ndarray, config: RelativeBuckets) -> np.ndarray:
-    """The bucket of ``distance`` = key position - query position; future keys of a causal stack share bucket 0."""
+def bucket_of_distance(distance: np.ndarray, config: RelativeBuckets, bidirectional: bool) -> np.ndarray:
+    """The bucket of ``distance`` = key position - query position; unless ``bidirectional``, future keys are in 0."""
     num_buckets, offset = config.num_buckets, np.zeros_like(distance)
-    if config.bidirectional:
+    if bidirectional:
         num_buckets //= 2
         offset = np.where(distance > 0, num_buckets, 0)
         distance = np.abs(distance)

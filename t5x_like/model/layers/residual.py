@@ -7,7 +7,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.model.layers.dropout import dropout
-from t5x_like.model.layers.norm import RMSNorm
+from t5x_like.model.layers.norm import Norm, NormConfig, norm_of
 
 NormSlot = Literal["before", "after", "final"]
 
@@ -15,11 +15,11 @@ NormSlot = Literal["before", "after", "final"]
 class Residual(nnx.Module):
     """``final(x + after(layer(before(x))))``: T5 fills ``before``, BERT ``final``, Gemma 2 the first two."""
 
-    def __init__(self, model_dim: int, *, norm_slots: tuple[NormSlot, ...], epsilon: float):
-        def norm(slot: NormSlot) -> RMSNorm | None:
-            return RMSNorm(model_dim, epsilon=epsilon) if slot in norm_slots else None
+    def __init__(self, norm: NormConfig, model_dim: int, *, norm_slots: tuple[NormSlot, ...]):
+        def stand_at(slot: NormSlot) -> Norm | None:
+            return norm_of(norm, model_dim) if slot in norm_slots else None
 
-        self.before, self.after, self.final = norm("before"), norm("after"), norm("final")
+        self.before, self.after, self.final = stand_at("before"), stand_at("after"), stand_at("final")
 
     def __call__(
         self,
@@ -29,7 +29,18 @@ class Residual(nnx.Module):
         dropout_rate: float = 0.0,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B L D"]:
+        x = x + self.change(x, layer, dropout_rate=dropout_rate, dropout_key=dropout_key)
+        return x if self.final is None else self.final(x)
+
+    def change(
+        self,
+        x: Float[Array, "B L D"],
+        layer: Callable[[Float[Array, "B L D"]], Float[Array, "B L D"]],
+        *,
+        dropout_rate: float = 0.0,
+        dropout_key: Key[Array, ""] | None = None,
+    ) -> Float[Array, "B L D"]:
+        """What the layer adds to the stream."""
         change = layer(x if self.before is None else self.before(x))
         change = change if self.after is None else self.after(change)
-        x = x + dropout(change, dropout_rate, dropout_key, shared_dim=1)
-        return x if self.final is None else self.final(x)
+        return dropout(change, dropout_rate, dropout_key, shared_dim=1)

@@ -1,4 +1,4 @@
-"""Blocks on top of each other, stacked into arrays with a leading layers axis and run by one scan."""
+"""Blocks on top of each other: equal ones are stacked into arrays with a leading layers axis and run by one scan."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -6,15 +6,16 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
 from t5x_like.model.layers.attention import KeysValues
-from t5x_like.model.layers.block import Block, BlockConfig, Surroundings
+from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput, Surroundings
 from t5x_like.model.layers.cache import LayerCache
 from t5x_like.model.layers.dropout import dropout, fold
-from t5x_like.model.layers.masks import both, causal_mask
-from t5x_like.model.layers.norm import RMSNorm
+from t5x_like.model.layers.layout import Layout, layout_of
+from t5x_like.model.layers.norm import NormConfig, norm_of
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
+from t5x_like.model.layers.sharing import Sharing, share, shared_block
 from t5x_like.partitioning.shard import constrain_rows
 
 # Which values of the forward pass are kept for the backward pass: all; matrix products; nothing but each block's input.
@@ -28,34 +29,62 @@ _KEPT = {
 
 @dataclass(frozen=True, kw_only=True)
 class StackConfig:
-    """``num_layers`` equal blocks, one table of relative positions for all, dropout at both ends, a final norm."""
+    """One block for each layer, from the first on; ``relative_positions`` is one table for all of them.
 
-    block: BlockConfig
-    num_layers: int
-    causal: bool
-    relative_positions: RelativeBuckets
+    T5 also drops out what leaves the stack: ``output_dropout``.
+    """
+
+    blocks: tuple[BlockConfig, ...]
+    relative_positions: RelativeBuckets | None = None
+    final_norm: NormConfig | None = None
+    output_dropout: bool = False
+    sharing: Sharing | None = None
     rematerialisation: Rematerialisation = "none"
+
+    def __post_init__(self) -> None:
+        if not self.blocks:
+            raise ValueError("a stack of no layers; give at least 1")
+        if self.sharing is not None:
+            self.sharing.check(self.blocks)
+
+    @property
+    def model_dim(self) -> int:
+        """The width of the stream."""
+        return self.blocks[0].model_dim
+
+    @property
+    def layout(self) -> Layout:
+        """Which layers lie in which slot of ``Stack.layers``."""
+        return layout_of(self.blocks)
 
 
 class StackOutput(NamedTuple):
-    """``hidden``, if collected, holds the input of every block and then the normed output: [N + 1, B, L, D]."""
+    """``hidden``, if collected, holds the input of every block and then the stack's output: [N + 1, B, L, D]."""
 
     output: Float[Array, "B L D"]
     hidden: Float[Array, "N1 B L D"] | None
-    layer_caches: LayerCache | None
+    layer_caches: tuple[LayerCache, ...] | None
+    balance_loss: Float[Array, ""]
 
 
 class Stack(nnx.Module):
-    """An encoder or a decoder without its embeddings."""
+    """An encoder or a decoder without its embeddings. ``layers`` has a block for each slot of the layout, by number."""
 
     def __init__(self, config: StackConfig, *, key: Key[Array, ""]):
         layers_key, bias_key = jax.random.split(key)
-        keys = jax.random.split(layers_key, config.num_layers)
-        self.layers = jax.vmap(lambda key: Block(config.block, key=key))(keys)
-        self.relative_bias = RelativeBias(
-            config.relative_positions, num_heads=config.block.attention.num_heads, key=bias_key
-        )
-        self.final_norm = RMSNorm(config.block.model_dim, epsilon=config.block.norm_epsilon)
+        keys = jax.random.split(layers_key, len(config.blocks))
+
+        def build(layers: tuple[int, ...]) -> Block:
+            block = config.blocks[layers[0]]
+            stacked = jax.vmap(lambda key: Block(block, key=key))(keys[jnp.asarray(layers)])
+            return stacked if config.sharing is None else share(stacked, config.sharing)
+
+        # By name and not in a list: split and merged again, the tenth of a list would come after the first.
+        self.layers = nnx.Dict({str(slot): build(layers) for slot, layers in enumerate(config.layout.slots)})
+        relative, block = config.relative_positions, config.blocks[0]
+        heads = block.attention.num_heads
+        self.relative_bias = relative and RelativeBias(relative, num_heads=heads, key=bias_key)
+        self.final_norm = None if config.final_norm is None else norm_of(config.final_norm, config.model_dim)
         self.config = config
 
     def __call__(
@@ -66,60 +95,134 @@ class Stack(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
         collect_hidden: bool = False,
     ) -> StackOutput:
-        """Runs whole sequences. ``around.mask`` says who may look at whom; a causal stack adds the future to it."""
-        positions = jnp.arange(x.shape[1])
-        mask = causal_mask(positions, positions) if self.config.causal else None
+        """Runs whole sequences. ``around`` says who may look at whom; positions count from 0 where it has none."""
+        places = jnp.arange(x.shape[1])
+        positions = around.positions
+        positions = jnp.broadcast_to(places, x.shape[:2]) if positions is None else positions
         around = around._replace(
-            mask=both(around.mask, mask), bias=self.relative_bias(positions, positions, x.shape[1])
+            bias=self._bias(places, places, around), positions=positions, key_positions=positions
         )
-        return self._scan(x, around, None, dropout_key, collect_hidden)
+        return self._run(x, around, None, dropout_key, collect_hidden)
 
     def step(
-        self, x: Float[Array, "B 1 D"], caches: LayerCache, around: Surroundings, position: Int[Array, ""]
+        self, x: Float[Array, "B L D"], caches: tuple[LayerCache, ...], around: Surroundings
     ) -> StackOutput:
-        """Runs the token at ``position`` against the cache of those before it."""
-        length = caches.own.keys.shape[2]
-        queries, keys = position[None], jnp.arange(length)
-        around = around._replace(
-            mask=causal_mask(queries, keys), bias=self.relative_bias(queries, keys, length), position=position
-        )
-        return self._scan(x, around, caches, None, collect_hidden=False)
+        """Runs the tokens whose first is at ``around.index`` against the cache of those before it.
+
+        ``around`` also has the mask over the cache, and positions if they differ from places.
+        """
+        assert around.index is not None
+        queries = around.index + jnp.arange(x.shape[1])
+        keys = jnp.arange(caches[0].own.keys.shape[2])
+        if around.positions is None:
+            around = around._replace(
+                positions=jnp.broadcast_to(queries, x.shape[:2]),
+                key_positions=jnp.broadcast_to(keys, (x.shape[0], len(keys))),
+            )
+        around = around._replace(bias=self._bias(queries, keys, around))
+        return self._run(x, around, caches, None, collect_hidden=False)
 
     def empty_caches(
         self, batch_size: int, max_length: int, encoded: Float[Array, "B M D"] | None, dtype: jnp.dtype
-    ) -> LayerCache:
+    ) -> tuple[LayerCache, ...]:
         """Every layer's memory before the first token; what cross-attention looks at is computed here, once."""
-        attention = self.config.block.attention
-        shape = (self.config.num_layers, batch_size, max_length, attention.num_heads, attention.head_dim)
-        own = KeysValues(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
-        if encoded is None:
-            return LayerCache(own, None)
-        return LayerCache(
-            own, jax.vmap(lambda block: block.cross_attention.keys_values(encoded))(self.layers)
-        )
 
-    def _scan(
+        def empty(block: Block, layers: tuple[int, ...]) -> LayerCache:
+            attention = block.config.attention
+            shape = (len(layers), batch_size, max_length, attention.kv_heads, attention.head_dim)
+            own = KeysValues(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
+            if encoded is None:
+                return LayerCache(own, None)
+            return LayerCache(own, jax.vmap(lambda block: block.cross_attention.keys_values(encoded))(block))
+
+        return tuple(map(empty, self._blocks(), self.config.layout.slots))
+
+    def _blocks(self) -> list[Block]:
+        return [self.layers[str(slot)] for slot in range(len(self.layers))]
+
+    def _bias(self, queries: Array, keys: Array, around: Surroundings) -> Array | None:
+        if self.relative_bias is None:
+            return around.bias
+        return self.relative_bias(queries, keys, len(keys), bidirectional=around.bidirectional)
+
+    def _run(
         self,
         x: Array,
         around: Surroundings,
-        caches: LayerCache | None,
+        caches: tuple[LayerCache, ...] | None,
         dropout_key: Key[Array, ""] | None,
         collect_hidden: bool,
     ) -> StackOutput:
-        rate = self.config.block.dropout_rate
+        rate = self.config.blocks[0].dropout_rate
+        layout, slots = self.config.layout, self.config.layout.slots
         layers_key = fold(dropout_key, 0)
-        keys = None if layers_key is None else jax.random.split(layers_key, self.config.num_layers)
+        keys = None if layers_key is None else jax.random.split(layers_key, len(self.config.blocks))
+        blocks, sharing = self._blocks(), self.config.sharing
 
-        def body(x: Array, layer: tuple[Block, LayerCache | None, Any]) -> tuple[Array, Any]:
-            block, cache, key = layer
-            out, cache = block(constrain_rows(x), around, cache=cache, dropout_key=key)
+        def run_block(x: Array, layer: _Layer) -> tuple[Array, _LayerOutput]:
+            block = layer.block
+            if block is None:
+                assert sharing is not None
+                block = shared_block(blocks[0], sharing, layer.number)
+            ran: BlockOutput = block(constrain_rows(x), around, cache=layer.cache, dropout_key=layer.key)
             # What is encoded stays as it is: returned from the scan it would be copied at every token.
-            return out, (None if cache is None else cache.own, x if collect_hidden else None)
+            own = None if ran.cache is None else ran.cache.own
+            return ran.x, _LayerOutput(own, ran.balance_loss, x if collect_hidden else None)
 
-        x = dropout(x, rate, fold(dropout_key, 1), shared_dim=1)
         if self.config.rematerialisation != "none":
-            body = jax.checkpoint(body, policy=_KEPT[self.config.rematerialisation])
-        x, (own, inputs) = jax.lax.scan(body, x, (self.layers, caches, keys))
-        x = dropout(self.final_norm(x), rate, fold(dropout_key, 2), shared_dim=1)
-        hidden = jnp.concatenate([inputs, x[None]]) if collect_hidden else None
-        return StackOutput(x, hidden, None if caches is None else caches._replace(own=own))
+            run_block = jax.checkpoint(run_block, policy=_KEPT[self.config.rematerialisation])
+
+        def run_pattern(x: Array, pattern: list[_Layer]) -> tuple[Array, list[_LayerOutput]]:
+            outputs = []
+            for layer in pattern:
+                x, output = run_block(x, layer)
+                outputs.append(output)
+            return x, outputs
+
+        layers = [
+            _Layer(
+                block=block if sharing is None else None,
+                number=jnp.asarray(numbers),
+                cache=None if caches is None else caches[slot],
+                key=None if keys is None else keys[jnp.asarray(numbers)],
+            )
+            for slot, (block, numbers) in enumerate(zip(blocks, slots, strict=True))
+        ]
+        leading, pattern = layers[: layout.num_leading], layers[layout.num_leading :]
+        x = dropout(x, rate, fold(dropout_key, 1), shared_dim=1)
+        x, alone = run_pattern(x, [jax.tree.map(lambda array: array[0], layer) for layer in leading])
+        x, repeated = jax.lax.scan(run_pattern, x, pattern)
+        outputs = [jax.tree.map(lambda array: array[None], output) for output in alone] + list(repeated)
+        x = x if self.final_norm is None else self.final_norm(x)
+        if self.config.output_dropout:
+            x = dropout(x, rate, fold(dropout_key, 2), shared_dim=1)
+        return StackOutput(
+            output=x,
+            hidden=_in_order(slots, outputs, x) if collect_hidden else None,
+            layer_caches=caches
+            and tuple(cache._replace(own=output.own) for cache, output in zip(caches, outputs, strict=True)),
+            balance_loss=jnp.sum(jnp.concatenate([output.balance_loss for output in outputs])),
+        )
+
+
+class _Layer(NamedTuple):
+    """What differs between the layers of a slot, with a leading axis of layers."""
+
+    block: Block | None
+    number: Array
+    cache: LayerCache | None
+    key: Any
+
+
+class _LayerOutput(NamedTuple):
+    own: KeysValues | None
+    balance_loss: Array
+    input: Array | None
+
+
+def _in_order(
+    slots: tuple[tuple[int, ...], ...], outputs: list[_LayerOutput], last: Array
+) -> Float[Array, "N1 B L D"]:
+    inputs = jnp.concatenate([output.input for output in outputs if output.input is not None])
+    order = jnp.argsort(jnp.asarray([layer for layers in slots for layer in layers]))
+    return jnp.concatenate([inputs[order], last[None]])

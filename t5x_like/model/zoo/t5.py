@@ -6,14 +6,19 @@ from typing import Any, Literal
 
 import jax
 
-from t5x_like.model.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig, Head
+from t5x_like.model.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from t5x_like.model.heads import HeadsConfig, WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
+from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
+from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.layers.positions import RelativeBuckets
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
-from t5x_like.model.zoo.weights import TRANSPOSED, Weight
+from t5x_like.model.zoo.weights import TRANSPOSED, Weight, padded_rows, per_layer
+
+Head = Literal["tied", "untied"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +44,7 @@ class T5Config:
     num_relative_buckets: int = 32
     max_relative_distance: int = 128
     norm_epsilon: float = 1e-6
+    vocab_multiple: int = 128
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "model_dim", "mlp_dim", "num_heads", "head_dim"):
@@ -51,38 +57,48 @@ class T5Config:
         """The model with fresh weights."""
         return EncoderDecoder(
             EncoderDecoderConfig(
-                vocab_size=self.vocab_size,
+                embeddings=self.embeddings,
                 encoder=self._stack(self.num_encoder_layers, decoder=False),
                 decoder=self._stack(self.num_decoder_layers, decoder=True),
-                head=self.head,
+                heads=HeadsConfig(words=self._words()),
                 compute_dtype=self.compute_dtype,
             ),
             key=key,
         )
 
-    def _stack(self, num_layers: int, *, decoder: bool) -> StackConfig:
-        feed_forward = FeedForwardConfig(
-            mlp_dim=self.mlp_dim,
-            activation="relu" if self.feed_forward == "relu" else "gelu_tanh",
-            gated=self.feed_forward == "gated_gelu",
+    @property
+    def embeddings(self) -> EmbeddingsConfig:
+        """One table for both stacks, and for a tied head."""
+        return EmbeddingsConfig(
+            vocab_size=self.vocab_size, embed_dim=self.model_dim, vocab_multiple=self.vocab_multiple
         )
+
+    def _words(self) -> WordsConfig:
+        tied = self.head == "tied"
+        return WordsConfig(tied=tied, scale=self.model_dim**-0.5 if tied else 1.0)
+
+    def _stack(self, num_layers: int, *, decoder: bool) -> StackConfig:
+        attention = AttentionConfig(num_heads=self.num_heads, head_dim=self.head_dim, score_scale=1.0)
+        norm = RMSNormConfig(epsilon=self.norm_epsilon)
         block = BlockConfig(
             model_dim=self.model_dim,
-            attention=AttentionConfig(num_heads=self.num_heads, head_dim=self.head_dim, score_scale="none"),
-            feed_forward=feed_forward,
-            cross_attention=decoder,
-            norm_epsilon=self.norm_epsilon,
+            attention=attention,
+            feed_forward=FeedForwardConfig(
+                mlp_dim=self.mlp_dim,
+                activation="relu" if self.feed_forward == "relu" else "gelu_tanh",
+                gated=self.feed_forward == "gated_gelu",
+            ),
+            cross_attention=attention if decoder else None,
+            norm=norm,
             dropout_rate=self.dropout_rate,
         )
         return StackConfig(
-            block=block,
-            num_layers=num_layers,
-            causal=decoder,
+            blocks=(block,) * num_layers,
             relative_positions=RelativeBuckets(
-                num_buckets=self.num_relative_buckets,
-                max_distance=self.max_relative_distance,
-                bidirectional=not decoder,
+                num_buckets=self.num_relative_buckets, max_distance=self.max_relative_distance
             ),
+            final_norm=norm,
+            output_dropout=True,
             rematerialisation=self.rematerialisation,
         )
 
@@ -189,29 +205,33 @@ def hugging_face_weights(config: T5Config) -> tuple[Weight, ...]:
     """Our weights by Hugging Face's names."""
     copies = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
     tied = config.head == "tied"
+    words = padded_rows(config.vocab_size, config.embeddings.padded_vocab_size)
     table = [
-        Weight("embedding/table", "shared.weight", copies=(*copies, "lm_head.weight") if tied else copies)
+        Weight(
+            "embedding/tokens/table",
+            "shared.weight",
+            words,
+            copies=(*copies, "lm_head.weight") if tied else copies,
+        )
     ]
     if not tied:
-        table.append(Weight("head/kernel", "lm_head.weight", TRANSPOSED))
+        table.append(Weight("heads/words/projection/kernel", "lm_head.weight", words.then(TRANSPOSED)))
     attention = {"query": "q", "key": "k", "value": "v", "out": "o"}
     feed_forward = {"down": "wo"} | _up_projections(config)
-    for stack in ("encoder", "decoder"):
+    for stack, num_layers in _num_layers(config):
         sublayers = [("self_attention", "SelfAttention", attention)]
         if stack == "decoder":
             sublayers.append(("cross_attention", "EncDecAttention", attention))
         sublayers.append(("feed_forward", "DenseReluDense", feed_forward))
+        rows = []
         for number, (sublayer, their_sublayer, kernels) in enumerate(sublayers):
-            ours, theirs = f"{stack}/layers", f"{stack}.block.{{layer}}.layer.{number}"
-            table.append(Weight(f"{ours}/around_{sublayer}/before/scale", f"{theirs}.layer_norm.weight"))
-            table += [
-                Weight(
-                    f"{ours}/{sublayer}/{kernel}/kernel",
-                    f"{theirs}.{their_sublayer}.{name}.weight",
-                    TRANSPOSED,
-                )
+            theirs = f"{stack}.block.{{layer}}.layer.{number}"
+            rows.append(Weight(f"around_{sublayer}/before/scale", f"{theirs}.layer_norm.weight"))
+            rows += [
+                Weight(f"{sublayer}/{kernel}/kernel", f"{theirs}.{their_sublayer}.{name}.weight", TRANSPOSED)
                 for kernel, name in kernels.items()
             ]
+        table += per_layer(f"{stack}/layers/0", tuple(range(num_layers)), rows)
         table += [
             Weight(
                 f"{stack}/relative_bias/table",
@@ -225,30 +245,38 @@ def hugging_face_weights(config: T5Config) -> tuple[Weight, ...]:
 
 def t5x_weights(config: T5Config) -> tuple[Weight, ...]:
     """Our weights by T5X's names, in its layout with one array a layer."""
-    table = [Weight("embedding/table", "token_embedder/embedding")]
+    words = padded_rows(config.vocab_size, config.embeddings.padded_vocab_size)
+    columns = TRANSPOSED.then(words).then(TRANSPOSED)
+    table = [Weight("embedding/tokens/table", "token_embedder/embedding", words)]
     if config.head == "untied":
-        table.append(Weight("head/kernel", "decoder/logits_dense/kernel"))
+        table.append(Weight("heads/words/projection/kernel", "decoder/logits_dense/kernel", columns))
     attention = {kernel: kernel for kernel in ("query", "key", "value", "out")}
     feed_forward = {"down": "wo"} | _up_projections(config)
-    for stack in ("encoder", "decoder"):
+    for stack, num_layers in _num_layers(config):
         own = "attention" if stack == "encoder" else "self_attention"
         sublayers = [("self_attention", own, f"pre_{own}_layer_norm", attention)]
         if stack == "decoder":
             cross = "encoder_decoder_attention"
             sublayers.append(("cross_attention", cross, "pre_cross_attention_layer_norm", attention))
         sublayers.append(("feed_forward", "mlp", "pre_mlp_layer_norm", feed_forward))
+        rows = []
         for sublayer, their_sublayer, norm, kernels in sublayers:
-            ours, theirs = f"{stack}/layers", f"{stack}/layers_{{layer}}"
-            table.append(Weight(f"{ours}/around_{sublayer}/before/scale", f"{theirs}/{norm}/scale"))
-            table += [
-                Weight(f"{ours}/{sublayer}/{kernel}/kernel", f"{theirs}/{their_sublayer}/{name}/kernel")
+            theirs = f"{stack}/layers_{{layer}}"
+            rows.append(Weight(f"around_{sublayer}/before/scale", f"{theirs}/{norm}/scale"))
+            rows += [
+                Weight(f"{sublayer}/{kernel}/kernel", f"{theirs}/{their_sublayer}/{name}/kernel")
                 for kernel, name in kernels.items()
             ]
+        table += per_layer(f"{stack}/layers/0", tuple(range(num_layers)), rows)
         table += [
             Weight(f"{stack}/relative_bias/table", f"{stack}/relpos_bias/rel_embedding"),
             Weight(f"{stack}/final_norm/scale", f"{stack}/{stack}_norm/scale"),
         ]
     return tuple(table)
+
+
+def _num_layers(config: T5Config) -> tuple[tuple[str, int], ...]:
+    return (("encoder", config.num_encoder_layers), ("decoder", config.num_decoder_layers))
 
 
 def _up_projections(config: T5Config) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Weight tables: which array of somebody else's file is which of ours, as data that is read in both directions."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,26 +11,65 @@ _MOST_LINES = 20
 
 
 class Transform(NamedTuple):
-    """How an array of theirs becomes ours, and back; of one layer, where layers are stacked."""
+    """How an array of theirs becomes ours, and back; of one layer, where layers are stacked.
 
-    read: Callable[[np.ndarray], np.ndarray]
-    write: Callable[[np.ndarray], np.ndarray]
+    A fused array becomes several: ``read`` then gives a tuple of them, which ``write`` takes one by one.
+    """
+
+    read: Callable[[np.ndarray], Any]
+    write: Callable[..., np.ndarray]
+
+    def then(self, other: "Transform") -> "Transform":
+        """First this, then ``other``, from one array to one."""
+        return Transform(
+            lambda theirs: other.read(self.read(theirs)), lambda ours: self.write(other.write(ours))
+        )
 
 
 SAME = Transform(lambda array: array, lambda array: array)
 TRANSPOSED = Transform(np.transpose, np.transpose)  # PyTorch's Linear stores [out, in]
 
 
-class Weight(NamedTuple):
-    """One row: our path, their name. ``{layer}`` in their name counts along our leading axis.
+def split_columns(*widths: int) -> Transform:
+    """Fused projections, ours side by side in theirs [in, sum of widths]; biases [sum of widths] too."""
+    places = tuple(np.cumsum(widths)[:-1])
+    return Transform(
+        lambda array: tuple(np.split(array, places, axis=-1)), lambda *parts: np.concatenate(parts, axis=-1)
+    )
 
-    ``copies`` are further names under which files may repeat the array, as they do with tied weights.
+
+def padded_rows(num_rows: int, num_padded: int) -> Transform:
+    """Our table has further rows, which are zero."""
+
+    def read(array: np.ndarray) -> np.ndarray:
+        padding = ((0, num_padded - num_rows), *((0, 0) for _ in array.shape[1:]))
+        return np.pad(array, padding) if num_padded > len(array) == num_rows else array
+
+    return Transform(read, lambda array: array[:num_rows])
+
+
+class Weight(NamedTuple):
+    """One row: our path, or paths where theirs is fused, and their name.
+
+    ``layers``: with ``{layer}`` in their name, which of their layers lie along our leading axis. ``copies`` are
+    further names under which files may repeat the array, as they do with tied weights.
     """
 
-    ours: str
+    ours: str | tuple[str, ...]
     theirs: str
     transform: Transform = SAME
     copies: tuple[str, ...] = ()
+    layers: tuple[int, ...] | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Our paths, one or more."""
+        return (self.ours,) if isinstance(self.ours, str) else self.ours
+
+
+def per_layer(prefix: str, layers: tuple[int, ...], rows: Iterable[Weight]) -> list[Weight]:
+    """The rows of one layer for a stack of equal ones: our paths below ``prefix``, their numbers in ``layers``."""
+    return [row._replace(ours=tuple(f"{prefix}/{path}" for path in row.paths), layers=layers) for row in rows]
 
 
 class Source(NamedTuple):
@@ -64,48 +103,43 @@ def read_weights(
       ValueError: arrays are missing, not known, or of another shape (listed by name), or copies differ.
     """
     shapes = {path: tuple(leaf.shape) for path, leaf in flatten(like).items()}
-    assert {weight.ours for weight in table} == set(shapes), "the table and the model name different weights"
+    named = {path for weight in table for path in weight.paths}
+    assert named == set(shapes), f"the table and the model name different weights: {named ^ set(shapes)}"
     chosen = _choose_names(table, source)
     _refuse_differences(table, shapes, source, chosen, unused)
     params = {}
     for weight in table:
-        params[weight.ours] = place(weight.ours, _assemble(weight, shapes[weight.ours], source, chosen))
+        arrays = _assemble(weight, [shapes[path] for path in weight.paths], source, chosen)
+        params |= {path: place(path, array) for path, array in zip(weight.paths, arrays, strict=True)}
     return unflatten(params)
 
 
 def their_shapes(table: tuple[Weight, ...], like: Parameters) -> dict[str, tuple[int, ...]]:
     """The shape of every array of theirs, in the order of ``write_weights``."""
-    leaves = flatten(like)
-    return {
-        name: _their_shape(weight, leaves[weight.ours].shape)
-        for weight in table
-        for name in _names(weight, leaves[weight.ours].shape)
-    }
+    shapes = {path: tuple(leaf.shape) for path, leaf in flatten(like).items()}
+    return {name: _their_shape(weight, shapes) for weight in table for name in _names(weight)}
 
 
 def write_weights(table: tuple[Weight, ...], params: Parameters) -> Iterator[tuple[str, np.ndarray]]:
     """Theirs from ours, in float32, one array at a time."""
     leaves = flatten(params)
     for weight in table:
-        array = np.asarray(leaves[weight.ours], np.float32)
-        parts = array if _is_stacked(weight) else array[None]
-        for name, part in zip(_names(weight, array.shape), parts, strict=True):
-            yield name, np.ascontiguousarray(weight.transform.write(part))
+        arrays = [np.asarray(leaves[path], np.float32) for path in weight.paths]
+        layers = [arrays] if weight.layers is None else zip(*arrays, strict=True)
+        for name, parts in zip(_names(weight), layers, strict=True):
+            yield name, np.ascontiguousarray(weight.transform.write(*parts))
 
 
-def _is_stacked(weight: Weight) -> bool:
-    return "{layer}" in weight.theirs
-
-
-def _names(weight: Weight, shape: tuple[int, ...]) -> list[str]:
-    if not _is_stacked(weight):
+def _names(weight: Weight) -> list[str]:
+    if weight.layers is None:
         return [weight.theirs]
-    return [weight.theirs.format(layer=layer) for layer in range(shape[0])]
+    return [weight.theirs.format(layer=layer) for layer in weight.layers]
 
 
-def _their_shape(weight: Weight, shape: tuple[int, ...]) -> tuple[int, ...]:
-    empty = np.broadcast_to(np.float32(0), shape[1:] if _is_stacked(weight) else shape)  # takes no memory
-    return weight.transform.write(empty).shape
+def _their_shape(weight: Weight, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    ours = [shapes[path] if weight.layers is None else shapes[path][1:] for path in weight.paths]
+    # Views of one number, which take no memory unless the transform joins them.
+    return weight.transform.write(*(np.broadcast_to(np.float32(0), shape) for shape in ours)).shape
 
 
 def _choose_names(table: tuple[Weight, ...], source: Source) -> dict[str, str]:
@@ -127,9 +161,7 @@ def _refuse_differences(
     unused: tuple[str, ...],
 ) -> None:
     wanted = {
-        chosen.get(name, name): _their_shape(weight, shapes[weight.ours])
-        for weight in table
-        for name in _names(weight, shapes[weight.ours])
+        chosen.get(name, name): _their_shape(weight, shapes) for weight in table for name in _names(weight)
     }
     known = {*wanted, *unused, *(copy for weight in table for copy in weight.copies)}
     lines = [f"{name} {shape} is missing" for name, shape in wanted.items() if name not in source.shapes]
@@ -145,18 +177,28 @@ def _refuse_differences(
         raise ValueError(f"the weights in {source.where} don't fit the model:{listed}")
 
 
-def _assemble(weight: Weight, shape: tuple[int, ...], source: Source, chosen: dict[str, str]) -> np.ndarray:
-    if _is_stacked(weight):
-        stacked = np.empty(shape, np.float32)
-        for layer, name in enumerate(_names(weight, shape)):
-            stacked[layer] = weight.transform.read(source.read(name))
-        return stacked
+def _assemble(
+    weight: Weight, shapes: list[tuple[int, ...]], source: Source, chosen: dict[str, str]
+) -> list[np.ndarray]:
+    def read(name: str) -> tuple[np.ndarray, ...]:
+        parts = weight.transform.read(source.read(name))
+        return parts if isinstance(parts, tuple) else (parts,)
+
+    if weight.layers is not None:
+        stacks = [np.empty(shape, np.float32) for shape in shapes]
+        for layer, name in enumerate(_names(weight)):
+            for stack, part in zip(stacks, read(name), strict=True):
+                stack[layer] = part
+        return stacks
     name = chosen.get(weight.theirs, weight.theirs)
-    array = source.read(name)
     for copy in weight.copies:
-        if copy != name and copy in source.shapes and not np.array_equal(array, source.read(copy)):
+        if (
+            copy != name
+            and copy in source.shapes
+            and not np.array_equal(source.read(name), source.read(copy))
+        ):
             raise ValueError(
                 f"{source.where}: {copy} differs from {name}, but in this model they are one and the same array; "
                 "if they are meant to differ, set tie_word_embeddings to false in config.json"
             )
-    return np.ascontiguousarray(weight.transform.read(array), np.float32)
+    return [np.ascontiguousarray(part, np.float32) for part in read(name)]

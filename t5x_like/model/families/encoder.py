@@ -1,0 +1,66 @@
+"""Encoders: every token sees every other (Devlin et al. 2019, https://arxiv.org/abs/1810.04805)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Key
+
+from t5x_like.batch import Batch
+from t5x_like.model.families.family import Predictions
+from t5x_like.model.heads import Heads, HeadsConfig
+from t5x_like.model.layers.block import Surroundings
+from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
+from t5x_like.model.layers.masks import both, segment_mask
+from t5x_like.model.layers.stack import Stack, StackConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """One stack between an entrance and heads."""
+
+    embeddings: EmbeddingsConfig
+    stack: StackConfig
+    heads: HeadsConfig = HeadsConfig()
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"
+
+
+class Encoder(nnx.Module):
+    """Reads the encoder's stream; ``batch.attention_mask`` can forbid looks that segments allow (UniLM)."""
+
+    def __init__(self, config: EncoderConfig, *, key: Key[Array, ""]):
+        embedding_key, stack_key, heads_key = jax.random.split(key, 3)
+        model_dim, init = config.stack.model_dim, config.stack.blocks[0].init
+        self.embedding = Embeddings(config.embeddings, model_dim, key=embedding_key)
+        self.encoder = Stack(config.stack, key=stack_key)
+        self.heads = Heads(config.heads, config.embeddings, model_dim, key=heads_key, init=init)
+        self.config = config
+
+    def __call__(
+        self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
+    ) -> Predictions:
+        """Scores every position of the encoder's stream."""
+        segment_ids = batch.encoder_segment_ids
+        mask = segment_mask(segment_ids, segment_ids)
+        if batch.attention_mask is not None:
+            mask = both(mask, batch.attention_mask[:, None])
+        embedded = self.embedding(
+            batch.encoder_input_tokens,
+            dtype=jnp.dtype(self.config.compute_dtype),
+            positions=batch.encoder_positions,
+            token_types=batch.token_types,
+            task_types=batch.task_types,
+        )
+        around = Surroundings(mask=mask, positions=batch.encoder_positions, bidirectional=True)
+        encoded = self.encoder(embedded, around, dropout_key=dropout_key, collect_hidden=collect_hidden)
+        logits, pooled, scores = self.heads(encoded.output, self.embedding.tokens, segment_ids)
+        return Predictions(
+            logits=logits,
+            encoder_output=encoded.output,
+            encoder_hidden=encoded.hidden,
+            pooled=pooled,
+            heads=scores,
+            balance_loss=encoded.balance_loss,
+        )

@@ -1,0 +1,218 @@
+"""A feed-forward layer of many experts, of which each token uses one or two.
+
+Switch Transformer (one expert): Fedus et al. 2021, https://arxiv.org/abs/2101.03961. GShard (two): Lepikhin et al. 2020,
+https://arxiv.org/abs/2006.16668. Letters beyond ``shapes.py``: E experts, C places in an expert for the tokens of one
+row, S = E * C places in all, P experts that a token chooses, T = L * P choices of a row.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from t5x_like.model.layers.activations import Activation
+from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
+from t5x_like.model.layers.initialise import FanIn, Initialisation
+from t5x_like.model.layers.linear import Linear
+from t5x_like.partitioning.experts import constrain_experts
+from t5x_like.partitioning.shard import constrain_rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixtureOfExpertsConfig:
+    """``num_experts`` feed-forward layers of width ``mlp_dim``; every token goes to the ``num_chosen`` likeliest.
+
+    A row of L tokens has ``capacity_factor * num_chosen * L / num_experts`` places in each expert; tokens that find
+    theirs full are passed by, so that shapes stay fixed. From ``num_experts / num_chosen`` on none ever is.
+    ``balance_weight`` is alpha of Switch's equation 4. ``router_z_weight`` keeps the router's logits small (Zoph et al.
+    2022, https://arxiv.org/abs/2202.08906, eq. 5; 0.001 there).
+    """
+
+    mlp_dim: int
+    activation: Activation
+    gated: bool = False
+    bias: bool = False
+    num_experts: int
+    num_chosen: Literal[1, 2] = 1
+    capacity_factor: float = 1.25
+    balance_weight: float = 0.01
+    router_z_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.num_chosen not in (1, 2):
+            raise ValueError(f"num_chosen is {self.num_chosen}; a token goes to 1 or 2 experts")
+        if self.num_experts < self.num_chosen:
+            raise ValueError(f"num_experts is {self.num_experts}; give at least num_chosen, {self.num_chosen}")
+        if self.capacity_factor <= 0:
+            raise ValueError(f"capacity_factor is {self.capacity_factor}; give a positive number, 1.25 for instance")
+
+    @property
+    def expert(self) -> FeedForwardConfig:
+        """What each expert is."""
+        return FeedForwardConfig(
+            mlp_dim=self.mlp_dim, activation=self.activation, gated=self.gated, bias=self.bias
+        )
+
+    def capacity(self, length: int) -> int:
+        """How many tokens of a row of ``length`` an expert takes: at least one, at most all."""
+        fair_share = self.num_chosen * length / self.num_experts
+        return min(length, math.ceil(self.capacity_factor * fair_share))
+
+
+class Routes(NamedTuple):
+    """Where tokens go, with the inverse: which choice stands at each place.
+
+    ``places`` is S where a token found no place, ``choices`` is T where a place is empty.
+    """
+
+    places: Int[Array, "B L P"]
+    choices: Int[Array, "B S"]
+    gates: Float[Array, "B L P"]
+
+
+class MixtureOfExperts(nnx.Module):
+    """``sum over chosen e of gate_e(x) * expert_e(x)``, and 0 for tokens that no expert has a place for.
+
+    Every row is routed by itself, so cost is linear in rows and in length, no row depends on its neighbours, and a token
+    depends on none behind it. Short rows with many experts need a larger ``capacity_factor``: chance spreads few tokens
+    unevenly.
+    """
+
+    def __init__(
+        self,
+        config: MixtureOfExpertsConfig,
+        model_dim: int,
+        *,
+        key: Key[Array, ""],
+        init: Initialisation = FanIn(),
+    ):
+        router_key, experts_key = jax.random.split(key)
+        self.router = Linear(
+            model_dim, config.num_experts, axes=("embed", "experts_router"), key=router_key, init=init
+        )
+        self.experts = jax.vmap(lambda key: FeedForward(config.expert, model_dim, key=key, init=init))(
+            jax.random.split(experts_key, config.num_experts)
+        )
+        for weight in jax.tree.leaves(self.experts, is_leaf=lambda node: isinstance(node, nnx.Variable)):
+            weight.set_metadata(axes=("experts", *weight.get_metadata()["axes"]))
+        self.config = config
+
+    def __call__(
+        self,
+        x: Float[Array, "B L D"],
+        *,
+        mask: Bool[Array, "B L"] | None = None,
+        dropout_rate: float = 0.0,
+        dropout_key: Key[Array, ""] | None = None,
+    ) -> tuple[Float[Array, "B L D"], Float[Array, ""]]:
+        """Also returns the loss that keeps experts equally busy. Tokens outside ``mask`` aren't routed: they get 0."""
+        real_BL = jnp.ones(x.shape[:2], bool) if mask is None else mask
+        with jax.default_matmul_precision("float32"):  # Switch §2.4: routing suffers from less
+            logits_BLE = self.router(x.astype(jnp.float32))
+        probs_BLE = jax.nn.softmax(logits_BLE)
+        gates_BLP, chosen_BLP = jax.lax.top_k(probs_BLE, self.config.num_chosen)
+        if self.config.num_chosen > 1:
+            gates_BLP = gates_BLP / jnp.sum(gates_BLP, axis=-1, keepdims=True)  # GShard, algorithm 1
+        capacity, num_experts = self.config.capacity(x.shape[1]), self.config.num_experts
+        routes = find_places(chosen_BLP, gates_BLP, real_BL, num_experts=num_experts, capacity=capacity)
+        sent_BSD = constrain_rows(send(x, routes))
+        inputs_EBCD = constrain_experts(
+            jnp.moveaxis(sent_BSD.reshape(len(x), num_experts, capacity, -1), 1, 0)
+        )
+        outputs_EBCD = constrain_experts(self._think(inputs_EBCD, dropout_rate, dropout_key))
+        found_BSD = constrain_rows(jnp.moveaxis(outputs_EBCD, 0, 1).reshape(sent_BSD.shape))
+        return collect(found_BSD, routes), self._balance_loss(logits_BLE, probs_BLE, chosen_BLP, real_BL)
+
+    def _think(self, inputs_EBCD: Array, dropout_rate: float, dropout_key: Key[Array, ""] | None) -> Array:
+        def think(expert: FeedForward, x_BCD: Array, key: Key[Array, ""] | None) -> Array:
+            return expert(x_BCD, dropout_rate=dropout_rate, dropout_key=key)
+
+        keys = None if dropout_key is None else jax.random.split(dropout_key, len(inputs_EBCD))
+        return jax.vmap(think)(self.experts, inputs_EBCD, keys)
+
+    def _balance_loss(
+        self, logits_BLE: Array, probs_BLE: Array, chosen_BLP: Array, real_BL: Array
+    ) -> Float[Array, ""]:
+        """Switch eq. 4-6, least (``balance_weight``) where all experts are equally busy; counts all P choices."""
+        config = self.config
+        num_real = jnp.maximum(jnp.sum(real_BL), 1)
+        busy_BLE = jnp.mean(jax.nn.one_hot(chosen_BLP, config.num_experts), axis=2)
+        busy_E = jnp.sum(busy_BLE * real_BL[..., None], axis=(0, 1)) / num_real
+        wanted_E = jnp.sum(probs_BLE * real_BL[..., None], axis=(0, 1)) / num_real
+        balance = config.num_experts * jnp.sum(busy_E * wanted_E)
+        z_BL = jnp.square(jax.nn.logsumexp(logits_BLE, axis=-1))
+        return config.balance_weight * balance + config.router_z_weight * jnp.sum(z_BL * real_BL) / num_real
+
+
+def find_places(
+    chosen_BLP: Int[Array, "B L P"],
+    gates_BLP: Float[Array, "B L P"],
+    real_BL: Bool[Array, "B L"],
+    *,
+    num_experts: int,
+    capacity: int,
+) -> Routes:
+    """First come, first served.
+
+    GShard serves all first choices before any second one; then a token's place would depend on tokens behind it, which
+    a decoder can't know.
+    """
+    num_rows, length, num_chosen = chosen_BLP.shape
+    num_choices, num_places = length * num_chosen, num_experts * capacity
+    chosen_BT = chosen_BLP.reshape(num_rows, num_choices)
+    real_BT = jnp.repeat(real_BL, num_chosen, axis=1, total_repeat_length=num_choices)
+    asked_BTE = jax.nn.one_hot(chosen_BT, num_experts, dtype=jnp.int32) * real_BT[..., None]
+    before_BT = jnp.sum(jnp.cumsum(asked_BTE, axis=1) * asked_BTE, axis=-1) - 1
+    has_place_BT = real_BT & (before_BT < capacity)
+    places_BT = jnp.where(has_place_BT, chosen_BT * capacity + before_BT, num_places)
+
+    def invert(places_T: Array) -> Array:
+        empty_S = jnp.full(num_places, num_choices, jnp.int32)
+        return empty_S.at[places_T].set(jnp.arange(num_choices, dtype=jnp.int32), mode="drop")
+
+    return Routes(places_BT.reshape(chosen_BLP.shape), jax.vmap(invert)(places_BT), gates_BLP)
+
+
+def send(x: Float[Array, "B L D"], routes: Routes) -> Float[Array, "B S D"]:
+    """The tokens at their places; 0 at empty ones."""
+    tokens_BS = routes.choices // routes.places.shape[-1]
+    return _rows_at(x, tokens_BS, routes.places)
+
+
+def collect(found_BSD: Float[Array, "B S D"], routes: Routes) -> Float[Array, "B L D"]:
+    """What a token's experts found, weighed by its gates."""
+    num_rows, length, num_chosen = routes.places.shape
+    places_BT = routes.places.reshape(num_rows, length * num_chosen)
+    answers_BTD = _rows_at(found_BSD, places_BT, routes.choices[..., None])
+    answers_BLPD = answers_BTD.reshape(num_rows, length, num_chosen, -1)
+    return jnp.sum(answers_BLPD * routes.gates.astype(found_BSD.dtype)[..., None], axis=2)
+
+
+@jax.custom_vjp
+def _rows_at(
+    x: Float[Array, "B From D"], index: Int[Array, "B To"], readers: Int[Array, "B From P"]
+) -> Float[Array, "B To D"]:
+    """``x[b, index[b, i]]``, 0 beyond its end. ``readers`` has the ``i`` at which each row of ``x`` is read.
+
+    With them the gradient is gathered too, where autodiff would scatter, slowly and on GPUs in no certain order.
+    """
+    del readers
+    return jnp.take_along_axis(x, index[..., None], axis=1, mode="fill", fill_value=0)
+
+
+def _rows_at_forward(x: Array, index: Array, readers: Array) -> tuple[Array, Array]:
+    return _rows_at(x, index, readers), readers
+
+
+def _rows_at_backward(readers: Array, gradient_BTD: Array) -> tuple[Array, None, None]:
+    num_rows, num_from, num_readers = readers.shape
+    index = readers.reshape(num_rows, num_from * num_readers, 1)
+    read = jnp.take_along_axis(gradient_BTD, index, axis=1, mode="fill", fill_value=0)
+    return jnp.sum(read.reshape(num_rows, num_from, num_readers, -1), axis=2), None, None
+
+
+_rows_at.defvjp(_rows_at_forward, _rows_at_backward)

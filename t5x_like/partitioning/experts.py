@@ -1,0 +1,25 @@
+"""Expert parallelism: tokens go to the devices that hold their experts (Lepikhin et al. 2020, §3.2)."""
+
+import math
+
+import jax
+from jax.sharding import PartitionSpec
+
+from t5x_like.partitioning.rules import BATCH_MESH_AXES, spec_for
+
+
+def constrain_experts(tokens: jax.Array) -> jax.Array:
+    """Inside jit, cuts [experts, rows, ...] as the experts' weights are cut, and rows along what is left of the batch's axes.
+
+    From and to :func:`~t5x_like.partitioning.shard.constrain_rows` this is an all-to-all. Does nothing where no mesh is
+    set or the rows don't divide.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty or not set(BATCH_MESH_AXES) <= set(mesh.axis_names):
+        return tokens
+    (expert_axis,) = spec_for(("experts",), tokens.shape[:1], mesh)[0]
+    row_axes = tuple(axis for axis in BATCH_MESH_AXES if axis != expert_axis)
+    if tokens.shape[1] % math.prod(mesh.shape[axis] for axis in row_axes):
+        return tokens
+    rest = (PartitionSpec.UNCONSTRAINED,) * (tokens.ndim - 2)
+    return jax.lax.with_sharding_constraint(tokens, PartitionSpec(expert_axis, row_axes, *rest))
