@@ -16,8 +16,8 @@ _WITHOUT_EFFECT = frozenset(
     "exponential_decay_length_penalty suppress_tokens begin_suppress_tokens "
     # what is returned, and how fast
     "return_dict return_dict_in_generate output_scores output_hidden_states output_attentions use_cache "
-    "gradient_checkpointing chunk_size_feed_forward torchscript use_bfloat16 "
-    # heads that this software does not load
+    "initializer_range gradient_checkpointing chunk_size_feed_forward torchscript use_bfloat16 "
+    # what heads of classes need, which is read elsewhere
     "id2label label2id num_labels problem_type finetuning_task".split()
 )
 
@@ -31,6 +31,29 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 _REQUIRED = object()
+
+
+class Names(dict[str, str]):
+    """Ours by their names; of several names of theirs for one thing the first is written."""
+
+    def theirs(self, ours: str) -> str:
+        """The name to write."""
+        return next(theirs for theirs, name in self.items() if name == ours)
+
+
+ACTIVATION_NAMES = Names(
+    {
+        "relu": "relu",
+        "gelu": "gelu",
+        "gelu_python": "gelu",
+        "gelu_new": "gelu_tanh",
+        "gelu_pytorch_tanh": "gelu_tanh",
+        "gelu_fast": "gelu_tanh",
+        "silu": "silu",
+        "swish": "silu",
+        "tanh": "tanh",
+    }
+)
 
 
 class HuggingFaceFields:
@@ -62,6 +85,20 @@ class HuggingFaceFields:
                 f"config.json: {name} is {value!r}, of type {type(value).__name__}, not {wanted.__name__}"
             )
         return value
+
+    def take_name(self, name: str, names: Mapping[str, str], default: Any = _REQUIRED) -> Any:
+        """Our name for the field's value.
+
+        Raises:
+          ValueError: it is none of ``names``.
+        """
+        self._left.discard(name)
+        value = default if self._config.get(name) is None else self._config[name]
+        if value is _REQUIRED:
+            raise ValueError(f"config.json lacks {name}")
+        if value not in names:
+            raise ValueError(f"config.json: {name} is {value!r}; {', '.join(names)} are supported")
+        return names[value]
 
     def ignore(self, *names: str) -> None:
         """Fields of this ``model_type`` that don't change what it computes."""

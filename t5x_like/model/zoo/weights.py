@@ -72,6 +72,19 @@ def per_layer(prefix: str, layers: tuple[int, ...], rows: Iterable[Weight]) -> l
     return [row._replace(ours=tuple(f"{prefix}/{path}" for path in row.paths), layers=layers) for row in rows]
 
 
+def dense(ours: str, theirs: str) -> list[Weight]:
+    """A linear layer of PyTorch's, with its bias."""
+    return [
+        Weight(f"{ours}/kernel", f"{theirs}.weight", TRANSPOSED),
+        Weight(f"{ours}/bias", f"{theirs}.bias"),
+    ]
+
+
+def norm(ours: str, theirs: str) -> list[Weight]:
+    """A layer norm with its bias."""
+    return [Weight(f"{ours}/scale", f"{theirs}.weight"), Weight(f"{ours}/bias", f"{theirs}.bias")]
+
+
 class Source(NamedTuple):
     """Somebody else's arrays, read one at a time."""
 

@@ -1,0 +1,92 @@
+"""What a published model was trained to do: its Hugging Face class, and the heads that this takes."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, WordsConfig
+
+Task: TypeAlias = Literal[
+    "base",  # no head
+    "masked_lm",
+    "pretraining",  # words, and next sentence or sentence order
+    "next_sentence",
+    "causal_lm",
+    "sequence_to_sequence_lm",
+    "sequence_classification",  # regression with one label
+    "multiple_choice",
+    "token_classification",
+    "question_answering",
+    "replaced_tokens",  # ELECTRA's discriminator
+]
+
+Problem: TypeAlias = Literal["single_label", "multi_label", "regression"]
+
+
+def task_of(config: Mapping[str, Any], classes: Mapping[str, Task], default: Task) -> Task:
+    """The task of the class that ``architectures`` of a ``config.json`` names, or the default where it names none.
+
+    Raises:
+      ValueError: a class that is not among ``classes``.
+    """
+    names = config.get("architectures") or ()
+    unknown = [name for name in names if name not in classes]
+    if unknown:
+        raise ValueError(f"config.json: no head for {', '.join(unknown)}; there are {', '.join(classes)}")
+    return classes[names[0]] if names else default
+
+
+def class_of(task: Task, classes: Mapping[str, Task]) -> str:
+    """The first class that does ``task``: the inverse of ``task_of``."""
+    return next(name for name, does in classes.items() if does == task)
+
+
+def num_labels_of(config: Mapping[str, Any]) -> int:
+    """How many classes a ``config.json`` speaks of: 2 where it says nothing, as in transformers."""
+    if config.get("id2label"):
+        return len(config["id2label"])
+    return config.get("num_labels") or 2
+
+
+def problem_of(config: Mapping[str, Any]) -> Problem | None:
+    """How a ``config.json`` wants labels to be read; ``None`` leaves it to the labels."""
+    named: dict[str, Problem] = {
+        "single_label_classification": "single_label",
+        "multi_label_classification": "multi_label",
+        "regression": "regression",
+    }
+    problem = config.get("problem_type")
+    if problem is not None and problem not in named:
+        raise ValueError(f"config.json: problem_type is {problem!r}; it is one of {', '.join(named)}")
+    return None if problem is None else named[problem]
+
+
+def heads_for(
+    task: Task,
+    *,
+    num_labels: int,
+    words: WordsConfig,
+    pooler: PoolerConfig | None,
+    pair: Literal["next_sentence", "sentence_order"] = "next_sentence",
+) -> HeadsConfig:
+    """The heads of an encoder that pools its first token as BERT does.
+
+    Raises:
+      ValueError: the task is not one of an encoder's.
+    """
+    if task in ("next_sentence", "pretraining"):
+        scores = (ScoresConfig(name=pair, reads="pooled", num_outputs=2),)
+        return HeadsConfig(words=words if task == "pretraining" else None, pooler=pooler, scores=scores)
+    pooled = {"sequence_classification": ("classes", num_labels), "multiple_choice": ("choice", 1)}
+    if task in pooled:
+        name, num_outputs = pooled[task]
+        scores = (ScoresConfig(name=name, reads="pooled", num_outputs=num_outputs),)
+        return HeadsConfig(pooler=pooler, scores=scores)
+    of_tokens = {"token_classification": ("token_classes", num_labels), "question_answering": ("span", 2)}
+    if task in of_tokens:
+        name, num_outputs = of_tokens[task]
+        return HeadsConfig(scores=(ScoresConfig(name=name, reads="tokens", num_outputs=num_outputs),))
+    if task == "base":
+        return HeadsConfig(pooler=pooler)
+    if task == "masked_lm":
+        return HeadsConfig(words=words)
+    raise ValueError(f"this encoder has no head for the task {task!r}")
