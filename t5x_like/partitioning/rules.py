@@ -3,7 +3,7 @@
 import difflib
 from typing import NamedTuple
 
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 # Mesh axes a dimension may be cut along, in order of preference. An array uses each mesh axis once: its first
 # dimension that names the mesh axis, and that the axis divides, takes it.
@@ -48,7 +48,7 @@ class Dropped(NamedTuple):
 
 
 def spec_for(
-    axes: tuple[str, ...], shape: tuple[int, ...], mesh: Mesh
+    axes: tuple[str, ...], shape: tuple[int, ...], mesh: Mesh | AbstractMesh
 ) -> tuple[PartitionSpec, list[Dropped]]:
     """Where an array with these axis names is cut, and what had to stay whole.
 

@@ -1,6 +1,6 @@
 """A feed-forward layer of many experts, of which each token uses one or two.
 
-Switch Transformer (one expert): Fedus et al. 2021, https://arxiv.org/abs/2101.03961. GShard (two): Lepikhin et al. 2020,
+One: Switch Transformer, Fedus et al. 2021, https://arxiv.org/abs/2101.03961. Two: GShard, Lepikhin et al. 2020,
 https://arxiv.org/abs/2006.16668. Letters beyond ``shapes.py``: E experts, C places in an expert for the tokens of one
 row, S = E * C places in all, P experts that a token chooses, T = L * P choices of a row.
 """
@@ -43,12 +43,14 @@ class MixtureOfExpertsConfig:
     router_z_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.num_chosen not in (1, 2):
-            raise ValueError(f"num_chosen is {self.num_chosen}; a token goes to 1 or 2 experts")
         if self.num_experts < self.num_chosen:
-            raise ValueError(f"num_experts is {self.num_experts}; give at least num_chosen, {self.num_chosen}")
+            raise ValueError(
+                f"num_experts is {self.num_experts}; give at least num_chosen, {self.num_chosen}"
+            )
         if self.capacity_factor <= 0:
-            raise ValueError(f"capacity_factor is {self.capacity_factor}; give a positive number, 1.25 for instance")
+            raise ValueError(
+                f"capacity_factor is {self.capacity_factor}; give a positive number, 1.25 for instance"
+            )
 
     @property
     def expert(self) -> FeedForwardConfig:
@@ -77,8 +79,8 @@ class Routes(NamedTuple):
 class MixtureOfExperts(nnx.Module):
     """``sum over chosen e of gate_e(x) * expert_e(x)``, and 0 for tokens that no expert has a place for.
 
-    Every row is routed by itself, so cost is linear in rows and in length, no row depends on its neighbours, and a token
-    depends on none behind it. Short rows with many experts need a larger ``capacity_factor``: chance spreads few tokens
+    Every row is routed by itself, so cost is linear in rows and in length, no row depends on its neighbours, and no
+    token on those behind it. Short rows with many experts need a larger ``capacity_factor``: chance spreads few tokens
     unevenly.
     """
 
@@ -114,9 +116,7 @@ class MixtureOfExperts(nnx.Module):
         with jax.default_matmul_precision("float32"):  # Switch §2.4: routing suffers from less
             logits_BLE = self.router(x.astype(jnp.float32))
         probs_BLE = jax.nn.softmax(logits_BLE)
-        gates_BLP, chosen_BLP = jax.lax.top_k(probs_BLE, self.config.num_chosen)
-        if self.config.num_chosen > 1:
-            gates_BLP = gates_BLP / jnp.sum(gates_BLP, axis=-1, keepdims=True)  # GShard, algorithm 1
+        chosen_BLP, gates_BLP = choose(probs_BLE, self.config.num_chosen)
         capacity, num_experts = self.config.capacity(x.shape[1]), self.config.num_experts
         routes = find_places(chosen_BLP, gates_BLP, real_BL, num_experts=num_experts, capacity=capacity)
         sent_BSD = constrain_rows(send(x, routes))
@@ -148,6 +148,23 @@ class MixtureOfExperts(nnx.Module):
         return config.balance_weight * balance + config.router_z_weight * jnp.sum(z_BL * real_BL) / num_real
 
 
+def choose(
+    probs_BLE: Float[Array, "B L E"], num_chosen: int
+) -> tuple[Int[Array, "B L P"], Float[Array, "B L P"]]:
+    """The likeliest experts and their gates: the probability of one, or the proportion of two (GShard, algorithm 1)."""
+    chosen, probs, left_BLE = [], [], probs_BLE
+    for _ in range(num_chosen):  # not lax.top_k, for which XLA gathers the scores of all rows
+        best_BL = jnp.argmax(left_BLE, axis=-1)
+        is_best_BLE = jax.nn.one_hot(best_BL, probs_BLE.shape[-1], dtype=bool)
+        chosen.append(best_BL)
+        probs.append(jnp.sum(probs_BLE * is_best_BLE, axis=-1))
+        left_BLE = jnp.where(is_best_BLE, -1.0, left_BLE)
+    gates_BLP = jnp.stack(probs, axis=-1)
+    if num_chosen > 1:
+        gates_BLP = gates_BLP / jnp.sum(gates_BLP, axis=-1, keepdims=True)
+    return jnp.stack(chosen, axis=-1), gates_BLP
+
+
 def find_places(
     chosen_BLP: Int[Array, "B L P"],
     gates_BLP: Float[Array, "B L P"],
@@ -164,7 +181,7 @@ def find_places(
     num_rows, length, num_chosen = chosen_BLP.shape
     num_choices, num_places = length * num_chosen, num_experts * capacity
     chosen_BT = chosen_BLP.reshape(num_rows, num_choices)
-    real_BT = jnp.repeat(real_BL, num_chosen, axis=1, total_repeat_length=num_choices)
+    real_BT = jnp.broadcast_to(real_BL[..., None], chosen_BLP.shape).reshape(num_rows, num_choices)
     asked_BTE = jax.nn.one_hot(chosen_BT, num_experts, dtype=jnp.int32) * real_BT[..., None]
     before_BT = jnp.sum(jnp.cumsum(asked_BTE, axis=1) * asked_BTE, axis=-1) - 1
     has_place_BT = real_BT & (before_BT < capacity)

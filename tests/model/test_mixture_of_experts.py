@@ -1,0 +1,256 @@
+"""A mixture of experts against a loop over tokens, alone and on eight devices."""
+
+import math
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t5x_like.model.layers import mixture_of_experts
+from t5x_like.model.layers.feed_forward import FeedForward
+from t5x_like.model.layers.mixture_of_experts import MixtureOfExperts, MixtureOfExpertsConfig
+from t5x_like.model.parameters import axes_of, flatten, merge, split
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.partitioning.shard import batch_sharding, tree_shardings
+
+X = jax.random.normal(jax.random.key(0), (4, 12, 8))
+
+
+def _config(**traits):
+    sizes = {"mlp_dim": 16, "activation": "gelu_tanh", "gated": True, "bias": True, "num_experts": 4}
+    return MixtureOfExpertsConfig(**(sizes | traits))
+
+
+def _layer(**traits):
+    """All weights are drawn, biases too, so that what an empty place gives isn't 0 by chance."""
+    fresh = jax.eval_shape(lambda key: MixtureOfExperts(_config(**traits), 8, key=key), jax.random.key(0))
+    graphdef, shapes = split(fresh)
+    rng = np.random.default_rng(0)
+    return merge(
+        graphdef, jax.tree.map(lambda leaf: jnp.asarray(rng.normal(0, 0.5, leaf.shape), leaf.dtype), shapes)
+    )
+
+
+@jax.jit
+def _run(layer, x, mask=None):
+    return layer(x, mask=mask)
+
+
+def _router(layer, kernel):
+    layer.router.kernel[...] = jnp.asarray(kernel, jnp.float32)
+    return layer
+
+
+def _expert(layer, number):
+    return jax.tree.map(lambda array: array[number], layer.experts)
+
+
+def _slowly(layer, x, mask):
+    """Token by token: the output, and how many tokens were passed by."""
+    config, (num_rows, length, _) = layer.config, x.shape
+    everywhere = jax.jit(jax.vmap(FeedForward.__call__, in_axes=(0, None)))(layer.experts, x)
+    logits = np.asarray(x, np.float64) @ np.asarray(layer.router.kernel[...], np.float64)
+    probs = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    y, num_passed_by = np.zeros(x.shape), 0
+    for row in range(num_rows):
+        taken = np.zeros(config.num_experts, int)
+        for token in np.flatnonzero(mask[row]):
+            chosen = np.argsort(-probs[row, token])[: config.num_chosen]
+            gates = probs[row, token, chosen]
+            gates = gates / gates.sum() if config.num_chosen == 2 else gates
+            for expert, gate in zip(chosen, gates, strict=True):
+                if taken[expert] < config.capacity(length):
+                    y[row, token] += gate * everywhere[expert, row, token]
+                else:
+                    num_passed_by += 1
+                taken[expert] += 1
+    return y, num_passed_by
+
+
+def test_one_expert_with_room_for_all_is_a_feed_forward_layer():
+    layer = _layer(num_experts=1)
+    y, _ = layer(X)  # not compiled, which would round otherwise in fused operations
+    alone = _expert(layer, 0)
+    assert isinstance(alone, FeedForward)
+    np.testing.assert_array_equal(y, alone(X))
+
+
+@pytest.mark.parametrize("num_chosen", [1, 2])
+@pytest.mark.parametrize("capacity_factor", [0.5, 1.0, 4.0])
+def test_every_token_gets_what_its_likeliest_experts_say_by_their_probability(num_chosen, capacity_factor):
+    layer = _layer(num_chosen=num_chosen, capacity_factor=capacity_factor)
+    mask = np.arange(12) < np.array([12, 9, 1, 0])[:, None]
+    y, _ = _run(layer, X, jnp.asarray(mask))
+    expected, num_passed_by = _slowly(layer, X, mask)
+    assert (num_passed_by > 0) == (capacity_factor < 4)
+    np.testing.assert_allclose(y, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("mutated", ["gate", "place", "padding"])
+def test_the_loop_notices_a_missing_trait(mutated, monkeypatch):
+    layer = _layer(num_chosen=2, capacity_factor=0.5)
+    mask = np.arange(12) < np.array([12, 9, 1, 0])[:, None]
+    find_places = mixture_of_experts.find_places
+
+    def mutant(chosen, gates, real, **sizes):
+        gates = jnp.ones_like(gates) if mutated == "gate" else gates
+        real = jnp.ones_like(real) if mutated == "padding" else real
+        if mutated == "place":  # the last come, first served
+            routes = find_places(chosen[:, ::-1], gates[:, ::-1], real[:, ::-1], **sizes)
+            choices = jnp.where(routes.choices < 24, 22 - routes.choices // 2 * 2 + routes.choices % 2, 24)
+            return mixture_of_experts.Routes(routes.places[:, ::-1], choices, gates)
+        return find_places(chosen, gates, real, **sizes)
+
+    monkeypatch.setattr(mixture_of_experts, "find_places", mutant)
+    y, _ = jax.jit(lambda layer: layer(X, mask=jnp.asarray(mask)))(layer)
+    assert not np.allclose(y, _slowly(layer, X, mask)[0], atol=1e-2)
+
+
+def test_tokens_beyond_an_experts_capacity_are_passed_by():
+    layer = _router(_layer(capacity_factor=1.0), jnp.zeros((8, 4)).at[:, 2].set(1.0))
+    y, _ = _run(layer, jnp.abs(X))
+    assert layer.config.capacity(12) == 3
+    assert np.abs(y[:, :3]).min(axis=-1).all()
+    np.testing.assert_array_equal(y[:, 3:], 0.0)
+
+
+def test_no_token_depends_on_what_follows_or_on_other_rows():
+    layer = _layer(num_chosen=2, capacity_factor=0.5)
+    y, _ = _run(layer, X)
+    other, _ = _run(layer, X.at[:, 7:].set(-X[:, 7:]).at[1].set(0.0))
+    np.testing.assert_allclose(other[0, :7], y[0, :7], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("num_chosen", [1, 2])
+def test_the_balance_loss_is_its_weight_where_all_are_equally_busy_and_grows_with_crowding(num_chosen):
+    layer = _layer(num_chosen=num_chosen, balance_weight=0.25)
+    one_hot = jnp.tile(jnp.eye(4), (3, 1))
+    next_best = jnp.roll(one_hot, 1, axis=-1)
+    x = jnp.broadcast_to(jnp.concatenate([one_hot + 0.5 * next_best, one_hot], -1), (2, 12, 8))
+    _, even = _run(_router(layer, jnp.concatenate([jnp.eye(4), jnp.zeros((4, 4))])), x)
+    np.testing.assert_allclose(even, 0.25, rtol=1e-6)
+    _, crowded = _run(_router(layer, jnp.zeros((8, 4)).at[:, :num_chosen].set(50.0)), x)
+    np.testing.assert_allclose(crowded, 0.25 * 4 / num_chosen, rtol=1e-6)
+
+
+def test_the_router_z_loss_is_the_mean_squared_log_of_the_normaliser():
+    layer = _layer(balance_weight=0.0, router_z_weight=0.5)
+    logits = np.asarray(X) @ np.asarray(layer.router.kernel[...])
+    expected = 0.5 * np.mean(np.log(np.exp(logits).sum(-1)) ** 2)
+    np.testing.assert_allclose(_run(layer, X)[1], expected, rtol=1e-5)
+
+
+def test_padding_is_neither_routed_nor_counted():
+    layer = _layer(capacity_factor=0.5, balance_weight=1.0, router_z_weight=1.0)
+    mask = jnp.asarray(np.random.default_rng(0).random((4, 12)) < 0.6)
+    y, loss = _run(layer, X, mask)
+    other_y, other_loss = _run(layer, jnp.where(mask[..., None], X, 3.0 - X), mask)
+    np.testing.assert_array_equal(np.asarray(y)[~mask], 0.0)
+    np.testing.assert_array_equal(y, other_y)
+    np.testing.assert_allclose(loss, other_loss, rtol=1e-6)
+    nothing, no_loss = _run(layer, X, jnp.zeros_like(mask))
+    assert float(no_loss) == 0.0
+    assert not nothing.any()
+
+
+@pytest.mark.parametrize("num_chosen", [1, 2])
+def test_gradients_are_those_of_plain_autodiff_and_reach_the_router(num_chosen, monkeypatch):
+    graphdef, params = split(_layer(num_chosen=num_chosen, capacity_factor=0.5))
+
+    def loss(params, x):
+        y, balance_loss = merge(graphdef, params)(x, mask=jnp.arange(12)[None] < jnp.full((4, 1), 9))
+        return jnp.sum(jnp.sin(y)) + balance_loss
+
+    found = jax.jit(jax.grad(loss, argnums=(0, 1)))(params, X)
+
+    def rows_at(x, index, readers):
+        return jnp.take_along_axis(x, index[..., None], axis=1, mode="fill", fill_value=0)
+
+    monkeypatch.setattr(mixture_of_experts, "_rows_at", rows_at)
+    expected = jax.jit(jax.grad(loss, argnums=(0, 1)))(params, X)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), found, expected)
+    for gradient in jax.tree.leaves(found):
+        assert np.isfinite(gradient).all()
+        assert np.abs(gradient).max() > 1e-3
+    assert np.abs(found[0]["router"]["kernel"]).min() > 1e-6
+
+
+def test_dropout_is_drawn_for_each_expert_and_row():
+    layer = _router(_layer(num_chosen=2, capacity_factor=9.0), jnp.zeros((8, 4)))
+    same = jnp.broadcast_to(X[:1, :1], X.shape)
+    layer.experts.up.kernel[...] = jnp.broadcast_to(layer.experts.up.kernel[0], (4, 8, 16))
+    drop = jax.jit(lambda layer, x, key: layer(x, dropout_rate=0.5, dropout_key=key)[0])
+    y = drop(layer, same, jax.random.key(3))
+    assert not np.allclose(y[0], y[1])
+    np.testing.assert_array_equal(y, drop(layer, same, jax.random.key(3)))
+    np.testing.assert_allclose(drop(layer, same, None), _run(layer, same)[0], rtol=1e-6)
+
+
+def test_the_router_works_in_float32_whatever_the_stream_is():
+    layer = _router(_layer(num_experts=2, capacity_factor=2.0), [[1.0, 1.0 + 2**-10]] * 8)
+    x = jnp.full(
+        (1, 1, 8), 4.0, jnp.bfloat16
+    )  # in bfloat16 the kernel's columns are equal, and the first wins
+    y, loss = _run(layer, x)
+    assert y.dtype == jnp.bfloat16
+    assert loss.dtype == jnp.float32
+    logits = 32.0 * np.array([1.0, 1.0 + 2**-10])
+    gate = np.exp(logits[1]) / np.exp(logits).sum()
+    np.testing.assert_allclose(y, gate * _expert(layer, 1)(x), rtol=2e-2)
+
+
+def test_every_expert_is_drawn_like_a_layer_by_itself_and_names_its_axes():
+    def build(key):
+        return MixtureOfExperts(_config(mlp_dim=256), 64, key=key)
+
+    keys = jax.random.split(jax.random.key(0), 3)
+    layers = jax.eval_shape(jax.vmap(build), keys)
+    axes = flatten(axes_of(layers))
+    assert axes["experts/up/kernel"] == ("layers", "experts", "embed", "mlp")
+    assert axes["experts/down/kernel"] == ("layers", "experts", "mlp", "embed")
+    assert axes["experts/down/bias"] == ("layers", "experts", "embed")
+    assert axes["router/kernel"] == ("layers", "embed", "experts_router")
+    kernel = jax.jit(lambda key: build(key).experts.up.kernel[...])(keys[0])
+    np.testing.assert_allclose(np.std(kernel, axis=(1, 2)), 64**-0.5, rtol=0.05)
+
+
+@pytest.mark.parametrize("num_experts", [4, 3])
+def test_eight_devices_give_what_one_gives_without_gathering_experts(num_experts):
+    layer = _layer(num_experts=num_experts, num_chosen=2)
+    graphdef, params = split(layer)
+    mesh = MeshConfig(data=2, fsdp=2, model=2).build()
+    mask = jnp.asarray(np.random.default_rng(0).random((4, 12)) < 0.9)
+
+    def loss(params, x, mask):
+        y, balance_loss = merge(graphdef, params)(x, mask=mask)
+        return jnp.sum(jnp.sin(y)) + balance_loss
+
+    gradients = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))
+    alone = gradients(params, X, mask)
+    shardings = tree_shardings(axes_of(layer), params, mesh)
+    arguments = (jax.device_put(params, shardings), *jax.device_put((X, mask), batch_sharding(mesh)))
+    with jax.set_mesh(mesh):
+        compiled = gradients.lower(*arguments).compile()
+        together = compiled(*arguments)
+    program = compiled.as_text()
+    assert program
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), alone, together)
+    gathered = re.findall(r"= \w+\[([\d,]+)\]\S* all-gather\(", program)
+    largest = max(math.prod(map(int, shape.split(","))) for shape in gathered)
+    if num_experts == 4:  # which fsdp divides
+        assert "all-to-all" in program
+        assert largest == 8 * 4  # the router's kernel
+
+
+@pytest.mark.parametrize(
+    ("traits", "message"),
+    [
+        ({"num_chosen": 2, "num_experts": 1}, "num_experts is 1; give at least num_chosen, 2"),
+        ({"capacity_factor": 0.0}, "capacity_factor is 0.0; give a positive number"),
+    ],
+)
+def test_sizes_that_make_no_mixture_are_refused(traits, message):
+    with pytest.raises(ValueError, match=message):
+        _config(**traits)
