@@ -1,0 +1,203 @@
+"""XLNet: predicts tokens in any order, from those before them in that order (Yang et al. 2019, arXiv:1906.08237)."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from t5x_like.batch import Batch
+from t5x_like.model.families.family import Predictions
+from t5x_like.model.heads import Heads, HeadsConfig
+from t5x_like.model.layers.dropout import fold
+from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
+from t5x_like.model.layers.initialise import initial_kernel
+from t5x_like.model.layers.masks import both, segment_mask
+from t5x_like.model.layers.relative_attention import distances_between, encode_distances, past_mask
+from t5x_like.model.layers.relative_stack import (
+    RelativeStack,
+    RelativeStackConfig,
+    RelativeSurroundings,
+    Streams,
+    remember,
+)
+
+# "backwards_equally": not further back than the memory is long, so that the last token sees no more than the first.
+Direction = Literal["both_ways", "backwards", "backwards_equally"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoStreamConfig:
+    """The memory is the last ``memory_length`` positions (``None``: all of them).
+
+    Of a new segment only the first ``reuse_length`` enter it: in training the next segment overlaps with this one.
+    """
+
+    embeddings: EmbeddingsConfig
+    stack: RelativeStackConfig
+    heads: HeadsConfig = HeadsConfig()
+    direction: Direction = "both_ways"
+    memory_length: int | None = None
+    reuse_length: int | None = None
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"
+
+
+class TwoStreamOutput(NamedTuple):
+    """``output`` is the query stream's where there is one, else the content stream's.
+
+    Hidden states, if collected: what entered every block, then what left the last. ``memory`` is for the next segment.
+    """
+
+    output: Float[Array, "B T D"]
+    hidden: Float[Array, "N1 B L D"] | None = None
+    query_hidden: Float[Array, "N1 B T D"] | None = None
+    memory: Float[Array, "N B Q D"] | None = None
+
+
+class TwoStream(nnx.Module):
+    """One stack, read as a content stream alone or with a query stream beside it."""
+
+    def __init__(self, config: TwoStreamConfig, *, key: Key[Array, ""]):
+        embedding_key, query_key, stack_key, heads_key = jax.random.split(key, 4)
+        model_dim, init = config.stack.model_dim, config.stack.init
+        self.embedding = Embedding(
+            config.embeddings.vocab_size,
+            model_dim,
+            key=embedding_key,
+            stddev=config.embeddings.stddev,
+            multiple=config.embeddings.vocab_multiple,
+        )
+        self.query_embedding = nnx.Param(initial_kernel(init, query_key, (model_dim,)), axes=("embed",))
+        self.stack = RelativeStack(config.stack, key=stack_key)
+        self.heads = Heads(config.heads, config.embeddings, model_dim, key=heads_key, init=init)
+        self.config = config
+
+    def __call__(
+        self,
+        batch: Batch,
+        *,
+        dropout_key: Key[Array, ""] | None = None,
+        collect_hidden: bool = False,
+        memory: Float[Array, "N B P D"] | None = None,
+    ) -> Predictions:
+        """Scores every position of the encoder's stream.
+
+        With ``batch.attention_mask``, who comes before whom in the order of prediction, each token is predicted from
+        those that it sees, without knowing itself; where it sees none, from its place alone. Without it every token
+        is known, as for fine-tuning.
+        """
+        segment_ids = batch.encoder_segment_ids
+        mask = segment_mask(segment_ids, segment_ids)
+        if batch.attention_mask is not None:
+            mask = both(mask, batch.attention_mask[:, None])
+        read = self.read(
+            batch.encoder_input_tokens,
+            mask=mask,
+            token_types=batch.token_types,
+            with_queries=batch.attention_mask is not None,
+            blind_see_nothing=True,
+            memory=memory,
+            dropout_key=dropout_key,
+            collect_hidden=collect_hidden,
+        )
+        logits, pooled, scores = self.heads(read.output, self.embedding, segment_ids)
+        return Predictions(
+            logits=logits, encoder_output=read.output, encoder_hidden=read.hidden, pooled=pooled, heads=scores
+        )
+
+    def read(
+        self,
+        tokens: Int[Array, "B L"],
+        *,
+        mask: Bool[Array, "B 1 #L L"] | None = None,
+        token_types: Int[Array, "B L"] | None = None,
+        with_queries: bool = False,
+        target_mapping: Float[Array, "B T L"] | None = None,
+        blind_see_nothing: bool = False,
+        memory: Float[Array, "N B P D"] | None = None,
+        keep_memory: bool = False,
+        dropout_key: Key[Array, ""] | None = None,
+        collect_hidden: bool = False,
+    ) -> TwoStreamOutput:
+        """``mask``: who may look at whom inside the segment; the memory is seen by all, itself by every content.
+
+        Queries stand at every position, or where the one-hot rows of ``target_mapping`` say. Without ``token_types``
+        nothing tells segments apart; the memory counts as type 0.
+        """
+        batch_size, length = tokens.shape
+        past = 0 if memory is None else memory.shape[2]
+        dtype = jnp.dtype(self.config.compute_dtype)
+        num_queries = length if target_mapping is None else target_mapping.shape[1]
+        queries = jnp.broadcast_to(
+            self.query_embedding[...].astype(dtype), (batch_size, num_queries, self.config.stack.model_dim)
+        )
+        streams = Streams(self.embedding(tokens, dtype), queries if with_queries else None)
+        around = self._surroundings(length, past, mask, token_types)
+        ran = self.stack(
+            streams,
+            memory,
+            around._replace(target_mapping=target_mapping, blind_see_nothing=blind_see_nothing),
+            dropout_key=fold(dropout_key, 0),
+            collect_inputs=collect_hidden or keep_memory,
+        )
+        return self._output(ran.streams, ran.inputs, memory, keep_memory, collect_hidden)
+
+    def _surroundings(
+        self,
+        length: int,
+        past: int,
+        mask: Bool[Array, "B 1 #L L"] | None,
+        token_types: Int[Array, "B L"] | None,
+    ) -> RelativeSurroundings:
+        config, num_keys = self.config, past + length
+        distances = distances_between(length, num_keys, both_ways=config.direction == "both_ways")
+        query_mask = content_mask = None
+        if mask is not None:
+            itself = jnp.eye(length, dtype=bool)[None, None]
+            query_mask, content_mask = _after_memory(mask, past), _after_memory(mask | itself, past)
+        if config.direction != "both_ways":
+            reach = past if config.direction == "backwards_equally" else None
+            seen = past_mask(length, num_keys, reach=reach)
+            query_mask, content_mask = both(query_mask, seen), both(content_mask, seen)
+        is_other_segment = None
+        if token_types is not None:
+            types_BM = jnp.pad(token_types, ((0, 0), (past, 0)))
+            is_other_segment = token_types[:, :, None] != types_BM[:, None, :]
+        return RelativeSurroundings(
+            distances=encode_distances(
+                distances,
+                config.stack.model_dim,
+                jnp.dtype(config.compute_dtype),
+                max_distance=config.stack.max_distance,
+            ),
+            mask=content_mask,
+            query_mask=query_mask,
+            is_other_segment=is_other_segment,
+        )
+
+    def _output(
+        self,
+        streams: Streams,
+        inputs: Streams | None,
+        memory: Float[Array, "N B P D"] | None,
+        keep_memory: bool,
+        collect_hidden: bool,
+    ) -> TwoStreamOutput:
+        content, queries = streams
+        read = TwoStreamOutput(output=content if queries is None else queries)
+        if inputs is None:
+            return read
+        if keep_memory:
+            reused = inputs.content[:, :, : self.config.reuse_length]
+            read = read._replace(memory=remember(memory, reused, length=self.config.memory_length))
+        if collect_hidden:
+            read = read._replace(hidden=jnp.concatenate([inputs.content, content[None]]))
+        if collect_hidden and queries is not None and inputs.queries is not None:
+            read = read._replace(query_hidden=jnp.concatenate([inputs.queries, queries[None]]))
+        return read
+
+
+def _after_memory(mask: Bool[Array, "B 1 #L L"], past: int) -> Bool[Array, "B 1 #L M"]:
+    return jnp.pad(mask, ((0, 0), (0, 0), (0, 0), (past, 0)), constant_values=True)

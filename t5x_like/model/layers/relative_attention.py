@@ -1,0 +1,169 @@
+"""Attention by content and by distance (Dai et al. 2019, https://arxiv.org/abs/1901.02860, §3.3).
+
+Shape letters here: M keys are those of the memory and then the L of the segment itself; R distances between them.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Key
+
+from t5x_like.model.layers.attention import MASKED
+from t5x_like.model.layers.dropout import dropout
+from t5x_like.model.layers.initialise import Normal, initial_kernel
+from t5x_like.model.layers.linear import Linear
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelativeAttentionConfig:
+    """``segments`` adds a score for being of the same segment or of another (Yang et al. 2019, §2.5)."""
+
+    num_heads: int
+    head_dim: int
+    segments: bool = False
+
+
+class Offer(NamedTuple):
+    """What can be looked at: by its content, and by how far away it is."""
+
+    keys: Float[Array, "B M H K"]
+    values: Float[Array, "B M H K"]
+    distance_keys: Float[Array, "R H K"]
+
+
+class RelativeAttention(nnx.Module):
+    """Scores are ``(q + u) k + (q + v) r``, with keys r of distances and biases u and v instead of own positions."""
+
+    def __init__(
+        self,
+        config: RelativeAttentionConfig,
+        model_dim: int,
+        *,
+        key: Key[Array, ""],
+        init: Normal,
+    ):
+        keys = jax.random.split(key, 9)
+        joined = config.num_heads * config.head_dim
+
+        def project(key: Array) -> Linear:
+            return Linear(model_dim, joined, axes=("embed", "joined_heads"), key=key, init=init)
+
+        def bias(key: Array) -> nnx.Param:
+            return nnx.Param(initial_kernel(init, key, (joined,)), axes=("joined_heads",))
+
+        self.query, self.key, self.value, self.distance = map(project, keys[:4])
+        self.out = Linear(joined, model_dim, axes=("joined_heads", "embed"), key=keys[4], init=init)
+        self.content_bias, self.distance_bias = bias(keys[5]), bias(keys[6])
+        self.segment_bias = bias(keys[7]) if config.segments else None
+        self.segment_keys = (
+            nnx.Param(initial_kernel(init, keys[8], (2, joined)), axes=("relpos_buckets", "joined_heads"))
+            if config.segments
+            else None
+        )
+        self.config = config
+
+    def offer(self, x: Float[Array, "B M D"], distances: Float[Array, "R D"]) -> Offer:
+        """What ``x``, at encoded ``distances``, offers to be looked at."""
+        return Offer(
+            self._heads(self.key(x)), self._heads(self.value(x)), self._heads(self.distance(distances))
+        )
+
+    def __call__(
+        self,
+        x: Float[Array, "B L D"],
+        seen: Offer,
+        *,
+        mask: Bool[Array, "..."] | None = None,
+        is_other_segment: Bool[Array, "B L M"] | None = None,
+        blind_see_nothing: bool = False,
+        dropout_rate: float = 0.0,
+        dropout_key: Key[Array, ""] | None = None,
+    ) -> Float[Array, "B L D"]:
+        """``mask`` broadcasts to [B, H, L, M]. A query that may look at nothing gets the average of everything.
+
+        Or nothing at all, where ``blind_see_nothing``: an average would give away what the mask hides.
+        """
+        queries_BLHK = self._heads(self.query(x))
+        scores_BHLM = self._content_scores(queries_BLHK, seen) + self._distance_scores(queries_BLHK, seen)
+        if self.segment_keys is not None and is_other_segment is not None:
+            scores_BHLM = scores_BHLM + self._segment_scores(queries_BLHK, is_other_segment)
+        scores_BHLM = scores_BHLM * self.config.head_dim**-0.5
+        if mask is not None:
+            scores_BHLM = jnp.where(mask, scores_BHLM, MASKED)
+        weights_BHLM = jax.nn.softmax(scores_BHLM, axis=-1).astype(x.dtype)
+        if mask is not None and blind_see_nothing:
+            weights_BHLM = jnp.where(mask.any(-1, keepdims=True), weights_BHLM, jnp.zeros((), x.dtype))
+        weights_BHLM = dropout(weights_BHLM, dropout_rate, dropout_key, shared_dim=2)
+        found_BLHK = jnp.einsum("bhlm,bmhk->blhk", weights_BHLM, seen.values)
+        return self.out(found_BLHK.reshape(*found_BLHK.shape[:2], -1))
+
+    def _content_scores(self, queries: Float[Array, "B L H K"], seen: Offer) -> Float[Array, "B H L M"]:
+        queries = queries + self._bias(self.content_bias, queries)
+        return jnp.einsum("blhk,bmhk->bhlm", queries, seen.keys, preferred_element_type=jnp.float32)
+
+    def _distance_scores(self, queries: Float[Array, "B L H K"], seen: Offer) -> Float[Array, "B H L M"]:
+        queries = queries + self._bias(self.distance_bias, queries)
+        scores_BHLR = jnp.einsum(
+            "blhk,rhk->bhlr", queries, seen.distance_keys, preferred_element_type=jnp.float32
+        )
+        return shift(scores_BHLR, num_keys=seen.keys.shape[1])
+
+    def _segment_scores(
+        self, queries: Float[Array, "B L H K"], is_other_segment: Bool[Array, "B L M"]
+    ) -> Float[Array, "B H L M"]:
+        assert self.segment_bias is not None
+        assert self.segment_keys is not None
+        queries = queries + self._bias(self.segment_bias, queries)
+        keys_SHK = self._heads(self.segment_keys[...].astype(queries.dtype))
+        same, other = jnp.einsum("blhk,shk->sbhl", queries, keys_SHK, preferred_element_type=jnp.float32)
+        return jnp.where(is_other_segment[:, None], other[..., None], same[..., None])
+
+    def _bias(self, bias: nnx.Param, like: Float[Array, "B L H K"]) -> Float[Array, "1 1 H K"]:
+        return bias[...].astype(like.dtype).reshape(1, 1, *like.shape[2:])
+
+    def _heads(self, joined: Float[Array, "*rows HK"]) -> Float[Array, "*rows H K"]:
+        return joined.reshape(*joined.shape[:-1], -1, self.config.head_dim)
+
+
+def shift(scores: Float[Array, "B H L R"], *, num_keys: int) -> Float[Array, "B H L M"]:
+    """From a score for each distance to one for each key: ``out[i, j] = scores[i, L - 1 - i + j]``.
+
+    With distances as in ``distances_between`` that is the one from query i to key j. All rows are moved by one reshape
+    (Dai et al. 2019, appendix B), no gather. Keys beyond the last distance get something that a mask must hide.
+    """
+    length, num_distances = scores.shape[-2:]
+    padded = jnp.pad(scores, ((0, 0), (0, 0), (0, 0), (0, 1)))
+    # One column wider than a row of the result, so that each row starts one column earlier than the one before.
+    flat = padded.reshape(*scores.shape[:2], -1)[..., length - 1 : length - 1 + length * num_distances]
+    return flat.reshape(scores.shape)[..., :num_keys]
+
+
+def distances_between(num_queries: int, num_keys: int, *, both_ways: bool) -> np.ndarray:
+    """How far before a query a key can lie, from the farthest on; negative where it lies after it. [R]."""
+    return np.arange(num_keys - 1, -num_queries if both_ways else -1, -1)
+
+
+def encode_distances(
+    distances: np.ndarray, model_dim: int, dtype: jnp.dtype, *, max_distance: int | None = None
+) -> Float[Array, "R D"]:
+    """Sines, then cosines, of distances; those beyond ``max_distance`` count as it."""
+    if model_dim % 2:
+        raise ValueError(f"model_dim is {model_dim}; sines and cosines of distances need an even one")
+    if max_distance is not None:
+        distances = np.clip(distances, -max_distance, max_distance)
+    exponents = np.arange(0, model_dim, 2, dtype=np.float32) / np.float32(model_dim)
+    frequencies = np.float32(1.0) / np.float32(10_000.0) ** exponents
+    angles = jnp.asarray(distances, jnp.float32)[:, None] * frequencies[None]
+    return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1).astype(dtype)
+
+
+def past_mask(num_queries: int, num_keys: int, *, reach: int | None) -> Bool[Array, "1 1 L M"]:
+    """True where the key is the query itself or before it, by at most ``reach``. Queries are the last of the keys."""
+    queries = np.arange(num_keys - num_queries, num_keys)
+    distances_LM = queries[:, None] - np.arange(num_keys)[None]
+    seen_LM = (distances_LM >= 0) & (distances_LM <= (num_keys if reach is None else reach))
+    return jnp.asarray(seen_LM)[None, None]

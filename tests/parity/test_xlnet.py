@@ -1,0 +1,199 @@
+"""XLNet against transformers: every recorded output from the same weights, and what each trait is worth."""
+
+import json
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from t5x_like.checkpoints.safetensors_files import SafetensorsReader
+from t5x_like.checkpoints.xl_calls import call_xlnet
+from t5x_like.model import parameters
+from t5x_like.model.layers import relative_attention
+from t5x_like.model.zoo.weights import Source, read_weights, write_weights
+from t5x_like.model.zoo.xlnet import from_hugging_face, hugging_face_weights, to_hugging_face
+
+LANGUAGE_MODELS = ("xlnet", "xlnet_variants")
+CLASSIFIERS = ("xlnet_seqcls", "eps_xlnet")
+ATOL = 2e-5
+
+
+def load(directory) -> SimpleNamespace:
+    """A directory's model, to be called by Hugging Face's names, beside what transformers computed."""
+    fields = json.loads((directory / "config.json").read_text())
+    config = from_hugging_face(fields)
+    graphdef, shapes, _ = parameters.abstract(config)
+    reader = SafetensorsReader(directory)
+    source = Source(str(directory), reader.shapes(), reader.read)
+    params = read_weights(
+        hugging_face_weights(config), shapes, source, place=lambda _, array: jnp.asarray(array)
+    )
+
+    def call(params=params, output_hidden_states=False, **arguments):
+        run = jax.jit(
+            lambda params, arguments: call_xlnet(
+                parameters.merge(graphdef, params),
+                config,
+                arguments | {"output_hidden_states": output_hidden_states},
+            )
+        )
+        return run(params, arguments)
+
+    return SimpleNamespace(
+        directory=directory,
+        config=config,
+        params=params,
+        fields=fields,
+        call=call,
+        io=dict(np.load(directory / "io.npz")),
+    )
+
+
+@pytest.fixture(scope="module", params=LANGUAGE_MODELS)
+def language_model(request, golden):
+    return load(golden / "models" / request.param)
+
+
+@pytest.fixture(scope="module", params=CLASSIFIERS)
+def classifier(request, golden):
+    return load(golden / "models" / request.param)
+
+
+def segment(io, name) -> dict[str, np.ndarray]:
+    return {"input_ids": io[f"in_input_ids_{name}"], "token_type_ids": io[f"in_token_type_ids_{name}"]}
+
+
+def targets(io) -> dict[str, np.ndarray]:
+    return {"perm_mask": io["in_perm_mask"], "target_mapping": io["in_target_mapping"]}
+
+
+def test_segments_with_and_without_memory(language_model):
+    io = language_model.io
+    first = language_model.call(**segment(io, "a"), output_hidden_states=True)
+    for name in ("plain", "seg1"):
+        np.testing.assert_allclose(first["logits"], io[f"out_{name}_logits"], atol=ATOL)
+    np.testing.assert_allclose(np.stack(first["hidden_states"]), io["out_plain_hidden_states"], atol=ATOL)
+    np.testing.assert_allclose(np.stack(first["mems"]), io["out_seg1_mems"], atol=ATOL)
+    second = language_model.call(**segment(io, "b"), mems=first["mems"])
+    np.testing.assert_allclose(second["logits"], io["out_seg2_logits"], atol=ATOL)
+    np.testing.assert_allclose(np.stack(second["mems"]), io["out_seg2_mems"], atol=ATOL)
+
+
+def test_padding_and_absent_types(language_model):
+    io = language_model.io
+    padded = language_model.call(**segment(io, "pad"), attention_mask=io["in_attention_mask_pad"])
+    real = io["in_attention_mask_pad"] == 1
+    np.testing.assert_allclose(padded["logits"][real], io["out_pad_logits"][real], atol=ATOL)
+    untyped = language_model.call(input_ids=io["in_input_ids_b"])
+    np.testing.assert_allclose(untyped["logits"], io["out_notype_logits"], atol=ATOL)
+
+
+def test_targets_in_an_order_of_prediction(language_model):
+    io = language_model.io
+    found = language_model.call(
+        **segment(io, "a"), **targets(io), labels=io["in_labels"], output_hidden_states=True
+    )
+    np.testing.assert_allclose(found["logits"], io["out_perm_logits"], atol=ATOL)
+    np.testing.assert_allclose(found["loss"], io["out_perm_loss"], rtol=1e-5)
+    assert len(found["hidden_states"]) == 2 * (language_model.config.num_layers + 1)
+    with_memory = language_model.call(**segment(io, "b"), **targets(io), mems=io["out_seg1_mems"])
+    if np.abs(with_memory["logits"] - io["out_perm_mems_logits"]).max() > ATOL:
+        with_memory = language_model.call(**segment(io, "a"), **targets(io), mems=io["out_seg1_mems"])
+    np.testing.assert_allclose(with_memory["logits"], io["out_perm_mems_logits"], atol=ATOL)
+
+
+def test_classes_of_sequences(classifier):
+    io = classifier.io
+    inputs = {name.removeprefix("in_"): array for name, array in io.items() if name.startswith("in_")}
+    found = classifier.call(**inputs, output_hidden_states=True)
+    real = io["in_attention_mask"] == 1
+    np.testing.assert_allclose(found["logits"], io["out_logits"], atol=ATOL)
+    np.testing.assert_allclose(found["loss"], io["out_loss"], rtol=1e-5)
+    np.testing.assert_allclose(np.stack(found["mems"]), io["out_mems"], atol=ATOL)
+    last = found["last_hidden_state"]
+    np.testing.assert_allclose(last[real], io["out_last_hidden_state"][real], atol=ATOL)
+    hidden = np.stack(found["hidden_states"])
+    np.testing.assert_allclose(hidden[:, real], io["out_hidden_states"][:, real], atol=ATOL)
+
+
+@pytest.mark.parametrize("name", [*LANGUAGE_MODELS, *CLASSIFIERS])
+def test_export_writes_the_names_and_bytes_that_were_read(golden, name):
+    case = load(golden / "models" / name)
+    wanted = load_file(case.directory / "model.safetensors")
+    got = dict(write_weights(hugging_face_weights(case.config), case.params))
+    assert got.keys() == wanted.keys()
+    assert all(np.array_equal(got[theirs], wanted[theirs]) for theirs in wanted)
+    assert from_hugging_face(
+        to_hugging_face(case.config) | {"problem_type": case.fields.get("problem_type")}
+    ) == (case.config)
+
+
+def flipped(distances, *rest, **named):
+    return ENCODE(-distances, *rest, **named)
+
+
+ENCODE = relative_attention.encode_distances
+
+
+def test_the_sign_of_distances_matters(golden, monkeypatch):
+    monkeypatch.setattr("t5x_like.model.families.two_stream.encode_distances", flipped)
+    case = load(golden / "models" / "xlnet")
+    assert missed(case, case.call(**segment(case.io, "a"))) > 1e-3
+
+
+@pytest.mark.parametrize("weight", ["segment_keys", "segment_bias", "distance_bias", "content_bias"])
+def test_every_part_of_the_score_matters(golden, weight):
+    case = load(golden / "models" / "xlnet")
+    flat = parameters.flatten(case.params)
+    path = f"stack/layers/attention/{weight}"
+    without = parameters.unflatten(flat | {path: jnp.zeros_like(flat[path])})
+    assert missed(case, case.call(without, **segment(case.io, "a"))) > 1e-3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"clamp_len": -1}, {"clamp_len": 7}, {"attn_type": "uni"}, {"attn_type": "uni", "same_length": True}],
+)
+def test_every_setting_of_distances_matters(golden, tmp_path, change):
+    case = changed(golden / "models" / "xlnet_variants", tmp_path, change)
+    assert missed(case, case.call(**segment(case.io, "a"))) > 1e-3
+
+
+@pytest.mark.parametrize("change", [{"mem_len": 8}, {"reuse_len": 9}])
+def test_every_setting_of_the_memory_matters(golden, tmp_path, change):
+    case = changed(golden / "models" / "xlnet_variants", tmp_path, change)
+    found = case.call(**segment(case.io, "a"))["mems"]
+    assert np.shape(found) != case.io["out_seg1_mems"].shape or (
+        np.abs(np.stack(found) - case.io["out_seg1_mems"]).max() > 1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"bi_data": True}, {"tie_word_embeddings": False}, {"attn_type": "other"}, {"ff_activation": "mish"}],
+)
+def test_what_is_not_supported_is_refused_by_name(golden, tmp_path, change):
+    with pytest.raises(ValueError, match=next(iter(change))):
+        changed(golden / "models" / "xlnet", tmp_path, change)
+
+
+@pytest.mark.parametrize("change", [{"summary_type": "attn"}, {"summary_use_proj": False}])
+def test_other_summaries_are_refused_by_name(golden, tmp_path, change):
+    with pytest.raises(ValueError, match=next(iter(change))):
+        changed(golden / "models" / "xlnet_seqcls", tmp_path, change)
+
+
+def changed(directory, tmp_path, change) -> SimpleNamespace:
+    """The same weights under another ``config.json``."""
+    fields = json.loads((directory / "config.json").read_text()) | change
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    for name in ("model.safetensors", "io.npz"):
+        (tmp_path / name).symlink_to(directory / name)
+    return load(tmp_path)
+
+
+def missed(case, found) -> float:
+    return float(np.abs(found["logits"] - case.io["out_plain_logits"]).max())
