@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t5x_like.model.parameters import Parameters, flatten, unflatten
+from t5x_like.model.unread import Index, Unread
 
 _MOST_LINES = 20
 
@@ -105,12 +106,13 @@ def read_weights(
     like: Parameters,
     source: Source,
     *,
-    place: Callable[[str, np.ndarray], Any],
+    place: Callable[[str, Unread], Any],
     unused: tuple[str, ...] = (),
 ) -> Parameters:
-    """Our weights, in float32 and in the shapes of ``like``, from theirs; ``place(path, array)`` keeps each.
+    """Our weights, in float32 and in the shapes of ``like``, from theirs; ``place(path, unread)`` keeps each.
 
-    At most one stacked weight is in numpy at a time. ``unused`` are names that files may hold to no effect.
+    Nothing is read until ``place`` or somebody after it does. A fused array is read once for each of its parts.
+    ``unused`` are names that files may hold to no effect.
 
     Raises:
       ValueError: arrays are missing, not known, or of another shape (listed by name), or copies differ.
@@ -120,30 +122,36 @@ def read_weights(
     assert named == set(shapes), f"the table and the model name different weights: {named ^ set(shapes)}"
     chosen = _choose_names(table, source)
     _refuse_differences(table, shapes, source, chosen, unused)
+    _refuse_unlike_copies(table, source, chosen)
     params = {}
     for weight in table:
-        arrays = _assemble(weight, [shapes[path] for path in weight.paths], source, chosen)
-        params |= {path: place(path, array) for path, array in zip(weight.paths, arrays, strict=True)}
+        for part, path in enumerate(weight.paths):
+            params[path] = place(path, _unread(weight, part, shapes[path], source, chosen))
     return unflatten(params)
 
 
 def their_shapes(table: tuple[Weight, ...], like: Parameters) -> dict[str, tuple[int, ...]]:
     """The shape of every array of theirs, in the order of ``write_weights``."""
     shapes = {path: tuple(leaf.shape) for path, leaf in flatten(like).items()}
-    return {name: _their_shape(weight, shapes) for weight in table for name in _names(weight)}
+    return {name: _their_shape(weight, shapes) for weight in table for name in their_names(weight)}
 
 
 def write_weights(table: tuple[Weight, ...], params: Parameters) -> Iterator[tuple[str, np.ndarray]]:
-    """Theirs from ours, in float32, one array at a time."""
+    """Theirs from ours, in float32, one array at a time; of unread leaves, those of one row are in memory."""
     leaves = flatten(params)
     for weight in table:
-        arrays = [np.asarray(leaves[path], np.float32) for path in weight.paths]
-        layers = [arrays] if weight.layers is None else zip(*arrays, strict=True)
-        for name, parts in zip(_names(weight), layers, strict=True):
-            yield name, np.ascontiguousarray(weight.transform.write(*parts))
+        yield from _written(weight, leaves)
 
 
-def _names(weight: Weight) -> list[str]:
+def _written(weight: Weight, leaves: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
+    arrays = [np.asarray(leaves[path], np.float32) for path in weight.paths]
+    layers = [arrays] if weight.layers is None else zip(*arrays, strict=True)
+    for name, parts in zip(their_names(weight), layers, strict=True):
+        yield name, np.asarray(weight.transform.write(*parts), order="C")
+
+
+def their_names(weight: Weight) -> list[str]:
+    """Every name of theirs that a row stands for, in order."""
     if weight.layers is None:
         return [weight.theirs]
     return [weight.theirs.format(layer=layer) for layer in weight.layers]
@@ -174,7 +182,9 @@ def _refuse_differences(
     unused: tuple[str, ...],
 ) -> None:
     wanted = {
-        chosen.get(name, name): _their_shape(weight, shapes) for weight in table for name in _names(weight)
+        chosen.get(name, name): _their_shape(weight, shapes)
+        for weight in table
+        for name in their_names(weight)
     }
     known = {*wanted, *unused, *(copy for weight in table for copy in weight.copies)}
     lines = [f"{name} {shape} is missing" for name, shape in wanted.items() if name not in source.shapes]
@@ -190,28 +200,37 @@ def _refuse_differences(
         raise ValueError(f"the weights in {source.where} don't fit the model:{listed}")
 
 
-def _assemble(
-    weight: Weight, shapes: list[tuple[int, ...]], source: Source, chosen: dict[str, str]
-) -> list[np.ndarray]:
-    def read(name: str) -> tuple[np.ndarray, ...]:
-        parts = weight.transform.read(source.read(name))
-        return parts if isinstance(parts, tuple) else (parts,)
+def _refuse_unlike_copies(table: tuple[Weight, ...], source: Source, chosen: dict[str, str]) -> None:
+    for weight in table:
+        name = chosen.get(weight.theirs, weight.theirs)
+        for copy in weight.copies:
+            if copy == name or copy not in source.shapes:
+                continue
+            if not np.array_equal(source.read(name), source.read(copy)):
+                raise ValueError(
+                    f"{source.where}: {copy} differs from {name}, but in this model they are one and the same array; "
+                    "if they are meant to differ, set tie_word_embeddings to false in config.json"
+                )
 
-    if weight.layers is not None:
-        stacks = [np.empty(shape, np.float32) for shape in shapes]
-        for layer, name in enumerate(_names(weight)):
-            for stack, part in zip(stacks, read(name), strict=True):
-                stack[layer] = part
-        return stacks
-    name = chosen.get(weight.theirs, weight.theirs)
-    for copy in weight.copies:
-        if (
-            copy != name
-            and copy in source.shapes
-            and not np.array_equal(source.read(name), source.read(copy))
-        ):
-            raise ValueError(
-                f"{source.where}: {copy} differs from {name}, but in this model they are one and the same array; "
-                "if they are meant to differ, set tie_word_embeddings to false in config.json"
-            )
-    return [np.ascontiguousarray(part, np.float32) for part in read(name)]
+
+def _unread(
+    weight: Weight, part: int, shape: tuple[int, ...], source: Source, chosen: dict[str, str]
+) -> Unread:
+    """One of our arrays of a row, number ``part`` where theirs is fused."""
+
+    def read_one(name: str) -> np.ndarray:
+        ours = weight.transform.read(source.read(name))
+        return ours[part] if isinstance(ours, tuple) else ours
+
+    def read(index: Index) -> np.ndarray:
+        if weight.layers is None:
+            name = chosen.get(weight.theirs, weight.theirs)
+            return np.asarray(read_one(name)[index], np.float32, order="C")
+        names, inner = their_names(weight)[index[0]], index[1:]
+        sizes = [len(range(*cut.indices(size))) for cut, size in zip(inner, shape[1:], strict=True)]
+        stack = np.empty((len(names), *sizes), np.float32)
+        for layer, name in enumerate(names):
+            stack[layer] = read_one(name)[inner]
+        return stack
+
+    return Unread(shape, read)
