@@ -1,5 +1,6 @@
 """Positions that speak at queries and keys: rotations (Su et al. 2021, https://arxiv.org/abs/2104.09864)."""
 
+import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -36,7 +37,36 @@ class Llama3Scaling:
             )
 
 
-RotaryScaling: TypeAlias = LinearScaling | Llama3Scaling
+@dataclass(frozen=True, kw_only=True)
+class YarnScaling:
+    """Slow rotations count ``factor`` times slower, fast ones as before; queries and keys grow.
+
+    Slow and fast are fewer than ``slow_turns`` and more than ``fast_turns`` whole turns over ``original_length``
+    (Peng et al. 2023, YaRN, §3.2, https://arxiv.org/abs/2309.00071). ``attention_factor`` multiplies
+    queries and keys, by default as in §3.4.
+    """
+
+    factor: float
+    original_length: int
+    fast_turns: float = 32.0
+    slow_turns: float = 1.0
+    attention_factor: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.slow_turns < self.fast_turns:
+            raise ValueError(
+                f"slow_turns={self.slow_turns} must be positive and below fast_turns={self.fast_turns}"
+            )
+
+    @property
+    def growth(self) -> float:
+        """What rotated queries and keys are multiplied with."""
+        if self.attention_factor is not None:
+            return self.attention_factor
+        return 0.1 * math.log(self.factor) + 1.0 if self.factor > 1 else 1.0
+
+
+RotaryScaling: TypeAlias = LinearScaling | Llama3Scaling | YarnScaling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +100,23 @@ def frequencies(config: Rotary) -> np.ndarray:
             turns = scaling.original_length * plain / np.float32(2 * np.pi)
             keeps = np.clip((turns - low) / (high - low), 0.0, 1.0)
             return ((1.0 - keeps) * plain / scaling.factor + keeps * plain).astype(np.float32)
+        case YarnScaling() as scaling:
+            keeps = _yarn_keeps(scaling, config)
+            return ((1.0 - keeps) * plain / scaling.factor + keeps * plain).astype(np.float32)
+
+
+def _yarn_keeps(scaling: YarnScaling, config: Rotary) -> np.ndarray:
+    """How much of its own frequency each pair keeps, [rotated_dim / 2]: 1 for the fast ones down to 0."""
+
+    def pair_of(turns: float) -> float:
+        slowness = math.log(scaling.original_length / (turns * 2 * math.pi))
+        return config.rotated_dim * slowness / (2 * math.log(config.theta))
+
+    # Whole pairs, as in the paper's code; published models were trained so.
+    first = max(math.floor(pair_of(scaling.fast_turns)), 0)
+    last = min(math.ceil(pair_of(scaling.slow_turns)), config.rotated_dim - 1)
+    pairs = np.arange(config.rotated_dim // 2, dtype=np.float32)
+    return 1.0 - np.clip((pairs - first) / max(last - first, 0.001), 0.0, 1.0)
 
 
 def rotate(
@@ -78,6 +125,8 @@ def rotate(
     """Queries or keys at their positions; angles are float32, whatever the activations are."""
     angles_BLR = positions[..., None].astype(jnp.float32) * frequencies(config)[None, None]
     cos, sin = jnp.cos(angles_BLR)[:, :, None], jnp.sin(angles_BLR)[:, :, None]
+    if isinstance(config.scaling, YarnScaling):
+        cos, sin = cos * config.scaling.growth, sin * config.scaling.growth
     turned, still = heads[..., : config.rotated_dim], heads[..., config.rotated_dim :]
     wide = turned.astype(jnp.float32)
     if config.interleaved:
