@@ -1,16 +1,17 @@
 """Tensors in ``model.safetensors``, in one file or in shards with an index, read and written one at a time."""
 
-import os
+import json
+import math
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import Any, Literal
 
-import ml_dtypes  # noqa: F401 - teaches numpy bfloat16
+import ml_dtypes
 import numpy as np
 from etils import epath
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from t5x_like.files import PathLike, as_path, read_json, write_json
 
@@ -19,6 +20,14 @@ _FLOATS = ("F64", "F32", "F16", "BF16")
 _INDEX = "model.safetensors.index.json"
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".bin.index.json")
 _LFS_POINTER = b"version https://git-lfs"
+_ALIGNMENT = 8  # of the data, for those who map files into memory
+
+StoredDtype = Literal["float32", "bfloat16", "float16"]
+_STORED = {
+    "float32": ("F32", np.dtype(np.float32)),
+    "bfloat16": ("BF16", np.dtype(ml_dtypes.bfloat16)),
+    "float16": ("F16", np.dtype(np.float16)),
+}
 
 
 class SafetensorsReader:
@@ -126,11 +135,17 @@ def _listed(names: list[str]) -> str:
 def write_safetensors(
     directory: PathLike,
     tensors: Iterable[tuple[str, np.ndarray]],
-    sizes: Mapping[str, int],
+    shapes: Mapping[str, tuple[int, ...]],
     *,
+    dtype: StoredDtype = "float32",
     max_shard_bytes: int,
 ) -> None:
-    """Writes ``tensors``, of ``sizes`` in bytes, one shard after the other; never more than one is in memory."""
+    """Writes ``tensors``, which come in the order of their ``shapes``; never more than one is in memory.
+
+    The format: https://github.com/huggingface/safetensors#format (the library writes whole files only).
+    """
+    code, stored = _STORED[dtype]
+    sizes = {name: stored.itemsize * math.prod(shape) for name, shape in shapes.items()}
     shards = _shards(sizes, max_shard_bytes)
     files = (
         [_ONE_FILE]
@@ -139,19 +154,28 @@ def write_safetensors(
     )
     stream = iter(tensors)
     for file, shard in zip(files, shards, strict=True):
-        path = as_path(directory) / file
-        save_file(_take(stream, shard), path, metadata={"format": "pt"})
-        os.chmod(path, 0o666 & ~_umask())  # the library writes for the owner alone
+        with (as_path(directory) / file).open("wb") as opened:
+            opened.write(_header({name: shapes[name] for name in shard}, sizes, code))
+            for name in shard:
+                given, array = next(stream)
+                assert (given, array.shape) == (name, shapes[name]), "tensors come as their shapes say"
+                opened.write(np.ascontiguousarray(array, stored).view(np.uint8).data)
     if len(files) > 1:
         weight_map = {name: file for file, shard in zip(files, shards, strict=True) for name in shard}
         index = {"metadata": {"total_size": sum(sizes.values())}, "weight_map": weight_map}
         write_json(as_path(directory) / _INDEX, index)
 
 
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
+def _header(shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int], dtype: str) -> bytes:
+    """Eight bytes that say how long the rest is, and JSON that says where each tensor begins and ends."""
+    described: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, shape in shapes.items():
+        start, end = end, end + sizes[name]
+        described[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+    text = json.dumps(described, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    return struct.pack("<Q", len(text)) + text
 
 
 def _shards(sizes: Mapping[str, int], max_shard_bytes: int) -> list[list[str]]:
@@ -168,9 +192,3 @@ def _shards(sizes: Mapping[str, int], max_shard_bytes: int) -> list[list[str]]:
 
 def _shard_name(number: int, count: int) -> str:
     return f"model-{number + 1:05d}-of-{count:05d}.safetensors"
-
-
-def _take(stream: Iterator[tuple[str, Any]], names: list[str]) -> dict[str, np.ndarray]:
-    taken = dict(next(stream) for _ in names)
-    assert list(taken) == names, "tensors come in the order of their sizes"
-    return taken

@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import t5x_like
-from t5x_like.checkpoints.safetensors_files import SafetensorsReader
+from t5x_like.checkpoints.safetensors_files import SafetensorsReader, StoredDtype, write_safetensors
 
 ARRAYS = {"a": np.arange(16, dtype=np.float32).reshape(4, 4), "b": np.ones(2, np.float32)}
 
@@ -174,3 +174,22 @@ def test_from_pretrained_says_the_same(golden: Path, tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes((source / "model.safetensors").read_bytes()[:-100])
     with pytest.raises(ValueError, match=r"model\.safetensors is damaged or cut short"):
         t5x_like.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "numpy_dtype"), [("float32", np.float32), ("bfloat16", ml_dtypes.bfloat16)]
+)
+@pytest.mark.parametrize("max_shard_bytes", [10**9, 60])
+def test_what_is_written_the_library_reads(
+    tmp_path: Path, dtype: StoredDtype, numpy_dtype: type, max_shard_bytes: int
+) -> None:
+    arrays = ARRAYS | {"scalar": np.float32(3).reshape(()), "turned": ARRAYS["a"].T, "empty": np.ones((0, 2))}
+    shapes = {name: array.shape for name, array in arrays.items()}
+    write_safetensors(tmp_path, arrays.items(), shapes, dtype=dtype, max_shard_bytes=max_shard_bytes)
+    files = sorted(tmp_path.glob("*.safetensors"))
+    assert (len(files) > 1) == (max_shard_bytes == 60)
+    read = {name: array for file in files for name, array in load_file(file).items()}
+    for name, array in arrays.items():
+        assert read[name].dtype == numpy_dtype
+        np.testing.assert_array_equal(read[name].astype(np.float32), array)
+    assert SafetensorsReader(tmp_path).shapes() == shapes
