@@ -2,7 +2,7 @@
 
 import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,14 +92,36 @@ def check_generation(
         raise ValueError(f'early_stopping is {early_stopping!r}; give True, False or "never"')
 
 
-def refuse_unknown(unknown: dict[str, Any], function: Callable[..., Any]) -> None:
-    """Names an argument that ``function`` has not, and its nearest neighbour.
+def argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The arguments that ``function`` names."""
+    parameters = inspect.signature(function).parameters.values()
+    return tuple(known.name for known in parameters if known.kind is not inspect.Parameter.VAR_KEYWORD)
+
+
+def refuse_unknown(given: Iterable[str], names: Sequence[str]) -> None:
+    """Names an argument that is none of ``names``, and its nearest neighbour.
 
     Raises:
       TypeError: if there is one, as Python would.
     """
-    for name in unknown:
-        names = [known for known in inspect.signature(function).parameters if known != "unknown"]
+    for name in given:
+        if name in names:
+            continue
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
         raise TypeError(f"no argument {name!r}; {hint}")
+
+
+def numbers(values: Any, name: str) -> np.ndarray:
+    """``values`` as int32 or float32.
+
+    Raises:
+      ValueError: they are ragged, or no numbers.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"the rows of {name} differ in length; pad them") from error
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} holds {array.dtype}; give numbers")
+    return array.astype(np.float32 if array.dtype.kind == "f" else np.int32)

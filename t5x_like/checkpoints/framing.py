@@ -6,10 +6,10 @@ import numpy as np
 _INPUT_LENGTH_MULTIPLE = 32
 
 
-def widen(ids: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def widen(ids: np.ndarray, mask: np.ndarray, *, on_the_left: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Both [B, M] with columns added that nothing looks at, up to a round length."""
     missing = -ids.shape[1] % _INPUT_LENGTH_MULTIPLE
-    columns = ((0, 0), (0, missing))
+    columns = ((0, 0), (missing, 0) if on_the_left else (0, missing))
     return np.pad(ids, columns), np.pad(mask, columns)
 
 
@@ -18,10 +18,15 @@ def frame(written: np.ndarray, *, start: int, eos_ids: tuple[int, ...]) -> np.nd
 
     A row that never ends keeps all its columns, also where it wrote the padding id.
     """
+    first = np.full((len(written), 1), start, np.int32)
+    return np.concatenate([first, new_columns(written, eos_ids=eos_ids)], axis=1)
+
+
+def new_columns(written: np.ndarray, *, eos_ids: tuple[int, ...]) -> np.ndarray:
+    """``written`` without the columns after the last row's end."""
     ends = np.isin(written, eos_ids)
     lengths = np.where(ends.any(axis=1), ends.argmax(axis=1) + 1, written.shape[1])
-    first = np.full((len(written), 1), start, np.int32)
-    return np.concatenate([first, written[:, : lengths.max(initial=0)]], axis=1)
+    return written[:, : lengths.max(initial=0)]
 
 
 def visible(ids: np.ndarray, *, pad: int, eos_ids: tuple[int, ...]) -> np.ndarray:

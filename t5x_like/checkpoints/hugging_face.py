@@ -1,35 +1,48 @@
 """Directories in Hugging Face's layout: ``config.json`` beside safetensors, to a model and back."""
 
 import importlib
-import math
+import logging
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
 from jax.sharding import Mesh
 
-from t5x_like.checkpoints.safetensors_files import SafetensorsReader, write_safetensors
+from t5x_like.checkpoints.matching import match
+from t5x_like.checkpoints.placement import put
+from t5x_like.checkpoints.safetensors_files import SafetensorsReader, StoredDtype, write_safetensors
 from t5x_like.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
-from t5x_like.model.zoo.weights import Source, read_weights, their_shapes, write_weights
+from t5x_like.model.zoo.tasks import Task
+from t5x_like.model.zoo.weights import Source, read_weights, their_names, their_shapes, write_weights
 from t5x_like.partitioning.shard import with_shardings
 
 # Which module of ``zoo/`` reads which ``model_type``.
-_ZOO = {"t5": "t5", "mt5": "t5"}
+_ZOO = {
+    "bert": "bert",
+    "mt5": "t5",
+    "t5": "t5",
+}
 
-# Written as they were read, where a model was read; the others are ours to say.
-_KEPT_FIELDS = ("architectures", "model_type", "pad_token_id", "eos_token_id", "decoder_start_token_id")
+# Written as they were read, where a model was read.
+_SPECIAL_IDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
+
+# Newer or derived fields for what we write in the older form, which all versions read.
+_OTHER_FORMS = ("dtype", "scale_decoder_outputs", "rope_parameters", "layer_types", "attention_layers")
 
 
 class SpecialIds(NamedTuple):
-    """Token ids that generation needs."""
+    """Token ids that generation needs. ``bos`` starts a decoder that is given nothing to go on with."""
 
     decoder_start: int
     pad: int
     eos: int | tuple[int, ...]
+    bos: int | None = None
 
 
 class HuggingFaceModel(NamedTuple):
@@ -40,29 +53,75 @@ class HuggingFaceModel(NamedTuple):
     fields: dict[str, Any]
 
 
-def read_hugging_face(directory: PathLike, *, mesh: Mesh | None = None) -> HuggingFaceModel:
+def read_hugging_face(
+    directory: PathLike,
+    *,
+    mesh: Mesh | None = None,
+    task: Task | None = None,
+    num_labels: int | None = None,
+    seed: int = 0,
+) -> HuggingFaceModel:
     """Reads tensor by tensor, straight onto ``mesh`` if there is one.
+
+    The head is that of the class which ``config.json`` names, or of ``task``. One that the files lack is drawn from
+    ``seed``, with a warning.
 
     Raises:
       ValueError: not such a directory, a model or a configuration that we don't know, or other tensors than it needs.
     """
-    path = as_path(directory) / "config.json"
-    if not path.exists():
-        raise ValueError(f"{path} is missing: {directory} is not a Hugging Face model directory")
-    theirs = read_json(path)
-    zoo = _zoo_of(theirs, str(path))
+    theirs = _fields_of(directory)
+    zoo = _zoo_of(theirs, str(directory))
     config = zoo.from_hugging_face(theirs)
-    _, shapes, axes = parameters.abstract(config)
-    shardings = parameters.flatten(shapes if mesh is None else with_shardings(axes, shapes, mesh))
+    asked = {"task": task, "num_labels": num_labels}
+    config = replace(config, **{name: value for name, value in asked.items() if value is not None})
     reader = SafetensorsReader(directory)
-    params = read_weights(
+    found = match(
         zoo.hugging_face_weights(config),
-        shapes,
         Source(str(directory), reader.shapes(), reader.read),
-        place=lambda name, array: jax.device_put(array, shardings[name].sharding),
+        prefix=zoo.HUGGING_FACE_PREFIX,
         unused=zoo.HUGGING_FACE_UNUSED,
+        of_other_heads=_names_of_other_heads(zoo, config),
     )
+    _, shapes, axes = parameters.abstract(config)
+    leaves = parameters.flatten(shapes if mesh is None else with_shardings(axes, shapes, mesh))
+
+    def place(path: str, array: Any) -> jax.Array:
+        return put(array, leaves[path].sharding)
+
+    wanted = {path: leaf for path, leaf in leaves.items() if path not in found.fresh}
+    params = read_weights(found.table, parameters.unflatten(wanted), found.source, place=place)
+    if found.fresh:
+        params = _with_fresh_heads(config, params, found.fresh, str(directory), seed, place)
+    if found.idle:
+        logging.getLogger(__name__).info("%s: not used here: %s", directory, ", ".join(found.idle))
     return HuggingFaceModel(config, params, theirs)
+
+
+def _with_fresh_heads(
+    config: Any, params: Any, fresh: tuple[str, ...], where: str, seed: int, place: Callable[..., Any]
+) -> dict[str, Any]:
+    warnings.warn(
+        f"{where} has no weights for {', '.join(fresh)}; they are freshly drawn from seed {seed}, so train this head "
+        "before you use it",
+        stacklevel=4,
+    )
+
+    def draw(key: jax.Array) -> dict[str, Any]:
+        drawn = parameters.flatten(parameters.split(config.build(key))[1])
+        return {path: drawn[path] for path in fresh}
+
+    drawn = jax.jit(draw)(jax.random.key(seed))
+    placed = {path: place(path, array) for path, array in drawn.items()}
+    return parameters.unflatten(parameters.flatten(params) | placed)
+
+
+def _names_of_other_heads(zoo: ModuleType, config: Any) -> set[str]:
+    """What files of the same model with other heads hold."""
+    tables = (
+        zoo.hugging_face_weights(replace(config, task=task))
+        for task in set(zoo.HUGGING_FACE_CLASSES.values())
+    )
+    return {name for table in tables for row in table for name in (*their_names(row), *row.copies)}
 
 
 def write_hugging_face(
@@ -72,10 +131,12 @@ def write_hugging_face(
     *,
     fields: Mapping[str, Any] | None = None,
     companions: Sequence[PathLike] = (),
+    dtype: StoredDtype = "float32",
     max_shard_bytes: int = 5 * 10**9,
 ) -> None:
     """Writes ``config.json``, safetensors and copies of ``companions``, whole or not at all.
 
+    Leaves of ``params`` may be unread: then only those of one row of the model's table are in memory at a time.
     ``fields`` are those of the ``config.json`` that the model was read from; what they say of the model itself and of
     its storage is replaced.
 
@@ -87,12 +148,14 @@ def write_hugging_face(
         raise ValueError(f"{target} is not empty; nothing was written. Give a new directory")
     zoo = importlib.import_module(type(config).__module__)
     table = zoo.hugging_face_weights(config)
-    sizes = {name: 4 * math.prod(shape) for name, shape in their_shapes(table, params).items()}
+    shapes = their_shapes(table, params)
     neighbour = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
     neighbour.mkdir(parents=True)
     try:
-        write_safetensors(neighbour, write_weights(table, params), sizes, max_shard_bytes=max_shard_bytes)
-        write_json(neighbour / "config.json", _merged_fields(zoo.to_hugging_face(config), fields or {}))
+        weights = write_weights(table, params)
+        write_safetensors(neighbour, weights, shapes, dtype=dtype, max_shard_bytes=max_shard_bytes)
+        merged = _merged_fields(zoo, config, fields or {}) | {"torch_dtype": dtype}
+        write_json(neighbour / "config.json", merged)
         for companion in companions:
             (neighbour / as_path(companion).name).write_bytes(as_path(companion).read_bytes())
         if target.exists():
@@ -107,23 +170,34 @@ def special_ids_of(fields: Mapping[str, Any]) -> SpecialIds:
     pad = fields.get("pad_token_id") or 0
     eos = fields.get("eos_token_id", 1)
     start = fields.get("decoder_start_token_id")
-    return SpecialIds(pad if start is None else start, pad, tuple(eos) if isinstance(eos, list) else eos)
+    eos = tuple(eos) if isinstance(eos, list) else eos
+    return SpecialIds(pad if start is None else start, pad, eos, fields.get("bos_token_id"))
 
 
-def _merged_fields(ours: dict[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
-    merged = {**theirs, **ours, **{name: theirs[name] for name in _KEPT_FIELDS if name in theirs}}
-    for derived in ("dtype", "scale_decoder_outputs"):  # newer names of what torch_dtype and the head say
-        merged.pop(derived, None)
-    return merged
+def _fields_of(directory: PathLike) -> dict[str, Any]:
+    path = as_path(directory) / "config.json"
+    if not path.exists():
+        raise ValueError(f"{path} is missing: {directory} is not a Hugging Face model directory")
+    fields = read_json(path)
+    generation = path.parent / "generation_config.json"
+    if generation.exists():
+        special = {name: value for name, value in read_json(generation).items() if name in _SPECIAL_IDS}
+        fields |= {name: value for name, value in special.items() if value is not None}
+    return fields
 
 
-def _zoo_of(theirs: dict[str, Any], path: str) -> ModuleType:
+def _merged_fields(zoo: ModuleType, config: Any, theirs: Mapping[str, Any]) -> dict[str, Any]:
+    ours = zoo.to_hugging_face(config)
+    kept = {name: theirs[name] for name in ("model_type", *_SPECIAL_IDS) if name in theirs}
+    classes = theirs.get("architectures") or ()
+    if any(zoo.HUGGING_FACE_CLASSES.get(name) == config.task for name in classes):
+        kept["architectures"] = classes
+    others = {name: value for name, value in theirs.items() if name not in _OTHER_FORMS}
+    return {**others, **ours, **kept}
+
+
+def _zoo_of(theirs: dict[str, Any], where: str) -> ModuleType:
     model_type = theirs.get("model_type")
     if model_type not in _ZOO:
-        raise ValueError(f"{path}: model_type {model_type!r} is not one of {', '.join(_ZOO)}")
-    zoo = importlib.import_module(f"t5x_like.model.zoo.{_ZOO[model_type]}")
-    known = zoo.HUGGING_FACE_ARCHITECTURES
-    unknown = [name for name in theirs.get("architectures") or () if name not in known]
-    if unknown:
-        raise ValueError(f"{path}: no head for {', '.join(unknown)}; there are {', '.join(known)}")
-    return zoo
+        raise ValueError(f"{where}/config.json: model_type {model_type!r} is not one of {', '.join(_ZOO)}")
+    return importlib.import_module(f"t5x_like.model.zoo.{_ZOO[model_type]}")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+from types import ModuleType
 from typing import Any
 
 from jax.sharding import Mesh
@@ -10,9 +11,6 @@ from t5x_like.checkpoints.checkpoints import restore_params
 from t5x_like.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import with_shardings
-
-# Configurations by ``model_type``; each module of ``zoo/`` offers one.
-_CONFIGS = {"t5": "T5Config"}
 
 
 def write_model_config(directory: PathLike, config: Any) -> None:
@@ -32,10 +30,20 @@ def read_model_config(directory: PathLike) -> Any:
         raise ValueError(f"{path} is missing: {directory} is not a run directory")
     fields = read_json(path)
     model_type = fields.pop("model_type", None)
-    if model_type not in _CONFIGS:
-        raise ValueError(f"{path}: model_type {model_type!r} is not one of {', '.join(_CONFIGS)}")
-    zoo = importlib.import_module(f"t5x_like.model.zoo.{model_type}")
-    return getattr(zoo, _CONFIGS[model_type])(**fields)
+    try:
+        zoo = importlib.import_module(f"t5x_like.model.zoo.{model_type}")
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{path}: there is no model {model_type!r} in this version") from error
+    config_class = _config_class(zoo)
+    if config_class is None:
+        raise ValueError(f"{path}: model_type {model_type!r} is not a model")
+    return config_class(**fields)
+
+
+def _config_class(zoo: ModuleType) -> type | None:
+    """The one class of the module that builds a model."""
+    own = (value for value in vars(zoo).values() if getattr(value, "__module__", None) == zoo.__name__)
+    return next((value for value in own if isinstance(value, type) and hasattr(value, "build")), None)
 
 
 def load_run(directory: PathLike, *, step: int | None = None, mesh: Mesh | None = None) -> tuple[Any, Any]:

@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 
 # Names of what may be asked for.
-_OPTIONAL = ("loss", "encoder_hidden_states", "decoder_hidden_states", "sequences_scores")
+_OPTIONAL = (
+    "loss",
+    "hidden_states",
+    "encoder_hidden_states",
+    "decoder_hidden_states",
+    "pooler_output",
+    "mems",
+    "sequences_scores",
+)
 
 
 class Outputs(dict[str, Any]):

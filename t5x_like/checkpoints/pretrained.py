@@ -7,40 +7,53 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from t5x_like.batch import Batch
-from t5x_like.checkpoints.arguments import (
-    IGNORED,
-    check_generation,
-    check_rows,
-    mask_rows,
-    refuse_unknown,
-    shift_right,
-    token_rows,
+from t5x_like.checkpoints.arguments import argument_names, check_generation, refuse_unknown
+from t5x_like.checkpoints.calls import decoder, encoder, encoder_decoder
+from t5x_like.checkpoints.calls.call import Call, Context
+from t5x_like.checkpoints.generating import (
+    num_new_tokens,
+    read_prompts,
+    to_sequences,
+    widen_prompts,
+    write,
 )
-from t5x_like.checkpoints.framing import frame, visible, widen
 from t5x_like.checkpoints.hugging_face import read_hugging_face, special_ids_of, write_hugging_face
 from t5x_like.checkpoints.outputs import Outputs, to_outputs
-from t5x_like.decoding.beam_search import EarlyStopping, PowerLengthPenalty, beam_search
+from t5x_like.decoding.beam_search import EarlyStopping, PowerLengthPenalty
 from t5x_like.decoding.decodable import as_ids
-from t5x_like.decoding.sampling import sample
 from t5x_like.files import PathLike, as_path
 from t5x_like.model import parameters
+from t5x_like.model.families.decoder import Decoder
+from t5x_like.model.families.encoder import Encoder
+from t5x_like.model.families.encoder_decoder import EncoderDecoder
+from t5x_like.model.zoo.tasks import GENERATIVE, Task
 
 Dtype = Literal["float32", "bfloat16"]
+
+# How each family is called.
+_CALLS: dict[type, Call] = {Encoder: encoder, Decoder: decoder, EncoderDecoder: encoder_decoder}
 
 _BYTE_SENTINELS = 125  # ByT5's (Xue et al. 2022, https://arxiv.org/abs/2105.13626)
 
 
 def from_pretrained(
-    directory: PathLike, *, dtype: Dtype = "float32", mesh: Mesh | None = None
+    directory: PathLike,
+    *,
+    dtype: Dtype = "float32",
+    mesh: Mesh | None = None,
+    task: Task | None = None,
+    num_labels: int | None = None,
+    seed: int = 0,
 ) -> "Pretrained":
     """Reads ``config.json`` and safetensors (one file, or shards with an index).
 
     Weights are float32, computation is in ``dtype``. With a ``mesh`` every weight goes straight to its place on it.
+
+    The head is that of the class in ``config.json``, or the one that ``task`` takes (with ``num_labels`` classes). A
+    head that the files lack is drawn from ``seed``, with a warning.
 
     >>> pretrained = t5x_like.from_pretrained("path/to/t5-v1_1-small")
     >>> pretrained(input_ids=ids, labels=labels).loss
@@ -50,7 +63,9 @@ def from_pretrained(
     """
     if dtype not in get_args(Dtype):
         raise ValueError(f"dtype is {dtype!r}; compute in one of {', '.join(get_args(Dtype))}")
-    config, params, fields = read_hugging_face(directory, mesh=mesh)
+    config, params, fields = read_hugging_face(
+        directory, mesh=mesh, task=task, num_labels=num_labels, seed=seed
+    )
     config = replace(config, compute_dtype=dtype)
     graphdef, _, _ = parameters.abstract(config)
     return Pretrained(parameters.merge(graphdef, params), config, fields, directory=directory)
@@ -84,6 +99,11 @@ def export_hugging_face(
     )
 
 
+def call_of(model: Any) -> Call:
+    """How this model is called."""
+    return _CALLS[type(model)]
+
+
 class Pretrained:
     """A model with its configuration and, if the directory had one, its vocabulary.
 
@@ -103,9 +123,10 @@ class Pretrained:
         self.fields = fields or {}
         self.special_ids = special_ids_of(self.fields)
         self._directory = directory
+        self._call = call_of(model)
         self._graphdef, self._params = parameters.split(model)
         self._forward = jax.jit(self._compute, static_argnames="collect_hidden")
-        self._generate = jax.jit(self._decode, static_argnames=("options",))
+        self._generate = jax.jit(self._write, static_argnames=("settings",))
 
     @property
     def companions(self) -> tuple[PathLike, ...]:
@@ -137,49 +158,29 @@ class Pretrained:
         return vocabulary
 
     def __call__(
-        self,
-        input_ids: Any,
-        attention_mask: Any = None,
-        decoder_input_ids: Any = None,
-        decoder_attention_mask: Any = None,
-        labels: Any = None,
-        output_hidden_states: bool = False,
-        **unknown: Any,
+        self, input_ids: Any = None, *, output_hidden_states: bool = False, **arguments: Any
     ) -> Outputs:
-        """Scores decoder tokens: int arrays [B, M] and [B, L] in, float32 arrays out.
+        """Scores what a transformers model of this class scores: arrays in, float32 arrays out, by its names.
 
-        With ``labels`` (-100 where nothing is to be said) the decoder reads them shifted right, and ``loss`` is their
-        mean cross entropy.
+        ``attention_mask`` is [B, L] of 0 and 1, or [B, L, L] of who may look at whom. With ``labels`` (-100 where
+        nothing is to be said), or what the class has in their place, there is a ``loss``.
 
         Raises:
-          ValueError: ids beyond the vocabulary, or neither decoder tokens nor labels.
-          TypeError: an argument that is not one of these.
+          ValueError: values out of their range, or shapes that don't belong together.
+          TypeError: an argument that this model doesn't take.
         """
-        refuse_unknown(unknown, self.__call__)
-        vocab_size, ids = self.config.vocab_size, self.special_ids
-        inputs = token_rows(input_ids, "input_ids", vocab_size)
-        targets = None if labels is None else token_rows(labels, "labels", vocab_size, is_label=True)
-        if decoder_input_ids is not None:
-            outputs = token_rows(decoder_input_ids, "decoder_input_ids", vocab_size)
-        elif targets is not None:
-            outputs = shift_right(targets, start=ids.decoder_start, pad=ids.pad)
-        else:
-            raise ValueError("give decoder_input_ids, or labels to make them from")
-        check_rows(inputs, outputs, targets)
-        batch = Batch(
-            encoder_input_tokens=inputs,
-            encoder_segment_ids=mask_rows(attention_mask, "attention_mask", inputs),
-            decoder_input_tokens=outputs,
-            decoder_segment_ids=mask_rows(decoder_attention_mask, "decoder_attention_mask", outputs),
-            target_tokens=targets,
-        )
+        refuse_unknown(arguments, self._call.ARGUMENTS)
+        if input_ids is None and arguments.get("encoder_outputs") is None:
+            raise ValueError("give input_ids, [batch, length]")
+        given = {"input_ids": input_ids, **arguments}
+        inputs = self._call.read(given, Context(self.config, self.special_ids))
         with self._precision():
-            computed = self._forward(self._params, batch, collect_hidden=output_hidden_states)
+            computed = self._forward(self._params, inputs, collect_hidden=output_hidden_states)
         return to_outputs(computed)
 
     def generate(
         self,
-        input_ids: Any,
+        input_ids: Any = None,
         attention_mask: Any = None,
         *,
         max_new_tokens: int | None = None,
@@ -198,18 +199,22 @@ class Pretrained:
         return_dict_in_generate: bool = False,
         **unknown: Any,
     ) -> Any:
-        """Writes up to ``max_new_tokens`` after the start token: int32 [B * num_return_sequences, 1 + written].
+        """Writes up to ``max_new_tokens`` after the start token, or after a decoder's prompt.
+
+        The answer is int32 [B * num_return_sequences, length], prompts included.
 
         Greedy by default, by beams with ``num_beams``, drawn (from ``seed``) with ``do_sample``. Rows that end early
         are padded; columns that no row needs are cut off. Without a mask, padding in ``input_ids`` is not looked at.
-        Defaults are Hugging Face's: ``max_length``, without ``max_new_tokens``, counts the start token too;
+        Defaults are Hugging Face's: ``max_length``, without ``max_new_tokens``, counts what stands before, too;
         sampling keeps the 50 best tokens, or all with ``top_k=0``. ``return_dict_in_generate`` gives
         ``.sequences`` and, of beams, ``.sequences_scores``.
 
         Raises:
           ValueError: a setting out of its range, or settings that exclude each other.
         """
-        refuse_unknown(unknown, self.generate)
+        refuse_unknown(unknown, argument_names(self.generate))
+        if not hasattr(self.model, "decode_step") or self.config.task not in GENERATIVE:
+            raise ValueError(f"this model's task is {self.config.task}; it writes nothing")
         check_generation(
             num_beams=num_beams,
             num_return_sequences=num_return_sequences,
@@ -217,16 +222,22 @@ class Pretrained:
             temperature=temperature,
             early_stopping=early_stopping,
         )
-        pad = self.special_ids.pad if pad_token_id is None else pad_token_id
-        eos = self.special_ids.eos if eos_token_id is None else eos_token_id
+        special = self.special_ids
+        pad = special.pad if pad_token_id is None else pad_token_id
+        eos = special.eos if eos_token_id is None else eos_token_id
         eos_ids = as_ids(tuple(eos) if isinstance(eos, list | tuple) else eos)
-        ids = token_rows(input_ids, "input_ids", self.config.vocab_size)
-        mask = mask_rows(attention_mask, "attention_mask", ids)
-        ids, mask = widen(ids, visible(ids, pad=pad, eos_ids=eos_ids) if mask is None else mask)
-        num_new = max_length - 1 if max_new_tokens is None else max_new_tokens
-        options = {"max_new_tokens": num_new, "eos_token_id": eos_ids, "pad_token_id": pad}
+        prompts, real = read_prompts(input_ids, attention_mask, self.config, special, eos_ids, pad)
+        num_new = num_new_tokens(
+            self.model, prompts, real, max_new_tokens=max_new_tokens, max_length=max_length
+        )
+        settings: dict[str, Any] = {
+            "max_new_tokens": num_new,
+            "eos_token_id": eos_ids,
+            "pad_token_id": pad,
+        }
+        ids, mask = widen_prompts(self.model, prompts, real)
         if num_beams > 1:
-            options |= {
+            settings |= {
                 "num_beams": num_beams,
                 "length_penalty": PowerLengthPenalty(length_penalty),
                 "early_stopping": early_stopping,
@@ -234,12 +245,12 @@ class Pretrained:
             }
         elif do_sample:
             ids, mask = (np.repeat(rows, num_return_sequences, axis=0) for rows in (ids, mask))
-            options |= {"temperature": temperature, "top_k": top_k or None, "top_p": top_p}
+            settings |= {"temperature": temperature, "top_k": top_k or None, "top_p": top_p}
         key = jax.random.key(seed) if do_sample else None
         with self._precision():
-            written, scores = self._generate(self._params, ids, mask, key, options=tuple(options.items()))
+            written, scores = self._generate(self._params, ids, mask, key, settings=tuple(settings.items()))
         rows = np.asarray(written).reshape(-1, num_new)
-        sequences = frame(rows, start=self.special_ids.decoder_start, eos_ids=eos_ids)
+        sequences = to_sequences(self.model, prompts, rows, start=special.decoder_start, eos_ids=eos_ids)
         if not return_dict_in_generate:
             return sequences
         found = {} if scores is None else {"sequences_scores": np.asarray(scores).reshape(-1)}
@@ -250,39 +261,13 @@ class Pretrained:
         exact = self.config.compute_dtype == "float32"
         return jax.default_matmul_precision("float32") if exact else nullcontext()
 
-    def _compute(self, params: Any, batch: Batch, *, collect_hidden: bool) -> dict[str, Any]:
+    def _compute(self, params: Any, inputs: dict[str, Any], *, collect_hidden: bool) -> dict[str, Any]:
         model = parameters.merge(self._graphdef, params)
-        predictions = model(batch, collect_hidden=collect_hidden)
-        predictions = predictions._replace(logits=predictions.logits[..., : self.config.vocab_size])
-        outputs = {
-            "logits": predictions.logits,
-            "encoder_last_hidden_state": predictions.encoder_output,
-            "decoder_last_hidden_state": predictions.decoder_output,
-        }
-        if collect_hidden:
-            outputs |= {
-                "encoder_hidden_states": tuple(predictions.encoder_hidden),
-                "decoder_hidden_states": tuple(predictions.decoder_hidden),
-            }
-        if batch.target_tokens is not None:
-            outputs["loss"] = _mean_cross_entropy(predictions.logits, batch.target_tokens)
-        return outputs
+        return self._call.compute(model, self.config, inputs, collect_hidden)
 
-    def _decode(
-        self, params: Any, ids: Any, mask: Any, key: Any, *, options: tuple[tuple[str, Any], ...]
+    def _write(
+        self, params: Any, ids: Any, mask: Any, key: Any, *, settings: tuple[tuple[str, Any], ...]
     ) -> Any:
         model = parameters.merge(self._graphdef, params)
-        settings = dict(options)
-        cache = model.start_cache(model.encode(ids, mask), mask, max_length=settings["max_new_tokens"])
-        settings["start_tokens"] = jnp.full(ids.shape[0], self.special_ids.decoder_start, jnp.int32)
-        if "num_beams" in settings:
-            beams = beam_search(model.decode_step, model.reorder_cache, cache, **settings)
-            return beams.tokens, beams.scores
-        return sample(model.decode_step, cache, key=key, **settings).tokens, None
-
-
-def _mean_cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    learned = labels != IGNORED
-    log_probs = jax.nn.log_softmax(logits, axis=-1)
-    chosen = jnp.take_along_axis(log_probs, jnp.where(learned, labels, 0)[..., None], axis=-1)[..., 0]
-    return -jnp.sum(chosen * learned) / jnp.sum(learned)
+        start = self.special_ids.decoder_start
+        return write(model, ids, mask, key, start=start, settings=dict(settings))

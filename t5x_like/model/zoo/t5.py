@@ -16,6 +16,7 @@ from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.layers.positions import RelativeBuckets
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
+from t5x_like.model.zoo.tasks import Task, task_of
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, padded_rows, per_layer
 
 Head = Literal["tied", "untied"]
@@ -45,6 +46,7 @@ class T5Config:
     max_relative_distance: int = 128
     norm_epsilon: float = 1e-6
     vocab_multiple: int = 128
+    task: Task = "sequence_to_sequence_lm"
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "model_dim", "mlp_dim", "num_heads", "head_dim"):
@@ -131,6 +133,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> T5Config:
         num_relative_buckets=fields.take("relative_attention_num_buckets", 32),
         max_relative_distance=fields.take("relative_attention_max_distance", 128),
         norm_epsilon=fields.take("layer_norm_epsilon", 1e-6),
+        task=task_of(config, HUGGING_FACE_CLASSES, "sequence_to_sequence_lm"),
     )
     fields.finish()
     return ours
@@ -190,12 +193,13 @@ def to_hugging_face(config: T5Config) -> dict[str, Any]:
     }
 
 
-# The classes of transformers whose files hold all weights of an encoder-decoder with a head.
-HUGGING_FACE_ARCHITECTURES = (
-    "T5ForConditionalGeneration",
-    "MT5ForConditionalGeneration",
-    "T5WithLMHeadModel",
-)
+HUGGING_FACE_CLASSES: dict[str, Task] = {
+    "T5ForConditionalGeneration": "sequence_to_sequence_lm",
+    "MT5ForConditionalGeneration": "sequence_to_sequence_lm",
+    "T5WithLMHeadModel": "sequence_to_sequence_lm",
+}
+
+HUGGING_FACE_PREFIX = ""
 
 # A relic in some published files: cross-attention has no positions, and nothing reads it.
 HUGGING_FACE_UNUSED = ("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",)

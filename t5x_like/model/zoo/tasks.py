@@ -19,6 +19,9 @@ Task: TypeAlias = Literal[
     "replaced_tokens",  # ELECTRA's discriminator
 ]
 
+# What can write.
+GENERATIVE: tuple[Task, ...] = ("causal_lm", "sequence_to_sequence_lm")
+
 Problem: TypeAlias = Literal["single_label", "multi_label", "regression"]
 
 

@@ -1,0 +1,84 @@
+"""Calls of decoders: GPT's classes and their like."""
+
+from typing import Any
+
+import numpy as np
+
+from t5x_like.batch import Batch
+from t5x_like.checkpoints.arguments import numbers, token_rows
+from t5x_like.checkpoints.calls import losses
+from t5x_like.checkpoints.calls.call import Context, hidden_states, read_mask
+
+ARGUMENTS: tuple[str, ...] = ("input_ids", "attention_mask", "position_ids", "labels")
+
+
+def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
+    """See ``Call.read``.
+
+    A one-dimensional ``attention_mask`` says how many tokens of each row are a prefix that all see, as in GLM, whose
+    ``position_ids`` may be [B, 2, L]: positions, and positions inside a blank.
+    """
+    config = context.config
+    ids = token_rows(given["input_ids"], "input_ids", config.vocab_size)
+    inputs: dict[str, Any] = {"input_ids": ids}
+    mask = given.get("attention_mask")
+    if mask is not None and np.ndim(mask) == 1:
+        inputs["prefix"] = _prefix(np.asarray(mask), ids)
+    else:
+        inputs |= read_mask(mask, ids)
+    inputs |= _positions(given.get("position_ids"), ids)
+    if given.get("labels") is not None:
+        inputs["labels"] = numbers(given["labels"], "labels")
+    if config.task == "sequence_classification" and "segment_ids" not in inputs:
+        real = ids != context.special_ids.pad
+        inputs["segment_ids"] = real.astype(np.int32)
+    return inputs
+
+
+def _prefix(lengths: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    if lengths.shape != ids.shape[:1]:
+        raise ValueError(
+            f"attention_mask has shape {lengths.shape}; one number a row, {ids.shape[:1]}, says how long its prefix is"
+        )
+    return (np.arange(ids.shape[1])[None] < lengths[:, None]).astype(np.int32)
+
+
+def _positions(positions: Any, ids: np.ndarray) -> dict[str, np.ndarray]:
+    if positions is None:
+        return {}
+    positions = numbers(positions, "position_ids").astype(np.int32)
+    if positions.shape == ids.shape:
+        return {"position_ids": positions}
+    if positions.shape == (ids.shape[0], 2, ids.shape[1]):
+        return {"position_ids": positions[:, 0], "block_position_ids": positions[:, 1]}
+    raise ValueError(
+        f"position_ids has shape {positions.shape}, input_ids {ids.shape}; give one for each token"
+    )
+
+
+def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: bool) -> dict[str, Any]:
+    """See ``Call.compute``."""
+    batch = Batch(
+        decoder_input_tokens=inputs["input_ids"],
+        decoder_segment_ids=inputs.get("segment_ids"),
+        decoder_positions=inputs.get("position_ids"),
+        block_positions=inputs.get("block_position_ids"),
+        prefix=inputs.get("prefix"),
+        attention_mask=inputs.get("attention_mask"),
+    )
+    predictions = model(batch, collect_hidden=collect_hidden)
+    outputs = {"last_hidden_state": predictions.decoder_output}
+    outputs |= hidden_states(predictions.decoder_hidden, "hidden_states")
+    labels = inputs.get("labels")
+    if config.task == "causal_lm":
+        outputs["logits"] = predictions.logits[..., : config.vocab_size]
+        if labels is not None:
+            # GLM's labels are those of the position itself.
+            shifted = getattr(config, "labels_are_next_tokens", False)
+            loss = losses.cross_entropy if shifted else losses.next_token_cross_entropy
+            outputs["loss"] = loss(outputs["logits"], labels)
+    if config.task == "sequence_classification":
+        outputs["logits"] = predictions.heads["classes"]
+        if labels is not None:
+            outputs["loss"] = losses.classification_loss(outputs["logits"], labels, config.problem)
+    return outputs

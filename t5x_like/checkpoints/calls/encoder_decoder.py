@@ -1,0 +1,95 @@
+"""Calls of encoder-decoders: T5's classes and their like."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from t5x_like.batch import Batch
+from t5x_like.checkpoints.arguments import check_rows, mask_rows, shift_right, token_rows
+from t5x_like.checkpoints.calls import losses
+from t5x_like.checkpoints.calls.call import Context, hidden_states
+from t5x_like.model.layers.stack import StackOutput
+
+ARGUMENTS: tuple[str, ...] = (
+    "input_ids",
+    "attention_mask",
+    "decoder_input_ids",
+    "decoder_attention_mask",
+    "encoder_outputs",
+    "labels",
+)
+
+
+def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
+    """See ``Call.read``. With ``labels`` alone, the decoder reads them shifted right.
+
+    ``encoder_outputs`` are hidden states [B, M, D], or an earlier answer that has them; then ``input_ids`` are not
+    needed.
+    """
+    vocab_size, special = context.config.vocab_size, context.special_ids
+    inputs: dict[str, Any] = {}
+    encoded = given.get("encoder_outputs")
+    if encoded is not None:
+        inputs["encoded"] = _encoded(encoded)
+        like = np.zeros(inputs["encoded"].shape[:2], np.int32)
+    else:
+        like = inputs["input_ids"] = token_rows(given["input_ids"], "input_ids", vocab_size)
+    if given.get("attention_mask") is not None:
+        inputs["segment_ids"] = mask_rows(given["attention_mask"], "attention_mask", like)
+    labels = given.get("labels")
+    targets = None if labels is None else token_rows(labels, "labels", vocab_size, is_label=True)
+    if given.get("decoder_input_ids") is not None:
+        outputs = token_rows(given["decoder_input_ids"], "decoder_input_ids", vocab_size)
+    elif targets is not None:
+        outputs = shift_right(targets, start=special.decoder_start, pad=special.pad)
+    else:
+        raise ValueError("give decoder_input_ids, or labels to make them from")
+    check_rows(like, outputs, targets)
+    inputs["decoder_input_ids"] = outputs
+    mask = mask_rows(given.get("decoder_attention_mask"), "decoder_attention_mask", outputs)
+    found = {"decoder_segment_ids": mask, "labels": targets}
+    return inputs | {name: value for name, value in found.items() if value is not None}
+
+
+def _encoded(encoded: Any) -> np.ndarray:
+    states = encoded
+    if isinstance(encoded, dict):
+        states = encoded.get("encoder_last_hidden_state", encoded.get("last_hidden_state"))
+    elif isinstance(encoded, tuple):
+        states = encoded[0]
+    states = np.asarray(states, np.float32)
+    if states.ndim != 3:
+        raise ValueError(
+            f"encoder_outputs has shape {states.shape}; give hidden states, [batch, length, width]"
+        )
+    return states
+
+
+def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: bool) -> dict[str, Any]:
+    """See ``Call.compute``."""
+    batch = Batch(
+        encoder_input_tokens=inputs.get("input_ids"),
+        encoder_segment_ids=inputs.get("segment_ids"),
+        decoder_input_tokens=inputs["decoder_input_ids"],
+        decoder_segment_ids=inputs.get("decoder_segment_ids"),
+    )
+    if "encoded" in inputs:
+        states = inputs["encoded"].astype(config.compute_dtype)
+        encoded = StackOutput(states, None, None, jnp.zeros(()))
+        predictions = model.decode(batch, encoded, collect_hidden=collect_hidden)
+    else:
+        predictions = model(batch, collect_hidden=collect_hidden)
+    outputs = {
+        "encoder_last_hidden_state": predictions.encoder_output,
+        "decoder_last_hidden_state": predictions.decoder_output,
+        **hidden_states(predictions.encoder_hidden, "encoder_hidden_states"),
+        **hidden_states(predictions.decoder_hidden, "decoder_hidden_states"),
+    }
+    if predictions.logits is None:
+        return outputs | {"last_hidden_state": predictions.decoder_output}
+    logits = predictions.logits[..., : config.vocab_size]
+    outputs["logits"] = logits
+    if "labels" in inputs:
+        outputs["loss"] = losses.cross_entropy(logits, inputs["labels"])
+    return outputs

@@ -1,0 +1,74 @@
+"""Which tensors of a file are which weights of a model, where names or heads are not quite the same."""
+
+import fnmatch
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from t5x_like.model.zoo.weights import Source, Weight, their_names
+
+# What TensorFlow called a norm's weights, and early PyTorch files still do.
+_OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}
+
+
+class Match(NamedTuple):
+    """Rows of a table that a source has, under the table's names, and what is on one side only."""
+
+    table: tuple[Weight, ...]
+    source: Source
+    fresh: tuple[str, ...]  # our paths, of heads that the source lacks
+    idle: tuple[str, ...]  # their names, of heads that the model lacks
+
+
+def match(
+    table: tuple[Weight, ...],
+    source: Source,
+    *,
+    prefix: str,
+    unused: tuple[str, ...] = (),
+    of_other_heads: Iterable[str] = (),
+) -> Match:
+    """Finds names with or without ``prefix``, and sorts out heads.
+
+    A head that the source lacks altogether is left to be initialised; ``unused`` are patterns of names that mean
+    nothing, ``of_other_heads`` names that this model has no use for.
+    """
+    copies = {copy for row in table for copy in row.copies}
+    wanted = {name for row in table for name in their_names(row)} | copies
+    others = set(of_other_heads) - wanted
+    ours_of: dict[str, str] = {}
+    idle = []
+    for name in source.shapes:
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in unused):
+            continue
+        known = next((known for known in _spellings(name, prefix) if known in wanted | others), name)
+        if known in others:
+            idle.append(name)
+        else:
+            ours_of.setdefault(known, name)
+    heads = {row for row in table if row.paths[0].startswith("heads/")}
+    absent = {row for row in heads if not ({*their_names(row), *row.copies} & ours_of.keys())}
+    # Half a head is a mistake, which reading will name.
+    absent = {row for row in absent if all(other in absent for other in heads if _head(other) == _head(row))}
+    return Match(
+        table=tuple(row for row in table if row not in absent),
+        source=Source(
+            source.where,
+            {known: source.shapes[name] for known, name in ours_of.items()},
+            lambda known: source.read(ours_of[known]),
+        ),
+        fresh=tuple(path for row in table if row in absent for path in row.paths),
+        idle=tuple(idle),
+    )
+
+
+def _spellings(name: str, prefix: str) -> list[str]:
+    for old, new in _OLD_ENDINGS.items():
+        if name.endswith(old):
+            name = name.removesuffix(old) + new
+    return [name, prefix + name, name.removeprefix(prefix)]
+
+
+def _head(row: Weight) -> tuple[str, ...]:
+    """``heads/scores/classes/projection/bias`` belongs to ``heads/scores/classes``; words and pooler have one name."""
+    parts = row.paths[0].split("/")
+    return tuple(parts[: 3 if parts[1] == "scores" else 2])
