@@ -135,10 +135,14 @@ def test_the_balance_loss_is_its_weight_where_all_are_equally_busy_and_grows_wit
     np.testing.assert_allclose(crowded, 0.25 * 4 / num_chosen, rtol=1e-6)
 
 
-def test_the_router_z_loss_is_the_mean_squared_log_of_the_normaliser():
-    layer = _layer(balance_weight=0.0, router_z_weight=0.5)
-    logits = np.asarray(X) @ np.asarray(layer.router.kernel[...])
-    expected = 0.5 * np.mean(np.log(np.exp(logits).sum(-1)) ** 2)
+@pytest.mark.parametrize("num_chosen", [1, 2])
+def test_the_losses_are_their_formulas(num_chosen):
+    layer = _layer(num_chosen=num_chosen, balance_weight=0.25, router_z_weight=0.5)
+    logits = (np.asarray(X) @ np.asarray(layer.router.kernel[...])).reshape(-1, 4)
+    probs = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    busy = np.bincount(np.argsort(-logits)[:, :num_chosen].ravel(), minlength=4) / (len(logits) * num_chosen)
+    z_loss = np.mean(np.log(np.exp(logits).sum(-1)) ** 2)
+    expected = 0.25 * 4 * np.sum(busy * probs.mean(0)) + 0.5 * z_loss
     np.testing.assert_allclose(_run(layer, X)[1], expected, rtol=1e-5)
 
 
