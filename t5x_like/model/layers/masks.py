@@ -25,13 +25,15 @@ def segment_mask(
 ) -> Bool[Array, "B 1 L M"] | None:
     """True where query and key belong to the same example; ``None`` where every position is real and one row is one.
 
-    Without segments on one side, that side sees all real positions of the other.
+    Padding is seen by none and sees all that is real, as in transformers. Without segments on one side, that side sees
+    all real positions of the other.
     """
     if queries is None:
         return None if keys is None else (keys > 0)[:, None, None, :]
     if keys is None:
         return (queries > 0)[:, None, :, None]
-    return (queries[:, :, None] == keys[:, None, :])[:, None]
+    queries_BL1, keys_B1M = queries[:, :, None], keys[:, None, :]
+    return (((queries_BL1 == keys_B1M) | (queries_BL1 == 0)) & (keys_B1M > 0))[:, None]
 
 
 def causal_mask(queries: Int[Array, " L"], keys: Int[Array, " M"]) -> Bool[Array, "1 1 L M"]:
