@@ -1,0 +1,114 @@
+"""Rotary positions in a ``config.json``: ``rope_scaling`` of transformers 4, ``rope_parameters`` of transformers 5."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from t5x_like.model.layers.rotary import LinearScaling, Llama3Scaling, RotaryScaling, YarnScaling
+from t5x_like.model.zoo.hugging_face import HuggingFaceFields
+
+
+class Rope(NamedTuple):
+    """``rotated`` is the part of every head's dimensions that is rotated."""
+
+    theta: float
+    scaling: RotaryScaling | None
+    rotated: float = 1.0
+
+
+def take_rope(
+    fields: HuggingFaceFields, *, theta: float = 10_000.0, num_positions: int, rotated: float | None = None
+) -> Rope:
+    """The rotation of all layers; ``theta`` and ``rotated`` are the defaults, the latter ``None`` if it is always 1.
+
+    Raises:
+      ValueError: a kind or a field that we don't know, or two forms that contradict each other.
+    """
+    names = (
+        {"rope_theta": theta} if rotated is None else {"rope_theta": theta, "partial_rotary_factor": rotated}
+    )
+    scaling = fields.take("rope_scaling", {})
+    older = {**scaling, **{name: fields.take(name, default) for name, default in names.items()}}
+    newer = fields.take("rope_parameters", {})
+    read = rope_of({**older, **newer}, num_positions=num_positions)
+    if newer and scaling and rope_of(older, num_positions=num_positions) != read:
+        raise ValueError(f"config.json: rope_scaling {scaling} contradicts rope_parameters {newer}")
+    if rotated is None and read.rotated != 1.0:
+        raise ValueError(f"config.json: partial_rotary_factor is {read.rotated}; only 1.0 is supported")
+    return read
+
+
+def rope_of(parameters: Mapping[str, Any], *, num_positions: int) -> Rope:
+    """What ``rope_parameters`` say. ``num_positions`` is the default of YaRN's original length.
+
+    Raises:
+      ValueError: a kind or a field that we don't know.
+    """
+    fields = HuggingFaceFields(parameters)
+    theta, rotated = fields.take("rope_theta", 10_000.0), fields.take("partial_rotary_factor", 1.0)
+    kind = fields.take("rope_type", fields.take("type", "default"))
+    scaling = _scaling_of(kind, fields, num_positions)
+    fields.finish()
+    return Rope(theta, scaling, rotated)
+
+
+def _scaling_of(kind: str, fields: HuggingFaceFields, num_positions: int) -> RotaryScaling | None:
+    original = "original_max_position_embeddings"
+    match kind:
+        case "default":
+            return None
+        case "linear":
+            return LinearScaling(factor=_positive(fields, "factor"))
+        case "llama3":
+            return Llama3Scaling(
+                factor=_positive(fields, "factor"),
+                low_frequency_factor=_positive(fields, "low_freq_factor"),
+                high_frequency_factor=_positive(fields, "high_freq_factor"),
+                original_length=fields.take(original),
+            )
+        case "yarn":
+            fields.must_be("truncate", True)
+            return YarnScaling(
+                factor=_positive(fields, "factor"),
+                original_length=fields.take(original, num_positions),
+                fast_turns=_positive(fields, "beta_fast", 32.0),
+                slow_turns=_positive(fields, "beta_slow", 1.0),
+                attention_factor=fields.take("attention_factor", 0.0) or None,
+            )
+    raise ValueError(f"config.json: rope_type is {kind!r}; default, linear, llama3, yarn are supported")
+
+
+def _positive(fields: HuggingFaceFields, name: str, default: float = 0.0) -> float:
+    value = fields.take(name, default)
+    if value > 0:
+        return value
+    raise ValueError(
+        f"config.json: {name} of rotary positions is absent or not positive; give a positive number"
+    )
+
+
+def rope_fields(theta: float, scaling: RotaryScaling | None) -> dict[str, Any]:
+    """The fields in the older form, which all versions of transformers read."""
+    return {"rope_theta": theta, "rope_scaling": None if scaling is None else _scaling_fields(scaling)}
+
+
+def _scaling_fields(scaling: RotaryScaling) -> dict[str, Any]:
+    match scaling:
+        case LinearScaling():
+            return {"type": "linear", "factor": scaling.factor}
+        case Llama3Scaling():
+            return {
+                "rope_type": "llama3",
+                "factor": scaling.factor,
+                "low_freq_factor": scaling.low_frequency_factor,
+                "high_freq_factor": scaling.high_frequency_factor,
+                "original_max_position_embeddings": scaling.original_length,
+            }
+        case YarnScaling():
+            return {
+                "rope_type": "yarn",
+                "factor": scaling.factor,
+                "beta_fast": scaling.fast_turns,
+                "beta_slow": scaling.slow_turns,
+                "attention_factor": scaling.growth,
+                "original_max_position_embeddings": scaling.original_length,
+            }

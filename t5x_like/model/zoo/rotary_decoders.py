@@ -1,0 +1,183 @@
+"""What Llama and the decoders after it share: one pre-norm stack, its heads, and the names of its weights."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from t5x_like.model.families.decoder import DecoderConfig
+from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, WordsConfig
+from t5x_like.model.layers.attention import AttentionConfig
+from t5x_like.model.layers.feed_forward import FeedForwardConfig
+from t5x_like.model.layers.stack import StackConfig
+from t5x_like.model.zoo.hugging_face import HuggingFaceFields
+from t5x_like.model.zoo.rope import rope_fields, take_rope
+from t5x_like.model.zoo.tasks import Task, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.weights import TRANSPOSED, Weight, padded_rows, per_layer
+
+# Where norms stand, by the names that Llama's code gave them.
+PRE_NORMS = {
+    "around_self_attention/before": "input_layernorm",
+    "around_feed_forward/before": "post_attention_layernorm",
+}
+
+
+def classes_of(name: str) -> dict[str, Task]:
+    """The classes of transformers that a decoder comes in."""
+    return {
+        f"{name}ForCausalLM": "causal_lm",
+        f"{name}ForSequenceClassification": "sequence_classification",
+        f"{name}Model": "base",
+    }
+
+
+def heads_of_decoder(task: Task, num_labels: int, words: WordsConfig) -> HeadsConfig:
+    """Words, or classes that the last real token tells, or nothing.
+
+    Raises:
+      ValueError: the task is not one of a decoder's.
+    """
+    if task == "causal_lm":
+        return HeadsConfig(words=words)
+    if task == "sequence_classification":
+        scores = ScoresConfig(name="classes", reads="pooled", num_outputs=num_labels, bias=False)
+        return HeadsConfig(pooler=PoolerConfig(takes="last"), scores=(scores,))
+    if task == "base":
+        return HeadsConfig()
+    raise ValueError(f"this decoder has no head for the task {task!r}")
+
+
+def take_common(
+    config: Mapping[str, Any],
+    fields: HuggingFaceFields,
+    classes: Mapping[str, Task],
+    *,
+    num_positions: int,
+    tied: bool = False,
+    norm_epsilon: float = 1e-6,
+) -> dict[str, Any]:
+    """What configurations of all these decoders have, with transformers' defaults for this one."""
+    fields.ignore("attention_dropout")
+    num_positions = fields.take("max_position_embeddings", num_positions)
+    return {
+        "vocab_size": fields.take("vocab_size"),
+        "model_dim": fields.take("hidden_size"),
+        "mlp_dim": fields.take("intermediate_size"),
+        "num_heads": fields.take("num_attention_heads"),
+        "num_layers": fields.take("num_hidden_layers"),
+        "num_positions": num_positions,
+        "norm_epsilon": fields.take("rms_norm_eps", norm_epsilon),
+        "tied": fields.take("tie_word_embeddings", tied),
+        "task": task_of(config, classes, "base"),
+        "num_labels": num_labels_of(config),
+        "problem": problem_of(config),
+    }
+
+
+def take_kv_heads(config: Mapping[str, Any], fields: HuggingFaceFields, default: int | None) -> int:
+    """As many as queries where it is null; where it is absent, by default too, but some have a number of their own."""
+    num_heads = fields.take("num_attention_heads")
+    absent = "num_key_value_heads" not in config
+    return fields.take("num_key_value_heads", default if absent and default is not None else num_heads)
+
+
+def take_rotation(fields: HuggingFaceFields, num_positions: int) -> dict[str, Any]:
+    """The rotation of all layers and all dimensions."""
+    rope = take_rope(fields, num_positions=num_positions)
+    return {"theta": rope.theta, "scaling": rope.scaling}
+
+
+def common_fields(config: Any, classes: Mapping[str, Task], model_type: str) -> dict[str, Any]:
+    """What ``take_common``, ``take_kv_heads`` and ``take_rotation`` have read, as fields of a ``config.json``."""
+    return {
+        "architectures": [class_of(config.task, classes)],
+        "attention_dropout": 0.0,
+        "hidden_size": config.model_dim,
+        "intermediate_size": config.mlp_dim,
+        "max_position_embeddings": config.num_positions,
+        "model_type": model_type,
+        "num_attention_heads": config.num_heads,
+        "num_hidden_layers": config.num_layers,
+        "num_key_value_heads": config.num_kv_heads or config.num_heads,
+        "num_labels": config.num_labels,
+        "rms_norm_eps": config.norm_epsilon,
+        **rope_fields(config.theta, config.scaling),
+        "tie_word_embeddings": config.tied,
+        "torch_dtype": "float32",
+        "vocab_size": config.vocab_size,
+    }
+
+
+def head_dim_field(head_dim: int | None) -> dict[str, int]:
+    """Left out where it is the usual part: versions of transformers before 4.45 don't know the field."""
+    return {} if head_dim is None else {"head_dim": head_dim}
+
+
+def decoder_rows(decoder: DecoderConfig, layer: Iterable[Weight]) -> tuple[Weight, ...]:
+    """All weights, given those of one layer."""
+    words = padded_rows(decoder.embeddings.vocab_size, decoder.embeddings.padded_vocab_size)
+    head = decoder.heads.words
+    tied = head is not None and head.tied
+    embedding = "embedding/tokens/table", "model.embed_tokens.weight", words
+    table = [
+        Weight(*embedding, copies=("lm_head.weight",) if tied else ()),
+        *stack_rows("decoder", decoder.stack, layer),
+        Weight("decoder/final_norm/scale", "model.norm.weight"),
+    ]
+    if head is not None and not tied:
+        table.append(Weight("heads/words/projection/kernel", "lm_head.weight", words.then(TRANSPOSED)))
+    table += [
+        Weight(f"heads/scores/{scores.name}/projection/kernel", "score.weight", TRANSPOSED)
+        for scores in decoder.heads.scores
+    ]
+    return tuple(table)
+
+
+def stack_rows(
+    name: Literal["encoder", "decoder"], stack: StackConfig, layer: Iterable[Weight]
+) -> list[Weight]:
+    """The rows of one layer for all layers, whichever slot of the stack they lie in."""
+    layer, slots = list(layer), stack.layout.slots
+    return [
+        row for slot, layers in enumerate(slots) for row in per_layer(f"{name}/layers/{slot}", layers, layer)
+    ]
+
+
+def norm_rows(names: Mapping[str, str]) -> list[Weight]:
+    """The scales of norms."""
+    return [
+        Weight(f"{ours}/scale", f"model.layers.{{layer}}.{theirs}.weight") for ours, theirs in names.items()
+    ]
+
+
+def attention_rows(attention: AttentionConfig) -> list[Weight]:
+    """Queries, keys, values and the way back."""
+    theirs = "model.layers.{layer}.self_attn"
+    names = {"query": "q_proj", "key": "k_proj", "value": "v_proj"}
+    rows = [
+        row
+        for ours, name in names.items()
+        for row in projection(f"self_attention/{ours}", f"{theirs}.{name}", bias=attention.in_bias)
+    ]
+    rows += projection("self_attention/out", f"{theirs}.o_proj", bias=attention.out_bias)
+    if attention.query_key_norm is not None:
+        rows += [
+            Weight("self_attention/query_norm/scale", f"{theirs}.q_norm.weight"),
+            Weight("self_attention/key_norm/scale", f"{theirs}.k_norm.weight"),
+        ]
+    return rows
+
+
+def feed_forward_rows(feed_forward: FeedForwardConfig) -> list[Weight]:
+    """The gated layer."""
+    return [
+        row
+        for name in ("gate", "up", "down")
+        for row in projection(
+            f"feed_forward/{name}", f"model.layers.{{layer}}.mlp.{name}_proj", bias=feed_forward.bias
+        )
+    ]
+
+
+def projection(ours: str, theirs: str, *, bias: bool = False) -> list[Weight]:
+    """A linear layer of PyTorch's, with or without a bias."""
+    rows = [Weight(f"{ours}/kernel", f"{theirs}.weight", TRANSPOSED)]
+    return [*rows, Weight(f"{ours}/bias", f"{theirs}.bias")] if bias else rows

@@ -1,0 +1,147 @@
+"""Llama: every trait matters, and no field of its config.json is overlooked."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from t5x_like.model.layers.rotary import YarnScaling
+from t5x_like.model.zoo import llama
+from tests.model.zoo.golden_models import (
+    GoldenModel,
+    fields_of,
+    read_golden,
+    with_attention,
+    with_feed_forward,
+    with_rotation,
+    worst_difference,
+)
+
+FIELDS: dict[str, Any] = {
+    "vocab_size": 8,
+    "hidden_size": 8,
+    "intermediate_size": 16,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 1,
+}
+LLAMA3 = {
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+
+
+@pytest.fixture(scope="module")
+def model(golden: Path) -> GoldenModel:
+    return read_golden(golden / "models/llama31", llama, lambda config: config.decoder)
+
+
+def test_unchanged_traits_give_the_recorded_logits(model: GoldenModel) -> None:
+    assert worst_difference(model, model.family) < 1e-4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda family: with_rotation(family, scaling=None),
+        lambda family: with_rotation(family, theta=10_000.0),
+        lambda family: with_rotation(family, interleaved=True),
+        lambda family: with_attention(family, score_scale=40**-0.5),
+        lambda family: with_feed_forward(family, activation="gelu"),
+    ],
+    ids=["no scaling", "another theta", "interleaved", "scaled by the width", "gelu"],
+)
+def test_every_trait_matters(model: GoldenModel, change: Callable[[Any], Any]) -> None:
+    assert worst_difference(model, change(model.family)) > 1e-3
+
+
+def test_epsilon_matters(golden: Path) -> None:
+    directory = golden / "models/eps_llama"
+    model = read_golden(directory, llama, lambda config: config.decoder)
+    other = dataclasses.replace(llama.from_hugging_face(fields_of(directory)), norm_epsilon=1e-5)
+    assert worst_difference(model, other.decoder) > 1e-3
+
+
+def test_both_forms_of_the_configuration_are_one(golden: Path) -> None:
+    older, newer = (fields_of(golden / "models/llama31", f"config{form}.json") for form in ("_v4", ""))
+    assert llama.from_hugging_face(older) == llama.from_hugging_face(newer)
+
+
+@pytest.mark.parametrize(
+    "rope",
+    [
+        {},
+        {"rope_theta": 5e5, "rope_scaling": None},
+        {"rope_scaling": {"type": "linear", "factor": 4.0}},
+        {"rope_scaling": {"rope_type": "llama3", **LLAMA3}},
+        {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "attention_factor": 1.5}},
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}},
+    ],
+)
+def test_what_is_read_is_written(rope: dict[str, Any]) -> None:
+    config = llama.from_hugging_face({**FIELDS, **rope, "attention_bias": True, "head_dim": 6})
+    assert llama.from_hugging_face(llama.to_hugging_face(config)) == config
+
+
+def test_absent_fields_have_the_defaults_of_transformers() -> None:
+    config = llama.from_hugging_face(FIELDS)
+    attention = config.decoder.stack.blocks[0].attention
+    assert (attention.kv_heads, attention.head_dim, config.tied, config.task) == (2, 4, False, "base")
+    assert (config.theta, config.norm_epsilon, config.num_positions) == (10_000.0, 1e-6, 2048)
+
+
+def test_yarn_stretches_what_the_model_was_trained_for() -> None:
+    rope = {"max_position_embeddings": 512, "rope_scaling": {"type": "yarn", "factor": 4.0}}
+    scaling = llama.from_hugging_face({**FIELDS, **rope}).scaling
+    assert scaling == YarnScaling(factor=4.0, original_length=512)
+    config = llama.LlamaConfig(
+        **SIZES, scaling=YarnScaling(factor=2.0, original_length=64, attention_factor=1.5)
+    )
+    assert llama.from_hugging_face(llama.to_hugging_face(config)).scaling == config.scaling
+
+
+SIZES: dict[str, Any] = {"vocab_size": 8, "model_dim": 8, "mlp_dim": 16, "num_heads": 2, "num_layers": 1}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type is 'dynamic'; default, linear"),
+        ({"rope_scaling": {"type": "linear"}}, "factor of rotary positions is absent"),
+        ({"rope_scaling": {"type": "linear", "factor": 2.0, "swirl": 1}}, "swirl = 1 is not known"),
+        ({"rope_scaling": {"type": "yarn", "factor": 2.0, "truncate": False}}, "truncate is False"),
+        ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor is 0.5"),
+        (
+            {
+                "rope_scaling": {"type": "linear", "factor": 2.0},
+                "rope_parameters": {"rope_type": "linear", "factor": 4.0},
+            },
+            "contradicts",
+        ),
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5 is not known"),
+        ({"hidden_act": "mish"}, "hidden_act is 'mish'"),
+        ({"sliding_window": 8}, "sliding_window = 8 is not known"),
+        ({"architectures": ["LlamaForQuestionAnswering"]}, "no head for LlamaForQuestionAnswering"),
+        ({"num_key_value_heads": 3}, "num_kv_heads=3"),
+    ],
+)
+def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        _ = llama.from_hugging_face({**FIELDS, **wrong}).decoder
+
+
+def test_classes_are_read_from_the_last_real_token() -> None:
+    config = llama.from_hugging_face(
+        {**FIELDS, "architectures": ["LlamaForSequenceClassification"], "num_labels": 3}
+    )
+    (scores,) = config.decoder.heads.scores
+    assert (scores.num_outputs, scores.bias, config.decoder.heads.words) == (3, False, None)
+    pooler = config.decoder.heads.pooler
+    assert pooler is not None
+    assert pooler.takes == "last"
+    names = {row.theirs: row.ours for row in llama.hugging_face_weights(config)}
+    assert names["score.weight"] == "heads/scores/classes/projection/kernel"
+    assert "lm_head.weight" not in names
