@@ -22,6 +22,7 @@ from t5x_like.model.zoo.tasks import (
     Task,
     class_of,
     heads_for,
+    label_fields,
     num_labels_of,
     problem_of,
     task_of,
@@ -138,6 +139,16 @@ HUGGING_FACE_PREFIX = "bert."
 
 HUGGING_FACE_UNUSED = ("*.position_ids",)
 
+# What Google's own files said of the pooler and the direction; no code reads it.
+_OF_THE_FIRST_RELEASE = (
+    "directionality",
+    "pooler_fc_size",
+    "pooler_num_attention_heads",
+    "pooler_num_fc_layers",
+    "pooler_size_per_head",
+    "pooler_type",
+)
+
 
 def from_hugging_face(config: Mapping[str, Any]) -> BertConfig:
     """The configuration that a ``config.json`` of ``model_type`` bert describes.
@@ -147,7 +158,8 @@ def from_hugging_face(config: Mapping[str, Any]) -> BertConfig:
     """
     fields = HuggingFaceFields(config)
     fields.must_be("position_embedding_type", "absolute")
-    fields.ignore("classifier_dropout", "attention_probs_dropout_prob", "initializer_range")
+    fields.must_be("tie_word_embeddings", True)
+    fields.ignore("classifier_dropout", "attention_probs_dropout_prob", *_OF_THE_FIRST_RELEASE)
     ours = BertConfig(
         vocab_size=fields.take("vocab_size"),
         model_dim=fields.take("hidden_size"),
@@ -181,7 +193,7 @@ def to_hugging_face(config: BertConfig) -> dict[str, Any]:
         "model_type": "bert",
         "num_attention_heads": config.num_heads,
         "num_hidden_layers": config.num_layers,
-        "num_labels": config.num_labels,
+        **label_fields(config.num_labels, config.problem),
         "pad_token_id": 0,
         "position_embedding_type": "absolute",
         "tie_word_embeddings": True,

@@ -24,6 +24,12 @@ GENERATIVE: tuple[Task, ...] = ("causal_lm", "sequence_to_sequence_lm")
 
 Problem: TypeAlias = Literal["single_label", "multi_label", "regression"]
 
+_PROBLEMS: dict[str, Problem] = {
+    "single_label_classification": "single_label",
+    "multi_label_classification": "multi_label",
+    "regression": "regression",
+}
+
 
 def task_of(config: Mapping[str, Any], classes: Mapping[str, Task], default: Task) -> Task:
     """The task of the class that ``architectures`` of a ``config.json`` names, or the default where it names none.
@@ -52,15 +58,16 @@ def num_labels_of(config: Mapping[str, Any]) -> int:
 
 def problem_of(config: Mapping[str, Any]) -> Problem | None:
     """How a ``config.json`` wants labels to be read; ``None`` leaves it to the labels."""
-    named: dict[str, Problem] = {
-        "single_label_classification": "single_label",
-        "multi_label_classification": "multi_label",
-        "regression": "regression",
-    }
     problem = config.get("problem_type")
-    if problem is not None and problem not in named:
-        raise ValueError(f"config.json: problem_type is {problem!r}; it is one of {', '.join(named)}")
-    return None if problem is None else named[problem]
+    if problem is not None and problem not in _PROBLEMS:
+        raise ValueError(f"config.json: problem_type is {problem!r}; it is one of {', '.join(_PROBLEMS)}")
+    return None if problem is None else _PROBLEMS[problem]
+
+
+def label_fields(num_labels: int, problem: Problem | None) -> dict[str, Any]:
+    """The fields of a ``config.json`` that ``num_labels_of`` and ``problem_of`` read."""
+    named = next((name for name, ours in _PROBLEMS.items() if ours == problem), None)
+    return {"num_labels": num_labels, "problem_type": named}
 
 
 def heads_for(
