@@ -25,6 +25,7 @@ from t5x_like.partitioning.shard import with_shardings
 # Which module of ``zoo/`` reads which ``model_type``.
 _ZOO = {
     "bert": "bert",
+    "llama": "llama",
     "mt5": "t5",
     "t5": "t5",
 }
@@ -70,7 +71,7 @@ def read_hugging_face(
       ValueError: not such a directory, a model or a configuration that we don't know, or other tensors than it needs.
     """
     theirs = _fields_of(directory)
-    zoo = _zoo_of(theirs, str(directory))
+    zoo = zoo_of(theirs, str(directory))
     config = zoo.from_hugging_face(theirs)
     asked = {"task": task, "num_labels": num_labels}
     config = replace(config, **{name: value for name, value in asked.items() if value is not None})
@@ -196,7 +197,12 @@ def _merged_fields(zoo: ModuleType, config: Any, theirs: Mapping[str, Any]) -> d
     return {**others, **ours, **kept}
 
 
-def _zoo_of(theirs: dict[str, Any], where: str) -> ModuleType:
+def zoo_of(theirs: Mapping[str, Any], where: str) -> ModuleType:
+    """The module of ``zoo/`` for the ``model_type`` of a ``config.json``.
+
+    Raises:
+      ValueError: there is none.
+    """
     model_type = theirs.get("model_type")
     if model_type not in _ZOO:
         raise ValueError(f"{where}/config.json: model_type {model_type!r} is not one of {', '.join(_ZOO)}")

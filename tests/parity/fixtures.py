@@ -1,0 +1,67 @@
+"""The golden fixtures of models: where they are, and what in them is to be compared."""
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import t5x_like
+
+GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden" / "models"
+
+
+class Fixture:
+    """One architecture's weights, inputs, outputs and generated ids."""
+
+    def __init__(self, name: str):
+        self.name = name
+        self.directory = GOLDEN / name
+        self.meta = json.loads((self.directory / "meta.json").read_text())
+        self.io = dict(np.load(self.directory / "io.npz"))
+
+    @functools.cached_property
+    def pretrained(self) -> Any:
+        """The model, read by us."""
+        return t5x_like.from_pretrained(self.directory)
+
+    @property
+    def inputs(self) -> dict[str, np.ndarray]:
+        """Arguments of the model by transformers' names."""
+        return {name[3:]: array for name, array in self.io.items() if name.startswith("in_")}
+
+    @property
+    def outputs(self) -> dict[str, np.ndarray]:
+        """What transformers answered."""
+        return {name[4:]: array for name, array in self.io.items() if name.startswith("out_")}
+
+    def real(self, name: str, array: np.ndarray) -> np.ndarray:
+        """The part of an output that belongs to real tokens."""
+        mask = self.inputs.get("attention_mask")
+        if mask is None or mask.ndim != 2 or name.startswith("decoder"):
+            return array
+        if array.shape[:2] == mask.shape:
+            return array[mask == 1]
+        if array.shape[1:3] == mask.shape:
+            return array[:, mask == 1]
+        return array
+
+
+@functools.cache
+def fixture(name: str) -> Fixture:
+    """One fixture, read once."""
+    return Fixture(name)
+
+
+def names(recording: str = "") -> list[str]:
+    """Every fixture that is one model called once (and records an array of that name); none where they are absent."""
+    folders = sorted(path.parent for path in GOLDEN.glob("*/config.json"))
+    called_once = [
+        folder for folder in folders if not folder.name.startswith(("unilm", "transfo", "xlnet", "eps_xlnet"))
+    ]
+    return [
+        folder.name
+        for folder in called_once
+        if not recording or recording in np.load(folder / "io.npz").files
+    ]

@@ -1,0 +1,111 @@
+"""Every architecture against its reference: scores, hidden states, losses, gradients, generated ids, exported files."""
+
+import jax
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import t5x_like
+from t5x_like.checkpoints.calls.call import Context
+from t5x_like.checkpoints.hugging_face import zoo_of
+from t5x_like.checkpoints.pretrained import call_of
+from t5x_like.model import parameters
+from t5x_like.model.zoo.weights import write_weights
+from tests.parity.fixtures import Fixture, fixture, names
+
+ATOL = 3e-5
+
+
+every_model = pytest.mark.parametrize("name", names() or ["the golden references are absent"])
+
+
+@pytest.fixture
+def case(name, golden):
+    return fixture(name)
+
+
+def arguments(case: Fixture) -> dict[str, np.ndarray]:
+    given = dict(case.inputs)
+    if "sep" in given:  # GLM's own names
+        given["attention_mask"] = given.pop("sep")
+        given["labels"] = np.where(given.pop("loss_mask") == 1, given.pop("targets"), -100)
+    return given
+
+
+@every_model
+def test_scores_hidden_states_and_loss(case):
+    answers = case.pretrained(**arguments(case), output_hidden_states=True)
+    compared = 0
+    for name, wanted in case.outputs.items():
+        if name in answers:
+            got = np.stack(answers[name]) if isinstance(answers[name], tuple) else answers[name]
+            got, wanted = case.real(name, got), case.real(name, wanted)
+            np.testing.assert_allclose(got, wanted, atol=ATOL, rtol=1e-5, err_msg=name)
+            compared += 1
+    assert compared >= (2 if len(case.outputs) > 1 else 1), f"only {compared} of {list(case.outputs)}"
+
+
+@pytest.mark.parametrize("name", names("grad_global_norm"))
+def test_gradients(case):
+    pretrained = case.pretrained
+    graphdef, params = parameters.split(pretrained.model)
+    call = call_of(pretrained.model)
+    inputs = call.read(arguments(case), Context(pretrained.config, pretrained.special_ids))
+
+    @jax.jit
+    @jax.grad
+    def gradient(params, inputs):
+        model = parameters.merge(graphdef, params)
+        return call.compute(model, pretrained.config, inputs, False)["loss"]
+
+    gradients = gradient(params, inputs)
+    norm = np.sqrt(sum(float(np.sum(np.square(np.float64(g)))) for g in jax.tree.leaves(gradients)))
+    np.testing.assert_allclose(norm, case.io["grad_global_norm"], rtol=2e-5)
+    table = zoo_of(pretrained.fields, case.name).hugging_face_weights(pretrained.config)
+    theirs = dict(write_weights(table, gradients))
+    for name in case.meta["grads"]:
+        wanted = case.io[f"grad__{name}"]
+        np.testing.assert_allclose(theirs[name], wanted, atol=2e-5 * np.abs(wanted).max(), err_msg=name)
+
+
+@pytest.mark.parametrize("name", names("gen_prompt_ids"))
+def test_generated_ids(case):
+    newer = (case.meta.get("recheck_with_5.23.0") or {}).get("v5_result") or {}
+    prompts = case.io["gen_prompt_ids"]
+    mask = (prompts != -1).astype(np.int32)
+    for run, options in case.meta["generation"].items():
+        options = {name: value for name, value in options.items() if name != "pad_token_id"}
+        answers = case.pretrained.generate(prompts * mask, mask, **options, return_dict_in_generate=True)
+        got = [
+            written(
+                row, mask[number // options.get("num_return_sequences", 1)], options["eos_token_id"], case
+            )
+            for number, row in enumerate(answers.sequences)
+        ]
+        wanted = [row[row != -1].tolist() for row in case.io[f"gen_{run}"]]
+        scores = case.io.get(f"gen_{run}_scores")
+        if got != wanted and f"gen_{run}" in newer:
+            wanted = [[token for token in row if token != -1] for row in newer[f"gen_{run}"]]
+            scores = newer[f"gen_{run}_scores"]
+        assert got == wanted, run
+        if scores is not None:
+            np.testing.assert_allclose(answers.sequences_scores, scores, rtol=2e-5, err_msg=run)
+
+
+def written(row: np.ndarray, mask: np.ndarray, eos: int, case: Fixture) -> list[int]:
+    """The prompt or start token and what was written, up to the first end of sequence after it."""
+    is_decoder = "decoder_input_ids" not in case.inputs
+    num_before = len(mask) if is_decoder else 1
+    before, new = row[:num_before], row[num_before:].tolist()
+    before = before[mask == 1].tolist() if is_decoder else before.tolist()
+    return before + (new[: new.index(eos) + 1] if eos in new else new)
+
+
+@every_model
+def test_export_writes_the_names_and_bytes_that_were_read(case, tmp_path):
+    t5x_like.export_hugging_face(case.pretrained, tmp_path / "out")
+    wanted = load_file(case.directory / "model.safetensors")
+    got = load_file(tmp_path / "out" / "model.safetensors")
+    assert got.keys() == wanted.keys()
+    assert all(np.array_equal(got[name], wanted[name]) for name in wanted)
+    assert t5x_like.from_pretrained(tmp_path / "out").config == case.pretrained.config
