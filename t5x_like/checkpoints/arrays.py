@@ -9,6 +9,7 @@ from etils import epath
 from jax.sharding import Sharding, SingleDeviceSharding
 
 from t5x_like.checkpoints.leaves import name_leaves, nest
+from t5x_like.model.unread import Unread
 
 
 class ArrayStore:
@@ -18,7 +19,15 @@ class ArrayStore:
         self._checkpointer: Any = None
 
     def start_writing(self, directory: epath.Path, leaves: dict[str, Any]) -> None:
-        """Returns when ``leaves`` are copied off the devices; their memory may be reused."""
+        """Returns when ``leaves`` are copied off the devices; their memory may be reused.
+
+        Unread ones, of which there are none or nothing else, are written before that, one after the other.
+        """
+        if any(isinstance(leaf, Unread) for leaf in leaves.values()):
+            from t5x_like.checkpoints.unread_arrays import write_unread
+
+            write_unread(directory, {name: leaf for name, leaf in leaves.items() if leaf.size})
+            return
         import orbax.checkpoint as ocp
 
         # Orbax refuses empty arrays; their shape and dtype, kept elsewhere, are all there is to them.
@@ -52,6 +61,19 @@ class ArrayStore:
         )
         arrays = name_leaves(self._open().restore(directory, args=request)) if arguments else {}
         return {name: arrays[name] if name in arrays else _empty(leaf) for name, leaf in wanted.items()}
+
+    def read_to_host(self, directory: epath.Path, name: str, like: Any) -> np.ndarray:
+        """Reads one array whole, to no device; its shape and dtype must be those of ``like``."""
+        if not np.prod(like.shape):
+            return np.empty(like.shape, like.dtype)
+        import orbax.checkpoint as ocp
+
+        request = ocp.args.PyTreeRestore(
+            item=nest({name: like}),
+            restore_args=nest({name: ocp.RestoreArgs(restore_type=np.ndarray)}),
+            partial_restore=True,
+        )
+        return name_leaves(self._open().restore(directory, args=request))[name]
 
     def close(self) -> None:
         """Waits for Orbax's threads and lets them go."""

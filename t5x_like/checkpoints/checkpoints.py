@@ -10,6 +10,8 @@ A step is one folder::
 """
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
@@ -29,6 +31,7 @@ from t5x_like.checkpoints.steps import (
     prune,
 )
 from t5x_like.files import PathLike, read_json, write_json, write_text
+from t5x_like.model.unread import Index, Unread
 
 
 class Restored(NamedTuple):
@@ -163,11 +166,14 @@ class Checkpoints:
             self._failure = (step, error)
 
     def _read(self, step: int, wanted: dict[str, Any], only: str = "") -> dict[str, jax.Array]:
+        self._refuse(step, wanted, only)
+        return self._store.read(self.directory / str(step) / "state", wanted)
+
+    def _refuse(self, step: int, wanted: dict[str, Any], only: str) -> None:
         directory = self.directory / str(step)
         saved = read_json(directory / "leaves.json")
         saved = {name: described for name, described in saved.items() if name.startswith(only)}
         refuse_differences(saved, describe(wanted), where=f"the checkpoint {directory}")
-        return self._store.read(directory / "state", wanted)
 
     def _choose(self, step: int | None) -> tuple[int, list[str]]:
         chosen, skipped = None, []
@@ -198,6 +204,30 @@ def restore_params(directory: PathLike, like: Any, step: int | None = None) -> A
         chosen, _ = checkpoints._choose(asked if step is None else step)
         arrays = checkpoints._read(chosen, name_leaves({"params": like}), only="params/")
     return refill({"params": like}, arrays)["params"]
+
+
+@contextmanager
+def unread_params(directory: PathLike, like: Any, step: int | None = None) -> Iterator[Any]:
+    """The weights of ``restore_params`` as unread arrays, each of which is read whole whenever it is asked for.
+
+    Raises:
+      FileNotFoundError, ValueError: as ``restore_params``.
+    """
+    parent, asked = find_checkpoints(absolute(directory))
+    with Checkpoints(parent) as checkpoints:
+        chosen, _ = checkpoints._choose(asked if step is None else step)
+        wanted = name_leaves({"params": like})
+        checkpoints._refuse(chosen, wanted, only="params/")
+        state = checkpoints.directory / str(chosen) / "state"
+
+        def unread(name: str, leaf: Any) -> Unread:
+            def read(index: Index) -> np.ndarray:
+                return checkpoints._store.read_to_host(state, name, leaf)[index]
+
+            return Unread(tuple(leaf.shape), read)
+
+        leaves = {name: unread(name, leaf) for name, leaf in wanted.items()}
+        yield refill({"params": like}, leaves)["params"]
 
 
 def _as_first_process_says(step: int | None) -> int | None:

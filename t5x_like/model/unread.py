@@ -14,7 +14,7 @@ Index = tuple[slice, ...]  # one for each dimension
 class Unread:
     """A float32 array that ``read`` fetches, whole or a part of it, and that nobody keeps.
 
-    ``numpy.asarray`` reads it all.
+    ``numpy.asarray`` reads it all. ``by_rows``: reading it row by row of the first axis is no more work.
 
     >>> unread = Unread((2, 3), lambda index: numpy.zeros((2, 3), numpy.float32)[index])
     >>> unread[0:1, 0:2].shape
@@ -23,6 +23,7 @@ class Unread:
 
     shape: tuple[int, ...]
     read: Callable[[Index], np.ndarray]
+    by_rows: bool = False
 
     @property
     def dtype(self) -> np.dtype[Any]:

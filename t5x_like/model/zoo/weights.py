@@ -233,4 +233,4 @@ def _unread(
             stack[layer] = read_one(name)[inner]
         return stack
 
-    return Unread(shape, read)
+    return Unread(shape, read, by_rows=weight.layers is not None)
