@@ -146,7 +146,7 @@ def test_bfloat16_computes_the_same_more_coarsely(model, logits):
     graphdef, _, _ = parameters.abstract(replace(TINY, compute_dtype="bfloat16"))
     coarse = parameters.merge(graphdef, parameters.split(model)[1])(batch()).logits
     assert coarse.dtype == jnp.float32
-    fine = logits(batch())
+    coarse, fine = (scores[..., : TINY.vocab_size] for scores in (coarse, logits(batch())))
     assert np.abs(coarse - fine).max() < 0.05 * np.abs(fine).max()
 
 
@@ -154,7 +154,7 @@ def test_it_runs_in_nnx_tree_mode():
     nnx.set_graph_mode(False)
     try:
         graphdef, params = parameters.split(TINY.build(jax.random.key(0)))
-        assert parameters.merge(graphdef, params)(batch()).logits.shape == (2, 7, 40)
+        assert parameters.merge(graphdef, params)(batch()).logits.shape == (2, 7, 128)
     finally:
         nnx.set_graph_mode(True)
 

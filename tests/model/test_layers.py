@@ -8,14 +8,14 @@ import pytest
 from t5x_like.model.layers.attention import Attention, AttentionConfig
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
 from t5x_like.model.layers.masks import both, causal_mask, segment_mask
-from t5x_like.model.layers.norm import RMSNorm
+from t5x_like.model.layers.norm import RMSNorm, RMSNormConfig
 from t5x_like.model.layers.residual import Residual
 
 X = jax.random.normal(jax.random.key(0), (2, 5, 8))
 SEEN = jax.random.normal(jax.random.key(1), (2, 7, 8))
 
 
-@pytest.mark.parametrize("score_scale", ["none", "inverse_sqrt"])
+@pytest.mark.parametrize("score_scale", [1.0, None])
 def test_attention_is_a_softmax_average_of_values(score_scale):
     attention = Attention(
         AttentionConfig(num_heads=2, head_dim=3, score_scale=score_scale), 8, key=jax.random.key(2)
@@ -30,7 +30,7 @@ def test_attention_is_a_softmax_average_of_values(score_scale):
         name: (np.asarray(split[name]) @ kernel).reshape(2, -1, 2, 3) for name, kernel in kernels.items()
     }
     scores = np.einsum("blhk,bmhk->bhlm", heads["query"], heads["key"])
-    scores = scores / np.sqrt(3) if score_scale == "inverse_sqrt" else scores
+    scores = scores / np.sqrt(3) if score_scale is None else scores
     scores = np.where(mask, scores + np.asarray(bias), -np.inf)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)
@@ -58,7 +58,7 @@ def test_feed_forward_is_its_formula(activation, gated):
 
 
 def test_rms_norm_keeps_the_mean_and_works_in_float32():
-    norm = RMSNorm(8, epsilon=1e-6)
+    norm = RMSNorm(RMSNormConfig(epsilon=1e-6), 8)
     norm.scale[...] = jnp.arange(8.0)
     shifted = np.asarray(X) + 3.0
     expected = shifted / np.sqrt((shifted**2).mean(-1, keepdims=True) + 1e-6) * np.arange(8.0)
@@ -69,7 +69,7 @@ def test_rms_norm_keeps_the_mean_and_works_in_float32():
 
 @pytest.mark.parametrize("slots", [("before",), ("final",), ("before", "after"), ()])
 def test_norms_stand_in_the_slots_that_are_filled(slots):
-    residual = Residual(8, norm_slots=slots, epsilon=1e-6)
+    residual = Residual(RMSNormConfig(epsilon=1e-6), 8, norm_slots=slots)
 
     def norm(x, slot):
         return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6) if slot in slots else x

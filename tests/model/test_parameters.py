@@ -46,7 +46,7 @@ def test_published_sizes_have_their_numbers_of_parameters(name):
 
 def test_axes_are_named_after_what_they_hold():
     axes = parameters.flatten(parameters.abstract(TINY)[2])
-    assert axes["decoder/layers/cross_attention/out/kernel"] == ("layers", "joined_heads", "embed")
+    assert axes["decoder/layers/0/cross_attention/out/kernel"] == ("layers", "joined_heads", "embed")
     assert axes["encoder/relative_bias/table"] == ("heads", "relpos_buckets")
 
 
@@ -75,26 +75,27 @@ def test_merge_fits_other_weights_of_the_same_shapes():
 
 
 def test_layers_start_differently_and_keys_decide():
-    query = weights_of(TINY)["encoder"]["layers"]["self_attention"]["query"]["kernel"]
+    query = weights_of(TINY)["encoder"]["layers"]["0"]["self_attention"]["query"]["kernel"]
     assert np.abs(query[0] - query[1]).min() > 0
-    other = weights_of(TINY, seed=1)["encoder"]["layers"]["self_attention"]["query"]["kernel"]
+    other = weights_of(TINY, seed=1)["encoder"]["layers"]["0"]["self_attention"]["query"]["kernel"]
     assert np.abs(query - other).min() > 0
 
 
 def test_weights_start_with_t5s_spread():
     """Raffel et al. leave scores unscaled and fold 1/sqrt(head_dim) into the queries' start."""
     flat = parameters.flatten(weights_of(TINY))
-    attention, width, joined = "decoder/layers/cross_attention", 16, 12
+    attention, width, joined = "decoder/layers/0/cross_attention", 16, 12
     expected = {
-        "embedding/table": 1.0,
-        "head/kernel": width**-0.5,
+        "embedding/tokens/table": 1.0,
+        "heads/words/projection/kernel": width**-0.5,
         f"{attention}/query/kernel": (width * TINY.head_dim) ** -0.5,
         f"{attention}/key/kernel": width**-0.5,
         f"{attention}/out/kernel": joined**-0.5,
-        "encoder/layers/feed_forward/gate/kernel": width**-0.5,
-        "encoder/layers/feed_forward/down/kernel": TINY.mlp_dim**-0.5,
+        "encoder/layers/0/feed_forward/gate/kernel": width**-0.5,
+        "encoder/layers/0/feed_forward/down/kernel": TINY.mlp_dim**-0.5,
         "encoder/relative_bias/table": (2 / (TINY.num_heads + TINY.num_relative_buckets)) ** 0.5,
     }
+    flat["embedding/tokens/table"] = flat["embedding/tokens/table"][: TINY.vocab_size]
     for path, deviation in expected.items():
         assert 0.75 < np.std(flat[path]) / deviation < 1.35, path
     assert (flat["encoder/final_norm/scale"] == 1).all()

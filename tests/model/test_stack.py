@@ -17,13 +17,13 @@ def test_a_scan_does_what_a_loop_over_layers_does():
 
     @jax.jit
     def loop(x):
-        around = Surroundings(bias=stack.relative_bias(positions, positions, 7))
+        around = Surroundings(bias=stack.relative_bias(positions, positions, 7, bidirectional=True))
         for layer in range(TINY.num_encoder_layers):
-            block = jax.tree.map(lambda array: array[layer], stack.layers)  # noqa: B023
-            x, _ = block(x, around)
+            block = jax.tree.map(lambda array: array[layer], stack.layers["0"])  # noqa: B023
+            x = block(x, around).x
         return stack.final_norm(x)
 
-    scanned = jax.jit(lambda x: stack(x, Surroundings()).output)(x)
+    scanned = jax.jit(lambda x: stack(x, Surroundings(bidirectional=True)).output)(x)
     np.testing.assert_allclose(scanned, loop(x), rtol=0, atol=1e-5)
 
 

@@ -55,20 +55,27 @@ def test_hidden_states_go_from_the_embeddings_to_the_output():
     batch, params = random_batch(), weights_of(TINY)
     found = predict(TINY, params, batch, collect_hidden=True)
     assert found.encoder_hidden.shape == (3, 2, 11, 16)
-    embedded = params["embedding"]["table"][batch.decoder_input_tokens]
+    embedded = params["embedding"]["tokens"]["table"][batch.decoder_input_tokens]
     np.testing.assert_array_equal(found.decoder_hidden[0], embedded)
     np.testing.assert_array_equal(found.decoder_hidden[-1], found.decoder_output)
     np.testing.assert_array_equal(found.encoder_hidden[-1], found.encoder_output)
-    np.testing.assert_allclose(found.logits, logits_of(batch), **CLOSE)
+    np.testing.assert_allclose(found.logits[..., : TINY.vocab_size], logits_of(batch), **CLOSE)
 
 
 def test_a_tied_head_divides_by_the_root_of_the_width():
     config = changed(head="tied")
     params = weights_of(config)
     found = predict(config, params, random_batch())
-    expected = found.decoder_output @ params["embedding"]["table"].T / 4.0
-    np.testing.assert_allclose(found.logits, expected, rtol=1e-5, atol=1e-5)
-    assert "head" not in params
+    words = params["embedding"]["tokens"]["table"][: config.vocab_size]
+    logits = found.logits[..., : config.vocab_size]
+    np.testing.assert_allclose(logits, found.decoder_output @ words.T / 4.0, rtol=1e-5, atol=1e-5)
+    assert "heads" not in params
+
+
+def test_rows_of_the_table_that_are_no_words_are_never_chosen():
+    logits = predict(TINY, weights_of(TINY), random_batch()).logits
+    assert logits.shape[-1] == 128
+    assert (logits[..., TINY.vocab_size :] == -1e10).all()
 
 
 def test_bfloat16_logits_are_not_rounded_to_bfloat16():

@@ -49,8 +49,9 @@ def predict(config: T5Config, params, batch: Batch, dropout_key=None, *, collect
 
 
 def logits_of(batch: Batch, config: T5Config = TINY, params=None, dropout_key=None) -> np.ndarray:
+    """Of the words; the table's further rows score next to nothing."""
     params = weights_of(TINY) if params is None else params
-    return np.asarray(predict(config, params, batch, dropout_key).logits)
+    return np.asarray(predict(config, params, batch, dropout_key).logits)[..., : config.vocab_size]
 
 
 def random_tokens(*shape: int, seed: int = 0) -> np.ndarray:
