@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import Mesh
 
-from t5x_like.checkpoints.matching import match
+from t5x_like.checkpoints.gguf_files import read_gguf
+from t5x_like.checkpoints.matching import Match, match
 from t5x_like.checkpoints.placement import put
 from t5x_like.checkpoints.safetensors_files import SafetensorsReader, StoredDtype, write_safetensors
+from t5x_like.checkpoints.t5x_files import is_t5x, read_t5x, t5_config_of
 from t5x_like.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.tasks import Task
@@ -25,6 +27,7 @@ from t5x_like.partitioning.shard import with_shardings
 # Which module of ``zoo/`` reads which ``model_type``.
 _ZOO = {
     "bert": "bert",
+    "gpt2": "gpt2",
     "llama": "llama",
     "mt5": "t5",
     "t5": "t5",
@@ -62,7 +65,7 @@ def read_hugging_face(
     num_labels: int | None = None,
     seed: int = 0,
 ) -> HuggingFaceModel:
-    """Reads tensor by tensor, straight onto ``mesh`` if there is one.
+    """Reads tensor by tensor, straight onto ``mesh`` if there is one; also llama.cpp's files and T5X's checkpoints.
 
     The head is that of the class which ``config.json`` names, or of ``task``. One that the files lack is drawn from
     ``seed``, with a warning.
@@ -70,19 +73,7 @@ def read_hugging_face(
     Raises:
       ValueError: not such a directory, a model or a configuration that we don't know, or other tensors than it needs.
     """
-    theirs = _fields_of(directory)
-    zoo = zoo_of(theirs, str(directory))
-    config = zoo.from_hugging_face(theirs)
-    asked = {"task": task, "num_labels": num_labels}
-    config = replace(config, **{name: value for name, value in asked.items() if value is not None})
-    reader = SafetensorsReader(directory)
-    found = match(
-        zoo.hugging_face_weights(config),
-        Source(str(directory), reader.shapes(), reader.read),
-        prefix=zoo.HUGGING_FACE_PREFIX,
-        unused=zoo.HUGGING_FACE_UNUSED,
-        of_other_heads=_names_of_other_heads(zoo, config),
-    )
+    config, found, theirs = _open(directory, task=task, num_labels=num_labels)
     _, shapes, axes = parameters.abstract(config)
     leaves = parameters.flatten(shapes if mesh is None else with_shardings(axes, shapes, mesh))
 
@@ -96,6 +87,52 @@ def read_hugging_face(
     if found.idle:
         logging.getLogger(__name__).info("%s: not used here: %s", directory, ", ".join(found.idle))
     return HuggingFaceModel(config, params, theirs)
+
+
+def open_hugging_face(path: PathLike) -> HuggingFaceModel:
+    """The same, but the weights stay unread where they are.
+
+    Raises:
+      ValueError: as ``read_hugging_face``; and files without the head that ``config.json`` names.
+    """
+    config, found, theirs = _open(path)
+    if found.fresh:
+        raise ValueError(f"{path} has no weights for {', '.join(found.fresh)}, which its architecture needs")
+    shapes = parameters.abstract(config)[1]
+    params = read_weights(found.table, shapes, found.source, place=lambda _, unread: unread)
+    return HuggingFaceModel(config, params, theirs)
+
+
+class _Opened(NamedTuple):
+    config: Any
+    found: Match
+    fields: dict[str, Any]
+
+
+def _open(path: PathLike, *, task: Task | None = None, num_labels: int | None = None) -> _Opened:
+    asked = {"task": task, "num_labels": num_labels}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    if not (as_path(path) / "config.json").exists() and is_t5x(path):
+        source = read_t5x(path)
+        config = replace(t5_config_of(source), **asked)
+        zoo = importlib.import_module(type(config).__module__)
+        return _Opened(config, Match(zoo.t5x_weights(config), source, (), ()), zoo.to_hugging_face(config))
+    if as_path(path).is_file():
+        source, fields = read_gguf(path)
+    else:
+        fields = _fields_of(path)
+        reader = SafetensorsReader(path)
+        source = Source(str(path), reader.shapes(), reader.read)
+    zoo = zoo_of(fields, str(path))
+    config = replace(zoo.from_hugging_face(fields), **asked)
+    found = match(
+        zoo.hugging_face_weights(config),
+        source,
+        prefix=zoo.HUGGING_FACE_PREFIX,
+        unused=zoo.HUGGING_FACE_UNUSED,
+        of_other_heads=_names_of_other_heads(zoo, config),
+    )
+    return _Opened(config, found, fields)
 
 
 def _with_fresh_heads(
