@@ -23,6 +23,7 @@ VERBS = {
     "evaluate": ("evaluate", "score a run's weights on tasks"),
     "predict": ("predict", "answer lines of text with a run's weights"),
     "config": ("config", "show or validate a resolved configuration"),
+    "model": ("model", "show a model's weights, and how a mesh would cut them"),
     "tasks": ("tasks", "list the tasks that are known, or show one's examples"),
     "vocabulary": ("vocabulary", "learn a SentencePiece vocabulary from text files"),
     "convert": ("convert", "turn Hugging Face weights into a run, and back"),
