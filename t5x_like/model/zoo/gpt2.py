@@ -1,0 +1,279 @@
+"""GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners")."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+
+from t5x_like.model.families.decoder import Decoder, DecoderConfig
+from t5x_like.model.heads import WordsConfig
+from t5x_like.model.layers.activations import Activation
+from t5x_like.model.layers.attention import AttentionConfig
+from t5x_like.model.layers.block import BlockConfig
+from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
+from t5x_like.model.layers.feed_forward import FeedForwardConfig
+from t5x_like.model.layers.initialise import Normal
+from t5x_like.model.layers.norm import LayerNormConfig
+from t5x_like.model.layers.residual import NormSlot
+from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
+from t5x_like.model.zoo.rotary_decoders import heads_of_decoder, stack_rows
+from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.weights import TRANSPOSED, Weight, norm, padded_rows, split_columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPT2Config:
+    """A GPT-2 of any size.
+
+    Scores of layer ``i`` are multiplied with ``head_dim ** -0.5`` if they are ``scaled_scores``, and with
+    ``1 / (i + 1)`` if they are ``scaled_by_layer`` (Mistral's GPT-2, https://github.com/stanford-crfm/mistral).
+    """
+
+    vocab_size: int
+    model_dim: int
+    mlp_dim: int
+    num_heads: int
+    num_layers: int
+    num_positions: int = 1024
+    activation: Activation = "gelu_tanh"
+    norm_epsilon: float = 1e-5
+    scaled_scores: bool = True
+    scaled_by_layer: bool = False
+    tied: bool = True
+    task: Task = "causal_lm"
+    num_labels: int = 2
+    problem: Problem | None = None
+    dropout_rate: float = 0.0
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"
+    rematerialisation: Rematerialisation = "none"
+    vocab_multiple: int = 128
+
+    def build(self, key: jax.Array) -> Decoder:
+        """The model with fresh weights."""
+        return Decoder(self.decoder, key=key)
+
+    @property
+    def embeddings(self) -> EmbeddingsConfig:
+        """Words and positions."""
+        return EmbeddingsConfig(
+            vocab_size=self.vocab_size,
+            embed_dim=self.model_dim,
+            positions=LearnedPositions(num_positions=self.num_positions),
+            stddev=0.02,
+            vocab_multiple=self.vocab_multiple,
+        )
+
+    @property
+    def decoder(self) -> DecoderConfig:
+        """The model's parts."""
+        return DecoderConfig(
+            embeddings=self.embeddings,
+            stack=StackConfig(
+                blocks=tuple(map(self._block, range(self.num_layers))),
+                final_norm=LayerNormConfig(epsilon=self.norm_epsilon),
+                rematerialisation=self.rematerialisation,
+            ),
+            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tied=self.tied)),
+            compute_dtype=self.compute_dtype,
+        )
+
+    def _block(self, layer: int) -> BlockConfig:
+        head_dim = self.model_dim // self.num_heads
+        scale = (head_dim**-0.5 if self.scaled_scores else 1.0) / (layer + 1 if self.scaled_by_layer else 1)
+        return gpt_block(
+            model_dim=self.model_dim,
+            mlp_dim=self.mlp_dim,
+            attention=AttentionConfig(
+                num_heads=self.num_heads, head_dim=head_dim, score_scale=scale, in_bias=True, out_bias=True
+            ),
+            activation=self.activation,
+            norm_epsilon=self.norm_epsilon,
+            norm_slots=("before",),
+            dropout_rate=self.dropout_rate,
+            num_layers=self.num_layers,
+        )
+
+
+def gpt_block(
+    *,
+    model_dim: int,
+    mlp_dim: int,
+    attention: AttentionConfig,
+    activation: Activation,
+    norm_epsilon: float,
+    norm_slots: tuple[NormSlot, ...],
+    dropout_rate: float,
+    num_layers: int | None,
+) -> BlockConfig:
+    """The block of GPT and the decoders after it: layer norms, and a plain feed-forward layer with biases.
+
+    Given ``num_layers``, projections into the stream start smaller, by the root of the number of residuals
+    (Radford et al. 2019, §2.3).
+    """
+    into_stream = 1.0 if num_layers is None else (2 * num_layers) ** -0.5
+    return BlockConfig(
+        model_dim=model_dim,
+        attention=attention,
+        feed_forward=FeedForwardConfig(mlp_dim=mlp_dim, activation=activation, bias=True),
+        norm=LayerNormConfig(epsilon=norm_epsilon),
+        attention_norms=norm_slots,
+        feed_forward_norms=norm_slots,
+        dropout_rate=dropout_rate,
+        init=Normal(0.02, into_stream=into_stream),
+    )
+
+
+HUGGING_FACE_CLASSES: dict[str, Task] = {
+    "GPT2LMHeadModel": "causal_lm",
+    "GPT2ForSequenceClassification": "sequence_classification",
+    "GPT2Model": "base",
+}
+
+# What names in files begin with, unless they are those of a model without a head.
+HUGGING_FACE_PREFIX = "transformer."
+
+HUGGING_FACE_UNUSED = ("*.attn.bias", "*.attn.masked_bias")  # the causal mask
+
+
+def from_hugging_face(config: Mapping[str, Any]) -> GPT2Config:
+    """The configuration that a ``config.json`` of ``model_type`` gpt2 describes.
+
+    Raises:
+      ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
+    """
+    fields = HuggingFaceFields(config)
+    fields.ignore("reorder_and_upcast_attn")  # scores are always float32
+    common = take_gpt(config, fields, HUGGING_FACE_CLASSES, num_positions=1024)
+    ours = GPT2Config(
+        **common,
+        mlp_dim=fields.take("n_inner", 4 * common["model_dim"]),
+        activation=fields.take_name("activation_function", ACTIVATION_NAMES, "gelu_new"),
+        scaled_scores=fields.take("scale_attn_weights", True),
+        scaled_by_layer=fields.take("scale_attn_by_inverse_layer_idx", False),
+        tied=fields.take("tie_word_embeddings", True),
+    )
+    fields.finish()
+    return ours
+
+
+def take_gpt(
+    config: Mapping[str, Any], fields: HuggingFaceFields, classes: Mapping[str, Task], *, num_positions: int
+) -> dict[str, Any]:
+    """What configurations of GPT and GPT-2 have in common; ``num_positions`` by default.
+
+    Raises:
+      ValueError: a field has a value that these models can't express.
+    """
+    fields.ignore("attn_pdrop", "embd_pdrop", "predict_special_tokens")
+    # Of a head for multiple choice, which none of the classes has.
+    fields.ignore("summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels")
+    fields.ignore("summary_first_dropout")
+    fields.must_be("n_special", 0)
+    num_positions = fields.take("n_positions", num_positions)
+    fields.must_be("n_ctx", num_positions)
+    return {
+        "vocab_size": fields.take("vocab_size"),
+        "model_dim": fields.take("n_embd"),
+        "num_heads": fields.take("n_head"),
+        "num_layers": fields.take("n_layer"),
+        "num_positions": num_positions,
+        "norm_epsilon": fields.take("layer_norm_epsilon", 1e-5),
+        "task": task_of(config, classes, "base"),
+        "num_labels": num_labels_of(config),
+        "problem": problem_of(config),
+        "dropout_rate": fields.take("resid_pdrop", 0.1),
+    }
+
+
+def to_hugging_face(config: GPT2Config) -> dict[str, Any]:
+    """The fields of a ``config.json``."""
+    return {
+        **gpt_fields(config, HUGGING_FACE_CLASSES, "gpt2"),
+        "activation_function": ACTIVATION_NAMES.theirs(config.activation),
+        "n_inner": config.mlp_dim,
+        "scale_attn_by_inverse_layer_idx": config.scaled_by_layer,
+        "scale_attn_weights": config.scaled_scores,
+        "tie_word_embeddings": config.tied,
+    }
+
+
+def gpt_fields(config: Any, classes: Mapping[str, Task], model_type: str) -> dict[str, Any]:
+    """What ``take_gpt`` has read, as fields of a ``config.json``."""
+    return {
+        "architectures": [class_of(config.task, classes)],
+        "attn_pdrop": config.dropout_rate,
+        "embd_pdrop": config.dropout_rate,
+        "layer_norm_epsilon": config.norm_epsilon,
+        "model_type": model_type,
+        "n_embd": config.model_dim,
+        "n_head": config.num_heads,
+        "n_layer": config.num_layers,
+        "n_positions": config.num_positions,
+        "num_labels": config.num_labels,
+        "resid_pdrop": config.dropout_rate,
+        "torch_dtype": "float32",
+        "vocab_size": config.vocab_size,
+    }
+
+
+def hugging_face_weights(config: GPT2Config) -> tuple[Weight, ...]:
+    """Our weights by Hugging Face's names."""
+    return (
+        *gpt_rows(
+            config.decoder,
+            layer_rows(config.model_dim, "before"),
+            words="transformer.wte",
+            positions="transformer.wpe",
+        ),
+        *norm("decoder/final_norm", "transformer.ln_f"),
+    )
+
+
+def gpt_rows(
+    decoder: DecoderConfig, layer: list[Weight], *, words: str, positions: str
+) -> tuple[Weight, ...]:
+    """All weights but a final norm's, given those of one layer and their names for the tables."""
+    padded = padded_rows(decoder.embeddings.vocab_size, decoder.embeddings.padded_vocab_size)
+    head = decoder.heads.words
+    tied = head is not None and head.tied
+    table = [
+        Weight(
+            "embedding/tokens/table", f"{words}.weight", padded, copies=("lm_head.weight",) if tied else ()
+        ),
+        Weight("embedding/positions/table", f"{positions}.weight"),
+        *stack_rows("decoder", decoder.stack, layer),
+    ]
+    if head is not None and not tied:
+        table.append(Weight("heads/words/projection/kernel", "lm_head.weight", padded.then(TRANSPOSED)))
+    return tuple(table) + tuple(
+        Weight(f"heads/scores/{scores.name}/projection/kernel", "score.weight", TRANSPOSED)
+        for scores in decoder.heads.scores
+    )
+
+
+def layer_rows(model_dim: int, norm_slot: NormSlot) -> list[Weight]:
+    """One layer of GPT or GPT-2, whose kernels are [in, out] and whose queries, keys and values are one."""
+    theirs, split = "transformer.h.{layer}", split_columns(model_dim, model_dim, model_dim)
+    names = ("query", "key", "value")
+    table = [
+        Weight(
+            tuple(f"self_attention/{name}/{part}" for name in names), f"{theirs}.attn.c_attn.{whole}", split
+        )
+        for part, whole in (("kernel", "weight"), ("bias", "bias"))
+    ]
+    for ours, name in (
+        ("self_attention/out", "attn.c_proj"),
+        ("feed_forward/up", "mlp.c_fc"),
+        ("feed_forward/down", "mlp.c_proj"),
+    ):
+        table += [
+            Weight(f"{ours}/kernel", f"{theirs}.{name}.weight"),
+            Weight(f"{ours}/bias", f"{theirs}.{name}.bias"),
+        ]
+    return [
+        *table,
+        *norm(f"around_self_attention/{norm_slot}", f"{theirs}.ln_1"),
+        *norm(f"around_feed_forward/{norm_slot}", f"{theirs}.ln_2"),
+    ]
