@@ -29,8 +29,13 @@ _ZOO = {
     "bert": "bert",
     "gpt2": "gpt2",
     "llama": "llama",
+    "mistral": "mistral",
     "mt5": "t5",
+    "qwen2": "qwen2",
+    "qwen3": "qwen3",
+    "roberta": "roberta",
     "t5": "t5",
+    "xlm-roberta": "roberta",
 }
 
 # Written as they were read, where a model was read.

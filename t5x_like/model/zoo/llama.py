@@ -19,15 +19,11 @@ from t5x_like.model.layers.rotary import Rotary, RotaryScaling
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
 from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
 from t5x_like.model.zoo.rotary_decoders import (
-    PRE_NORMS,
-    attention_rows,
     classes_of,
     common_fields,
-    decoder_rows,
-    feed_forward_rows,
     head_dim_field,
     heads_of_decoder,
-    norm_rows,
+    pre_norm_rows,
     take_common,
     take_kv_heads,
     take_rotation,
@@ -159,11 +155,4 @@ def to_hugging_face(config: LlamaConfig) -> dict[str, Any]:
 
 def hugging_face_weights(config: LlamaConfig) -> tuple[Weight, ...]:
     """Our weights by Hugging Face's names."""
-    decoder = config.decoder
-    block = decoder.stack.blocks[0]
-    layer = [
-        *norm_rows(PRE_NORMS),
-        *attention_rows(block.attention),
-        *feed_forward_rows(block.feed_forward),
-    ]
-    return decoder_rows(decoder, layer)
+    return pre_norm_rows(config.decoder)

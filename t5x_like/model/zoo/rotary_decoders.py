@@ -7,6 +7,7 @@ from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
+from t5x_like.model.layers.masks import Window
 from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
 from t5x_like.model.zoo.rope import rope_fields, take_rope
@@ -109,6 +110,40 @@ def common_fields(config: Any, classes: Mapping[str, Task], model_type: str) -> 
 def head_dim_field(head_dim: int | None) -> dict[str, int]:
     """Left out where it is the usual part: versions of transformers before 4.45 don't know the field."""
     return {} if head_dim is None else {"head_dim": head_dim}
+
+
+def take_late_windows(
+    config: Mapping[str, Any], fields: HuggingFaceFields, num_layers: int
+) -> dict[str, Any]:
+    """Qwen's: layers from ``max_window_layers`` on see ``sliding_window`` tokens, if ``use_sliding_window`` says so."""
+    window = fields.take("sliding_window", None if "sliding_window" in config else 4096)
+    windowed_from = min(fields.take("max_window_layers", 28), num_layers)
+    if not fields.take("use_sliding_window", False) or window is None or windowed_from == num_layers:
+        window, windowed_from = None, num_layers
+    num_windowed = num_layers - windowed_from
+    fields.must_be("layer_types", ["full_attention"] * windowed_from + ["sliding_attention"] * num_windowed)
+    return {"window": window, "windowed_from": windowed_from if num_windowed else 0}
+
+
+def late_window_fields(window: int | None, windowed_from: int) -> dict[str, Any]:
+    """The inverse of ``take_late_windows``."""
+    return {
+        "max_window_layers": windowed_from,
+        "sliding_window": window,
+        "use_sliding_window": window is not None,
+    }
+
+
+def sliding(window: int | None) -> Window | None:
+    """Of ``window`` tokens, the last is the query's own."""
+    return None if window is None else Window(before=window - 1)
+
+
+def pre_norm_rows(decoder: DecoderConfig) -> tuple[Weight, ...]:
+    """All weights of a model with Llama's two norms a layer."""
+    block = decoder.stack.blocks[0]
+    layer = [*norm_rows(PRE_NORMS), *attention_rows(block.attention)]
+    return decoder_rows(decoder, [*layer, *feed_forward_rows(block.feed_forward)])
 
 
 def decoder_rows(decoder: DecoderConfig, layer: Iterable[Weight]) -> tuple[Weight, ...]:
