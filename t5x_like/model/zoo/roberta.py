@@ -1,0 +1,171 @@
+"""RoBERTa (Liu et al. 2019, https://arxiv.org/abs/1907.11692) and XLM-R (Conneau et al. 2020, arXiv:1911.02116)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+
+from t5x_like.model.families.encoder import Encoder, EncoderConfig
+from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
+from t5x_like.model.layers.activations import Activation
+from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
+from t5x_like.model.layers.norm import LayerNormConfig
+from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.hugging_face import HuggingFaceFields
+from t5x_like.model.zoo.post_norm_encoders import (
+    common_fields,
+    embedding_rows,
+    layer_rows,
+    post_norm_block,
+    score_rows,
+    take_common,
+    words_head_rows,
+)
+from t5x_like.model.zoo.tasks import Problem, Task, heads_for
+from t5x_like.model.zoo.weights import Weight, dense, per_layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobertaConfig:
+    """A RoBERTa of any size, for any task. ``num_positions`` are those that tokens can have.
+
+    Before position 0 the table has a row for each id up to that of padding, as in fairseq: padding has the last of
+    them, and other rows are never used. Whoever makes batches gives positions, which count real tokens only.
+    """
+
+    vocab_size: int
+    model_dim: int
+    mlp_dim: int
+    num_heads: int
+    num_layers: int
+    num_positions: int = 512
+    num_token_types: int = 1
+    activation: Activation = "gelu"
+    norm_epsilon: float = 1e-5
+    task: Task = "masked_lm"
+    num_labels: int = 2
+    problem: Problem | None = None
+    pad_token_id: int = 1
+    dropout_rate: float = 0.0
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"
+    rematerialisation: Rematerialisation = "none"
+    vocab_multiple: int = 128
+
+    def build(self, key: jax.Array) -> Encoder:
+        """The model with fresh weights."""
+        return Encoder(self.encoder, key=key)
+
+    @property
+    def encoder(self) -> EncoderConfig:
+        """The parts that it is made of."""
+        return EncoderConfig(
+            embeddings=self.embeddings,
+            stack=self._stack(),
+            heads=self._heads(),
+            compute_dtype=self.compute_dtype,
+        )
+
+    @property
+    def embeddings(self) -> EmbeddingsConfig:
+        """Words, positions and a single type, normed."""
+        return EmbeddingsConfig(
+            vocab_size=self.vocab_size,
+            embed_dim=self.model_dim,
+            positions=LearnedPositions(num_positions=self.num_positions, offset=self.pad_token_id + 1),
+            num_token_types=self.num_token_types,
+            norm=LayerNormConfig(epsilon=self.norm_epsilon),
+            stddev=0.02,
+            vocab_multiple=self.vocab_multiple,
+        )
+
+    def _stack(self) -> StackConfig:
+        block = post_norm_block(
+            model_dim=self.model_dim,
+            mlp_dim=self.mlp_dim,
+            num_heads=self.num_heads,
+            activation=self.activation,
+            norm_epsilon=self.norm_epsilon,
+            dropout_rate=self.dropout_rate,
+        )
+        return StackConfig(blocks=(block,) * self.num_layers, rematerialisation=self.rematerialisation)
+
+    def _heads(self) -> HeadsConfig:
+        transform = TransformConfig(
+            dim=self.model_dim, activation="gelu", norm=LayerNormConfig(epsilon=self.norm_epsilon)
+        )
+        return heads_for(
+            self.task,
+            num_labels=self.num_labels,
+            words=WordsConfig(tied=True, bias=True, transform=transform),
+            pooler=PoolerConfig(transform=TransformConfig(dim=self.model_dim, activation="tanh")),
+        )
+
+
+_TASKS: dict[str, Task] = {
+    "ForMaskedLM": "masked_lm",
+    "ForSequenceClassification": "sequence_classification",
+    "ForMultipleChoice": "multiple_choice",
+    "ForTokenClassification": "token_classification",
+    "ForQuestionAnswering": "question_answering",
+    "Model": "base",
+}
+
+# XLM-R is a RoBERTa with another vocabulary; its files, too, have names that begin with "roberta.".
+HUGGING_FACE_CLASSES: dict[str, Task] = {
+    f"{model}{ending}": task for model in ("Roberta", "XLMRoberta") for ending, task in _TASKS.items()
+}
+
+HUGGING_FACE_PREFIX = "roberta."
+
+HUGGING_FACE_UNUSED = ("*.position_ids",)
+
+
+def from_hugging_face(config: Mapping[str, Any]) -> RobertaConfig:
+    """The configuration that a ``config.json`` of ``model_type`` roberta or xlm-roberta describes.
+
+    Raises:
+      ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
+    """
+    fields = HuggingFaceFields(config)
+    pad_token_id = fields.take("pad_token_id", 1)
+    ours = RobertaConfig(
+        num_positions=fields.take("max_position_embeddings", 512) - pad_token_id - 1,
+        pad_token_id=pad_token_id,
+        **take_common(config, fields, HUGGING_FACE_CLASSES),
+    )
+    fields.finish()
+    return ours
+
+
+def to_hugging_face(config: RobertaConfig) -> dict[str, Any]:
+    """The fields of a ``config.json``."""
+    fields = {
+        "bos_token_id": 0,
+        "eos_token_id": 2,
+        "max_position_embeddings": config.num_positions + config.pad_token_id + 1,
+        "pad_token_id": config.pad_token_id,
+    }
+    return common_fields(config, HUGGING_FACE_CLASSES, "roberta") | fields
+
+
+def hugging_face_weights(config: RobertaConfig) -> tuple[Weight, ...]:
+    """Our weights by Hugging Face's names."""
+    encoder, heads = config.encoder, config.encoder.heads
+    table = [
+        *embedding_rows(encoder.embeddings, "roberta.embeddings", copies=("lm_head.decoder.weight",)),
+        *per_layer("encoder/layers/0", tuple(range(config.num_layers)), layer_rows("roberta.encoder.layer")),
+    ]
+    if heads.words is not None:
+        table += words_head_rows(
+            encoder.embeddings,
+            transform="lm_head.dense",
+            norm_name="lm_head.layer_norm",
+            bias="lm_head.bias",
+            bias_copies=("lm_head.decoder.bias",),
+        )
+    if heads.pooler is not None:
+        is_classifier = config.task == "sequence_classification"
+        pooler = "classifier.dense" if is_classifier else "roberta.pooler.dense"
+        table += dense("heads/pooler/transform/dense", pooler)
+    return (*table, *score_rows(encoder, {"classes": "classifier.out_proj", "span": "qa_outputs"}))
