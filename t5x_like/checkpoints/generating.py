@@ -10,6 +10,7 @@ from t5x_like.checkpoints.arguments import mask_rows, token_rows
 from t5x_like.checkpoints.framing import frame, new_columns, visible, widen
 from t5x_like.checkpoints.hugging_face import SpecialIds
 from t5x_like.decoding.beam_search import beam_search
+from t5x_like.decoding.decodable import check_length
 from t5x_like.decoding.sampling import sample
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
 
@@ -42,6 +43,8 @@ def num_new_tokens(
     is_encoder_decoder = isinstance(model, EncoderDecoder)
     before = 1 if is_encoder_decoder else prompts.shape[1]
     number = max_length - before if max_new_tokens is None else max_new_tokens
+    if max_new_tokens is not None:
+        check_length(max_new_tokens)
     if number < 1:
         raise ValueError(
             f"max_length={max_length} leaves no room after {before} tokens; raise it, or give max_new_tokens"

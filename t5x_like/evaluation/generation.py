@@ -13,6 +13,7 @@ from t5x_like.batch import Batch
 from t5x_like.decoding.beam_search import T5LengthPenalty, beam_search
 from t5x_like.decoding.sampling import sample
 from t5x_like.model import parameters
+from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.partitioning.shard import replicated
 
 
@@ -62,10 +63,17 @@ def make_generator(
 
 
 def decode(model: Any, batch: Batch, generation: Generation, *, eos_token_id: int) -> jax.Array:
-    """Encodes once, then writes one token at a time: int32 [B, max_new_tokens]. T5 starts with padding, id 0."""
-    encoded = model.encode(batch.encoder_input_tokens, batch.encoder_segment_ids)
-    cache = model.start_cache(encoded, batch.encoder_segment_ids, max_length=generation.max_new_tokens)
-    start_tokens = jnp.zeros(encoded.shape[0], jnp.int32)
+    """Reads the encoder's stream, then writes one token at a time: int32 [B, max_new_tokens].
+
+    A decoder goes on from it as from a prompt; an encoder-decoder starts with padding, id 0, as T5 does.
+    """
+    inputs, segment_ids = batch.encoder_input_tokens, batch.encoder_segment_ids
+    if isinstance(model, EncoderDecoder):
+        encoded = model.encode(inputs, segment_ids)
+        cache = model.start_cache(encoded, segment_ids, max_length=generation.max_new_tokens)
+        start_tokens = jnp.zeros(encoded.shape[0], jnp.int32)
+    else:
+        start_tokens, cache = model.start_cache(inputs, segment_ids, max_new_tokens=generation.max_new_tokens)
     if generation.num_beams > 1:
         return beam_search(
             model.decode_step,

@@ -7,6 +7,8 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
+from t5x_like.model.layers.attention import MASKED
+
 Normalization = Literal["sum", "target_tokens", "all_tokens", "sequences"]
 
 
@@ -46,9 +48,10 @@ def token_losses(
 ) -> tuple[jax.Array, jax.Array]:
     """Loss (z-loss included) and z-loss of every position, float32 [...], from logits [..., V]."""
     logits = logits.astype(jnp.float32)
-    vocab_size = logits.shape[-1]
-    off = config.label_smoothing / (vocab_size - 1)
     on = 1.0 - config.label_smoothing
+    # A vocabulary may be padded to a round size; no probability is spread over what is no word.
+    is_word = logits > MASKED / 2
+    off = config.label_smoothing / (is_word.sum(-1) - 1)
     largest = jax.lax.stop_gradient(logits.max(-1, keepdims=True))
     shifted = logits - largest
     log_sum = jnp.log(jnp.exp(shifted).sum(-1))
@@ -59,9 +62,20 @@ def token_losses(
     )
     loss = log_sum - jnp.where(is_target, shifted, 0.0).sum(-1) * (on - off)
     if config.label_smoothing:
-        loss = loss - off * shifted.sum(-1) + on * math.log(on) + config.label_smoothing * math.log(off)
+        spread = off * jnp.where(is_word, shifted, 0.0).sum(-1)
+        loss = loss - spread + on * math.log(on) + config.label_smoothing * jnp.log(off)
     z_loss = config.z_loss * (log_sum + largest.squeeze(-1)) ** 2
     return loss + z_loss, z_loss
+
+
+def sequence_losses(scores: jax.Array, labels: jax.Array) -> jax.Array:
+    """Cross entropy of each sequence's label, float32 [B], from scores of classes [B, C]; a label below 0 costs 0.
+
+    Next sentence (Devlin et al. 2019), sentence order (Lan et al. 2020), or the classes of a task.
+    """
+    log_probs = jax.nn.log_softmax(scores.astype(jnp.float32), axis=-1)
+    chosen = jnp.take_along_axis(log_probs, jnp.maximum(labels, 0)[:, None], axis=-1)[:, 0]
+    return jnp.where(labels >= 0, -chosen, 0.0)
 
 
 def weigh_tokens(

@@ -16,6 +16,10 @@ class Totals(NamedTuple):
     correct: jax.Array  # [] weighted count of targets that were the most likely token
     target_tokens: jax.Array  # [] sum of loss weights
     tokens: jax.Array  # [] real tokens seen, both streams
+    sequence_loss: jax.Array  # [] cross entropy of a head's classes, summed over labelled sequences
+    sequence_correct: jax.Array  # [] count of those whose label was the most likely class
+    sequences: jax.Array  # [] labelled sequences
+    balance_loss: jax.Array  # [] what routers of experts were charged, summed over steps
     gradient_norm: jax.Array  # [] sum over steps
     steps: jax.Array  # []
     task_loss: jax.Array  # [T] cross entropy summed for each task
@@ -24,7 +28,7 @@ class Totals(NamedTuple):
 
 def zero_totals(num_tasks: int) -> Totals:
     """Nothing measured yet."""
-    scalars = (jnp.zeros((), jnp.float32) for _ in range(8))
+    scalars = (jnp.zeros((), jnp.float32) for _ in range(12))
     return Totals(*scalars, *(jnp.zeros((num_tasks,), jnp.float32) for _ in range(2)))
 
 
@@ -44,8 +48,13 @@ def summarise(totals: Totals, task_names: tuple[str, ...] = ()) -> dict[str, Any
         "accuracy": float(sums.correct) / weight,
         "target_tokens": float(sums.target_tokens),
     }
+    if sums.sequences > 0:
+        summary["sequence_cross_entropy"] = float(sums.sequence_loss) / float(sums.sequences)
+        summary["sequence_accuracy"] = float(sums.sequence_correct) / float(sums.sequences)
     if sums.steps > 0:
         summary["gradient_norm"] = float(sums.gradient_norm) / float(sums.steps)
+        if sums.balance_loss > 0:
+            summary["balance_loss"] = float(sums.balance_loss) / float(sums.steps)
     if len(task_names) > 1:
         for name, loss, tokens in zip(task_names, sums.task_loss, sums.task_tokens, strict=True):
             if tokens > 0:

@@ -9,7 +9,7 @@ import optax
 
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
-from t5x_like.training.losses import LossConfig, token_losses, weigh_tokens
+from t5x_like.training.losses import LossConfig, sequence_losses, token_losses, weigh_tokens
 from t5x_like.training.metrics import Totals, add, zero_totals
 from t5x_like.training.state import State, StatePlan
 
@@ -26,7 +26,7 @@ def train_step(
 
     def step(state: State, batch: Batch) -> State:
         weights, divisor = weigh_tokens(
-            batch.target_tokens, batch.loss_weights, loss, batch.decoder_segment_ids
+            batch.target_tokens, batch.loss_weights, loss, target_segment_ids(batch)
         )
         num_tasks = state["totals"].task_loss.shape[0]
         key = jax.random.fold_in(jax.random.key(seed), state["step"])
@@ -34,7 +34,10 @@ def train_step(
         def objective(params: Any, part: Batch, weights: jax.Array, dropout_key: jax.Array) -> Any:
             model = parameters.merge(plan.graphdef, params)
             losses, totals = _measure(model, part, loss, num_tasks, dropout_key)
-            return jnp.sum(losses * weights) / divisor, totals
+            # Beside the tokens: means over the whole batch's sequences, and over microbatches.
+            of_sequences = totals.sequence_loss / _not_zero(_labelled(batch))
+            balance = totals.balance_loss / num_microbatches
+            return jnp.sum(losses * weights) / divisor + of_sequences + balance, totals
 
         gradient = jax.grad(objective, has_aux=True)
         gradients, totals = _accumulate(gradient, state["params"], (batch, weights), key, num_microbatches)
@@ -66,7 +69,8 @@ def validation_step(plan: StatePlan, loss: LossConfig) -> Callable[[Any, Batch, 
 def _measure(
     model: Any, batch: Batch, loss: LossConfig, num_tasks: int, dropout_key: jax.Array | None
 ) -> tuple[jax.Array, Totals]:
-    logits = model(batch, dropout_key=dropout_key).logits
+    predictions = model(batch, dropout_key=dropout_key)
+    logits = predictions.logits
     losses, z_losses = token_losses(logits, batch.target_tokens, loss)
     weights = batch.loss_weights
     cross_entropies = losses - z_losses
@@ -79,9 +83,38 @@ def _measure(
         correct=jnp.sum((jnp.argmax(logits, -1) == batch.target_tokens) * weights),
         target_tokens=jnp.sum(weights),
         tokens=_real_tokens(batch),
+        **_measure_sequences(batch, predictions.heads),
+        **({} if predictions.balance_loss is None else {"balance_loss": predictions.balance_loss}),
         task_loss=jnp.einsum("bl,blt->t", cross_entropies, by_task),
         task_tokens=jnp.sum(by_task, axis=(0, 1)),
     )
+
+
+def target_segment_ids(batch: Batch) -> jax.Array | None:
+    """Of the stream that targets belong to: the decoder's where there is one."""
+    return batch.encoder_segment_ids if batch.decoder_input_tokens is None else batch.decoder_segment_ids
+
+
+def _measure_sequences(batch: Batch, heads: dict[str, jax.Array] | None) -> dict[str, jax.Array]:
+    """The second loss, of the one head that scores whole sequences, where sequences have labels."""
+    of_sequences = [scores for scores in (heads or {}).values() if scores.ndim == 2]
+    if batch.sequence_labels is None or not of_sequences:
+        return {}
+    (scores,), labels = of_sequences, batch.sequence_labels
+    return {
+        "sequence_loss": jnp.sum(sequence_losses(scores, labels)),
+        "sequence_correct": jnp.sum((jnp.argmax(scores, -1) == labels).astype(jnp.float32)),
+        "sequences": _labelled(batch),
+    }
+
+
+def _labelled(batch: Batch) -> jax.Array:
+    labels = batch.sequence_labels
+    return jnp.zeros(()) if labels is None else jnp.sum(labels >= 0).astype(jnp.float32)
+
+
+def _not_zero(count: jax.Array) -> jax.Array:
+    return jnp.maximum(count, 1.0)
 
 
 def _real_tokens(batch: Batch) -> jax.Array:

@@ -85,9 +85,9 @@ def test_eight_devices_on_three_axes_give_the_losses_of_one(on_one_device):
 def test_every_part_of_the_state_is_cut_like_its_weights():
     mesh = MeshConfig(data=2, fsdp=2, model=2).build(jax.devices()[:8])
     plan = plan_state(MODEL, OPTIMIZER, mesh, num_tasks=1)
-    kernel = plan.abstract["params"]["encoder"]["layers"]["feed_forward"]["up"]["kernel"]
-    rows = plan.abstract["opt_state"].v_row["encoder"]["layers"]["feed_forward"]["up"]["kernel"]
-    columns = plan.abstract["opt_state"].v_col["encoder"]["layers"]["feed_forward"]["up"]["kernel"]
+    kernel = plan.abstract["params"]["encoder"]["layers"]["0"]["feed_forward"]["up"]["kernel"]
+    rows = plan.abstract["opt_state"].v_row["encoder"]["layers"]["0"]["feed_forward"]["up"]["kernel"]
+    columns = plan.abstract["opt_state"].v_col["encoder"]["layers"]["0"]["feed_forward"]["up"]["kernel"]
     assert kernel.sharding.spec == jax.P(None, "fsdp", "model")
     assert rows.sharding.spec == jax.P(None, "fsdp")
     assert columns.sharding.spec == jax.P(None, "model")
