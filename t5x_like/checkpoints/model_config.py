@@ -2,12 +2,14 @@
 
 import dataclasses
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
 from jax.sharding import Mesh
 
-from t5x_like.checkpoints.checkpoints import restore_params
+from t5x_like.checkpoints.checkpoints import restore_params, unread_params
 from t5x_like.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import with_shardings
@@ -56,3 +58,15 @@ def load_run(directory: PathLike, *, step: int | None = None, mesh: Mesh | None 
     _, shapes, axes = parameters.abstract(config)
     like = shapes if mesh is None else with_shardings(axes, shapes, mesh)
     return config, restore_params(directory, like, step=step)
+
+
+@contextmanager
+def open_run(directory: PathLike, *, step: int | None = None) -> Iterator[tuple[Any, Any]]:
+    """The same, but the weights stay unread on disk; while this is open each can be read.
+
+    Raises:
+      ValueError: as ``load_run``.
+    """
+    config = read_model_config(directory)
+    with unread_params(directory, parameters.abstract(config)[1], step=step) as params:
+        yield config, params

@@ -1,19 +1,24 @@
-"""Turn Hugging Face weights (config.json and safetensors) into a run directory, and a run into such weights.
+"""Turn published weights into a run directory, and a run into Hugging Face's format.
 
-t5x-like convert --from path/to/t5-small --to runs/t5_small
-t5x-like convert --from runs/finetune --to path/to/export --export hf
+t5x-like convert --from path/to/t5-small --to runs/t5_small              Hugging Face: config.json and safetensors
+t5x-like convert --from path/to/t5x/checkpoint_1000000 --to runs/t5      T5X's checkpoints
+t5x-like convert --from path/to/model.Q8_0.gguf --to runs/llama          llama.cpp's files, dequantised
+t5x-like convert --from runs/finetune --to path/to/export --export hf --dtype bfloat16
+
+Memory holds one weight at a time (one layer's when importing, all layers' of one when exporting), not the model.
 """
 
 import argparse
 import shutil
 from pathlib import Path
+from typing import Any
 
 from t5x_like.cli.mistakes import Mistake
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of ``t5x-like convert``."""
-    parser.add_argument("--from", dest="source", required=True, metavar="DIR", help="what to read")
+    parser.add_argument("--from", dest="source", required=True, metavar="PATH", help="what to read")
     parser.add_argument(
         "--to", dest="target", required=True, metavar="DIR", help="what to write; new or empty"
     )
@@ -21,6 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--export", choices=["hf"], help="read a run and write Hugging Face's format (else: the other way)"
     )
     parser.add_argument("--step", type=int, help="the step to export (the newest)")
+    parser.add_argument(
+        "--dtype", choices=["float32", "bfloat16", "float16"], help="how to store an export (float32)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -30,15 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise Mistake(
             f"--to {target} exists already; nothing was written", hint="give a new or an empty directory"
         )
-    if not Path(arguments.source).is_dir():
-        raise Mistake(f"--from {arguments.source} is not a directory")
-    if not arguments.export and (Path(arguments.source) / "model.json").is_file():
-        raise Mistake(
-            f"--from {arguments.source} is a run already",
-            hint="to write Hugging Face's format add --export hf",
-        )
+    _check_source(arguments)
     if arguments.export:
-        _export(arguments.source, target, arguments.step)
+        _export(arguments.source, target, arguments.step, arguments.dtype or "float32")
     else:
         _import(arguments.source, target)
     vocabulary = Path(arguments.source) / "spiece.model"
@@ -48,22 +50,38 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _check_source(arguments: argparse.Namespace) -> None:
+    source = Path(arguments.source)
+    if not source.is_dir() and (arguments.export or source.suffix != ".gguf" or not source.is_file()):
+        raise Mistake(
+            f"--from {arguments.source} is not a directory" + ("" if arguments.export else " or a .gguf file")
+        )
+    if not arguments.export and (arguments.dtype or arguments.step is not None):
+        raise Mistake(
+            f"{'--dtype' if arguments.dtype else '--step'} is for exports; a run keeps its weights in float32",
+            hint="to write Hugging Face's format add --export hf",
+        )
+    if not arguments.export and (Path(arguments.source) / "model.json").is_file():
+        raise Mistake(
+            f"--from {arguments.source} is a run already",
+            hint="to write Hugging Face's format add --export hf",
+        )
+
+
 def _import(source: str, target: Path) -> None:
     from t5x_like.checkpoints.checkpoints import Checkpoints
+    from t5x_like.checkpoints.hugging_face import open_hugging_face
     from t5x_like.checkpoints.model_config import write_model_config
-    from t5x_like.checkpoints.pretrained import from_pretrained
-    from t5x_like.model.parameters import split
 
-    pretrained = from_pretrained(source)
+    opened = open_hugging_face(source)
     with Checkpoints(target) as checkpoints:
-        checkpoints.save(0, {"params": split(pretrained.model)[1]})
-    write_model_config(target, pretrained.config)
+        checkpoints.save(0, {"params": opened.params})
+    write_model_config(target, opened.config)
 
 
-def _export(source: str, target: Path, step: int | None) -> None:
-    from t5x_like.checkpoints.model_config import load_run
-    from t5x_like.checkpoints.pretrained import export_hugging_face
-    from t5x_like.model.parameters import abstract, merge
+def _export(source: str, target: Path, step: int | None, dtype: Any) -> None:
+    from t5x_like.checkpoints.hugging_face import write_hugging_face
+    from t5x_like.checkpoints.model_config import open_run
 
-    config, params = load_run(source, step=step)
-    export_hugging_face(merge(abstract(config)[0], params), target, config=config)
+    with open_run(source, step=step) as (config, params):
+        write_hugging_face(config, params, target, dtype=dtype)
