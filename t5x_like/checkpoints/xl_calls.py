@@ -10,7 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from t5x_like.checkpoints.arguments import IGNORED
+from t5x_like.model.families.recurrent import Recurrent
 from t5x_like.model.families.two_stream import TwoStream
+from t5x_like.model.zoo.transfo_xl import TransfoXLConfig
 from t5x_like.model.zoo.xlnet import XLNetConfig
 
 
@@ -45,6 +47,50 @@ def call_xlnet(model: TwoStream, config: XLNetConfig, arguments: Mapping[str, An
         problem = config.problem if scores else "single_label"
         outputs["loss"] = _loss(outputs["logits"], labels, problem)
     return outputs
+
+
+def call_transfo_xl(
+    model: Recurrent, config: TransfoXLConfig, arguments: Mapping[str, Any]
+) -> dict[str, Any]:
+    """``input_ids`` and, if given, ``mems, labels``. Logits are log-probabilities; labels are shifted in here.
+
+    Without ``mems`` there are zeros, which are looked at. ``losses`` are in transformers' order: with cutoffs that is
+    cluster by cluster, and not where their labels stood.
+    """
+    asked = {name: value for name, value in arguments.items() if value is not None}
+    tokens, labels = jnp.asarray(asked["input_ids"], jnp.int32), _get(asked, "labels")
+    memory = _our_memory(asked)
+    if memory is None and config.memory_length:
+        memory = model.empty_memory(len(tokens))
+    read = model.read(
+        tokens,
+        memory=memory,
+        keep_memory=True,
+        collect_hidden=bool(asked.get("output_hidden_states")),
+    )
+    outputs: dict[str, Any] = {"last_hidden_state": read.output, "mems": _their_memory(read.memory)}
+    if read.hidden is not None:
+        outputs["hidden_states"] = tuple(read.hidden)
+    if model.softmax is not None:
+        outputs["logits"] = outputs["prediction_scores"] = model.scores(read.output)
+        if labels is not None:
+            outputs["losses"] = _losses_by_cluster(outputs["logits"], labels, config.cutoffs)
+            outputs["loss"] = jnp.sum(outputs["losses"]) / jnp.sum(outputs["losses"] != 0)
+    return outputs
+
+
+def _losses_by_cluster(log_probs: jax.Array, labels: jax.Array, cutoffs: tuple[int, ...]) -> jax.Array:
+    """[B, L - 1]; with cutoffs, labels that are ignored come last, with a loss of 0."""
+    labels = labels[:, 1:]
+    learned = labels != IGNORED
+    ids = jnp.where(learned, labels, 0)
+    chosen = jnp.take_along_axis(log_probs[:, :-1], ids[..., None], axis=-1)[..., 0]
+    losses = jnp.where(learned, -chosen, 0.0)
+    if not cutoffs:
+        return losses
+    clusters = jnp.searchsorted(jnp.asarray(cutoffs), ids, side="right")
+    order = jnp.argsort(jnp.where(learned, clusters, len(cutoffs) + 1).reshape(-1), stable=True)
+    return losses.reshape(-1)[order].reshape(losses.shape)
 
 
 def _get(asked: Mapping[str, Any], name: str) -> jax.Array | None:

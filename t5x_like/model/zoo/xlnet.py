@@ -144,6 +144,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> XLNetConfig:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
     fields = HuggingFaceFields(config)
+    fields.must_be("is_encoder_decoder", False)
     fields.must_be("bi_data", False)
     fields.must_be("tie_word_embeddings", True)
     # Files have a bias for each layer whatever untie_r says. Answers to questions come from a head that isn't here.

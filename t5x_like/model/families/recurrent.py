@@ -1,0 +1,198 @@
+"""Transformer-XL: segment after segment, with a memory of those before (Dai et al. 2019, arXiv:1901.02860)."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from t5x_like.batch import Batch
+from t5x_like.model.families.family import Predictions
+from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig, AdaptiveEmbedding, AdaptiveSoftmax
+from t5x_like.model.layers.dropout import fold
+from t5x_like.model.layers.masks import both, segment_mask
+from t5x_like.model.layers.relative_attention import distances_between, encode_distances, past_mask
+from t5x_like.model.layers.relative_stack import (
+    RelativeStack,
+    RelativeStackConfig,
+    RelativeSurroundings,
+    Streams,
+    remember,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig:
+    """The memory is the last ``memory_length`` positions.
+
+    Where ``same_length``, every token sees as many as the memory is long, itself included, and no more.
+    """
+
+    words: AdaptiveConfig
+    stack: RelativeStackConfig
+    memory_length: int
+    same_length: bool = False
+    scores_words: bool = True
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"
+
+
+class RecurrentOutput(NamedTuple):
+    """``hidden``, if collected: what entered every block, then what left the last. ``memory`` is for what follows."""
+
+    output: Float[Array, "B L D"]
+    hidden: Float[Array, "N1 B L D"] | None
+    memory: Float[Array, "N B Q D"] | None
+
+
+class RecurrentCache(NamedTuple):
+    """What decoding remembers: the memory, and which of its places hold a token."""
+
+    memory: Float[Array, "N R P D"]
+    real: Bool[Array, "R P"]
+
+
+class Recurrent(nnx.Module):
+    """One causal stack; its logits are log-probabilities already."""
+
+    def __init__(self, config: RecurrentConfig, *, key: Key[Array, ""]):
+        embedding_key, stack_key, softmax_key = jax.random.split(key, 3)
+        model_dim = config.stack.model_dim
+        self.embedding = AdaptiveEmbedding(config.words, model_dim, key=embedding_key)
+        self.stack = RelativeStack(config.stack, key=stack_key)
+        self.softmax = (
+            AdaptiveSoftmax(config.words, model_dim, key=softmax_key) if config.scores_words else None
+        )
+        self.config = config
+
+    def __call__(
+        self,
+        batch: Batch,
+        *,
+        dropout_key: Key[Array, ""] | None = None,
+        collect_hidden: bool = False,
+        memory: Float[Array, "N B P D"] | None = None,
+    ) -> Predictions:
+        """Scores what follows every position of the decoder's stream."""
+        segment_ids = batch.decoder_segment_ids
+        mask = segment_mask(segment_ids, segment_ids)
+        if batch.attention_mask is not None:
+            mask = both(mask, batch.attention_mask[:, None])
+        read = self.read(
+            batch.decoder_input_tokens,
+            mask=mask,
+            memory=memory,
+            dropout_key=dropout_key,
+            collect_hidden=collect_hidden,
+        )
+        return Predictions(
+            logits=None if self.softmax is None else self.scores(read.output),
+            decoder_output=read.output,
+            decoder_hidden=read.hidden,
+        )
+
+    def read(
+        self,
+        tokens: Int[Array, "B L"],
+        *,
+        mask: Bool[Array, "B 1 #L L"] | None = None,
+        memory: Float[Array, "N B P D"] | None = None,
+        memory_mask: Bool[Array, "B P"] | None = None,
+        keep_memory: bool = False,
+        dropout_key: Key[Array, ""] | None = None,
+        collect_hidden: bool = False,
+    ) -> RecurrentOutput:
+        """``mask``: who may look at whom inside the segment, but never ahead; ``memory_mask``: what was real."""
+        config, dtype = self.config, jnp.dtype(self.config.compute_dtype)
+        batch_size, length = tokens.shape
+        past = 0 if memory is None else memory.shape[2]
+        if mask is not None or memory_mask is not None:
+            own = jnp.ones((batch_size, 1, length, length), bool) if mask is None else mask
+            before = jnp.ones((batch_size, past), bool) if memory_mask is None else memory_mask
+            before = jnp.broadcast_to(before[:, None, None], (*own.shape[:3], past))
+            mask = jnp.concatenate([before, own], axis=-1)
+        reach = config.memory_length - 1 if config.same_length else None
+        distances = distances_between(length, past + length, both_ways=False)
+        around = RelativeSurroundings(
+            distances=encode_distances(
+                distances, config.stack.model_dim, dtype, max_distance=config.stack.max_distance
+            ),
+            mask=both(mask, past_mask(length, past + length, reach=reach)),
+        )
+        embedded = self.embedding(tokens, dtype) * jnp.asarray(config.stack.model_dim**0.5, dtype)
+        ran = self.stack(
+            Streams(embedded),
+            memory,
+            around,
+            dropout_key=fold(dropout_key, 0),
+            collect_inputs=collect_hidden or keep_memory,
+        )
+        output, inputs = ran.streams.content, None if ran.inputs is None else ran.inputs.content
+        hidden = remembered = None
+        if inputs is not None and collect_hidden:
+            hidden = jnp.concatenate([inputs, output[None]])
+        if inputs is not None and keep_memory:
+            remembered = remember(memory, inputs, length=config.memory_length)
+        return RecurrentOutput(output, hidden, remembered)
+
+    def scores(self, output: Float[Array, "B L D"]) -> Float[Array, "B L V"]:
+        """Log-probabilities of the word after each position."""
+        assert self.softmax is not None, "a model that scores no words can't write"
+        return self.softmax(output, self.embedding)
+
+    def empty_memory(self, batch_size: int) -> Float[Array, "N B P D"]:
+        """Zeros, which tokens see like any other: how transformers starts, though not the paper."""
+        stack, dtype = self.config.stack, jnp.dtype(self.config.compute_dtype)
+        return jnp.zeros((stack.num_layers, batch_size, self.config.memory_length, stack.model_dim), dtype)
+
+    def start_cache(
+        self,
+        prompts: Int[Array, "B M"],
+        prompt_mask: Int[Array, "B M"] | None = None,
+        *,
+        memory: Float[Array, "N B P D"] | None = None,
+    ) -> tuple[Int[Array, " B"], RecurrentCache]:
+        """Reads all of the prompts but their last token, which comes back for the first ``decode_step``.
+
+        Prompts may be padded on the left. ``memory`` is of the text before them; without it they see nothing before.
+
+        Raises:
+          ValueError: the model has no memory, or one of another length is given.
+        """
+        length, batch_size = self.config.memory_length, prompts.shape[0]
+        if length < 1 or (memory is not None and memory.shape[2] != length):
+            given = "none" if memory is None else f"one of {memory.shape[2]}"
+            raise ValueError(
+                f"decoding needs a memory of memory_length={length} >= 1 positions; there is {given}"
+            )
+        real = jnp.full((batch_size, length), memory is not None)
+        memory = self.empty_memory(batch_size) if memory is None else memory
+        cache = RecurrentCache(memory, real)
+        if prompts.shape[1] > 1:
+            seen = jnp.ones(prompts.shape, bool) if prompt_mask is None else prompt_mask > 0
+            cache = self._advance(prompts[:, :-1], seen[:, :-1], cache)[1]
+        return prompts[:, -1], cache
+
+    def decode_step(
+        self, tokens: Int[Array, " R"], cache: RecurrentCache
+    ) -> tuple[Float[Array, "R V"], RecurrentCache]:
+        """Reads one token a row and scores the next one."""
+        output, cache = self._advance(tokens[:, None], jnp.ones((len(tokens), 1), bool), cache)
+        return self.scores(output)[:, 0], cache
+
+    def reorder_cache(self, cache: RecurrentCache, origins: Int[Array, "B J"]) -> RecurrentCache:
+        """Beam ``j`` of input ``b`` becomes its former beam ``origins[b, j]``; there may be more beams than before."""
+        num_beams = cache.real.shape[0] // origins.shape[0]
+        rows = (origins + num_beams * jnp.arange(origins.shape[0])[:, None]).reshape(-1)
+        return RecurrentCache(cache.memory[:, rows], cache.real[rows])
+
+    def _advance(
+        self, tokens: Int[Array, "R L"], real: Bool[Array, "R L"], cache: RecurrentCache
+    ) -> tuple[Float[Array, "R L D"], RecurrentCache]:
+        read = self.read(
+            tokens, mask=real[:, None, None], memory=cache.memory, memory_mask=cache.real, keep_memory=True
+        )
+        assert read.memory is not None
+        real = jnp.concatenate([cache.real, real], axis=1)[:, tokens.shape[1] :]
+        return read.output, RecurrentCache(read.memory, real)

@@ -1,0 +1,207 @@
+"""Large vocabularies by frequency: common words get more of the work (Grave et al. 2017, arXiv:1609.04309).
+
+Ids count from the most frequent word. The first cluster is scored together with one score for each further cluster,
+whose words are then scored among themselves. Further clusters can have narrower embeddings (Baevski and Auli 2019,
+arXiv:1809.10853).
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int, Key
+
+from t5x_like.model.layers.embedding import Embedding
+from t5x_like.model.layers.initialise import Normal
+from t5x_like.model.layers.linear import Linear
+
+
+class Cluster(NamedTuple):
+    """The ids from ``start`` to before ``stop``, with embeddings of width ``dim``."""
+
+    start: int
+    stop: int
+    dim: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveConfig:
+    """Clusters begin at ``cutoffs``, each with embeddings ``shrink`` times narrower than the one before.
+
+    Scores use the embeddings' own tables if ``tied_tables``, and their projections in the clusters where
+    ``tied_projections`` says so; clusters beyond its end have their own.
+    """
+
+    vocab_size: int
+    embed_dim: int
+    cutoffs: tuple[int, ...] = ()
+    shrink: int = 1
+    tied_tables: bool = True
+    tied_projections: tuple[bool, ...] = ()
+    stddev: float = 0.02
+    projection_stddev: float = 0.01
+    vocab_multiple: int = 128
+
+    def __post_init__(self) -> None:
+        borders = (0, *self.cutoffs, self.vocab_size)
+        if list(borders) != sorted(set(borders)):
+            raise ValueError(
+                f"cutoffs are {self.cutoffs}; give rising ids between 0 and the vocabulary's {self.vocab_size}"
+            )
+        if self.shrink < 1 or self.clusters[-1].dim < 1:
+            raise ValueError(
+                f"embeddings {self.embed_dim} wide can't shrink by {self.shrink} for each of "
+                f"{len(self.cutoffs)} cutoffs"
+            )
+
+    @property
+    def clusters(self) -> tuple[Cluster, ...]:
+        """From the most frequent words on."""
+        borders = (0, *self.cutoffs, self.vocab_size)
+        return tuple(
+            Cluster(start, stop, self.embed_dim // self.shrink**number)
+            for number, (start, stop) in enumerate(pairwise(borders))
+        )
+
+    @property
+    def tables(self) -> tuple[Cluster, ...]:
+        """What has a table to itself: all words, where they are equally wide."""
+        return self.clusters if self.shrink > 1 else (Cluster(0, self.vocab_size, self.embed_dim),)
+
+    def num_rows(self, table: Cluster) -> int:
+        """The rows of a table, up to a round number."""
+        rows = table.stop - table.start
+        return rows + -rows % self.vocab_multiple
+
+    def is_projected(self, model_dim: int) -> bool:
+        """Whether embeddings are another space than the stream."""
+        return self.shrink > 1 or self.embed_dim != model_dim
+
+    def is_tied(self, number: int) -> bool:
+        """Whether a cluster's scores use the embeddings' projection."""
+        return number < len(self.tied_projections) and self.tied_projections[number]
+
+
+def _tables(config: AdaptiveConfig, key: Array) -> dict[str, Embedding]:
+    return {
+        str(number): Embedding(
+            table.stop - table.start,
+            table.dim,
+            key=jax.random.fold_in(key, number),
+            stddev=config.stddev,
+            multiple=config.vocab_multiple,
+        )
+        for number, table in enumerate(config.tables)
+    }
+
+
+class AdaptiveEmbedding(nnx.Module):
+    """Looks ids up in the tables of their clusters, and brings all to one width."""
+
+    def __init__(self, config: AdaptiveConfig, model_dim: int, *, key: Key[Array, ""]):
+        tables_key, projections_key = jax.random.split(key)
+        self.tables = nnx.Dict(_tables(config, tables_key))
+        self.projections = nnx.Dict()
+        for number, table in enumerate(config.tables if config.is_projected(model_dim) else ()):
+            self.projections[str(number)] = Linear(
+                table.dim,
+                model_dim,
+                axes=("embed_factor", "embed"),
+                key=jax.random.fold_in(projections_key, number),
+                init=Normal(config.projection_stddev),
+            )
+        self.config = config
+
+    def __call__(self, ids: Int[Array, "B L"], dtype: jnp.dtype) -> Float[Array, "B L D"]:
+        """An id outside the vocabulary gives not-a-number."""
+        total = None
+        for number, table in enumerate(self.config.tables):
+            inside = (ids >= table.start) & (ids < table.stop)
+            found = self.tables[str(number)](jnp.where(inside, ids - table.start, 0), dtype)
+            found = self.projections[str(number)](found) if self.projections else found
+            found = jnp.where(inside[..., None], found, jnp.zeros((), dtype))
+            total = found if total is None else total + found
+        assert total is not None
+        known = (ids >= 0) & (ids < self.config.vocab_size)
+        return jnp.where(known[..., None], total, jnp.full((), jnp.nan, dtype))
+
+    def projection(self, number: int) -> Float[Array, "E D"]:
+        """From a cluster's embeddings to the stream."""
+        return self.projections[str(number if self.config.shrink > 1 else 0)].kernel[...]
+
+
+class AdaptiveSoftmax(nnx.Module):
+    """Log-probabilities of all words."""
+
+    def __init__(self, config: AdaptiveConfig, model_dim: int, *, key: Key[Array, ""]):
+        tables_key, projections_key, clusters_key = jax.random.split(key, 3)
+        self.tables = None if config.tied_tables else nnx.Dict(_tables(config, tables_key))
+        self.biases = nnx.Dict(
+            {
+                str(number): nnx.Param(jnp.zeros((config.num_rows(table),)), axes=("vocab",))
+                for number, table in enumerate(config.tables)
+            }
+        )
+        self.projections = nnx.Dict()
+        for number, cluster in enumerate(config.clusters if config.is_projected(model_dim) else ()):
+            if not config.is_tied(number):
+                self.projections[str(number)] = Linear(
+                    model_dim,
+                    cluster.dim,
+                    axes=("embed", "embed_factor"),
+                    key=jax.random.fold_in(projections_key, number),
+                    init=Normal(config.projection_stddev),
+                )
+        self.clusters = (
+            Linear(
+                config.embed_dim,
+                len(config.cutoffs),
+                axes=("embed_factor", "classes"),
+                key=clusters_key,
+                init=Normal(config.stddev),
+                bias=True,
+            )
+            if config.cutoffs
+            else None
+        )
+        self.config = config
+        self.is_projected = config.is_projected(model_dim)
+
+    def __call__(self, x: Float[Array, "B L D"], embedding: AdaptiveEmbedding) -> Float[Array, "B L V"]:
+        """In float32; ``embedding`` lends what is tied."""
+        clusters = self.config.clusters
+        projected = self._project(x, 0, embedding)
+        head = self._logits(projected, 0, embedding)
+        if self.clusters is not None:
+            choice = self.clusters(projected, output_dtype=jnp.dtype(jnp.float32))
+            head = jnp.concatenate([head, choice], axis=-1)
+        head = jax.nn.log_softmax(head, axis=-1)
+        parts = [head[..., : clusters[0].stop]]
+        for number in range(1, len(clusters)):
+            place = clusters[0].stop + number - 1
+            tail = self._logits(self._project(x, number, embedding), number, embedding)
+            parts.append(head[..., place : place + 1] + jax.nn.log_softmax(tail, axis=-1))
+        return jnp.concatenate(parts, axis=-1)
+
+    def _project(
+        self, x: Float[Array, "B L D"], number: int, embedding: AdaptiveEmbedding
+    ) -> Float[Array, "B L E"]:
+        if not self.is_projected:
+            return x
+        if self.config.is_tied(number):
+            return jnp.matmul(x, embedding.projection(number).astype(x.dtype).T)
+        return self.projections[str(number)](x)
+
+    def _logits(
+        self, x: Float[Array, "B L E"], number: int, embedding: AdaptiveEmbedding
+    ) -> Float[Array, "B L C"]:
+        cluster, table = self.config.clusters[number], str(number if self.config.shrink > 1 else 0)
+        start = cluster.start - self.config.tables[int(table)].start
+        rows = slice(start, start + cluster.stop - cluster.start)
+        tables = embedding.tables if self.tables is None else self.tables
+        weights_CE = tables[table].table[...][rows].astype(x.dtype)
+        logits = jnp.matmul(x, weights_CE.T, preferred_element_type=jnp.float32)
+        return logits + self.biases[table][...][rows][None, None]

@@ -1,0 +1,301 @@
+"""Transformer-XL (Dai et al. 2019, https://arxiv.org/abs/1901.02860)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from t5x_like.model.families.recurrent import Recurrent, RecurrentConfig
+from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig
+from t5x_like.model.layers.feed_forward import FeedForwardConfig
+from t5x_like.model.layers.initialise import Normal
+from t5x_like.model.layers.norm import LayerNormConfig
+from t5x_like.model.layers.relative_attention import RelativeAttentionConfig
+from t5x_like.model.layers.relative_stack import RelativeStackConfig
+from t5x_like.model.zoo.hugging_face import HuggingFaceFields
+from t5x_like.model.zoo.tasks import Task, class_of, task_of
+from t5x_like.model.zoo.weights import TRANSPOSED, Transform, Weight, dense, norm, padded_rows, per_layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransfoXLConfig:
+    """A Transformer-XL of any size. ``cutoffs`` and what follows them are of ``AdaptiveConfig``.
+
+    ``memory_length`` and ``same_length`` are of ``RecurrentConfig``; distances beyond ``max_distance`` count as it.
+    """
+
+    vocab_size: int
+    model_dim: int
+    mlp_dim: int
+    num_heads: int
+    head_dim: int
+    num_layers: int
+    memory_length: int
+    embed_dim: int
+    cutoffs: tuple[int, ...] = ()
+    shrink: int = 1
+    tied_tables: bool = True
+    tied_projections: tuple[bool, ...] = ()
+    norm_first: bool = False
+    same_length: bool = False
+    max_distance: int | None = None
+    task: Task = "causal_lm"
+    dropout_rate: float = 0.0
+    attention_dropout_rate: float = 0.0
+    norm_epsilon: float = 1e-5
+    init_stddev: float = 0.02
+    projection_stddev: float = 0.01
+    vocab_multiple: int = 128
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"
+
+    def __post_init__(self) -> None:
+        for name in (
+            "vocab_size",
+            "model_dim",
+            "mlp_dim",
+            "num_heads",
+            "head_dim",
+            "num_layers",
+            "embed_dim",
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; give a positive number")
+        for name in ("dropout_rate", "attention_dropout_rate"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; give a probability below 1")
+        if self.memory_length < self.same_length:
+            raise ValueError(
+                f"memory_length is {self.memory_length}; give 0 or more, and with same_length at least 1"
+            )
+        if self.task not in HUGGING_FACE_CLASSES.values():
+            raise ValueError(f"Transformer-XL has no head for the task {self.task!r} here")
+
+    def build(self, key: jax.Array) -> Recurrent:
+        """The model with fresh weights."""
+        return Recurrent(
+            RecurrentConfig(
+                words=self.words,
+                stack=RelativeStackConfig(
+                    model_dim=self.model_dim,
+                    num_layers=self.num_layers,
+                    attention=RelativeAttentionConfig(num_heads=self.num_heads, head_dim=self.head_dim),
+                    feed_forward=FeedForwardConfig(mlp_dim=self.mlp_dim, activation="relu", bias=True),
+                    norm=LayerNormConfig(epsilon=self.norm_epsilon),
+                    norm_slots=("before",) if self.norm_first else ("final",),
+                    max_distance=self.max_distance,
+                    dropout_rate=self.dropout_rate,
+                    attention_dropout_rate=self.attention_dropout_rate,
+                    init=Normal(self.init_stddev),
+                ),
+                memory_length=self.memory_length,
+                same_length=self.same_length,
+                scores_words=self.task == "causal_lm",
+                compute_dtype=self.compute_dtype,
+            ),
+            key=key,
+        )
+
+    @property
+    def words(self) -> AdaptiveConfig:
+        """The vocabulary in clusters."""
+        return AdaptiveConfig(
+            vocab_size=self.vocab_size,
+            embed_dim=self.embed_dim,
+            cutoffs=self.cutoffs,
+            shrink=self.shrink,
+            tied_tables=self.tied_tables,
+            tied_projections=self.tied_projections,
+            stddev=self.init_stddev,
+            projection_stddev=self.projection_stddev,
+            vocab_multiple=self.vocab_multiple,
+        )
+
+
+HUGGING_FACE_CLASSES: dict[str, Task] = {"TransfoXLLMHeadModel": "causal_lm", "TransfoXLModel": "base"}
+HUGGING_FACE_ARCHITECTURES = tuple(HUGGING_FACE_CLASSES)
+
+# What names in files begin with, unless they are those of a model without a head.
+HUGGING_FACE_PREFIX = "transformer."
+
+HUGGING_FACE_UNUSED: tuple[str, ...] = ()
+
+
+def from_hugging_face(config: Mapping[str, Any]) -> TransfoXLConfig:
+    """The configuration that a ``config.json`` of ``model_type`` transfo-xl describes.
+
+    Raises:
+      ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
+    """
+    fields = HuggingFaceFields(config)
+    fields.must_be("is_encoder_decoder", False)
+    fields.must_be("attn_type", 0)
+    fields.must_be("untie_r", True)
+    if fields.take("sample_softmax", -1) > 0:
+        raise ValueError(f"config.json: sample_softmax is {config['sample_softmax']}; only -1 is supported")
+    # Nothing reads these: the softmax is adaptive where there are cutoffs, and tied as tie_word_embeddings says.
+    fields.ignore("adaptive", "tie_weight", "init", "init_range", "trainer_compatible", "n_token")
+    fields.ignore("init_std", "proj_init_std", "max_position_embeddings")
+    cutoffs = _tuple_of(fields, "cutoffs", int, [20_000, 40_000, 200_000])
+    ours = TransfoXLConfig(
+        vocab_size=fields.take("vocab_size", 267_735),
+        model_dim=fields.take("d_model", 1024),
+        mlp_dim=fields.take("d_inner", 4096),
+        num_heads=fields.take("n_head", 16),
+        head_dim=fields.take("d_head", 64),
+        num_layers=fields.take("n_layer", 18),
+        memory_length=fields.take("mem_len", 1600),
+        embed_dim=fields.take("d_embed", 1024),
+        cutoffs=cutoffs,
+        shrink=fields.take("div_val", 4),
+        tied_tables=fields.take("tie_word_embeddings", True),
+        tied_projections=_tied_projections(fields, len(cutoffs)),
+        norm_first=fields.take("pre_lnorm", False),
+        same_length=fields.take("same_length", True),
+        max_distance=_limit(fields.take("clamp_len", 1000)),
+        task=task_of(config, HUGGING_FACE_CLASSES, "causal_lm"),
+        dropout_rate=fields.take("dropout", 0.1),
+        attention_dropout_rate=fields.take("dropatt", 0.0),
+        norm_epsilon=fields.take("layer_norm_epsilon", 1e-5),
+        init_stddev=fields.take("init_std", 0.02),
+        projection_stddev=fields.take("proj_init_std", 0.01),
+    )
+    fields.finish()
+    return ours
+
+
+def _tied_projections(fields: HuggingFaceFields, num_cutoffs: int) -> tuple[bool, ...]:
+    shared = fields.take("proj_share_all_but_first", True)
+    return _tuple_of(fields, "tie_projs", bool, [False, *[shared] * num_cutoffs])
+
+
+def _tuple_of(fields: HuggingFaceFields, name: str, kind: type, default: list[Any]) -> tuple[Any, ...]:
+    values = fields.take(name, default)
+    if any(type(value) is not kind for value in values):
+        raise ValueError(f"config.json: {name} is {values!r}; its values must be of type {kind.__name__}")
+    return tuple(values)
+
+
+def _limit(length: int) -> int | None:
+    """Their -1 means that there is none."""
+    return length if length > 0 else None
+
+
+def to_hugging_face(config: TransfoXLConfig) -> dict[str, Any]:
+    """The fields of a ``config.json``."""
+    return {
+        "adaptive": True,
+        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "attn_type": 0,
+        "clamp_len": config.max_distance or -1,
+        "cutoffs": list(config.cutoffs),
+        "d_embed": config.embed_dim,
+        "d_head": config.head_dim,
+        "d_inner": config.mlp_dim,
+        "d_model": config.model_dim,
+        "div_val": config.shrink,
+        "dropatt": config.attention_dropout_rate,
+        "dropout": config.dropout_rate,
+        "init_std": config.init_stddev,
+        "layer_norm_epsilon": config.norm_epsilon,
+        "mem_len": config.memory_length,
+        "model_type": "transfo-xl",
+        "n_head": config.num_heads,
+        "n_layer": config.num_layers,
+        "pre_lnorm": config.norm_first,
+        "proj_init_std": config.projection_stddev,
+        "same_length": config.same_length,
+        "sample_softmax": -1,
+        "tie_projs": list(config.tied_projections),
+        "tie_word_embeddings": config.tied_tables,
+        "torch_dtype": "float32",
+        "untie_r": True,
+        "vocab_size": config.vocab_size,
+    }
+
+
+def hugging_face_weights(config: TransfoXLConfig) -> tuple[Weight, ...]:
+    """Our weights by Hugging Face's names."""
+    theirs = "transformer.layers.{layer}"
+    rows = [
+        Weight(
+            ("attention/query/kernel", "attention/key/kernel", "attention/value/kernel"),
+            f"{theirs}.dec_attn.qkv_net.weight",
+            _FUSED,
+        ),
+        Weight("attention/distance/kernel", f"{theirs}.dec_attn.r_net.weight", TRANSPOSED),
+        Weight("attention/out/kernel", f"{theirs}.dec_attn.o_net.weight", TRANSPOSED),
+        Weight("attention/content_bias", f"{theirs}.dec_attn.r_w_bias", _flat(config)),
+        Weight("attention/distance_bias", f"{theirs}.dec_attn.r_r_bias", _flat(config)),
+        *dense("feed_forward/up", f"{theirs}.pos_ff.CoreNet.0"),
+        *dense("feed_forward/down", f"{theirs}.pos_ff.CoreNet.3"),
+    ]
+    slot = "before" if config.norm_first else "final"
+    rows += norm(f"around_attention/{slot}", f"{theirs}.dec_attn.layer_norm")
+    rows += norm(f"around_feed_forward/{slot}", f"{theirs}.pos_ff.layer_norm")
+    table = [
+        *_embedding_weights(config),
+        *per_layer("stack/layers", tuple(range(config.num_layers)), rows),
+        # No weight, but files have it: the frequencies of the distances' sines.
+        Weight((), "transformer.pos_emb.inv_freq", _frequencies(config.model_dim)),
+    ]
+    return (*table, *_softmax_weights(config)) if config.task == "causal_lm" else tuple(table)
+
+
+def _embedding_weights(config: TransfoXLConfig) -> list[Weight]:
+    words, table, theirs = config.words, [], "transformer.word_emb"
+    projected = words.is_projected(config.model_dim)
+    for number, cluster in enumerate(words.tables):
+        rows = padded_rows(cluster.stop - cluster.start, words.num_rows(cluster))
+        ours, name = f"embedding/tables/{number}/table", f"{theirs}.emb_layers.{number}.weight"
+        copies = (f"crit.out_layers.{number}.weight",) if config.tied_tables else ()
+        table.append(Weight(ours, name, rows, copies=copies))
+        if projected:
+            sharing = range(len(words.clusters)) if config.shrink == 1 else (number,)
+            copies = tuple(f"crit.out_projs.{cluster}" for cluster in sharing if words.is_tied(cluster))
+            ours, name = f"embedding/projections/{number}/kernel", f"{theirs}.emb_projs.{number}"
+            table.append(Weight(ours, name, TRANSPOSED, copies=copies))
+    return table
+
+
+def _softmax_weights(config: TransfoXLConfig) -> list[Weight]:
+    words, table = config.words, []
+    for number, cluster in enumerate(words.tables):
+        rows = padded_rows(cluster.stop - cluster.start, words.num_rows(cluster))
+        theirs = f"crit.out_layers.{number}"
+        table.append(Weight(f"softmax/biases/{number}", f"{theirs}.bias", rows))
+        if not config.tied_tables:
+            table.append(Weight(f"softmax/tables/{number}/table", f"{theirs}.weight", rows))
+    if words.is_projected(config.model_dim):
+        table += [
+            Weight(f"softmax/projections/{number}/kernel", f"crit.out_projs.{number}")
+            for number in range(len(words.clusters))
+            if not words.is_tied(number)
+        ]
+    if config.cutoffs:
+        table += [
+            Weight("softmax/clusters/kernel", "crit.cluster_weight", TRANSPOSED),
+            Weight("softmax/clusters/bias", "crit.cluster_bias"),
+        ]
+    return table
+
+
+# Query, key and value, one above the other.
+_FUSED = Transform(
+    lambda array: tuple(part.T for part in np.split(array, 3)),
+    lambda *parts: np.concatenate([part.T for part in parts]),
+)
+
+
+def _flat(config: TransfoXLConfig) -> Transform:
+    return Transform(
+        lambda array: array.reshape(-1), lambda array: array.reshape(config.num_heads, config.head_dim)
+    )
+
+
+def _frequencies(model_dim: int) -> Transform:
+    exponents = np.arange(0, model_dim, 2, dtype=np.float32) / np.float32(model_dim)
+    # Rounded where PyTorch rounds, for the same bits.
+    frequencies = np.float32(1) / (10_000.0 ** exponents.astype(np.float64)).astype(np.float32)
+    return Transform(lambda _: (), lambda: frequencies)

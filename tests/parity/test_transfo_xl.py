@@ -1,0 +1,133 @@
+"""Transformer-XL against transformers: every recorded output from the same weights, and what each trait is worth."""
+
+import json
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from t5x_like.checkpoints.safetensors_files import SafetensorsReader
+from t5x_like.checkpoints.xl_calls import call_transfo_xl
+from t5x_like.model import parameters
+from t5x_like.model.layers.relative_attention import encode_distances
+from t5x_like.model.zoo.transfo_xl import from_hugging_face, hugging_face_weights, to_hugging_face
+from t5x_like.model.zoo.weights import Source, read_weights, write_weights
+
+MODELS = ("transfo_xl", "transfo_xl_proj")
+ATOL = 2e-5
+
+
+def load(directory) -> SimpleNamespace:
+    """A directory's model, to be called by Hugging Face's names, beside what transformers computed."""
+    config = from_hugging_face(json.loads((directory / "config.json").read_text()))
+    graphdef, shapes, _ = parameters.abstract(config)
+    reader = SafetensorsReader(directory)
+    source = Source(str(directory), reader.shapes(), reader.read)
+    params = read_weights(
+        hugging_face_weights(config), shapes, source, place=lambda _, array: jnp.asarray(array)
+    )
+
+    @jax.jit
+    def run(params, arguments):
+        model = parameters.merge(graphdef, params)
+        return call_transfo_xl(model, config, arguments | {"output_hidden_states": True})
+
+    def call(params=params, **arguments):
+        return run(params, arguments)
+
+    return SimpleNamespace(
+        directory=directory, config=config, params=params, call=call, io=dict(np.load(directory / "io.npz"))
+    )
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def case(request, golden):
+    return load(golden / "models" / request.param)
+
+
+def test_segment_after_segment(case):
+    memory = None
+    for segment in "abc":
+        ids = case.io[f"in_input_ids_{segment}"]
+        found = case.call(input_ids=ids, labels=ids, mems=memory)
+        memory = found["mems"]
+        np.testing.assert_allclose(found["logits"], case.io[f"out_{segment}_logprobs"], atol=ATOL)
+        np.testing.assert_allclose(found["losses"], case.io[f"out_{segment}_token_nll"], atol=ATOL)
+        np.testing.assert_allclose(found["loss"], case.io[f"out_{segment}_loss"], rtol=1e-5)
+        np.testing.assert_allclose(np.stack(memory), case.io[f"out_{segment}_mems"], atol=ATOL)
+        hidden = np.stack(found["hidden_states"])
+        np.testing.assert_allclose(hidden, case.io[f"out_{segment}_hidden_states"], atol=ATOL)
+
+
+def test_ignored_labels_are_not_learned(case):
+    ids = case.io["in_input_ids_a"]
+    labels = ids.copy()
+    labels[1, 3:6] = -100
+    found = case.call(input_ids=ids, labels=labels)
+    chosen = np.take_along_axis(np.asarray(found["logits"])[:, :-1], ids[:, 1:, None], axis=-1)[..., 0]
+    np.testing.assert_allclose(found["loss"], -chosen[labels[:, 1:] != -100].mean(), rtol=1e-5)
+    assert (np.asarray(found["losses"]).reshape(-1)[-3:] == 0).all()
+
+
+def test_export_writes_the_names_and_bytes_that_were_read(case):
+    wanted = load_file(case.directory / "model.safetensors")
+    got = dict(write_weights(hugging_face_weights(case.config), case.params))
+    assert got.keys() == wanted.keys()
+    assert all(np.array_equal(got[theirs], wanted[theirs]) for theirs in wanted)
+    assert from_hugging_face(to_hugging_face(case.config)) == case.config
+
+
+def test_the_sign_of_distances_matters(golden, monkeypatch):
+    monkeypatch.setattr(
+        "t5x_like.model.families.recurrent.encode_distances",
+        lambda distances, *rest, **named: encode_distances(-distances, *rest, **named),
+    )
+    assert missed(load(golden / "models" / "transfo_xl")) > 1e-3
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["stack/layers/attention/content_bias", "stack/layers/attention/distance_bias", "softmax/biases/0"],
+)
+def test_every_part_of_the_scores_matters(golden, path):
+    case = load(golden / "models" / "transfo_xl")
+    flat = parameters.flatten(case.params)
+    assert missed(case, parameters.unflatten(flat | {path: jnp.zeros_like(flat[path])})) > 1e-3
+
+
+@pytest.mark.parametrize(
+    "change", [{"same_length": True}, {"clamp_len": 4}, {"mem_len": 9}, {"layer_norm_epsilon": 1e-3}]
+)
+def test_every_setting_matters(golden, tmp_path, change):
+    assert missed(changed(golden / "models" / "transfo_xl", tmp_path, change)) > 1e-3
+
+
+def test_which_projections_are_tied_matters(golden, tmp_path):
+    change = {"tie_projs": [False, True, False]}
+    with pytest.raises(ValueError, match=r"crit\.out_projs\.2 \(36, 20\) is missing"):
+        changed(golden / "models" / "transfo_xl_proj", tmp_path, change)
+
+
+@pytest.mark.parametrize(
+    "change", [{"attn_type": 1}, {"untie_r": False}, {"sample_softmax": 5}, {"cutoffs": [60, 20]}]
+)
+def test_what_is_not_supported_is_refused_by_name(golden, tmp_path, change):
+    with pytest.raises(ValueError, match=next(iter(change))):
+        changed(golden / "models" / "transfo_xl", tmp_path, change)
+
+
+def changed(directory, tmp_path, change) -> SimpleNamespace:
+    """The same weights under another ``config.json``."""
+    fields = json.loads((directory / "config.json").read_text()) | change
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    for name in ("model.safetensors", "io.npz"):
+        (tmp_path / name).symlink_to(directory / name)
+    return load(tmp_path)
+
+
+def missed(case, params=None) -> float:
+    found = case.call(case.params if params is None else params, input_ids=case.io["in_input_ids_a"])
+    return float(np.abs(found["logits"] - case.io["out_a_logprobs"]).max())
