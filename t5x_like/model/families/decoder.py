@@ -1,12 +1,13 @@
 """Decoders: every token sees those before it, and a prefix if there is one (Radford et al. 2018; Liu et al. 2018)."""
 
+import functools
 from dataclasses import dataclass
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
@@ -14,7 +15,7 @@ from t5x_like.model.heads import Heads, HeadsConfig
 from t5x_like.model.layers.block import Surroundings
 from t5x_like.model.layers.cache import DecoderCache, reorder
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
-from t5x_like.model.layers.masks import both, causal_mask, prefix_mask, segment_mask
+from t5x_like.model.layers.masks import both, causal_mask, prefix_mask, real_tokens, segment_mask
 from t5x_like.model.layers.stack import Stack, StackConfig
 
 
@@ -54,7 +55,7 @@ class Decoder(nnx.Module):
         embedded = self._embed(
             tokens, batch.decoder_positions, batch.block_positions, token_types=batch.token_types
         )
-        around = Surroundings(mask=mask, positions=batch.decoder_positions)
+        around = Surroundings(mask=mask, real=real_tokens(segment_ids), positions=batch.decoder_positions)
         decoded = self.decoder(embedded, around, dropout_key=dropout_key, collect_hidden=collect_hidden)
         logits, pooled, scores = self.heads(decoded.output, self.embedding.tokens, segment_ids)
         return Predictions(
@@ -73,33 +74,46 @@ class Decoder(nnx.Module):
         *,
         max_new_tokens: int,
         is_prefix: bool = False,
+        prefix: Int[Array, "B M"] | None = None,
+        positions: Int[Array, "B T"] | None = None,
+        block_positions: Int[Array, "B T"] | None = None,
     ) -> tuple[Int[Array, " B"], DecoderCache]:
         """Reads all of the prompts but their last token, which comes back for the first ``decode_step``.
 
-        Prompts may be padded, on the left or between tokens; where ``is_prefix``, their tokens all see each other.
+        Prompts may be padded, on the left or between tokens. Those of their tokens where ``prefix`` is 1, or all where
+        ``is_prefix``, are seen from before them too. Positions count from 0, or are given for the prompt and for what
+        will be written: T = M + max_new_tokens.
 
         Raises:
-          ValueError: with learned positions, too few for the prompt and the new tokens.
+          ValueError: too few learned positions for the prompt and the new tokens, though beside a ``prompt_mask`` only
+            the new ones are counted (those of later tokens are not-a-number); or positions are missing or too few.
         """
         batch_size, length = prompts.shape
-        self._check_length(length + max_new_tokens - 1)
+        wanted = (batch_size, length + max_new_tokens)
+        self._check_positions(positions, block_positions, wanted)
+        if positions is None:
+            self._check_length(max_new_tokens + (length - 1 if prompt_mask is None else 0))
         real = jnp.ones(prompts.shape, bool) if prompt_mask is None else prompt_mask > 0
-        prompts, real = _to_the_right(prompts, real)
-        room = jnp.ones((batch_size, max_new_tokens), bool)
-        key_mask = jnp.concatenate([real, room], axis=1)
+        arrange = functools.partial(_to_the_right, real)
+        key_mask = arrange(jnp.pad(real, ((0, 0), (0, max_new_tokens)), constant_values=True))
+        counted = jnp.maximum(jnp.cumsum(key_mask, axis=1) - 1, 0)
         cache = DecoderCache(
-            layers=self.decoder.empty_caches(batch_size, length + max_new_tokens, None, self._dtype),
+            layers=self.decoder.empty_caches(*wanted, None, self._dtype),
             index=jnp.zeros((), jnp.int32),
             key_mask=key_mask,
-            positions=jnp.maximum(jnp.cumsum(key_mask, axis=1) - 1, 0),
+            positions=counted if positions is None else arrange(positions),
+            block_positions=None if block_positions is None else arrange(block_positions),
         )
-        return prompts[:, -1], self._fill(prompts, cache, is_prefix)
+        prompts = arrange(prompts)
+        if is_prefix:
+            prefix = jnp.ones_like(prompts)
+        return prompts[:, -1], self._fill(prompts, cache, None if prefix is None else arrange(prefix))
 
     def decode_step(
         self, tokens: Int[Array, " R"], cache: DecoderCache
     ) -> tuple[Float[Array, "R V"], DecoderCache]:
         """Reads one token a row and scores the next one."""
-        decoded, cache = self._read(tokens[:, None], cache, is_prefix=False)
+        decoded, cache = self._read(tokens[:, None], cache)
         assert self.heads.words is not None, "a model that scores no words can't write"
         return self.heads.words(decoded, self.embedding.tokens)[:, 0], cache
 
@@ -111,34 +125,39 @@ class Decoder(nnx.Module):
     def _dtype(self) -> jnp.dtype:
         return jnp.dtype(self.config.compute_dtype)
 
-    def _fill(self, prompts: Int[Array, "B M"], cache: DecoderCache, is_prefix: bool) -> DecoderCache:
-        if is_prefix:
-            # The last token must be there when the others look at it; decoding reads it once more, to the same effect.
-            cache = self._read(prompts, cache, is_prefix=True)[1]
+    def _fill(
+        self, prompts: Int[Array, "B M"], cache: DecoderCache, prefix: Int[Array, "B M"] | None
+    ) -> DecoderCache:
+        if prefix is not None:
+            # The last token must be there if the others look at it; decoding reads it once more, to the same effect.
+            cache = self._read(prompts, cache, prefix)[1]
             return cache._replace(index=cache.index - 1)
         if prompts.shape[1] == 1:
             return cache
-        return self._read(prompts[:, :-1], cache, is_prefix=False)[1]
+        return self._read(prompts[:, :-1], cache)[1]
 
     def _read(
-        self, tokens: Int[Array, "R L"], cache: DecoderCache, *, is_prefix: bool
+        self, tokens: Int[Array, "R L"], cache: DecoderCache, prefix: Int[Array, "R L"] | None = None
     ) -> tuple[Float[Array, "R L D"], DecoderCache]:
         assert cache.positions is not None
         assert cache.key_mask is not None
-        length = tokens.shape[1]
-        keys = jnp.arange(cache.key_mask.shape[1])
-        if is_prefix:
-            mask = (keys < length)[None, None, None, :]
-        else:
-            mask = causal_mask(cache.index + jnp.arange(length), keys)
-        positions = jax.lax.dynamic_slice_in_dim(cache.positions, cache.index, length, axis=1)
+        length, num_places = tokens.shape[1], cache.key_mask.shape[1]
+        mask = causal_mask(cache.index + jnp.arange(length), jnp.arange(num_places))
+        if prefix is not None:
+            mask = mask | prefix_mask(jnp.pad(prefix, ((0, 0), (0, num_places - length))))
+
+        def now(rows: Array | None) -> Array | None:
+            return None if rows is None else jax.lax.dynamic_slice_in_dim(rows, cache.index, length, axis=1)
+
+        positions = now(cache.positions)
         around = Surroundings(
             mask=both(mask, cache.key_mask[:, None, None, :]),
             positions=positions,
             key_positions=cache.positions,
             index=cache.index,
         )
-        decoded = self.decoder.step(self._embed(tokens, positions, None), cache.layers, around)
+        embedded = self._embed(tokens, positions, now(cache.block_positions))
+        decoded = self.decoder.step(embedded, cache.layers, around)
         assert decoded.layer_caches is not None
         return decoded.output, cache._replace(layers=decoded.layer_caches, index=cache.index + length)
 
@@ -157,6 +176,24 @@ class Decoder(nnx.Module):
             token_types=token_types,
         )
 
+    def _check_positions(
+        self, positions: Array | None, block_positions: Array | None, wanted: tuple[int, int]
+    ) -> None:
+        given = {"positions": positions, "block_positions": block_positions}
+        if (
+            positions is None or block_positions is None
+        ) and self.config.embeddings.block_positions is not None:
+            raise ValueError(
+                "this model counts positions inside of blanks too; give positions and block_positions, of the prompt "
+                f"and of what will be written: {wanted}"
+            )
+        for name, rows in given.items():
+            if rows is not None and rows.shape != wanted:
+                raise ValueError(
+                    f"{name} has shape {rows.shape}; give one for each token of the prompt and for each that will be "
+                    f"written: {wanted}"
+                )
+
     def _check_length(self, length: int) -> None:
         learned = self.config.embeddings.positions
         if learned is not None and length > learned.num_positions:
@@ -166,9 +203,12 @@ class Decoder(nnx.Module):
             )
 
 
-def _to_the_right(
-    tokens: Int[Array, "B M"], real: Bool[Array, "B M"]
-) -> tuple[Int[Array, "B M"], Bool[Array, "B M"]]:
-    """Padding first, then the tokens in their order, so that all rows go on at the same place."""
+def _to_the_right(real: Bool[Array, "B M"], rows: Shaped[Array, "B T"]) -> Shaped[Array, "B T"]:
+    """Padding first, then the prompt's tokens in their order, so that all rows go on at the same place.
+
+    What there is beyond the prompt stays where it is.
+    """
+    length = real.shape[1]
     order = jnp.argsort(real, axis=1, stable=True)
-    return jnp.take_along_axis(tokens, order, axis=1), jnp.take_along_axis(real, order, axis=1)
+    arranged = jnp.take_along_axis(rows[:, :length], order, axis=1)
+    return jnp.concatenate([arranged, rows[:, length:]], axis=1)

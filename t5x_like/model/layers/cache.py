@@ -30,6 +30,7 @@ class DecoderCache(NamedTuple):
     encoded_mask: Bool[Array, "B 1 1 M"] | None = None
     key_mask: Bool[Array, "R max_length"] | None = None  # the places that hold a real token, or will
     positions: Int[Array, "R max_length"] | None = None  # of the token at each place
+    block_positions: Int[Array, "R max_length"] | None = None  # likewise, inside a blank
 
 
 def write_at(cache: KeysValues, new: KeysValues, index: Int[Array, ""]) -> KeysValues:
@@ -54,5 +55,5 @@ def reorder(cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
         return choose(beams_BJ, origins).reshape(-1, *rows.shape[1:])
 
     layers = tuple(layer._replace(own=jax.tree.map(jax.vmap(move), layer.own)) for layer in cache.layers)
-    rows = {"key_mask": cache.key_mask, "positions": cache.positions}
+    rows = {name: getattr(cache, name) for name in ("key_mask", "positions", "block_positions")}
     return cache._replace(layers=layers, **jax.tree.map(move, rows))
