@@ -20,6 +20,7 @@ from t5x_like.checkpoints.safetensors_files import SafetensorsReader, StoredDtyp
 from t5x_like.checkpoints.t5x_files import is_t5x, read_t5x, t5_config_of
 from t5x_like.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
+from t5x_like.model.zoo.t5x import t5x_weights
 from t5x_like.model.zoo.tasks import Task
 from t5x_like.model.zoo.weights import Source, read_weights, their_names, their_shapes, write_weights
 from t5x_like.partitioning.shard import with_shardings
@@ -27,14 +28,18 @@ from t5x_like.partitioning.shard import with_shardings
 # Which module of ``zoo/`` reads which ``model_type``.
 _ZOO = {
     "bert": "bert",
+    "gemma": "gemma",
+    "gemma2": "gemma2",
     "gpt2": "gpt2",
     "llama": "llama",
     "mistral": "mistral",
     "mt5": "t5",
+    "openai-gpt": "openai_gpt",
     "qwen2": "qwen2",
     "qwen3": "qwen3",
     "roberta": "roberta",
     "t5": "t5",
+    "umt5": "t5",
     "xlm-roberta": "roberta",
 }
 
@@ -121,7 +126,7 @@ def _open(path: PathLike, *, task: Task | None = None, num_labels: int | None = 
         source = read_t5x(path)
         config = replace(t5_config_of(source), **asked)
         zoo = importlib.import_module(type(config).__module__)
-        return _Opened(config, Match(zoo.t5x_weights(config), source, (), ()), zoo.to_hugging_face(config))
+        return _Opened(config, Match(t5x_weights(config), source, (), ()), zoo.to_hugging_face(config))
     if as_path(path).is_file():
         source, fields = read_gguf(path)
     else:

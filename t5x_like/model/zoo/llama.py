@@ -155,4 +155,4 @@ def to_hugging_face(config: LlamaConfig) -> dict[str, Any]:
 
 def hugging_face_weights(config: LlamaConfig) -> tuple[Weight, ...]:
     """Our weights by Hugging Face's names."""
-    return pre_norm_rows(config.decoder)
+    return pre_norm_rows(config.decoder, mlp_bias=config.mlp_bias)

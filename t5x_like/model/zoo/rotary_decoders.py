@@ -6,7 +6,6 @@ from typing import Any, Literal
 from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
-from t5x_like.model.layers.feed_forward import FeedForwardConfig
 from t5x_like.model.layers.masks import Window
 from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
@@ -139,11 +138,11 @@ def sliding(window: int | None) -> Window | None:
     return None if window is None else Window(before=window - 1)
 
 
-def pre_norm_rows(decoder: DecoderConfig) -> tuple[Weight, ...]:
+def pre_norm_rows(decoder: DecoderConfig, *, mlp_bias: bool = False) -> tuple[Weight, ...]:
     """All weights of a model with Llama's two norms a layer."""
-    block = decoder.stack.blocks[0]
-    layer = [*norm_rows(PRE_NORMS), *attention_rows(block.attention)]
-    return decoder_rows(decoder, [*layer, *feed_forward_rows(block.feed_forward)])
+    attention = decoder.stack.blocks[0].attention
+    layer = [*norm_rows(PRE_NORMS), *attention_rows(attention), *feed_forward_rows(bias=mlp_bias)]
+    return decoder_rows(decoder, layer)
 
 
 def decoder_rows(decoder: DecoderConfig, layer: Iterable[Weight]) -> tuple[Weight, ...]:
@@ -201,14 +200,12 @@ def attention_rows(attention: AttentionConfig) -> list[Weight]:
     return rows
 
 
-def feed_forward_rows(feed_forward: FeedForwardConfig) -> list[Weight]:
+def feed_forward_rows(*, bias: bool = False) -> list[Weight]:
     """The gated layer."""
     return [
         row
         for name in ("gate", "up", "down")
-        for row in projection(
-            f"feed_forward/{name}", f"model.layers.{{layer}}.mlp.{name}_proj", bias=feed_forward.bias
-        )
+        for row in projection(f"feed_forward/{name}", f"model.layers.{{layer}}.mlp.{name}_proj", bias=bias)
     ]
 
 

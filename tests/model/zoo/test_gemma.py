@@ -1,0 +1,159 @@
+"""Gemma and Gemma 2: every trait matters, and no field of their config.json is overlooked."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from t5x_like.model.families.decoder import DecoderConfig
+from t5x_like.model.layers.block import BlockConfig
+from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.norm import RMSNormConfig
+from t5x_like.model.zoo import gemma, gemma2
+from tests.model.zoo.golden_models import (
+    GoldenModel,
+    read_golden,
+    with_attention,
+    with_blocks,
+    with_feed_forward,
+    with_rotation,
+    worst_difference,
+)
+
+FIELDS: dict[str, Any] = {
+    "vocab_size": 8,
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 3,
+}
+
+
+@pytest.fixture(scope="module")
+def first(golden: Path) -> GoldenModel:
+    return read_golden(golden / "models/gemma", gemma, lambda config: config.decoder)
+
+
+@pytest.fixture(scope="module")
+def second(golden: Path) -> GoldenModel:
+    return read_golden(golden / "models/gemma2", gemma2, lambda config: config.decoder)
+
+
+def with_words(family: DecoderConfig, **changes: Any) -> DecoderConfig:
+    assert family.heads.words is not None
+    words = dataclasses.replace(family.heads.words, **changes)
+    return dataclasses.replace(family, heads=dataclasses.replace(family.heads, words=words))
+
+
+def with_plain_scales(family: DecoderConfig) -> DecoderConfig:
+    family = with_blocks(family, lambda block: dataclasses.replace(block, norm=RMSNormConfig()))
+    return dataclasses.replace(family, stack=dataclasses.replace(family.stack, final_norm=RMSNormConfig()))
+
+
+def with_small_words(family: DecoderConfig) -> DecoderConfig:
+    return dataclasses.replace(family, embeddings=dataclasses.replace(family.embeddings, scale=1.0))
+
+
+def with_window(family: DecoderConfig, window: Window) -> DecoderConfig:
+    def change(block: BlockConfig) -> BlockConfig:
+        if block.attention.window is None:
+            return block
+        return dataclasses.replace(block, attention=dataclasses.replace(block.attention, window=window))
+
+    return with_blocks(family, change)
+
+
+def with_blocks_in(family: DecoderConfig, order: tuple[int, ...]) -> DecoderConfig:
+    blocks = tuple(family.stack.blocks[layer] for layer in order)
+    return dataclasses.replace(family, stack=dataclasses.replace(family.stack, blocks=blocks))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [with_plain_scales, with_small_words, lambda family: with_feed_forward(family, activation="gelu")],
+    ids=["scales from zero", "small words", "exact gelu"],
+)
+def test_every_trait_of_the_first_matters(first: GoldenModel, change: Callable[[Any], Any]) -> None:
+    # The two kinds of GELU are near each other: the references' README says 3e-4 and more.
+    assert worst_difference(first, change(first.family)) > 5e-4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda family: with_attention(family, score_cap=None),
+        lambda family: with_attention(family, score_scale=14**-0.5),
+        lambda family: with_window(family, Window(before=100)),
+        lambda family: with_window(family, Window(before=6)),
+        lambda family: with_blocks_in(family, (1, 0, 3, 2)),
+        lambda family: with_rotation(family, theta=1e6),
+        lambda family: with_words(family, cap=None),
+        with_plain_scales,
+    ],
+    ids=[
+        "no score cap",
+        "the head's scale",
+        "no window",
+        "a token more",
+        "the other layers windowed",
+        "another theta",
+        "no logit cap",
+        "scales from zero",
+    ],
+)
+def test_every_trait_of_the_second_matters(second: GoldenModel, change: Callable[[Any], Any]) -> None:
+    assert worst_difference(second, change(second.family)) > 1e-3
+
+
+def test_unchanged_traits_give_the_recorded_logits(first: GoldenModel, second: GoldenModel) -> None:
+    assert worst_difference(first, first.family) < 2e-5
+    assert worst_difference(second, second.family) < 2e-5
+
+
+@pytest.mark.parametrize("zoo", [gemma, gemma2])
+def test_absent_fields_have_the_defaults_of_transformers(zoo: ModuleType) -> None:
+    config = zoo.from_hugging_face(FIELDS)
+    assert (config.head_dim, config.tied, config.activation) == (256, True, "gelu_tanh")
+    assert config.num_kv_heads == (16 if zoo is gemma else 4)
+    assert zoo.from_hugging_face(zoo.to_hugging_face(config)) == config
+
+
+def test_the_first_files_meant_tanh_by_gelu() -> None:
+    assert gemma.from_hugging_face({**FIELDS, "hidden_act": "gelu"}).activation == "gelu_tanh"
+    both = {**FIELDS, "hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu"}
+    assert gemma.from_hugging_face(both).activation == "gelu"
+    with pytest.raises(ValueError, match="hidden_act is 'relu'"):
+        gemma.from_hugging_face({**FIELDS, "hidden_act": "relu"})
+
+
+def test_every_other_layer_of_the_second_has_a_window() -> None:
+    older = gemma2.from_hugging_face({**FIELDS, "sliding_window": 6})
+    windows = [block.attention.window for block in older.decoder.stack.blocks]
+    assert windows == [Window(before=5), None, Window(before=5)]
+    kinds = ["sliding_attention", "full_attention", "sliding_attention"]
+    assert gemma2.from_hugging_face({**FIELDS, "sliding_window": 6, "layer_types": kinds}) == older
+
+
+def test_caps_may_be_null() -> None:
+    config = gemma2.from_hugging_face(
+        {**FIELDS, "attn_logit_softcapping": None, "final_logit_softcapping": 4}
+    )
+    assert (config.score_cap, config.logit_cap) == (None, 4.0)
+    assert gemma2.from_hugging_face(gemma2.to_hugging_face(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"layer_types": ["full_attention"] * 3}, "layer_types is"),
+        ({"use_bidirectional_attention": True}, "use_bidirectional_attention is true"),
+        ({"attention_bias": True}, "attention_bias is True"),
+        ({"final_norm_swirl": 1.5}, "final_norm_swirl = 1.5 is not known"),
+    ],
+)
+def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        gemma2.from_hugging_face({**FIELDS, **wrong})
