@@ -13,7 +13,8 @@ from t5x_like.batch import Batch
 from t5x_like.checkpoints.arguments import shift_right
 from t5x_like.checkpoints.pretrained import _mean_cross_entropy
 from t5x_like.model import parameters
-from t5x_like.model.zoo.t5 import hugging_face_weights, t5x_weights
+from t5x_like.model.zoo.t5 import hugging_face_weights
+from t5x_like.model.zoo.t5x import t5x_weights
 from t5x_like.model.zoo.weights import read_weights, source_of, write_weights
 
 WHOLE = ("t5_v10", "t5_v11", "mt5")

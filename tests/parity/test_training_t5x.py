@@ -10,6 +10,8 @@ import pytest
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.model.zoo.t5 import T5Config
+from t5x_like.model.zoo.t5x import t5x_weights
+from t5x_like.model.zoo.weights import read_weights, source_of
 from t5x_like.optimizers.optimizers import Adafactor
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.training.losses import LossConfig, token_losses
@@ -29,29 +31,6 @@ MODEL = T5Config(
 SUM = LossConfig(z_loss=1e-4, normalize_by="sum")
 SMOOTH = LossConfig(z_loss=1e-2, label_smoothing=0.1, normalize_by="target_tokens")
 STEPS = 20
-
-# T5X's path for the beginning of ours; {} stands for the number of the layer, which we stack.
-T5X_PATHS = {
-    "embedding/table": "token_embedder/embedding",
-    "head": "decoder/logits_dense",
-    "encoder/final_norm": "encoder/encoder_norm",
-    "decoder/final_norm": "decoder/decoder_norm",
-    "encoder/relative_bias/table": "encoder/relpos_bias/rel_embedding",
-    "decoder/relative_bias/table": "decoder/relpos_bias/rel_embedding",
-    "encoder/layers/self_attention": "encoder/layers_{}/attention",
-    "encoder/layers/around_self_attention/before": "encoder/layers_{}/pre_attention_layer_norm",
-    "decoder/layers/self_attention": "decoder/layers_{}/self_attention",
-    "decoder/layers/around_self_attention/before": "decoder/layers_{}/pre_self_attention_layer_norm",
-    "decoder/layers/cross_attention": "decoder/layers_{}/encoder_decoder_attention",
-    "decoder/layers/around_cross_attention/before": "decoder/layers_{}/pre_cross_attention_layer_norm",
-}
-for _stack in ("encoder", "decoder"):
-    T5X_PATHS |= {
-        f"{_stack}/layers/feed_forward/gate": f"{_stack}/layers_{{}}/mlp/wi_0",
-        f"{_stack}/layers/feed_forward/up": f"{_stack}/layers_{{}}/mlp/wi_1",
-        f"{_stack}/layers/feed_forward/down": f"{_stack}/layers_{{}}/mlp/wo",
-        f"{_stack}/layers/around_feed_forward/before": f"{_stack}/layers_{{}}/pre_mlp_layer_norm",
-    }
 
 
 @pytest.fixture(scope="module")
@@ -83,17 +62,17 @@ def differentiate(plan):
     return jax.jit(jax.grad(objective, has_aux=True))
 
 
-def read_weights(reference, group, like):
+def read_group(reference, group, like):
     """A group of arrays of the file as our parameters' tree."""
-
-    def read(path):
-        ours = next(start for start in T5X_PATHS if path.startswith(start))
-        theirs = f"{group}/{T5X_PATHS[ours]}{path.removeprefix(ours)}"
-        if "{}" not in theirs:
-            return reference[theirs]
-        return np.stack([reference[theirs.format(layer)] for layer in range(2)])
-
-    return parameters.unflatten({path: jnp.asarray(read(path)) for path in parameters.flatten(like)})
+    theirs = {
+        name.removeprefix(f"{group}/"): reference[name]
+        for name in reference.files
+        if name.startswith(f"{group}/")
+    }
+    source = source_of(theirs, group)
+    return read_weights(
+        t5x_weights(MODEL), like, source, place=lambda _, unread: jnp.asarray(np.asarray(unread))
+    )
 
 
 def read_batches(reference, kind) -> Batch:
@@ -122,7 +101,7 @@ def one_batch(batches, step):
 def train(step, plan, reference, kind, *, normalised=False):
     """The losses that T5X reports, how many tokens were right, and the final weights."""
     batches = read_batches(reference, kind)
-    state = state_from_params(plan, read_weights(reference, "init", plan.abstract["params"]))
+    state = state_from_params(plan, read_group(reference, "init", plan.abstract["params"]))
     losses, correct = [], []
     for number in range(STEPS):
         state = step({**state, "totals": zero_totals(1)}, one_batch(batches, number))
@@ -146,7 +125,7 @@ def test_twenty_steps_give_t5xs_losses_and_weights(compile_step, plan, reference
     losses, correct, params = train(compile_step(SUM, 1), plan, reference, kind)
     np.testing.assert_allclose(losses, reference[f"{name}/loss"], rtol=1e-5)
     np.testing.assert_array_equal(correct, reference[f"{name}/correct"])
-    start, final = (read_weights(reference, group, params) for group in ("init", f"{name}/final"))
+    start, final = (read_group(reference, group, params) for group in ("init", f"{name}/final"))
     assert relative_difference(params, final, start) < 1e-4
 
 
@@ -164,10 +143,10 @@ def test_microbatches_give_the_same_losses(compile_step, plan, reference):
 @pytest.mark.parametrize(("name", "kind"), [("default", "plain"), ("packed", "packed")])
 def test_the_first_gradients_and_logits_are_t5xs(differentiate, plan, reference, name, kind):
     batch = one_batch(read_batches(reference, kind), 0)
-    gradients, logits = differentiate(read_weights(reference, "init", plan.abstract["params"]), batch)
+    gradients, logits = differentiate(read_group(reference, "init", plan.abstract["params"]), batch)
     real = np.asarray(batch.decoder_segment_ids[:2] > 0)
     np.testing.assert_allclose(logits[:2][real], reference[f"{name}/logits0"][real], atol=2e-5)
-    expected = parameters.flatten(read_weights(reference, f"{name}/grad0", gradients))
+    expected = parameters.flatten(read_group(reference, f"{name}/grad0", gradients))
     for path, gradient in parameters.flatten(gradients).items():
         assert relative_difference({path: gradient}, {path: expected[path]}) < 2e-5, path
 

@@ -48,7 +48,7 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     ids = token_rows(given["input_ids"], "input_ids", config.vocab_size)
     inputs = {"input_ids": ids, **read_mask(given.get("attention_mask"), ids), **labels, **num_choices}
     learned = embeddings.positions
-    num_positions = config.num_positions if learned is None else learned.num_positions + learned.offset
+    num_positions = getattr(config, "num_positions", 1) if learned is None else learned.num_positions + learned.offset
     tables = {
         "token_type_ids": embeddings.num_token_types,
         "task_type_ids": embeddings.num_task_types,

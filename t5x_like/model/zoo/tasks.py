@@ -7,6 +7,7 @@ from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, WordsC
 
 Task: TypeAlias = Literal[
     "base",  # no head
+    "encoding",  # no head, and of an encoder-decoder the encoder alone
     "masked_lm",
     "pretraining",  # words, and next sentence or sentence order
     "next_sentence",
