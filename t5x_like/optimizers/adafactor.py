@@ -15,7 +15,8 @@ import optax
 
 Axes = tuple[str, ...]
 
-STACKED = "layers"
+# Dimensions along which separate matrices are stacked: each has statistics and a scale of its own.
+STACKED = frozenset({"layers", "experts"})
 # T5X's rule: scales and relative-position tables keep their full second moment whatever their size.
 NEVER_FACTORED = frozenset({"norm", "relpos_buckets"})
 
@@ -182,7 +183,7 @@ def _whiten(
 
 def _inner(axes: Axes) -> tuple[int, ...]:
     """The dimensions of one layer's own array."""
-    return tuple(dim for dim, name in enumerate(axes) if name != STACKED)
+    return tuple(dim for dim, name in enumerate(axes) if name not in STACKED)
 
 
 def _without(values: tuple, dims: tuple[int, ...]) -> tuple:

@@ -97,7 +97,7 @@ def decay_mask(axes: Any) -> Any:
     """True for the weights that decay: no norm scale, no bias, no relative-position table."""
 
     def decays(names: Axes) -> bool:
-        return NEVER_FACTORED.isdisjoint(names) and sum(name != STACKED for name in names) >= 2
+        return NEVER_FACTORED.isdisjoint(names) and sum(name not in STACKED for name in names) >= 2
 
     return jax.tree.map(decays, axes, is_leaf=is_axes)
 

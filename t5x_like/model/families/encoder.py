@@ -13,7 +13,7 @@ from t5x_like.model.families.family import Predictions
 from t5x_like.model.heads import Heads, HeadsConfig
 from t5x_like.model.layers.block import Surroundings
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
-from t5x_like.model.layers.masks import both, segment_mask
+from t5x_like.model.layers.masks import both, real_tokens, segment_mask
 from t5x_like.model.layers.stack import Stack, StackConfig
 
 
@@ -53,7 +53,12 @@ class Encoder(nnx.Module):
             token_types=batch.token_types,
             task_types=batch.task_types,
         )
-        around = Surroundings(mask=mask, positions=batch.encoder_positions, bidirectional=True)
+        around = Surroundings(
+            mask=mask,
+            real=real_tokens(segment_ids),
+            positions=batch.encoder_positions,
+            bidirectional=True,
+        )
         encoded = self.encoder(embedded, around, dropout_key=dropout_key, collect_hidden=collect_hidden)
         logits, pooled, scores = self.heads(encoded.output, self.embedding.tokens, segment_ids)
         return Predictions(

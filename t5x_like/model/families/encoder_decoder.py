@@ -15,7 +15,7 @@ from t5x_like.model.layers.block import Surroundings
 from t5x_like.model.layers.cache import DecoderCache, reorder
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
-from t5x_like.model.layers.masks import both, causal_mask, segment_mask
+from t5x_like.model.layers.masks import both, causal_mask, real_tokens, segment_mask
 from t5x_like.model.layers.stack import Stack, StackConfig, StackOutput
 
 
@@ -75,6 +75,7 @@ class EncoderDecoder(nnx.Module):
         places = jnp.arange(batch.decoder_input_tokens.shape[1])
         around = Surroundings(
             mask=both(causal_mask(places, places), segment_mask(segment_ids, segment_ids)),
+            real=real_tokens(segment_ids),
             positions=batch.decoder_positions,
             encoded=encoded.output,
             encoded_mask=segment_mask(segment_ids, batch.encoder_segment_ids),
@@ -154,7 +155,10 @@ class EncoderDecoder(nnx.Module):
         collect_hidden: bool,
     ) -> StackOutput:
         around = Surroundings(
-            mask=segment_mask(segment_ids, segment_ids), positions=positions, bidirectional=True
+            mask=segment_mask(segment_ids, segment_ids),
+            real=real_tokens(segment_ids),
+            positions=positions,
+            bidirectional=True,
         )
         embedded = self.embedding(tokens, dtype=self._dtype, positions=positions)
         stack = self.decoder if self.encoder is None else self.encoder

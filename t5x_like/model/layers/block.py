@@ -14,11 +14,12 @@ from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
 from t5x_like.model.layers.initialise import FanIn, Initialisation
 from t5x_like.model.layers.masks import both, window_mask
+from t5x_like.model.layers.mixture_of_experts import MixtureOfExperts, MixtureOfExpertsConfig
 from t5x_like.model.layers.norm import NormConfig, RMSNormConfig
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 from t5x_like.model.layers.residual import NormSlot, Residual
 
-FeedForwardSlot: TypeAlias = FeedForwardConfig
+FeedForwardSlot: TypeAlias = FeedForwardConfig | MixtureOfExpertsConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,7 @@ class Surroundings(NamedTuple):
 
     mask: Bool[Array, "..."] | None = None  # broadcasts to [B, H, L, M]
     bias: Float[Array, "..."] | None = None  # likewise
+    real: Bool[Array, "B L"] | None = None  # the tokens of the stream that are not padding
     positions: Int[Array, "B L"] | None = None  # of the tokens in the stream
     key_positions: Int[Array, "B M"] | None = None  # of what may be looked at
     bidirectional: bool = False  # whether relative positions tell before from after
@@ -78,7 +80,9 @@ class Block(nnx.Module):
         cross = config.cross_attention
         self.cross_attention = cross and Attention(cross, model_dim, key=cross_key, init=init)
         self.around_cross_attention = cross and self._residual(config, config.attention_norms)
-        self.feed_forward = FeedForward(config.feed_forward, model_dim, key=feed_key, init=init)
+        slot = config.feed_forward
+        feed_forward = MixtureOfExperts if isinstance(slot, MixtureOfExpertsConfig) else FeedForward
+        self.feed_forward = feed_forward(slot, model_dim, key=feed_key, init=init)  # pyright: ignore[reportArgumentType]
         self.around_feed_forward = self._residual(config, config.feed_forward_norms)
         self.config = config
 
@@ -103,7 +107,12 @@ class Block(nnx.Module):
             return self._attend_to_encoded(x, around, cache, fold(dropout_key, 2))
 
         def feed(x: Array) -> Array:
-            return self.feed_forward(x, dropout_rate=rate, dropout_key=fold(dropout_key, 4))
+            nonlocal balance_loss
+            dropping = {"dropout_rate": rate, "dropout_key": fold(dropout_key, 4)}
+            if not isinstance(self.feed_forward, MixtureOfExperts):
+                return self.feed_forward(x, **dropping)
+            found, balance_loss = self.feed_forward(x, mask=around.real, **dropping)
+            return found
 
         drop = {site: {"dropout_rate": rate, "dropout_key": fold(dropout_key, site)} for site in (1, 3, 5)}
         if self.config.parallel:

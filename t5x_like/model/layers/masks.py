@@ -20,6 +20,11 @@ class Window:
             )
 
 
+def real_tokens(segment_ids: Int[Array, "B L"] | None) -> Bool[Array, "B L"] | None:
+    """True where there is no padding; ``None`` where there is none anywhere."""
+    return None if segment_ids is None else segment_ids > 0
+
+
 def segment_mask(
     queries: Int[Array, "B L"] | None, keys: Int[Array, "B M"] | None
 ) -> Bool[Array, "B 1 L M"] | None:
