@@ -27,9 +27,11 @@ from t5x_like.partitioning.shard import with_shardings
 
 # Which module of ``zoo/`` reads which ``model_type``.
 _ZOO = {
+    "albert": "albert",
     "bert": "bert",
     "gemma": "gemma",
     "gemma2": "gemma2",
+    "glm": "glm4",
     "gpt2": "gpt2",
     "llama": "llama",
     "mistral": "mistral",

@@ -21,9 +21,9 @@ class Transform(NamedTuple):
     write: Callable[..., np.ndarray]
 
     def then(self, other: "Transform") -> "Transform":
-        """First this, then ``other``, from one array to one."""
+        """First this, from one array to one, then ``other``, which may split it."""
         return Transform(
-            lambda theirs: other.read(self.read(theirs)), lambda ours: self.write(other.write(ours))
+            lambda theirs: other.read(self.read(theirs)), lambda *ours: self.write(other.write(*ours))
         )
 
 
@@ -52,15 +52,16 @@ def padded_rows(num_rows: int, num_padded: int) -> Transform:
 class Weight(NamedTuple):
     """One row: our path, or paths where theirs is fused, and their name.
 
-    ``layers``: with ``{layer}`` in their name, which of their layers lie along our leading axis. ``copies`` are
-    further names under which files may repeat the array, as they do with tied weights.
+    ``layers``: with ``{layer}`` in their name, which of their layers (numbers, or what stands for one in names) lie
+    along our leading axis. ``copies`` are further names under which files may repeat the array, as they do with tied
+    weights.
     """
 
     ours: str | tuple[str, ...]
     theirs: str
     transform: Transform = SAME
     copies: tuple[str, ...] = ()
-    layers: tuple[int, ...] | None = None
+    layers: tuple[int | str, ...] | None = None
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -68,7 +69,7 @@ class Weight(NamedTuple):
         return (self.ours,) if isinstance(self.ours, str) else self.ours
 
 
-def per_layer(prefix: str, layers: tuple[int, ...], rows: Iterable[Weight]) -> list[Weight]:
+def per_layer(prefix: str, layers: tuple[int | str, ...], rows: Iterable[Weight]) -> list[Weight]:
     """The rows of one layer for a stack of equal ones: our paths below ``prefix``, their numbers in ``layers``."""
     return [row._replace(ours=tuple(f"{prefix}/{path}" for path in row.paths), layers=layers) for row in rows]
 
