@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
@@ -29,6 +30,7 @@ from t5x_like.model import parameters
 from t5x_like.model.families.decoder import Decoder
 from t5x_like.model.families.encoder import Encoder
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
+from t5x_like.model.heads import pool
 from t5x_like.model.zoo.tasks import GENERATIVE, Task
 
 Dtype = Literal["float32", "bfloat16"]
@@ -177,6 +179,26 @@ class Pretrained:
         with self._precision():
             computed = self._forward(self._params, inputs, collect_hidden=output_hidden_states)
         return to_outputs(computed)
+
+    def embed(
+        self,
+        input_ids: Any,
+        attention_mask: Any = None,
+        *,
+        takes: Literal["mean", "first", "last"] = "mean",
+        normalized: bool = True,
+        **arguments: Any,
+    ) -> np.ndarray:
+        """One vector for each text, float32 [B, D]: the mean over its tokens, or its first or last token.
+
+        ``normalized`` vectors have length 1, so that inner products are cosines (Reimers and Gurevych 2019,
+        https://arxiv.org/abs/1908.10084).
+        """
+        answers = self(input_ids, attention_mask=attention_mask, **arguments)
+        states = answers.get("last_hidden_state", answers.get("encoder_last_hidden_state"))
+        real = np.ones(states.shape[:2], bool) if attention_mask is None else np.asarray(attention_mask) > 0
+        vectors = np.asarray(pool(jnp.asarray(states), jnp.asarray(real), takes))
+        return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True) if normalized else vectors
 
     def generate(
         self,

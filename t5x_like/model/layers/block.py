@@ -158,10 +158,9 @@ class Block(nnx.Module):
     def _attend_to_encoded(
         self, x: Array, around: Surroundings, cache: LayerCache | None, dropout_key: Array | None
     ) -> Array:
-        cross = self.cross_attention
+        cross, encoded = self.cross_attention, around.encoded
         assert cross is not None
-        assert cache is not None or around.encoded is not None
-        seen = cross.keys_values(around.encoded) if cache is None else cache.encoded
+        seen = cache.encoded if cache is not None else cross.keys_values(encoded)  # pyright: ignore[reportArgumentType]
         assert seen is not None
         # With beams there are more rows than inputs: the beams of an input ask as so many queries.
         found = cross(

