@@ -28,6 +28,7 @@ from t5x_like.partitioning.shard import with_shardings
 # Which module of ``zoo/`` reads which ``model_type``.
 _ZOO = {
     "albert": "albert",
+    "bart": "bart",
     "bert": "bert",
     "gemma": "gemma",
     "gemma2": "gemma2",
@@ -35,6 +36,7 @@ _ZOO = {
     "gpt2": "gpt2",
     "llama": "llama",
     "mistral": "mistral",
+    "modernbert": "modernbert",
     "mt5": "t5",
     "openai-gpt": "openai_gpt",
     "qwen2": "qwen2",

@@ -1,0 +1,289 @@
+"""ModernBERT (Warner et al. 2024, https://arxiv.org/abs/2412.13663): rotary, gated, mostly local, without biases."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+
+from t5x_like.model.families.encoder import Encoder, EncoderConfig
+from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig, WordsConfig
+from t5x_like.model.layers.activations import Activation
+from t5x_like.model.layers.attention import AttentionConfig
+from t5x_like.model.layers.block import BlockConfig
+from t5x_like.model.layers.embedding import EmbeddingsConfig
+from t5x_like.model.layers.feed_forward import FeedForwardConfig
+from t5x_like.model.layers.initialise import Normal
+from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.norm import LayerNormConfig
+from t5x_like.model.layers.rotary import Rotary
+from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
+from t5x_like.model.zoo.rope import rope_of
+from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.weights import (
+    TRANSPOSED,
+    Weight,
+    dense,
+    padded_rows,
+    per_layer,
+    split_columns,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModernBertConfig:
+    """A ModernBERT of any size.
+
+    Every ``global_every``-th layer, the first one too, sees all tokens and rotates by ``global_theta``; the others see
+    half of ``window`` tokens to each side and rotate by ``local_theta``. Classifiers read the first real token, or the
+    ``mean`` of all. ``num_positions`` is the length it was trained for: told to others, and no limit.
+    """
+
+    vocab_size: int
+    model_dim: int
+    mlp_dim: int
+    num_heads: int
+    num_layers: int
+    global_every: int = 3
+    window: int = 128
+    global_theta: float = 160_000.0
+    local_theta: float = 10_000.0
+    activation: Activation = "gelu"
+    classifier_activation: Activation = "gelu"
+    classifier_reads: Literal["first", "mean"] = "first"
+    num_positions: int = 8192
+    norm_epsilon: float = 1e-5
+    tied: bool = True
+    task: Task = "masked_lm"
+    num_labels: int = 2
+    problem: Problem | None = None
+    dropout_rate: float = 0.0
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"
+    rematerialisation: Rematerialisation = "none"
+    vocab_multiple: int = 128
+
+    def build(self, key: jax.Array) -> Encoder:
+        """The model with fresh weights."""
+        return Encoder(self.encoder, key=key)
+
+    @property
+    def embeddings(self) -> EmbeddingsConfig:
+        """Words alone, normed."""
+        return EmbeddingsConfig(
+            vocab_size=self.vocab_size,
+            embed_dim=self.model_dim,
+            norm=self._norm,
+            stddev=0.02,
+            vocab_multiple=self.vocab_multiple,
+        )
+
+    @property
+    def encoder(self) -> EncoderConfig:
+        """The model's parts."""
+        return EncoderConfig(
+            embeddings=self.embeddings,
+            stack=StackConfig(
+                blocks=tuple(map(self._block, range(self.num_layers))),
+                final_norm=self._norm,
+                rematerialisation=self.rematerialisation,
+            ),
+            heads=self._heads(),
+            compute_dtype=self.compute_dtype,
+        )
+
+    @property
+    def _norm(self) -> LayerNormConfig:
+        return LayerNormConfig(epsilon=self.norm_epsilon, bias=False)
+
+    def _block(self, layer: int) -> BlockConfig:
+        is_global, head_dim = layer % self.global_every == 0, self.model_dim // self.num_heads
+        side = self.window // 2
+        theta = self.global_theta if is_global else self.local_theta
+        return BlockConfig(
+            model_dim=self.model_dim,
+            attention=AttentionConfig(
+                num_heads=self.num_heads,
+                head_dim=head_dim,
+                positions=Rotary(rotated_dim=head_dim, theta=theta),
+                window=None if is_global else Window(before=side, after=side),
+            ),
+            feed_forward=FeedForwardConfig(mlp_dim=self.mlp_dim, activation=self.activation, gated=True),
+            norm=self._norm,
+            attention_norms=("before",) if layer else (),  # the words have just been normed
+            dropout_rate=self.dropout_rate,
+            init=Normal(0.02, into_stream=(2 * self.num_layers) ** -0.5),
+        )
+
+    def _heads(self) -> HeadsConfig:
+        transform = TransformConfig(
+            dim=self.model_dim, activation=self.classifier_activation, norm=self._norm, bias=False
+        )
+        match self.task:
+            case "base":
+                return HeadsConfig()
+            case "masked_lm":
+                return HeadsConfig(words=WordsConfig(tied=self.tied, bias=True, transform=transform))
+            case "sequence_classification":
+                scores = ScoresConfig(name="classes", reads="pooled", num_outputs=self.num_labels)
+                pooler = PoolerConfig(takes=self.classifier_reads, transform=transform)
+                return HeadsConfig(pooler=pooler, scores=(scores,))
+            case "token_classification":
+                scores = ScoresConfig(
+                    name="token_classes", reads="tokens", num_outputs=self.num_labels, transform=transform
+                )
+                return HeadsConfig(scores=(scores,))
+        raise ValueError(f"ModernBERT has no head for the task {self.task!r}")
+
+
+HUGGING_FACE_CLASSES: dict[str, Task] = {
+    "ModernBertForMaskedLM": "masked_lm",
+    "ModernBertForSequenceClassification": "sequence_classification",
+    "ModernBertForTokenClassification": "token_classification",
+    "ModernBertModel": "base",
+}
+
+# What names in files begin with, unless they are those of a model without a head.
+HUGGING_FACE_PREFIX = "model."
+
+HUGGING_FACE_UNUSED = ("*.rotary_emb.inv_freq",)
+
+_POOLING: dict[str, Literal["first", "mean"]] = {"cls": "first", "mean": "mean"}
+
+
+def from_hugging_face(config: Mapping[str, Any]) -> ModernBertConfig:
+    """The configuration that a ``config.json`` of ``model_type`` modernbert describes.
+
+    Raises:
+      ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
+    """
+    fields = HuggingFaceFields(config)
+    for name in ("attention_bias", "mlp_bias", "norm_bias", "classifier_bias"):
+        fields.must_be(name, False)
+    fields.must_be("decoder_bias", True)
+    fields.ignore(
+        *("attention_dropout", "classifier_dropout", "embedding_dropout", "initializer_cutoff_factor"),
+        *("cls_token_id", "sparse_prediction", "sparse_pred_ignore_index"),
+        *("deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
+        *("layer_norm_eps", "position_embedding_type"),  # left over in published files; nothing reads them
+    )
+    num_layers, every = fields.take("num_hidden_layers"), fields.take("global_attn_every_n_layers", 3)
+    kinds = ["sliding_attention" if layer % every else "full_attention" for layer in range(num_layers)]
+    fields.must_be("layer_types", kinds)
+    ours = ModernBertConfig(
+        vocab_size=fields.take("vocab_size"),
+        model_dim=fields.take("hidden_size"),
+        mlp_dim=fields.take("intermediate_size"),
+        num_heads=fields.take("num_attention_heads"),
+        num_layers=num_layers,
+        global_every=every,
+        window=fields.take("local_attention", 128),
+        **_take_thetas(config, fields),
+        activation=fields.take_name("hidden_activation", ACTIVATION_NAMES, "gelu"),
+        classifier_activation=fields.take_name("classifier_activation", ACTIVATION_NAMES, "gelu"),
+        classifier_reads=fields.take_name("classifier_pooling", _POOLING, "cls"),
+        num_positions=fields.take("max_position_embeddings", 8192),
+        norm_epsilon=fields.take("norm_eps", 1e-5),
+        tied=fields.take("tie_word_embeddings", True),
+        task=task_of(config, HUGGING_FACE_CLASSES, "base"),
+        num_labels=num_labels_of(config),
+        problem=problem_of(config),
+        dropout_rate=fields.take("mlp_dropout", 0.0),
+    )
+    fields.finish()
+    return ours
+
+
+def _take_thetas(config: Mapping[str, Any], fields: HuggingFaceFields) -> dict[str, Any]:
+    everywhere = fields.take("global_rope_theta", 160_000.0)
+    # Where it is null, local layers rotate as global ones do.
+    nearby = fields.take("local_rope_theta", everywhere if "local_rope_theta" in config else 10_000.0)
+    ropes = {"full_attention": {"rope_theta": everywhere}, "sliding_attention": {"rope_theta": nearby}}
+    for kind, parameters in fields.take("rope_parameters", {}).items():
+        if kind not in ropes:
+            raise ValueError(f"config.json: rope_parameters of {kind} are not known; {', '.join(ropes)} are")
+        ropes[kind] |= parameters
+    read = {kind: rope_of(parameters, num_positions=0) for kind, parameters in ropes.items()}
+    for kind, rope in read.items():
+        if rope.scaling is not None or rope.rotated != 1.0:
+            raise ValueError(f"config.json: rope_parameters of {kind} are {ropes[kind]}; only theta may vary")
+    return {"global_theta": read["full_attention"].theta, "local_theta": read["sliding_attention"].theta}
+
+
+def to_hugging_face(config: ModernBertConfig) -> dict[str, Any]:
+    """The fields of a ``config.json``."""
+    return {
+        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "attention_bias": False,
+        "classifier_activation": ACTIVATION_NAMES.theirs(config.classifier_activation),
+        "classifier_bias": False,
+        "classifier_pooling": "cls" if config.classifier_reads == "first" else "mean",
+        "decoder_bias": True,
+        "global_attn_every_n_layers": config.global_every,
+        "global_rope_theta": config.global_theta,
+        "hidden_activation": ACTIVATION_NAMES.theirs(config.activation),
+        "hidden_size": config.model_dim,
+        "intermediate_size": config.mlp_dim,
+        "local_attention": config.window,
+        "local_rope_theta": config.local_theta,
+        "max_position_embeddings": config.num_positions,
+        "mlp_bias": False,
+        "mlp_dropout": config.dropout_rate,
+        "model_type": "modernbert",
+        "norm_bias": False,
+        "norm_eps": config.norm_epsilon,
+        "num_attention_heads": config.num_heads,
+        "num_hidden_layers": config.num_layers,
+        "num_labels": config.num_labels,
+        "tie_word_embeddings": config.tied,
+        "torch_dtype": "float32",
+        "vocab_size": config.vocab_size,
+    }
+
+
+def hugging_face_weights(config: ModernBertConfig) -> tuple[Weight, ...]:
+    """Our weights by Hugging Face's names."""
+    encoder, words = config.encoder, padded_rows(config.vocab_size, config.embeddings.padded_vocab_size)
+    head = encoder.heads.words
+    copies = ("decoder.weight",) if head is not None and head.tied else ()
+    table = [
+        Weight("embedding/tokens/table", "model.embeddings.tok_embeddings.weight", words, copies=copies),
+        Weight("embedding/norm/scale", "model.embeddings.norm.weight"),
+        Weight("encoder/final_norm/scale", "model.final_norm.weight"),
+    ]
+    for slot, layers in enumerate(encoder.stack.layout.slots):
+        is_normed = bool(encoder.stack.blocks[layers[0]].attention_norms)
+        rows = _layer_rows(config.model_dim, config.mlp_dim, is_normed=is_normed)
+        table += per_layer(f"encoder/layers/{slot}", layers, rows)
+    if head is not None:
+        table += [*_transform_rows("heads/words"), Weight("heads/words/bias", "decoder.bias", words)]
+        if not head.tied:
+            table.append(Weight("heads/words/projection/kernel", "decoder.weight", words.then(TRANSPOSED)))
+    for scores in encoder.heads.scores:
+        ours = f"heads/scores/{scores.name}"
+        table += _transform_rows("heads/pooler" if scores.reads == "pooled" else ours)
+        table += dense(f"{ours}/projection", "classifier")
+    return tuple(table)
+
+
+def _layer_rows(model_dim: int, mlp_dim: int, *, is_normed: bool) -> list[Weight]:
+    theirs = "model.layers.{layer}"
+    attention = tuple(f"self_attention/{name}/kernel" for name in ("query", "key", "value"))
+    gated = ("feed_forward/gate/kernel", "feed_forward/up/kernel")
+    rows = [
+        Weight(attention, f"{theirs}.attn.Wqkv.weight", TRANSPOSED.then(split_columns(*(model_dim,) * 3))),
+        Weight("self_attention/out/kernel", f"{theirs}.attn.Wo.weight", TRANSPOSED),
+        Weight("around_feed_forward/before/scale", f"{theirs}.mlp_norm.weight"),
+        Weight(gated, f"{theirs}.mlp.Wi.weight", TRANSPOSED.then(split_columns(mlp_dim, mlp_dim))),
+        Weight("feed_forward/down/kernel", f"{theirs}.mlp.Wo.weight", TRANSPOSED),
+    ]
+    if is_normed:
+        rows.append(Weight("around_self_attention/before/scale", f"{theirs}.attn_norm.weight"))
+    return rows
+
+
+def _transform_rows(ours: str) -> list[Weight]:
+    return [
+        Weight(f"{ours}/transform/dense/kernel", "head.dense.weight", TRANSPOSED),
+        Weight(f"{ours}/transform/norm/scale", "head.norm.weight"),
+    ]

@@ -1,0 +1,180 @@
+"""ModernBERT: every trait matters, its classifiers read what they should, and no field is overlooked."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from t5x_like.batch import Batch
+from t5x_like.model.families.encoder import EncoderConfig
+from t5x_like.model.layers.block import BlockConfig
+from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.rotary import Rotary
+from t5x_like.model.zoo import modernbert
+from t5x_like.model.zoo.modernbert import ModernBertConfig
+from tests.model.zoo.golden_models import (
+    GoldenModel,
+    fields_of,
+    read_golden,
+    with_blocks,
+    with_feed_forward,
+    worst_difference,
+)
+
+FIELDS: dict[str, Any] = {
+    "vocab_size": 8,
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 4,
+}
+
+
+@pytest.fixture(scope="module")
+def model(golden: Path) -> GoldenModel:
+    return read_golden(golden / "models/modernbert", modernbert, lambda config: config.encoder)
+
+
+def with_local(family: EncoderConfig, **changes: Any) -> EncoderConfig:
+    """The same with the attention of local layers changed."""
+
+    def change(block: BlockConfig) -> BlockConfig:
+        if block.attention.window is None:
+            return block
+        return dataclasses.replace(block, attention=dataclasses.replace(block.attention, **changes))
+
+    return with_blocks(family, change)
+
+
+def with_global_theta(family: EncoderConfig) -> EncoderConfig:
+    def change(block: BlockConfig) -> BlockConfig:
+        if block.attention.window is not None:
+            return block
+        positions = Rotary(rotated_dim=12, theta=10_000.0)
+        return dataclasses.replace(block, attention=dataclasses.replace(block.attention, positions=positions))
+
+    return with_blocks(family, change)
+
+
+def test_unchanged_traits_give_the_recorded_logits(model: GoldenModel) -> None:
+    assert worst_difference(model, model.family) < 2e-5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda family: with_local(family, window=Window(before=3, after=3)),
+        lambda family: with_local(family, window=Window(before=5, after=5)),
+        lambda family: with_local(family, window=Window(before=4)),
+        lambda family: with_local(family, positions=Rotary(rotated_dim=12, theta=160_000.0)),
+        with_global_theta,
+        lambda family: with_feed_forward(family, activation="silu"),
+    ],
+    ids=[
+        "a token less",
+        "a token more",
+        "one side",
+        "global theta everywhere",
+        "local theta everywhere",
+        "silu",
+    ],
+)
+def test_every_trait_matters(model: GoldenModel, change: Callable[[Any], Any]) -> None:
+    assert worst_difference(model, change(model.family)) > 1e-3
+
+
+def test_the_older_form_of_the_configuration_is_the_same(golden: Path) -> None:
+    newer = fields_of(golden / "models/modernbert")
+    older = {name: value for name, value in newer.items() if name not in ("rope_parameters", "layer_types")}
+    older |= {"global_rope_theta": 160_000.0, "local_rope_theta": 10_000.0}
+    assert modernbert.from_hugging_face(older) == modernbert.from_hugging_face(newer)
+
+
+def test_what_is_read_is_written() -> None:
+    wanted = {"global_rope_theta": 5e4, "local_rope_theta": None, "classifier_pooling": "mean"}
+    config = modernbert.from_hugging_face({**FIELDS, **wanted, "tie_word_embeddings": False})
+    assert (config.global_theta, config.local_theta, config.classifier_reads) == (5e4, 5e4, "mean")
+    assert modernbert.from_hugging_face(modernbert.to_hugging_face(config)) == config
+    names = {
+        row.theirs for row in modernbert.hugging_face_weights(dataclasses.replace(config, task="masked_lm"))
+    }
+    assert "decoder.weight" in names
+
+
+def test_published_sizes_lie_in_four_slots() -> None:
+    config = ModernBertConfig(vocab_size=8, model_dim=8, mlp_dim=8, num_heads=2, num_layers=22)
+    first, *pattern = config.encoder.stack.layout.slots
+    assert first == (0,)
+    assert [layers[:2] for layers in pattern] == [(1, 4), (2, 5), (3, 6)]
+
+
+@pytest.mark.parametrize("reads", ["first", "mean"])
+def test_sequences_are_classified_by_the_transformed_pool(reads: Any) -> None:
+    answer, heads = _run("sequence_classification", reads)
+    hidden = np.asarray(answer.encoder_output)
+    pooled = hidden[:, 0] if reads == "first" else np.stack([hidden[0].mean(0), hidden[1, :3].mean(0)])
+    wanted = (
+        _transformed(pooled, heads["pooler"]["transform"])
+        @ heads["scores"]["classes"]["projection"]["kernel"]
+    )
+    np.testing.assert_allclose(answer.heads["classes"], wanted, atol=1e-5)
+
+
+def test_tokens_are_classified_one_by_one() -> None:
+    answer, heads = _run("token_classification", "first")
+    head = heads["scores"]["token_classes"]
+    wanted = _transformed(np.asarray(answer.encoder_output), head["transform"]) @ head["projection"]["kernel"]
+    np.testing.assert_allclose(answer.heads["token_classes"], wanted, atol=1e-5)
+
+
+def _run(task: Any, reads: Any) -> tuple[Any, Any]:
+    """What a fresh model says of two rows, of 5 and of 3 real tokens, and its heads' weights."""
+    config = ModernBertConfig(
+        vocab_size=8,
+        model_dim=8,
+        mlp_dim=8,
+        num_heads=2,
+        num_layers=1,
+        task=task,
+        num_labels=3,
+        classifier_reads=reads,
+    )
+    model = config.build(jax.random.key(0))
+    batch = Batch(
+        encoder_input_tokens=jnp.asarray([[1, 2, 3, 4, 5], [6, 7, 1, 0, 0]]),
+        encoder_segment_ids=jnp.asarray([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]),
+    )
+    return jax.jit(lambda batch: model(batch))(batch), nnx.to_pure_dict(nnx.state(model))["heads"]
+
+
+def _transformed(x: np.ndarray, transform: Any) -> np.ndarray:
+    x = np.asarray(jax.nn.gelu(x @ transform["dense"]["kernel"], approximate=False))
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"attention_bias": True}, "attention_bias is True"),
+        ({"norm_bias": True}, "norm_bias is True"),
+        ({"decoder_bias": False}, "decoder_bias is False"),
+        ({"classifier_pooling": "max"}, "classifier_pooling is 'max'; cls, mean"),
+        ({"layer_types": ["full_attention"] * 4}, "layer_types is"),
+        (
+            {"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 2.0}}},
+            "only theta may vary",
+        ),
+        ({"rope_parameters": {"rope_theta": {}}}, "rope_parameters of rope_theta are not known"),
+        ({"architectures": ["ModernBertForMultipleChoice"]}, "no head for ModernBertForMultipleChoice"),
+        ({"unpad": "x"}, "unpad = 'x' is not known"),
+    ],
+)
+def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        modernbert.from_hugging_face({**FIELDS, **wrong})
