@@ -1,0 +1,79 @@
+"""The same weights in other containers, and masks of one's own: what files and callers do besides the plain case."""
+
+import numpy as np
+import pytest
+
+import t5x_like
+from tests.parity.fixtures import Fixture
+
+ATOL = 3e-5
+
+
+@pytest.mark.parametrize(
+    ("variant", "recorded_in"),
+    [
+        ("variants/gpt2_noprefix", "gpt2"),
+        ("variants/llama_sharded", "llama"),
+        ("variants/llama_bf16", "variants/llama_bf16"),
+        ("variants/t5_v11_f16", "variants/t5_v11_f16"),
+    ],
+)
+def test_other_containers_give_the_same_model(golden, variant, recorded_in):
+    io = np.load(golden / "models" / recorded_in / "io.npz")
+    names = ("input_ids", "attention_mask", "decoder_input_ids")
+    given = {name: io[f"in_{name}"] for name in names if f"in_{name}" in io.files}
+    logits = t5x_like.from_pretrained(golden / "models" / variant)(**given).logits
+    rows = ... if "decoder_input_ids" in given else given["attention_mask"] == 1
+    np.testing.assert_allclose(logits[rows], io["out_logits"][rows], atol=ATOL)
+
+
+@pytest.mark.parametrize("variant", ["bert_legacy_bin", "t5_v10_bin"])
+def test_pickled_weights_are_refused(golden, variant):
+    with pytest.raises(ValueError, match="pickled"):
+        t5x_like.from_pretrained(golden / "models" / "variants" / variant)
+
+
+@pytest.mark.parametrize("mode", ["seq2seq", "l2r", "bidir"])
+def test_unilm_sees_what_its_mask_allows(golden, mode):
+    case = Fixture("unilm")
+    io = case.io
+    answers = t5x_like.from_pretrained(case.directory)(
+        input_ids=io["in_input_ids"],
+        token_type_ids=io["in_token_type_ids"],
+        attention_mask=io[f"in_mask3d_{mode}"],
+    )
+    real = np.arange(io["in_input_ids"].shape[1])[None] < io["in_total_len"][:, None]
+    np.testing.assert_allclose(answers.logits[real], io[f"out_{mode}_logits"][real], atol=ATOL)
+    np.testing.assert_allclose(
+        answers.last_hidden_state[real], io[f"out_{mode}_last_hidden_state"][real], atol=ATOL
+    )
+
+
+def test_positions_given_are_positions_used(golden):
+    case = Fixture("gpt2")
+    pretrained = t5x_like.from_pretrained(case.directory)
+    ids = case.inputs["input_ids"]
+    plain = pretrained(input_ids=ids).logits
+    moved = pretrained(
+        input_ids=ids, position_ids=np.arange(ids.shape[1])[None].repeat(len(ids), 0) + 3
+    ).logits
+    assert np.abs(plain - moved).max() > 0.1
+
+
+def test_a_head_that_files_lack_is_drawn_and_said_so(golden):
+    directory = golden / "models" / "bert_pretraining"
+    with pytest.warns(UserWarning, match=r"heads/scores/classes.*freshly drawn"):
+        pretrained = t5x_like.from_pretrained(directory, task="sequence_classification", num_labels=5)
+    ids = np.load(directory / "io.npz")["in_input_ids"]
+    assert pretrained(input_ids=ids).logits.shape == (len(ids), 5)
+
+
+def test_a_body_without_its_head_gives_the_same_states(golden):
+    case = Fixture("bert_pretraining")
+    pretrained = t5x_like.from_pretrained(case.directory, task="base")
+    given = {name: case.inputs[name] for name in ("input_ids", "attention_mask", "token_type_ids")}
+    np.testing.assert_allclose(
+        case.real("", pretrained(**given).last_hidden_state),
+        case.real("", case.outputs["hidden_states"][-1]),
+        atol=ATOL,
+    )
