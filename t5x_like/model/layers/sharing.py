@@ -9,7 +9,13 @@ from jaxtyping import Array, Int
 
 from t5x_like.model.layers.block import Block
 
-_ATTENTION = ("self_attention", "around_self_attention", "cross_attention", "around_cross_attention")
+_ATTENTION = (
+    "self_attention",
+    "relative_bias",
+    "around_self_attention",
+    "cross_attention",
+    "around_cross_attention",
+)
 _FEED_FORWARD = ("feed_forward", "around_feed_forward")
 
 

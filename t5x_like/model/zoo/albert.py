@@ -1,0 +1,258 @@
+"""ALBERT (Lan et al. 2020, https://arxiv.org/abs/1909.11942): narrow tables, and layers with the same weights."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+
+from t5x_like.model.families.encoder import Encoder, EncoderConfig
+from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
+from t5x_like.model.layers.activations import Activation
+from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
+from t5x_like.model.layers.norm import LayerNormConfig
+from t5x_like.model.layers.sharing import Sharing
+from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.hugging_face import HuggingFaceFields
+from t5x_like.model.zoo.post_norm_encoders import (
+    common_fields,
+    embedding_rows,
+    post_norm_block,
+    score_rows,
+    take_common,
+    words_head_rows,
+)
+from t5x_like.model.zoo.tasks import Problem, Task, heads_for
+from t5x_like.model.zoo.weights import Weight, dense, norm, per_layer
+
+Shared = Literal["all", "attention", "feed_forward", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlbertConfig:
+    """An ALBERT of any size, for any task.
+
+    ``num_layers`` groups of ``inner_group_num`` blocks lie on top of each other. ``num_hidden_groups`` of them have
+    weights of their own, which runs of equal length use. ``sharing`` says which part of a block this is about: the
+    other has its own weights in every block (§3.1 and table 5 of the paper).
+    """
+
+    vocab_size: int
+    embed_dim: int = 128
+    model_dim: int
+    mlp_dim: int
+    num_heads: int
+    num_layers: int
+    num_hidden_groups: int = 1
+    inner_group_num: int = 1
+    sharing: Shared = "all"
+    num_positions: int = 512
+    num_token_types: int = 2
+    activation: Activation = "gelu_tanh"
+    norm_epsilon: float = 1e-12
+    task: Task = "pretraining"
+    num_labels: int = 2
+    problem: Problem | None = None
+    dropout_rate: float = 0.0
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"
+    rematerialisation: Rematerialisation = "none"
+    vocab_multiple: int = 128
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.num_hidden_groups <= self.num_layers:
+            raise ValueError(
+                f"num_hidden_groups={self.num_hidden_groups} of num_layers={self.num_layers}; give 1 to "
+                f"{self.num_layers}"
+            )
+
+    def build(self, key: jax.Array) -> Encoder:
+        """The model with fresh weights."""
+        return Encoder(self.encoder, key=key)
+
+    @property
+    def encoder(self) -> EncoderConfig:
+        """The parts that it is made of."""
+        return EncoderConfig(
+            embeddings=self.embeddings,
+            stack=self._stack(),
+            heads=self._heads(),
+            compute_dtype=self.compute_dtype,
+        )
+
+    @property
+    def embeddings(self) -> EmbeddingsConfig:
+        """Words, positions and sentence types, normed, then widened."""
+        return EmbeddingsConfig(
+            vocab_size=self.vocab_size,
+            embed_dim=self.embed_dim,
+            positions=LearnedPositions(num_positions=self.num_positions),
+            num_token_types=self.num_token_types,
+            norm=LayerNormConfig(epsilon=self.norm_epsilon),
+            projected=True,
+            stddev=0.02,
+            vocab_multiple=self.vocab_multiple,
+        )
+
+    def _stack(self) -> StackConfig:
+        block = post_norm_block(
+            model_dim=self.model_dim,
+            mlp_dim=self.mlp_dim,
+            num_heads=self.num_heads,
+            activation=self.activation,
+            norm_epsilon=self.norm_epsilon,
+            dropout_rate=self.dropout_rate,
+        )
+        num_blocks = self.num_layers * self.inner_group_num
+        return StackConfig(
+            blocks=(block,) * num_blocks,
+            sharing=self._sharing(num_blocks),
+            rematerialisation=self.rematerialisation,
+        )
+
+    def _sharing(self, num_blocks: int) -> Sharing | None:
+        own = tuple(range(num_blocks))
+        shared = tuple(self._group_of(block) for block in own)
+        sharing = Sharing(
+            attention=shared if self.sharing in ("all", "attention") else own,
+            feed_forward=shared if self.sharing in ("all", "feed_forward") else own,
+        )
+        return None if sharing == Sharing(attention=own, feed_forward=own) else sharing
+
+    def _group_of(self, block: int) -> int:
+        layer, inner = divmod(block, self.inner_group_num)
+        return layer * self.num_hidden_groups // self.num_layers * self.inner_group_num + inner
+
+    def _heads(self) -> HeadsConfig:
+        transform = TransformConfig(
+            dim=self.embed_dim,
+            activation=self.activation,
+            norm=LayerNormConfig(epsilon=self.norm_epsilon),
+        )
+        return heads_for(
+            self.task,
+            num_labels=self.num_labels,
+            words=WordsConfig(tied=True, bias=True, transform=transform),
+            pooler=PoolerConfig(transform=TransformConfig(dim=self.model_dim, activation="tanh")),
+            pair="sentence_order",
+        )
+
+
+HUGGING_FACE_CLASSES: dict[str, Task] = {
+    "AlbertForPreTraining": "pretraining",
+    "AlbertForMaskedLM": "masked_lm",
+    "AlbertForSequenceClassification": "sequence_classification",
+    "AlbertForMultipleChoice": "multiple_choice",
+    "AlbertForTokenClassification": "token_classification",
+    "AlbertForQuestionAnswering": "question_answering",
+    "AlbertModel": "base",
+}
+
+HUGGING_FACE_PREFIX = "albert."
+
+HUGGING_FACE_UNUSED = ("*.position_ids",)
+
+# Of the first release, with the only values that it had; no code reads them.
+_OF_THE_FIRST_RELEASE = {
+    "down_scale_factor": 1,
+    "gap_size": 0,
+    "layers_to_keep": [],
+    "net_structure_type": 0,
+    "num_memory_blocks": 0,
+}
+
+
+def from_hugging_face(config: Mapping[str, Any]) -> AlbertConfig:
+    """The configuration that a ``config.json`` of ``model_type`` albert describes.
+
+    Raises:
+      ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
+    """
+    fields = HuggingFaceFields(config)
+    for name, value in _OF_THE_FIRST_RELEASE.items():
+        fields.must_be(name, value)
+    fields.ignore("classifier_dropout_prob")
+    ours = AlbertConfig(
+        embed_dim=fields.take("embedding_size", 128),
+        num_hidden_groups=fields.take("num_hidden_groups", 1),
+        inner_group_num=fields.take("inner_group_num", 1),
+        num_positions=fields.take("max_position_embeddings", 512),
+        **take_common(config, fields, HUGGING_FACE_CLASSES, activation="gelu_new", dropout_rate=0.0),
+    )
+    fields.finish()
+    return ours
+
+
+def to_hugging_face(config: AlbertConfig) -> dict[str, Any]:
+    """The fields of a ``config.json``.
+
+    Raises:
+      ValueError: only a part of each block is shared, which transformers has no words for.
+    """
+    _refuse_partial_sharing(config)
+    return common_fields(config, HUGGING_FACE_CLASSES, "albert") | {
+        "bos_token_id": 2,
+        "classifier_dropout_prob": 0.1,
+        "embedding_size": config.embed_dim,
+        "eos_token_id": 3,
+        "inner_group_num": config.inner_group_num,
+        "max_position_embeddings": config.num_positions,
+        "num_hidden_groups": config.num_hidden_groups,
+        "pad_token_id": 0,
+    }
+
+
+def _refuse_partial_sharing(config: AlbertConfig) -> None:
+    if config.sharing != "all":
+        raise ValueError(
+            f"an ALBERT with sharing={config.sharing!r} has no form in Hugging Face's files: export needs "
+            "sharing='all'; to share nothing at all, train with num_hidden_groups=num_layers instead"
+        )
+
+
+def hugging_face_weights(config: AlbertConfig) -> tuple[Weight, ...]:
+    """Our weights by Hugging Face's names.
+
+    Raises:
+      ValueError: only a part of each block is shared.
+    """
+    _refuse_partial_sharing(config)
+    encoder, heads = config.encoder, config.encoder.heads
+    blocks = tuple(
+        f"{group}.albert_layers.{inner}"
+        for group in range(config.num_hidden_groups)
+        for inner in range(config.inner_group_num)
+    )
+    table = [
+        *embedding_rows(encoder.embeddings, "albert.embeddings", copies=("predictions.decoder.weight",)),
+        *dense("embedding/projection", "albert.encoder.embedding_hidden_mapping_in"),
+        *per_layer("encoder/layers/0", blocks, _block_rows()),
+    ]
+    if heads.words is not None:
+        table += words_head_rows(
+            encoder.embeddings,
+            transform="predictions.dense",
+            norm_name="predictions.LayerNorm",
+            bias="predictions.bias",
+            bias_copies=("predictions.decoder.bias",),
+        )
+    if heads.pooler is not None:
+        table += dense("heads/pooler/transform/dense", "albert.pooler")
+    names = {"sentence_order": "sop_classifier.classifier", "span": "qa_outputs"}
+    return (*table, *score_rows(encoder, names))
+
+
+def _block_rows() -> list[Weight]:
+    theirs = "albert.encoder.albert_layer_groups.{layer}"
+    names = {"query": "query", "key": "key", "value": "value", "out": "dense"}
+    rows = [
+        row
+        for ours, name in names.items()
+        for row in dense(f"self_attention/{ours}", f"{theirs}.attention.{name}")
+    ]
+    return [
+        *rows,
+        *norm("around_self_attention/final", f"{theirs}.attention.LayerNorm"),
+        *dense("feed_forward/up", f"{theirs}.ffn"),
+        *dense("feed_forward/down", f"{theirs}.ffn_output"),
+        *norm("around_feed_forward/final", f"{theirs}.full_layer_layer_norm"),
+    ]
