@@ -48,7 +48,9 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     ids = token_rows(given["input_ids"], "input_ids", config.vocab_size)
     inputs = {"input_ids": ids, **read_mask(given.get("attention_mask"), ids), **labels, **num_choices}
     learned = embeddings.positions
-    num_positions = getattr(config, "num_positions", 1) if learned is None else learned.num_positions + learned.offset
+    num_positions = (
+        getattr(config, "num_positions", 1) if learned is None else learned.num_positions + learned.offset
+    )
     tables = {
         "token_type_ids": embeddings.num_token_types,
         "task_type_ids": embeddings.num_task_types,
@@ -81,7 +83,10 @@ def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: boo
     )
     predictions = model(batch, collect_hidden=collect_hidden)
     outputs = {"last_hidden_state": predictions.encoder_output}
-    outputs |= hidden_states(predictions.encoder_hidden, "hidden_states")
+    hidden = predictions.encoder_hidden
+    # Of layers that consist of several blocks (ALBERT's inner groups), transformers shows what leaves the last.
+    hidden = hidden if hidden is None else hidden[:: getattr(config, "inner_group_num", 1)]
+    outputs |= hidden_states(hidden, "hidden_states")
     if predictions.pooled is not None:
         outputs["pooler_output"] = predictions.pooled
     logits = None if predictions.logits is None else predictions.logits[..., : config.vocab_size]

@@ -5,8 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jax
+import numpy as np
 import pytest
 
+from t5x_like.checkpoints.pretrained import Pretrained
 from t5x_like.model import parameters
 from t5x_like.model.layers.sharing import Sharing
 from t5x_like.model.zoo import albert
@@ -67,6 +70,14 @@ def test_every_trait_matters(model: GoldenModel, change: Callable[[Any], Any]) -
 
 def config_of(**changes: Any) -> albert.AlbertConfig:
     return replace(albert.from_hugging_face(FIELDS), **changes)
+
+
+def test_hidden_states_are_those_between_groups() -> None:
+    config = config_of(num_layers=2, inner_group_num=2, num_hidden_groups=2)
+    pretrained = Pretrained(config.build(jax.random.key(0)), config)
+    answers = pretrained(input_ids=np.ones((1, 3), np.int32), output_hidden_states=True)
+    assert len(answers.hidden_states) == 3
+    np.testing.assert_array_equal(answers.hidden_states[-1], answers.last_hidden_state)
 
 
 def test_runs_of_layers_belong_to_a_group() -> None:
