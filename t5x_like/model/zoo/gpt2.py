@@ -105,7 +105,7 @@ def gpt_block(
     norm_epsilon: float,
     norm_slots: tuple[NormSlot, ...],
     dropout_rate: float,
-    num_layers: int | None,
+    num_layers: int | None = None,
 ) -> BlockConfig:
     """The block of GPT and the decoders after it: layer norms, and a plain feed-forward layer with biases.
 

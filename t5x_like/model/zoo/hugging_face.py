@@ -37,8 +37,15 @@ class Names(dict[str, str]):
     """Ours by their names; of several names of theirs for one thing the first is written."""
 
     def theirs(self, ours: str) -> str:
-        """The name to write."""
-        return next(theirs for theirs, name in self.items() if name == ours)
+        """The name to write.
+
+        Raises:
+          ValueError: they have none.
+        """
+        for theirs, name in self.items():
+            if name == ours:
+                return theirs
+        raise ValueError(f"{ours!r} has no name in a config.json; {', '.join(self.values())} have")
 
 
 ACTIVATION_NAMES = Names(
