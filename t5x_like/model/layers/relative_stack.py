@@ -18,7 +18,13 @@ from t5x_like.model.layers.initialise import Normal
 from t5x_like.model.layers.norm import NormConfig
 from t5x_like.model.layers.relative_attention import Offer, RelativeAttention, RelativeAttentionConfig
 from t5x_like.model.layers.residual import NormSlot, Residual
+from t5x_like.model.layers.stack import Rematerialisation
 from t5x_like.partitioning.shard import constrain_rows
+
+_KEPT = {
+    "minimal": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+    "full": jax.checkpoint_policies.nothing_saveable,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +41,7 @@ class RelativeStackConfig:
     max_distance: int | None = None
     dropout_rate: float = 0.0
     attention_dropout_rate: float = 0.0
+    rematerialisation: Rematerialisation = "none"
 
 
 class Streams(NamedTuple):
@@ -160,6 +167,8 @@ class RelativeStack(nnx.Module):
             streams = jax.tree.map(constrain_rows, streams)
             return block(streams, memory, around, dropout_key=key), streams if collect_inputs else None
 
+        if self.config.rematerialisation != "none":
+            body = jax.checkpoint(body, policy=_KEPT[self.config.rematerialisation])
         streams, inputs = jax.lax.scan(body, drop(streams, 1), (self.layers, memory, keys))
         return RelativeStackOutput(drop(streams, 3), inputs)
 

@@ -14,6 +14,7 @@ from t5x_like.model.layers.initialise import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.relative_attention import RelativeAttentionConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig
+from t5x_like.model.layers.stack import Rematerialisation
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
 from t5x_like.model.zoo.tasks import Task, class_of, task_of
 from t5x_like.model.zoo.weights import TRANSPOSED, Transform, Weight, dense, norm, padded_rows, per_layer
@@ -49,6 +50,7 @@ class TransfoXLConfig:
     projection_stddev: float = 0.01
     vocab_multiple: int = 128
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
+    rematerialisation: Rematerialisation = "none"
 
     def __post_init__(self) -> None:
         for name in (
@@ -88,6 +90,7 @@ class TransfoXLConfig:
                     dropout_rate=self.dropout_rate,
                     attention_dropout_rate=self.attention_dropout_rate,
                     init=Normal(self.init_stddev),
+                    rematerialisation=self.rematerialisation,
                 ),
                 memory_length=self.memory_length,
                 same_length=self.same_length,

@@ -15,6 +15,7 @@ from t5x_like.model.layers.initialise import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.relative_attention import RelativeAttentionConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig
+from t5x_like.model.layers.stack import Rematerialisation
 from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
 from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.weights import TRANSPOSED, Transform, Weight, dense, norm, padded_rows, per_layer
@@ -49,6 +50,7 @@ class XLNetConfig:
     init_stddev: float = 0.02
     vocab_multiple: int = 128
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
+    rematerialisation: Rematerialisation = "none"
 
     def __post_init__(self) -> None:
         for name in (
@@ -89,6 +91,7 @@ class XLNetConfig:
                     dropout_rate=self.dropout_rate,
                     attention_dropout_rate=self.dropout_rate,
                     init=Normal(self.init_stddev),
+                    rematerialisation=self.rematerialisation,
                 ),
                 heads=self._heads,
                 direction=self.direction,
