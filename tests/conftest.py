@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
+# Tests compile much and compute little: without optimisation they take a quarter of the time.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_force_host_platform_device_count=8 --xla_llvm_disable_expensive_passes=true "
+    "--xla_backend_optimization_level=0",
+)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from jaxtyping import install_import_hook
