@@ -73,10 +73,12 @@ RotaryScaling: TypeAlias = LinearScaling | Llama3Scaling | YarnScaling
 class Rotary:
     """Rotates the first ``rotated_dim`` of every head's dimensions by angles that grow with the position.
 
-    Pairs are the two halves of the rotated dimensions, or neighbours where ``interleaved``.
+    Pairs are the two halves of the rotated dimensions, or neighbours where ``interleaved``. The exponents of
+    frequencies are parts of ``frequency_dim``, by default ``rotated_dim``.
     """
 
     rotated_dim: int
+    frequency_dim: int | None = None
     theta: float = 10_000.0
     interleaved: bool = False
     scaling: RotaryScaling | None = None
@@ -85,10 +87,15 @@ class Rotary:
         if self.rotated_dim < 2 or self.rotated_dim % 2:
             raise ValueError(f"rotated_dim is {self.rotated_dim}; rotations need a positive even number")
 
+    @property
+    def whole(self) -> int:
+        """What exponents are parts of."""
+        return self.frequency_dim or self.rotated_dim
+
 
 def frequencies(config: Rotary) -> np.ndarray:
     """Radians per position of each pair, float32 [rotated_dim / 2], as the reference implementations round them."""
-    exponents = np.arange(0, config.rotated_dim, 2, dtype=np.float32) / np.float32(config.rotated_dim)
+    exponents = np.arange(0, config.rotated_dim, 2, dtype=np.float32) / np.float32(config.whole)
     plain = (1.0 / np.float32(config.theta) ** exponents).astype(np.float32)
     match config.scaling:
         case None:
@@ -110,11 +117,11 @@ def _yarn_keeps(scaling: YarnScaling, config: Rotary) -> np.ndarray:
 
     def pair_of(turns: float) -> float:
         slowness = math.log(scaling.original_length / (turns * 2 * math.pi))
-        return config.rotated_dim * slowness / (2 * math.log(config.theta))
+        return config.whole * slowness / (2 * math.log(config.theta))
 
     # Whole pairs, as in the paper's code; published models were trained so.
     first = max(math.floor(pair_of(scaling.fast_turns)), 0)
-    last = min(math.ceil(pair_of(scaling.slow_turns)), config.rotated_dim - 1)
+    last = min(math.ceil(pair_of(scaling.slow_turns)), config.whole - 1)
     pairs = np.arange(config.rotated_dim // 2, dtype=np.float32)
     return 1.0 - np.clip((pairs - first) / max(last - first, 0.001), 0.0, 1.0)
 

@@ -1,0 +1,211 @@
+"""GPT-Neo (Black et al. 2021, https://doi.org/10.5281/zenodo.5297715): every other layer sees only a window."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+
+from t5x_like.model.families.decoder import Decoder, DecoderConfig
+from t5x_like.model.heads import WordsConfig
+from t5x_like.model.layers.activations import Activation
+from t5x_like.model.layers.attention import AttentionConfig
+from t5x_like.model.layers.block import BlockConfig
+from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
+from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.norm import LayerNormConfig
+from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.gpt2 import gpt_block, gpt_rows
+from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
+from t5x_like.model.zoo.rotary_decoders import classes_of, heads_of_decoder, projection
+from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.weights import Weight, dense, norm
+
+Reach = Literal["global", "local"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPTNeoConfig:
+    """A GPT-Neo of any size.
+
+    ``reaches`` is a pattern, repeated over all layers. In a ``local`` layer a token sees ``window`` tokens, itself the
+    last of them. Scores are not scaled by the width of heads.
+    """
+
+    vocab_size: int
+    model_dim: int
+    mlp_dim: int
+    num_heads: int
+    num_layers: int
+    reaches: tuple[Reach, ...] = ("global", "local")
+    window: int = 256
+    num_positions: int = 2048
+    activation: Activation = "gelu_tanh"
+    norm_epsilon: float = 1e-5
+    tied: bool = True
+    task: Task = "causal_lm"
+    num_labels: int = 2
+    problem: Problem | None = None
+    dropout_rate: float = 0.0
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"
+    rematerialisation: Rematerialisation = "none"
+    vocab_multiple: int = 128
+
+    def __post_init__(self) -> None:
+        if not self.reaches or self.num_layers % len(self.reaches):
+            raise ValueError(
+                f"num_layers={self.num_layers} are not a whole number of patterns {self.reaches}; change one of them"
+            )
+
+    def build(self, key: jax.Array) -> Decoder:
+        """The model with fresh weights."""
+        return Decoder(self.decoder, key=key)
+
+    @property
+    def embeddings(self) -> EmbeddingsConfig:
+        """Words and positions."""
+        return EmbeddingsConfig(
+            vocab_size=self.vocab_size,
+            embed_dim=self.model_dim,
+            positions=LearnedPositions(num_positions=self.num_positions),
+            stddev=0.02,
+            vocab_multiple=self.vocab_multiple,
+        )
+
+    @property
+    def decoder(self) -> DecoderConfig:
+        """The model's parts."""
+        pattern = tuple(map(self._block, self.reaches))
+        return DecoderConfig(
+            embeddings=self.embeddings,
+            stack=StackConfig(
+                blocks=pattern * (self.num_layers // len(pattern)),
+                final_norm=LayerNormConfig(epsilon=self.norm_epsilon),
+                rematerialisation=self.rematerialisation,
+            ),
+            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tied=self.tied)),
+            compute_dtype=self.compute_dtype,
+        )
+
+    def _block(self, reach: Reach) -> BlockConfig:
+        return gpt_block(
+            model_dim=self.model_dim,
+            mlp_dim=self.mlp_dim,
+            attention=AttentionConfig(
+                num_heads=self.num_heads,
+                head_dim=self.model_dim // self.num_heads,
+                score_scale=1.0,
+                out_bias=True,
+                window=Window(before=self.window - 1) if reach == "local" else None,
+            ),
+            activation=self.activation,
+            norm_epsilon=self.norm_epsilon,
+            norm_slots=("before",),
+            dropout_rate=self.dropout_rate,
+        )
+
+
+HUGGING_FACE_CLASSES: dict[str, Task] = classes_of("GPTNeo")
+
+# What names in files begin with, unless they are those of a model without a head.
+HUGGING_FACE_PREFIX = "transformer."
+
+HUGGING_FACE_UNUSED = ("*.attn.attention.bias", "*.attn.attention.masked_bias")  # the causal mask
+
+
+def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoConfig:
+    """The configuration that a ``config.json`` of ``model_type`` gpt_neo describes.
+
+    Raises:
+      ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
+    """
+    fields = HuggingFaceFields(config)
+    fields.ignore("attention_dropout", "embed_dropout", "classifier_dropout")
+    # Of a head for multiple choice, which none of the classes has.
+    fields.ignore("summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels")
+    fields.ignore("summary_first_dropout")
+    model_dim, num_layers = fields.take("hidden_size"), fields.take("num_layers")
+    ours = GPTNeoConfig(
+        vocab_size=fields.take("vocab_size"),
+        model_dim=model_dim,
+        mlp_dim=fields.take("intermediate_size", 4 * model_dim),
+        num_heads=fields.take("num_heads"),
+        num_layers=num_layers,
+        reaches=_take_reaches(fields, num_layers),
+        window=fields.take("window_size", 256),
+        num_positions=fields.take("max_position_embeddings", 2048),
+        activation=fields.take_name("activation_function", ACTIVATION_NAMES, "gelu_new"),
+        norm_epsilon=fields.take("layer_norm_epsilon", 1e-5),
+        tied=fields.take("tie_word_embeddings", True),
+        task=task_of(config, HUGGING_FACE_CLASSES, "base"),
+        num_labels=num_labels_of(config),
+        problem=problem_of(config),
+        dropout_rate=fields.take("resid_dropout", 0.0),
+    )
+    fields.finish()
+    return ours
+
+
+def _take_reaches(fields: HuggingFaceFields, num_layers: int) -> tuple[Reach, ...]:
+    """The shortest pattern of ``attention_types``, which may say it once or for every layer."""
+    runs = fields.take("attention_types", [[["global", "local"], num_layers // 2]])
+    layers = [reach for pattern, times in runs for _ in range(times) for reach in pattern]
+    listed = fields.take("attention_layers", layers)
+    unknown = {*layers, *listed} - {"global", "local"}
+    if unknown or len(layers) != num_layers or listed != layers:
+        raise ValueError(
+            f"config.json: attention_types {runs} and attention_layers {listed} must say the same, global or local, of "
+            f"each of the {num_layers} layers"
+        )
+    lengths = range(1, num_layers + 1)
+    period = next(
+        length
+        for length in lengths
+        if num_layers % length == 0 and layers == layers[:length] * (num_layers // length)
+    )
+    return tuple(layers[:period])
+
+
+def to_hugging_face(config: GPTNeoConfig) -> dict[str, Any]:
+    """The fields of a ``config.json``."""
+    return {
+        "activation_function": ACTIVATION_NAMES.theirs(config.activation),
+        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "attention_dropout": config.dropout_rate,
+        "attention_types": [[list(config.reaches), config.num_layers // len(config.reaches)]],
+        "embed_dropout": config.dropout_rate,
+        "hidden_size": config.model_dim,
+        "intermediate_size": config.mlp_dim,
+        "layer_norm_epsilon": config.norm_epsilon,
+        "max_position_embeddings": config.num_positions,
+        "model_type": "gpt_neo",
+        "num_heads": config.num_heads,
+        "num_labels": config.num_labels,
+        "num_layers": config.num_layers,
+        "resid_dropout": config.dropout_rate,
+        "tie_word_embeddings": config.tied,
+        "torch_dtype": "float32",
+        "vocab_size": config.vocab_size,
+        "window_size": config.window,
+    }
+
+
+def hugging_face_weights(config: GPTNeoConfig) -> tuple[Weight, ...]:
+    """Our weights by Hugging Face's names."""
+    theirs = "transformer.h.{layer}"
+    layer = [
+        row
+        for ours in ("query", "key", "value")
+        for row in projection(f"self_attention/{ours}", f"{theirs}.attn.attention.{ours[0]}_proj")
+    ]
+    layer += [
+        *dense("self_attention/out", f"{theirs}.attn.attention.out_proj"),
+        *dense("feed_forward/up", f"{theirs}.mlp.c_fc"),
+        *dense("feed_forward/down", f"{theirs}.mlp.c_proj"),
+        *norm("around_self_attention/before", f"{theirs}.ln_1"),
+        *norm("around_feed_forward/before", f"{theirs}.ln_2"),
+    ]
+    return (
+        *gpt_rows(config.decoder, layer, words="transformer.wte", positions="transformer.wpe"),
+        *norm("decoder/final_norm", "transformer.ln_f"),
+    )

@@ -1,0 +1,247 @@
+"""GPT-NeoX (Black et al. 2022, https://arxiv.org/abs/2204.06745) and Pythia (Biderman et al. 2023)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from t5x_like.model.families.decoder import Decoder, DecoderConfig
+from t5x_like.model.heads import WordsConfig
+from t5x_like.model.layers.activations import Activation
+from t5x_like.model.layers.attention import AttentionConfig
+from t5x_like.model.layers.block import BlockConfig
+from t5x_like.model.layers.embedding import EmbeddingsConfig
+from t5x_like.model.layers.feed_forward import FeedForwardConfig
+from t5x_like.model.layers.initialise import Normal
+from t5x_like.model.layers.norm import LayerNormConfig
+from t5x_like.model.layers.rotary import Rotary, RotaryScaling
+from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
+from t5x_like.model.zoo.rope import Rope, rope_fields, take_rope
+from t5x_like.model.zoo.rotary_decoders import classes_of, heads_of_decoder, projection, stack_rows
+from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.weights import TRANSPOSED, Transform, Weight, dense, norm, padded_rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPTNeoXConfig:
+    """A GPT-NeoX of any size.
+
+    The first ``rotated`` part of every head is rotated. ``num_positions`` is the length it was trained for: told to
+    others, and no limit.
+    """
+
+    vocab_size: int
+    model_dim: int
+    mlp_dim: int
+    num_heads: int
+    num_layers: int
+    parallel: bool = True
+    attention_bias: bool = True
+    activation: Activation = "gelu"
+    rotated: float = 0.25
+    theta: float = 10_000.0
+    scaling: RotaryScaling | None = None
+    num_positions: int = 2048
+    norm_epsilon: float = 1e-5
+    tied: bool = False
+    task: Task = "causal_lm"
+    num_labels: int = 2
+    problem: Problem | None = None
+    dropout_rate: float = 0.0
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"
+    rematerialisation: Rematerialisation = "none"
+    vocab_multiple: int = 128
+
+    def build(self, key: jax.Array) -> Decoder:
+        """The model with fresh weights."""
+        return Decoder(self.decoder, key=key)
+
+    @property
+    def embeddings(self) -> EmbeddingsConfig:
+        """Words alone."""
+        return EmbeddingsConfig(
+            vocab_size=self.vocab_size,
+            embed_dim=self.model_dim,
+            stddev=0.02,
+            vocab_multiple=self.vocab_multiple,
+        )
+
+    @property
+    def decoder(self) -> DecoderConfig:
+        """The model's parts."""
+        norm = LayerNormConfig(epsilon=self.norm_epsilon)
+        block = BlockConfig(
+            model_dim=self.model_dim,
+            attention=self._attention(),
+            feed_forward=FeedForwardConfig(mlp_dim=self.mlp_dim, activation=self.activation, bias=True),
+            norm=norm,
+            parallel=self.parallel,
+            dropout_rate=self.dropout_rate,
+            init=Normal(0.02),
+        )
+        return DecoderConfig(
+            embeddings=self.embeddings,
+            stack=StackConfig(
+                blocks=(block,) * self.num_layers, final_norm=norm, rematerialisation=self.rematerialisation
+            ),
+            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tied=self.tied)),
+            compute_dtype=self.compute_dtype,
+        )
+
+    def _attention(self) -> AttentionConfig:
+        head_dim = self.model_dim // self.num_heads
+        part = int(head_dim * self.rotated)
+        rotation = Rotary(
+            rotated_dim=part
+            + part % 2,  # an odd part is rounded up, its frequencies are not: transformers' way
+            frequency_dim=part,
+            theta=self.theta,
+            scaling=self.scaling,
+        )
+        return AttentionConfig(
+            num_heads=self.num_heads,
+            head_dim=head_dim,
+            in_bias=self.attention_bias,
+            out_bias=self.attention_bias,
+            positions=rotation,
+        )
+
+
+HUGGING_FACE_CLASSES: dict[str, Task] = classes_of("GPTNeoX")
+
+# What names in files begin with, unless they are those of a model without a head.
+HUGGING_FACE_PREFIX = "gpt_neox."
+
+# The causal mask, and frequencies.
+HUGGING_FACE_UNUSED = ("*.attention.bias", "*.attention.masked_bias", "*rotary_emb.inv_freq")
+
+
+def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoXConfig:
+    """The configuration that a ``config.json`` of ``model_type`` gpt_neox describes.
+
+    Raises:
+      ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
+    """
+    fields = HuggingFaceFields(config)
+    fields.ignore("attention_dropout", "classifier_dropout")
+    fields.ignore(
+        "attention_probs_dropout_prob", "hidden_dropout_prob"
+    )  # of GPT-NeoX-20B's file, and never read
+    num_positions = fields.take("max_position_embeddings", 2048)
+    rope = _take_rope(fields, num_positions)
+    ours = GPTNeoXConfig(
+        vocab_size=fields.take("vocab_size"),
+        model_dim=fields.take("hidden_size"),
+        mlp_dim=fields.take("intermediate_size"),
+        num_heads=fields.take("num_attention_heads"),
+        num_layers=fields.take("num_hidden_layers"),
+        parallel=fields.take("use_parallel_residual", True),
+        attention_bias=fields.take("attention_bias", True),
+        activation=fields.take_name("hidden_act", ACTIVATION_NAMES, "gelu"),
+        rotated=rope.rotated,
+        theta=rope.theta,
+        scaling=rope.scaling,
+        num_positions=num_positions,
+        norm_epsilon=fields.take("layer_norm_eps", 1e-5),
+        tied=fields.take("tie_word_embeddings", False),
+        task=task_of(config, HUGGING_FACE_CLASSES, "base"),
+        num_labels=num_labels_of(config),
+        problem=problem_of(config),
+        dropout_rate=fields.take("hidden_dropout", 0.0),
+    )
+    fields.finish()
+    return ours
+
+
+def _take_rope(fields: HuggingFaceFields, num_positions: int) -> Rope:
+    """The rotation, under this model's own names (4.x), under those of all models beside them (4.5x), or 5.x's."""
+    theta, rotated = fields.take("rotary_emb_base", 10_000.0), fields.take("rotary_pct", 0.25)
+    for name, value in (("rope_theta", theta), ("partial_rotary_factor", rotated)):
+        fields.must_be(name, value)
+    return take_rope(fields, theta=theta, rotated=rotated, num_positions=num_positions)
+
+
+def to_hugging_face(config: GPTNeoXConfig) -> dict[str, Any]:
+    """The fields of a ``config.json``."""
+    return {
+        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "attention_bias": config.attention_bias,
+        "attention_dropout": config.dropout_rate,
+        "hidden_act": ACTIVATION_NAMES.theirs(config.activation),
+        "hidden_dropout": config.dropout_rate,
+        "hidden_size": config.model_dim,
+        "intermediate_size": config.mlp_dim,
+        "layer_norm_eps": config.norm_epsilon,
+        "max_position_embeddings": config.num_positions,
+        "model_type": "gpt_neox",
+        "num_attention_heads": config.num_heads,
+        "num_hidden_layers": config.num_layers,
+        "num_labels": config.num_labels,
+        "rope_scaling": rope_fields(config.theta, config.scaling)["rope_scaling"],
+        "rotary_emb_base": config.theta,
+        "rotary_pct": config.rotated,
+        "tie_word_embeddings": config.tied,
+        "torch_dtype": "float32",
+        "use_parallel_residual": config.parallel,
+        "vocab_size": config.vocab_size,
+    }
+
+
+def hugging_face_weights(config: GPTNeoXConfig) -> tuple[Weight, ...]:
+    """Our weights by Hugging Face's names."""
+    embeddings, heads = config.embeddings, config.decoder.heads
+    words = padded_rows(embeddings.vocab_size, embeddings.padded_vocab_size)
+    tied = heads.words is not None and heads.words.tied
+    table = [
+        Weight(
+            "embedding/tokens/table",
+            "gpt_neox.embed_in.weight",
+            words,
+            copies=("embed_out.weight",) if tied else (),
+        ),
+        *stack_rows("decoder", config.decoder.stack, _layer_rows(config)),
+        *norm("decoder/final_norm", "gpt_neox.final_layer_norm"),
+    ]
+    if heads.words is not None and not tied:
+        table.append(Weight("heads/words/projection/kernel", "embed_out.weight", words.then(TRANSPOSED)))
+    for scores in heads.scores:
+        table.append(Weight(f"heads/scores/{scores.name}/projection/kernel", "score.weight", TRANSPOSED))
+    return tuple(table)
+
+
+def _layer_rows(config: GPTNeoXConfig) -> list[Weight]:
+    theirs, names = "gpt_neox.layers.{layer}", ("query", "key", "value")
+    split = _split_heads(config.num_heads)
+    fused = {"kernel": "weight"} | ({"bias": "bias"} if config.attention_bias else {})
+    return [
+        *(
+            Weight(
+                tuple(f"self_attention/{name}/{part}" for name in names),
+                f"{theirs}.attention.query_key_value.{whole}",
+                split,
+            )
+            for part, whole in fused.items()
+        ),
+        *projection("self_attention/out", f"{theirs}.attention.dense", bias=config.attention_bias),
+        *dense("feed_forward/up", f"{theirs}.mlp.dense_h_to_4h"),
+        *dense("feed_forward/down", f"{theirs}.mlp.dense_4h_to_h"),
+        *norm("around_self_attention/before", f"{theirs}.input_layernorm"),
+        *norm("around_feed_forward/before", f"{theirs}.post_attention_layernorm"),
+    ]
+
+
+def _split_heads(num_heads: int) -> Transform:
+    """Theirs has query, key and value of the first head, then of the second …: [heads * 3 * K, D], biases without D."""
+
+    def read(array: np.ndarray) -> tuple[np.ndarray, ...]:
+        apart = array.reshape(num_heads, 3, -1, *array.shape[1:])
+        return tuple(apart[:, part].reshape(-1, *array.shape[1:]).T for part in range(3))
+
+    def write(*parts: np.ndarray) -> np.ndarray:
+        apart = [part.T.reshape(num_heads, -1, *part.shape[:-1]) for part in parts]
+        return np.stack(apart, axis=1).reshape(-1, *parts[0].shape[:-1])
+
+    return Transform(read, write)
