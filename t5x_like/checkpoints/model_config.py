@@ -5,7 +5,7 @@ import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from jax.sharding import Mesh
 
@@ -39,7 +39,23 @@ def read_model_config(directory: PathLike) -> Any:
     config_class = _config_class(zoo)
     if config_class is None:
         raise ValueError(f"{path}: model_type {model_type!r} is not a model")
-    return config_class(**fields)
+    hints = get_type_hints(config_class)
+    return config_class(**{name: _restored(hints.get(name), value) for name, value in fields.items()})
+
+
+def _restored(kind: Any, value: Any) -> Any:
+    """What JSON has made of a field: a dataclass again, told by the names of its fields, or a tuple."""
+    if isinstance(value, list):
+        return tuple(_restored(None, item) for item in value)
+    if not isinstance(value, dict):
+        return value
+    for choice in (kind, *get_args(kind)):
+        if dataclasses.is_dataclass(choice) and {field.name for field in dataclasses.fields(choice)} == set(
+            value
+        ):
+            hints = get_type_hints(choice)
+            return choice(**{name: _restored(hints[name], item) for name, item in value.items()})
+    return value
 
 
 def _config_class(zoo: ModuleType) -> type | None:
