@@ -1,0 +1,190 @@
+"""ELECTRA's discriminator and generator (Clark et al. 2020, https://arxiv.org/abs/2003.10555)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+
+from t5x_like.model.families.encoder import Encoder, EncoderConfig
+from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig, WordsConfig
+from t5x_like.model.layers.activations import Activation
+from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
+from t5x_like.model.layers.norm import LayerNormConfig
+from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.hugging_face import HuggingFaceFields
+from t5x_like.model.zoo.post_norm_encoders import (
+    common_fields,
+    embedding_rows,
+    layer_rows,
+    post_norm_block,
+    score_rows,
+    take_common,
+    words_head_rows,
+)
+from t5x_like.model.zoo.tasks import Problem, Task, heads_for
+from t5x_like.model.zoo.weights import Weight, dense, per_layer
+
+# What reads the pooled sequence, under which name files keep the dense layer before it.
+_POOLERS: dict[Task, str] = {
+    "sequence_classification": "classifier.dense",
+    "multiple_choice": "sequence_summary.summary",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElectraConfig:
+    """An ELECTRA of any size, for any task: ``replaced_tokens`` is the discriminator, ``masked_lm`` the generator.
+
+    Tables are ``embed_dim`` wide and projected where the stream is not: a generator shares them with a wider
+    discriminator (§3.2).
+    """
+
+    vocab_size: int
+    embed_dim: int
+    model_dim: int
+    mlp_dim: int
+    num_heads: int
+    num_layers: int
+    num_positions: int = 512
+    num_token_types: int = 2
+    activation: Activation = "gelu"
+    norm_epsilon: float = 1e-12
+    task: Task = "replaced_tokens"
+    num_labels: int = 2
+    problem: Problem | None = None
+    dropout_rate: float = 0.0
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"
+    rematerialisation: Rematerialisation = "none"
+    vocab_multiple: int = 128
+
+    def build(self, key: jax.Array) -> Encoder:
+        """The model with fresh weights."""
+        return Encoder(self.encoder, key=key)
+
+    @property
+    def encoder(self) -> EncoderConfig:
+        """The parts that it is made of."""
+        return EncoderConfig(
+            embeddings=self.embeddings,
+            stack=self._stack(),
+            heads=self._heads(),
+            compute_dtype=self.compute_dtype,
+        )
+
+    @property
+    def embeddings(self) -> EmbeddingsConfig:
+        """Words, positions and sentence types, normed, then brought to the width of the stream."""
+        return EmbeddingsConfig(
+            vocab_size=self.vocab_size,
+            embed_dim=self.embed_dim,
+            positions=LearnedPositions(num_positions=self.num_positions),
+            num_token_types=self.num_token_types,
+            norm=LayerNormConfig(epsilon=self.norm_epsilon),
+            projected=self.embed_dim != self.model_dim,
+            stddev=0.02,
+            vocab_multiple=self.vocab_multiple,
+        )
+
+    def _stack(self) -> StackConfig:
+        block = post_norm_block(
+            model_dim=self.model_dim,
+            mlp_dim=self.mlp_dim,
+            num_heads=self.num_heads,
+            activation=self.activation,
+            norm_epsilon=self.norm_epsilon,
+            dropout_rate=self.dropout_rate,
+        )
+        return StackConfig(blocks=(block,) * self.num_layers, rematerialisation=self.rematerialisation)
+
+    def _heads(self) -> HeadsConfig:
+        if self.task == "replaced_tokens":
+            transform = TransformConfig(dim=self.model_dim, activation=self.activation)
+            scores = ScoresConfig(name="replaced", reads="tokens", num_outputs=1, transform=transform)
+            return HeadsConfig(scores=(scores,))
+        transform = TransformConfig(
+            dim=self.embed_dim, activation="gelu", norm=LayerNormConfig(epsilon=self.norm_epsilon)
+        )
+        pooler = PoolerConfig(transform=TransformConfig(dim=self.model_dim, activation="gelu"))
+        return heads_for(
+            self.task,
+            num_labels=self.num_labels,
+            words=WordsConfig(tied=True, bias=True, transform=transform),
+            pooler=pooler if self.task in _POOLERS else None,
+        )
+
+
+HUGGING_FACE_CLASSES: dict[str, Task] = {
+    "ElectraForPreTraining": "replaced_tokens",
+    "ElectraForMaskedLM": "masked_lm",
+    "ElectraForSequenceClassification": "sequence_classification",
+    "ElectraForMultipleChoice": "multiple_choice",
+    "ElectraForTokenClassification": "token_classification",
+    "ElectraForQuestionAnswering": "question_answering",
+    "ElectraModel": "base",
+}
+
+HUGGING_FACE_PREFIX = "electra."
+
+HUGGING_FACE_UNUSED = ("*.position_ids",)
+
+# What multiple choice reads: transformers lets it vary, ELECTRA doesn't.
+_SUMMARY = {"summary_activation": "gelu", "summary_type": "first", "summary_use_proj": True}
+
+
+def from_hugging_face(config: Mapping[str, Any]) -> ElectraConfig:
+    """The configuration that a ``config.json`` of ``model_type`` electra describes.
+
+    Raises:
+      ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
+    """
+    fields = HuggingFaceFields(config)
+    for name, value in _SUMMARY.items():
+        fields.must_be(name, value)
+    fields.ignore("summary_last_dropout")
+    ours = ElectraConfig(
+        embed_dim=fields.take("embedding_size", 128),
+        num_positions=fields.take("max_position_embeddings", 512),
+        **take_common(config, fields, HUGGING_FACE_CLASSES),
+    )
+    fields.finish()
+    return ours
+
+
+def to_hugging_face(config: ElectraConfig) -> dict[str, Any]:
+    """The fields of a ``config.json``."""
+    return common_fields(config, HUGGING_FACE_CLASSES, "electra") | {
+        "embedding_size": config.embed_dim,
+        "max_position_embeddings": config.num_positions,
+        "pad_token_id": 0,
+        "summary_last_dropout": config.dropout_rate,
+        **_SUMMARY,
+    }
+
+
+def hugging_face_weights(config: ElectraConfig) -> tuple[Weight, ...]:
+    """Our weights by Hugging Face's names."""
+    encoder, heads = config.encoder, config.encoder.heads
+    table = [
+        *embedding_rows(encoder.embeddings, "electra.embeddings", copies=("generator_lm_head.weight",)),
+        *per_layer("encoder/layers/0", tuple(range(config.num_layers)), layer_rows("electra.encoder.layer")),
+    ]
+    if encoder.embeddings.projected:
+        table += dense("embedding/projection", "electra.embeddings_project")
+    if heads.words is not None:
+        table += words_head_rows(
+            encoder.embeddings,
+            transform="generator_predictions.dense",
+            norm_name="generator_predictions.LayerNorm",
+            bias="generator_lm_head.bias",
+        )
+    if heads.pooler is not None:
+        table += dense("heads/pooler/transform/dense", _POOLERS[config.task])
+    if config.task == "replaced_tokens":
+        table += dense("heads/scores/replaced/transform/dense", "discriminator_predictions.dense")
+    names = {
+        "classes": "classifier.out_proj",
+        "replaced": "discriminator_predictions.dense_prediction",
+        "span": "qa_outputs",
+    }
+    return (*table, *score_rows(encoder, names))
