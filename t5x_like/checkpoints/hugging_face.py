@@ -48,8 +48,10 @@ _ZOO = {
     "qwen3": "qwen3",
     "roberta": "roberta",
     "t5": "t5",
+    "transfo-xl": "transfo_xl",
     "umt5": "t5",
     "xlm-roberta": "roberta",
+    "xlnet": "xlnet",
 }
 
 # Written as they were read, where a model was read.
