@@ -36,6 +36,7 @@ _ZOO = {
     "gemma": "gemma",
     "gemma2": "gemma2",
     "glm": "glm4",
+    "glm_orig": "glm_orig",
     "gpt2": "gpt2",
     "gpt_neo": "gpt_neo",
     "gpt_neox": "gpt_neox",
