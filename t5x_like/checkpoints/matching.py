@@ -45,7 +45,7 @@ def match(
             idle.append(name)
         else:
             ours_of.setdefault(known, name)
-    heads = {row for row in table if row.paths[0].startswith("heads/")}
+    heads = {row for row in table if any(path.startswith("heads/") for path in row.paths)}
     absent = {row for row in heads if not ({*their_names(row), *row.copies} & ours_of.keys())}
     # Half a head is a mistake, which reading will name.
     absent = {row for row in absent if all(other in absent for other in heads if _head(other) == _head(row))}

@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from t5x_like.checkpoints.arguments import argument_names, check_generation, refuse_unknown
-from t5x_like.checkpoints.calls import decoder, encoder, encoder_decoder
+from t5x_like.checkpoints.calls import decoder, encoder, encoder_decoder, recurrent, two_stream
 from t5x_like.checkpoints.calls.call import Call, Context
 from t5x_like.checkpoints.generating import (
     num_new_tokens,
@@ -30,13 +30,21 @@ from t5x_like.model import parameters
 from t5x_like.model.families.decoder import Decoder
 from t5x_like.model.families.encoder import Encoder
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
+from t5x_like.model.families.recurrent import Recurrent
+from t5x_like.model.families.two_stream import TwoStream
 from t5x_like.model.heads import pool
 from t5x_like.model.zoo.tasks import GENERATIVE, Task
 
 Dtype = Literal["float32", "bfloat16"]
 
 # How each family is called.
-_CALLS: dict[type, Call] = {Encoder: encoder, Decoder: decoder, EncoderDecoder: encoder_decoder}
+_CALLS: dict[type, Call] = {
+    Decoder: decoder,
+    Encoder: encoder,
+    EncoderDecoder: encoder_decoder,
+    Recurrent: recurrent,
+    TwoStream: two_stream,
+}
 
 _BYTE_SENTINELS = 125  # ByT5's (Xue et al. 2022, https://arxiv.org/abs/2105.13626)
 
@@ -195,7 +203,8 @@ class Pretrained:
         https://arxiv.org/abs/1908.10084).
         """
         answers = self(input_ids, attention_mask=attention_mask, **arguments)
-        states = answers.get("last_hidden_state", answers.get("encoder_last_hidden_state"))
+        states = answers.get("encoder_last_hidden_state")
+        states = answers["last_hidden_state"] if states is None else states
         real = np.ones(states.shape[:2], bool) if attention_mask is None else np.asarray(attention_mask) > 0
         vectors = np.asarray(pool(jnp.asarray(states), jnp.asarray(real), takes))
         return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True) if normalized else vectors

@@ -3,18 +3,17 @@
 import json
 from types import SimpleNamespace
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from t5x_like.checkpoints.safetensors_files import SafetensorsReader
-from t5x_like.checkpoints.xl_calls import call_transfo_xl
+import t5x_like
+from t5x_like.checkpoints.pretrained import Pretrained
 from t5x_like.model import parameters
 from t5x_like.model.layers.relative_attention import encode_distances
 from t5x_like.model.zoo.transfo_xl import from_hugging_face, hugging_face_weights, to_hugging_face
-from t5x_like.model.zoo.weights import Source, read_weights, write_weights
+from t5x_like.model.zoo.weights import write_weights
 
 MODELS = ("transfo_xl", "transfo_xl_proj")
 ATOL = 2e-5
@@ -22,24 +21,22 @@ ATOL = 2e-5
 
 def load(directory) -> SimpleNamespace:
     """A directory's model, to be called by Hugging Face's names, beside what transformers computed."""
-    config = from_hugging_face(json.loads((directory / "config.json").read_text()))
-    graphdef, shapes, _ = parameters.abstract(config)
-    reader = SafetensorsReader(directory)
-    source = Source(str(directory), reader.shapes(), reader.read)
-    params = read_weights(
-        hugging_face_weights(config), shapes, source, place=lambda _, array: jnp.asarray(array)
-    )
+    pretrained = t5x_like.from_pretrained(directory)
+    graphdef, own_params = parameters.split(pretrained.model)
 
-    @jax.jit
-    def run(params, arguments):
-        model = parameters.merge(graphdef, params)
-        return call_transfo_xl(model, config, arguments | {"output_hidden_states": True})
-
-    def call(params=params, **arguments):
-        return run(params, arguments)
+    def call(params=None, **arguments):
+        if params is None:
+            return pretrained(**arguments, output_hidden_states=True)
+        changed = Pretrained(parameters.merge(graphdef, params), pretrained.config, pretrained.fields)
+        return changed(**arguments)
 
     return SimpleNamespace(
-        directory=directory, config=config, params=params, call=call, io=dict(np.load(directory / "io.npz"))
+        directory=directory,
+        config=pretrained.config,
+        params=own_params,
+        fields=pretrained.fields,
+        call=call,
+        io=dict(np.load(directory / "io.npz")),
     )
 
 

@@ -3,17 +3,16 @@
 import json
 from types import SimpleNamespace
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from t5x_like.checkpoints.safetensors_files import SafetensorsReader
-from t5x_like.checkpoints.xl_calls import call_xlnet
+import t5x_like
+from t5x_like.checkpoints.pretrained import Pretrained
 from t5x_like.model import parameters
 from t5x_like.model.layers.relative_attention import encode_distances
-from t5x_like.model.zoo.weights import Source, read_weights, write_weights
+from t5x_like.model.zoo.weights import write_weights
 from t5x_like.model.zoo.xlnet import from_hugging_face, hugging_face_weights, to_hugging_face
 
 LANGUAGE_MODELS = ("xlnet", "xlnet_variants")
@@ -23,30 +22,20 @@ ATOL = 2e-5
 
 def load(directory) -> SimpleNamespace:
     """A directory's model, to be called by Hugging Face's names, beside what transformers computed."""
-    fields = json.loads((directory / "config.json").read_text())
-    config = from_hugging_face(fields)
-    graphdef, shapes, _ = parameters.abstract(config)
-    reader = SafetensorsReader(directory)
-    source = Source(str(directory), reader.shapes(), reader.read)
-    params = read_weights(
-        hugging_face_weights(config), shapes, source, place=lambda _, array: jnp.asarray(array)
-    )
+    pretrained = t5x_like.from_pretrained(directory)
+    graphdef, own_params = parameters.split(pretrained.model)
 
-    def call(params=params, output_hidden_states=False, **arguments):
-        run = jax.jit(
-            lambda params, arguments: call_xlnet(
-                parameters.merge(graphdef, params),
-                config,
-                arguments | {"output_hidden_states": output_hidden_states},
-            )
-        )
-        return run(params, arguments)
+    def call(params=None, **arguments):
+        if params is None:
+            return pretrained(**arguments, output_hidden_states=True)
+        changed = Pretrained(parameters.merge(graphdef, params), pretrained.config, pretrained.fields)
+        return changed(**arguments)
 
     return SimpleNamespace(
         directory=directory,
-        config=config,
-        params=params,
-        fields=fields,
+        config=pretrained.config,
+        params=own_params,
+        fields=pretrained.fields,
         call=call,
         io=dict(np.load(directory / "io.npz")),
     )
@@ -72,7 +61,7 @@ def targets(io) -> dict[str, np.ndarray]:
 
 def test_segments_with_and_without_memory(language_model):
     io = language_model.io
-    first = language_model.call(**segment(io, "a"), output_hidden_states=True)
+    first = language_model.call(**segment(io, "a"))
     for name in ("plain", "seg1"):
         np.testing.assert_allclose(first["logits"], io[f"out_{name}_logits"], atol=ATOL)
     np.testing.assert_allclose(np.stack(first["hidden_states"]), io["out_plain_hidden_states"], atol=ATOL)
@@ -93,9 +82,7 @@ def test_padding_and_absent_types(language_model):
 
 def test_targets_in_an_order_of_prediction(language_model):
     io = language_model.io
-    found = language_model.call(
-        **segment(io, "a"), **targets(io), labels=io["in_labels"], output_hidden_states=True
-    )
+    found = language_model.call(**segment(io, "a"), **targets(io), labels=io["in_labels"])
     np.testing.assert_allclose(found["logits"], io["out_perm_logits"], atol=ATOL)
     np.testing.assert_allclose(found["loss"], io["out_perm_loss"], rtol=1e-5)
     assert len(found["hidden_states"]) == 2 * (language_model.config.num_layers + 1)
@@ -106,7 +93,7 @@ def test_targets_in_an_order_of_prediction(language_model):
 def test_classes_of_sequences(classifier):
     io = classifier.io
     inputs = {name.removeprefix("in_"): array for name, array in io.items() if name.startswith("in_")}
-    found = classifier.call(**inputs, output_hidden_states=True)
+    found = classifier.call(**inputs)
     real = io["in_attention_mask"] == 1
     np.testing.assert_allclose(found["logits"], io["out_logits"], atol=ATOL)
     np.testing.assert_allclose(found["loss"], io["out_loss"], rtol=1e-5)
