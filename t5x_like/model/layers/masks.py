@@ -1,6 +1,7 @@
 """Who may look at whom: masks are data made from the batch, never a property of a layer."""
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
@@ -57,6 +58,41 @@ def window_mask(
     """True where the key lies at most ``before`` positions before and ``after`` positions after the query."""
     distance_BLM = keys[:, None, :] - queries[:, :, None]
     return ((distance_BLM >= -window.before) & (distance_BLM <= window.after))[:, None]
+
+
+class Look(IntEnum):
+    """Where the tokens of an example look (Dong et al. 2019, UniLM, https://arxiv.org/abs/1905.03197, figure 1)."""
+
+    BIDIRECTIONAL = 0
+    LEFT_TO_RIGHT = 1
+    RIGHT_TO_LEFT = 2
+    SEQUENCE_TO_SEQUENCE = 3  # the source in both directions, the target at it and at what was written so far
+
+
+def look_mask(
+    looks: Int[Array, " B"],
+    source_lengths: Int[Array, " B"],
+    total_lengths: Int[Array, " B"],
+    *,
+    length: int,
+) -> Bool[Array, "B {length} {length}"]:
+    """True where the query may look at the key: one way of looking, a ``Look``, for each example.
+
+    Source and target follow each other from the row's start; beyond the total there is padding, seen by none. Goes
+    into ``Batch.attention_mask``.
+    """
+    queries_L1, keys_1L = jnp.arange(length)[:, None], jnp.arange(length)[None, :]
+    before_BLL = jnp.broadcast_to(keys_1L <= queries_L1, (len(looks), length, length))
+    after_BLL = jnp.broadcast_to(keys_1L >= queries_L1, before_BLL.shape)
+    source_BLL = before_BLL | (keys_1L[None] < source_lengths[:, None, None])
+    looks_B11 = looks[:, None, None]
+    allowed_BLL = (
+        (looks_B11 == Look.BIDIRECTIONAL)
+        | ((looks_B11 == Look.LEFT_TO_RIGHT) & before_BLL)
+        | ((looks_B11 == Look.RIGHT_TO_LEFT) & after_BLL)
+        | ((looks_B11 == Look.SEQUENCE_TO_SEQUENCE) & source_BLL)
+    )
+    return allowed_BLL & (keys_1L[None] < total_lengths[:, None, None])
 
 
 def both(left: Bool[Array, "..."] | None, right: Bool[Array, "..."] | None) -> Bool[Array, "..."] | None:
