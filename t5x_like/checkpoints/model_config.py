@@ -50,12 +50,14 @@ def _restored(kind: Any, value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     for choice in (kind, *get_args(kind)):
-        if dataclasses.is_dataclass(choice) and {field.name for field in dataclasses.fields(choice)} == set(
-            value
-        ):
+        if isinstance(choice, type) and _names(choice) == set(value):
             hints = get_type_hints(choice)
             return choice(**{name: _restored(hints[name], item) for name, item in value.items()})
     return value
+
+
+def _names(choice: type) -> set[str]:
+    return {field.name for field in dataclasses.fields(choice)} if dataclasses.is_dataclass(choice) else set()
 
 
 def _config_class(zoo: ModuleType) -> type | None:
