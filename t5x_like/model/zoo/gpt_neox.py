@@ -65,7 +65,7 @@ class GPTNeoXConfig:
         return EmbeddingsConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.model_dim,
-            stddev=0.02,
+            stddev=self._init().stddev,
             vocab_multiple=self.vocab_multiple,
         )
 
@@ -80,7 +80,7 @@ class GPTNeoXConfig:
             norm=norm,
             parallel=self.parallel,
             dropout_rate=self.dropout_rate,
-            init=Normal(0.02),
+            init=self._init(),
         )
         return DecoderConfig(
             embeddings=self.embeddings,
@@ -90,6 +90,11 @@ class GPTNeoXConfig:
             heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tied=self.tied)),
             compute_dtype=self.compute_dtype,
         )
+
+    def _init(self) -> Normal:
+        """Nguyen and Salazar 2019; into the stream Wang and Komatsuzaki 2021 (Black et al. 2022, §2.1)."""
+        stddev = (2 / (5 * self.model_dim)) ** 0.5
+        return Normal(stddev, into_stream=2 / (self.num_layers * self.model_dim**0.5) / stddev)
 
     def _attention(self) -> AttentionConfig:
         head_dim = self.model_dim // self.num_heads
