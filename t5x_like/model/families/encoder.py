@@ -15,15 +15,17 @@ from t5x_like.model.layers.block import Surroundings
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.masks import both, real_tokens, segment_mask
 from t5x_like.model.layers.stack import Stack, StackConfig
+from t5x_like.model.span_boundary import SpanBoundary, SpanBoundaryConfig
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
-    """One stack between an entrance and heads."""
+    """One stack between an entrance and heads. ``span_boundary`` scores, in training, what its targets hide."""
 
     embeddings: EmbeddingsConfig
     stack: StackConfig
     heads: HeadsConfig = HeadsConfig()
+    span_boundary: SpanBoundaryConfig | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
 
 
@@ -32,10 +34,14 @@ class Encoder(nnx.Module):
 
     def __init__(self, config: EncoderConfig, *, key: Key[Array, ""]):
         embedding_key, stack_key, heads_key = jax.random.split(key, 3)
-        model_dim, init = config.stack.model_dim, config.stack.blocks[0].init
+        model_dim, init, spans = config.stack.model_dim, config.stack.blocks[0].init, config.span_boundary
         self.embedding = Embeddings(config.embeddings, model_dim, key=embedding_key)
         self.encoder = Stack(config.stack, key=stack_key)
         self.heads = Heads(config.heads, config.embeddings, model_dim, key=heads_key, init=init)
+        spans_key = jax.random.fold_in(heads_key, 0)
+        self.span_boundary = spans and SpanBoundary(
+            spans, config.embeddings, model_dim, key=spans_key, init=init
+        )
         self.config = config
 
     def __call__(
@@ -61,6 +67,12 @@ class Encoder(nnx.Module):
         )
         encoded = self.encoder(embedded, around, dropout_key=dropout_key, collect_hidden=collect_hidden)
         logits, pooled, scores = self.heads(encoded.output, self.embedding.tokens, segment_ids)
+        if self.span_boundary is not None and batch.loss_weights is not None:
+            assert self.embedding.tokens is not None
+            is_target = batch.loss_weights > 0
+            scores["span_boundary"] = self.span_boundary(
+                encoded.output, self.embedding.tokens, is_target, segment_ids
+            )
         return Predictions(
             logits=logits,
             encoder_output=encoded.output,
