@@ -41,6 +41,7 @@ _ZOO = {
     "gpt_neo": "gpt_neo",
     "gpt_neox": "gpt_neox",
     "llama": "llama",
+    "longt5": "longt5",
     "mistral": "mistral",
     "modernbert": "modernbert",
     "mt5": "t5",

@@ -59,9 +59,11 @@ class Encoder(nnx.Module):
             token_types=batch.token_types,
             task_types=batch.task_types,
         )
+        segments = jnp.ones_like(batch.encoder_input_tokens) if segment_ids is None else segment_ids
         around = Surroundings(
             mask=mask,
             real=real_tokens(segment_ids),
+            segment_ids=None if batch.attention_mask is not None else segments,
             positions=batch.encoder_positions,
             bidirectional=True,
         )

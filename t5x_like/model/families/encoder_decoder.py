@@ -157,6 +157,7 @@ class EncoderDecoder(nnx.Module):
         around = Surroundings(
             mask=segment_mask(segment_ids, segment_ids),
             real=real_tokens(segment_ids),
+            segment_ids=jnp.ones_like(tokens) if segment_ids is None else segment_ids,
             positions=positions,
             bidirectional=True,
         )

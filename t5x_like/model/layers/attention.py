@@ -122,34 +122,43 @@ class Attention(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B L D"]:
         """``mask`` and ``bias`` broadcast to [B, H, L, M]. They stay apart until the softmax, which saves memory."""
-        queries_BLHK = self._heads(self.query(x))
-        queries_BLHK = queries_BLHK if self.query_norm is None else self.query_norm(queries_BLHK)
-        scores_BHLM = self._scores(self._turn(queries_BLHK, positions), seen.keys.astype(x.dtype))
-        if self.config.scale != 1.0:
-            scores_BHLM = scores_BHLM * self.config.scale
-        if self.config.score_cap is not None:
-            scores_BHLM = self.config.score_cap * jnp.tanh(scores_BHLM / self.config.score_cap)
+        scores_BHLM = self.scores(self.queries(x, positions), seen.keys.astype(x.dtype))
         if bias is not None:
             scores_BHLM = scores_BHLM + bias
         if mask is not None:
             scores_BHLM = jnp.where(mask, scores_BHLM, MASKED)
         weights_BHLM = jax.nn.softmax(scores_BHLM, axis=-1).astype(x.dtype)
         weights_BHLM = dropout(weights_BHLM, dropout_rate, dropout_key, shared_dim=2)
-        return self.out(self._find(weights_BHLM, seen.values.astype(x.dtype)))
+        return self.out(self.find(weights_BHLM, seen.values.astype(x.dtype)))
 
-    def _scores(
+    def queries(
+        self, x: Float[Array, "B L D"], positions: Int[Array, "B L"] | None = None
+    ) -> Float[Array, "B L H K"]:
+        """What ``x`` looks for."""
+        queries_BLHK = self._heads(self.query(x))
+        queries_BLHK = queries_BLHK if self.query_norm is None else self.query_norm(queries_BLHK)
+        return self._turn(queries_BLHK, positions)
+
+    def scores(
         self, queries: Float[Array, "B L H K"], keys: Float[Array, "B M G K"]
     ) -> Float[Array, "B H L M"]:
+        """How well keys fit queries, in float32."""
         # Heads that share a key lie next to each other: J of them in each of the G groups.
         queries_BLGJK = queries.reshape(*queries.shape[:2], keys.shape[2], -1, queries.shape[-1])
         scores_BGJLM = jnp.einsum(
             "blgjk,bmgk->bgjlm", queries_BLGJK, keys, preferred_element_type=jnp.float32
         )
-        return scores_BGJLM.reshape(scores_BGJLM.shape[0], -1, *scores_BGJLM.shape[3:])
+        scores_BHLM = scores_BGJLM.reshape(scores_BGJLM.shape[0], -1, *scores_BGJLM.shape[3:])
+        if self.config.scale != 1.0:
+            scores_BHLM = scores_BHLM * self.config.scale
+        if self.config.score_cap is not None:
+            scores_BHLM = self.config.score_cap * jnp.tanh(scores_BHLM / self.config.score_cap)
+        return scores_BHLM
 
-    def _find(
+    def find(
         self, weights: Float[Array, "B H L M"], values: Float[Array, "B M G K"]
     ) -> Float[Array, "B L HK"]:
+        """The heads' averages of values, side by side."""
         weights_BGJLM = weights.reshape(weights.shape[0], values.shape[2], -1, *weights.shape[2:])
         found_BLGJK = jnp.einsum("bgjlm,bmgk->blgjk", weights_BGJLM, values)
         return found_BLGJK.reshape(*found_BLGJK.shape[:2], -1)

@@ -1,7 +1,7 @@
 """One block of a Transformer, by configuration: self-attention, cross-attention if it has one, feed-forward."""
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +13,13 @@ from t5x_like.model.layers.cache import LayerCache, write_at
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
 from t5x_like.model.layers.initialise import FanIn, Initialisation
+from t5x_like.model.layers.local_attention import block_length, local_attention, places_in_blocks
 from t5x_like.model.layers.masks import both, window_mask
 from t5x_like.model.layers.mixture_of_experts import MixtureOfExperts, MixtureOfExpertsConfig
 from t5x_like.model.layers.norm import NormConfig, RMSNormConfig
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 from t5x_like.model.layers.residual import NormSlot, Residual
+from t5x_like.model.layers.transient_global import Globals, TransientGlobal, TransientGlobalConfig
 
 FeedForwardSlot: TypeAlias = FeedForwardConfig | MixtureOfExpertsConfig
 
@@ -27,7 +29,8 @@ class BlockConfig:
     """What a block is made of.
 
     ``attention_norms`` and ``feed_forward_norms`` say where norms stand around each layer. A ``parallel`` block's
-    layers read the same stream and are added together (Wang and Komatsuzaki 2021, GPT-J).
+    layers read the same stream and are added together (Wang and Komatsuzaki 2021, GPT-J). With ``transient_global``,
+    local attention sees summaries too.
     """
 
     model_dim: int
@@ -38,8 +41,16 @@ class BlockConfig:
     attention_norms: tuple[NormSlot, ...] = ("before",)
     feed_forward_norms: tuple[NormSlot, ...] = ("before",)
     parallel: bool = False
+    transient_global: TransientGlobalConfig | None = None
     dropout_rate: float = 0.0
     init: Initialisation = FanIn()
+
+    def __post_init__(self) -> None:
+        window = self.attention.window
+        if self.transient_global is not None and (window is None or window.before != window.after):
+            raise ValueError(
+                f"transient_global with window={window}; give one that reaches equally far both ways"
+            )
 
 
 class Surroundings(NamedTuple):
@@ -48,6 +59,8 @@ class Surroundings(NamedTuple):
     mask: Bool[Array, "..."] | None = None  # broadcasts to [B, H, L, M]
     bias: Float[Array, "..."] | None = None  # likewise
     real: Bool[Array, "B L"] | None = None  # the tokens of the stream that are not padding
+    segment_ids: Int[Array, "B L"] | None = None  # where given, they say all that mask says
+    global_blocks: Globals | None = None
     positions: Int[Array, "B L"] | None = None  # of the tokens in the stream
     key_positions: Int[Array, "B M"] | None = None  # of what may be looked at
     bidirectional: bool = False  # whether relative positions tell before from after
@@ -64,6 +77,20 @@ class BlockOutput(NamedTuple):
     balance_loss: Float[Array, ""]
 
 
+def local_length(config: BlockConfig, length: int, around: Surroundings) -> int | None:
+    """How long the blocks of local attention are, ``None`` where attention is not cut into blocks.
+
+    Raises:
+      ValueError: summaries of blocks, but more than segments says who sees whom.
+    """
+    if config.transient_global is None:
+        return block_length(config.attention.window, length, around.segment_ids)
+    if around.segment_ids is None:
+        raise ValueError("transient-global attention can't obey an attention_mask; give segment ids alone")
+    assert config.attention.window is not None
+    return config.attention.window.before + 1
+
+
 class Block(nnx.Module):
     """Reads and changes the stream ``x``; what varies between models is in ``config``."""
 
@@ -76,6 +103,7 @@ class Block(nnx.Module):
             if isinstance(positions, RelativeBuckets)
             else None
         )
+        self.transient_global = config.transient_global and TransientGlobal(config.norm, model_dim)
         self.around_self_attention = self._residual(config, config.attention_norms)
         cross = config.cross_attention
         self.cross_attention = cross and Attention(cross, model_dim, key=cross_key, init=init)
@@ -128,6 +156,10 @@ class Block(nnx.Module):
     def _attend(
         self, x: Array, around: Surroundings, cache: LayerCache | None, dropout_key: Array | None
     ) -> tuple[Array, LayerCache | None]:
+        dropping = {"dropout_rate": self.config.dropout_rate, "dropout_key": dropout_key}
+        length = local_length(self.config, x.shape[1], around)
+        if length is not None:
+            return self._attend_locally(x, around, length, dropping), cache
         seen = self.self_attention.keys_values(x, around.positions)
         if cache is not None:
             assert around.index is not None
@@ -138,22 +170,40 @@ class Block(nnx.Module):
             assert around.positions is not None
             assert around.key_positions is not None
             mask = both(mask, window_mask(around.positions, around.key_positions, window))
+        start = 0 if around.index is None else around.index
         found = self.self_attention(
             x,
             seen,
             positions=around.positions,
             mask=mask,
-            bias=self._bias(around, x.shape[1], seen.keys.shape[1]),
-            dropout_rate=self.config.dropout_rate,
-            dropout_key=dropout_key,
+            bias=self._bias(around, jnp.arange(x.shape[1]) + start, jnp.arange(seen.keys.shape[1])),
+            **dropping,
         )
         return found, cache
 
-    def _bias(self, around: Surroundings, num_queries: int, num_keys: int) -> Array | None:
+    def _attend_locally(
+        self, x: Array, around: Surroundings, length: int, dropping: dict[str, Any]
+    ) -> Float[Array, "B L D"]:
+        assert around.segment_ids is not None
+        aside = None
+        if self.transient_global is not None:
+            assert around.global_blocks is not None
+            aside = self.transient_global(x, self.self_attention, around.global_blocks)
+        return local_attention(
+            self.self_attention,
+            x,
+            around.segment_ids,
+            block_length=length,
+            positions=around.positions,
+            bias=self._bias(around, *places_in_blocks(length)),
+            aside=aside,
+            **dropping,
+        )
+
+    def _bias(self, around: Surroundings, queries: Array, keys: Array) -> Array | None:
         if self.relative_bias is None:
             return around.bias
-        queries = jnp.arange(num_queries) + (0 if around.index is None else around.index)
-        return self.relative_bias(queries, jnp.arange(num_keys), num_keys, bidirectional=around.bidirectional)
+        return self.relative_bias(queries, keys, len(keys), bidirectional=around.bidirectional)
 
     def _attend_to_encoded(
         self, x: Array, around: Surroundings, cache: LayerCache | None, dropout_key: Array | None

@@ -9,13 +9,15 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.model.layers.attention import KeysValues
-from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput, Surroundings
+from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput, Surroundings, local_length
 from t5x_like.model.layers.cache import LayerCache
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.layout import Layout, layout_of
+from t5x_like.model.layers.local_attention import places_in_blocks
 from t5x_like.model.layers.norm import NormConfig, norm_of
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 from t5x_like.model.layers.sharing import Sharing, share, shared_block
+from t5x_like.model.layers.transient_global import globals_of
 from t5x_like.partitioning.shard import constrain_rows
 
 # Which values of the forward pass are kept for the backward pass: all; matrix products; nothing but each block's input.
@@ -46,6 +48,13 @@ class StackConfig:
             raise ValueError("a stack of no layers; give at least 1")
         if self.sharing is not None:
             self.sharing.check(self.blocks)
+        kinds = {(block.attention.window, block.transient_global) for block in self.blocks}
+        if len(kinds) > 1 and (
+            self.relative_positions or any(block.transient_global for block in self.blocks)
+        ):
+            raise ValueError(
+                "layers that share a table of relative positions must see equally far; these differ"
+            )
 
     @property
     def model_dim(self) -> int:
@@ -84,6 +93,10 @@ class Stack(nnx.Module):
         relative, block = config.relative_positions, config.blocks[0]
         heads = block.attention.num_heads
         self.relative_bias = relative and RelativeBias(relative, num_heads=heads, key=bias_key)
+        summaries = block.transient_global
+        self.global_bias = summaries and RelativeBias(
+            summaries.positions, num_heads=heads, key=jax.random.fold_in(bias_key, 1)
+        )
         self.final_norm = None if config.final_norm is None else norm_of(config.final_norm, config.model_dim)
         self.config = config
 
@@ -99,8 +112,18 @@ class Stack(nnx.Module):
         places = jnp.arange(x.shape[1])
         positions = around.positions
         positions = jnp.broadcast_to(places, x.shape[:2]) if positions is None else positions
+        block, summaries = self.config.blocks[0], None
+        length = local_length(block, x.shape[1], around)
+        queries, keys = (places, places) if length is None else places_in_blocks(length)
+        if block.transient_global is not None:
+            assert around.segment_ids is not None
+            assert self.global_bias is not None
+            summaries = globals_of(around.segment_ids, block.transient_global, self.global_bias)
         around = around._replace(
-            bias=self._bias(places, places, around), positions=positions, key_positions=positions
+            bias=self._bias(queries, keys, around),
+            global_blocks=summaries,
+            positions=positions,
+            key_positions=positions,
         )
         return self._run(x, around, None, dropout_key, collect_hidden)
 

@@ -13,6 +13,7 @@ from t5x_like.model.layers.masks import Window
 from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.layers.positions import RelativeBuckets
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.layers.transient_global import TransientGlobalConfig
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
 from t5x_like.model.zoo.tasks import Problem, Task, label_fields, num_labels_of, problem_of
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, dense, padded_rows
@@ -85,7 +86,11 @@ class T5Parts:
         return RelativeBuckets(num_buckets=self.num_relative_buckets, max_distance=self.max_relative_distance)
 
     def block(
-        self, attention: AttentionConfig, *, cross_attention: AttentionConfig | None = None
+        self,
+        attention: AttentionConfig,
+        *,
+        cross_attention: AttentionConfig | None = None,
+        transient_global: TransientGlobalConfig | None = None,
     ) -> BlockConfig:
         """Norms without mean or bias before each layer, no biases anywhere."""
         return BlockConfig(
@@ -97,6 +102,7 @@ class T5Parts:
                 gated=self.feed_forward == "gated_gelu",
             ),
             cross_attention=cross_attention,
+            transient_global=transient_global,
             norm=RMSNormConfig(epsilon=self.norm_epsilon),
             dropout_rate=self.dropout_rate,
         )

@@ -1,0 +1,96 @@
+"""Transient-global attention: neighbours, and a summary of every block (Guo et al. 2022, §3.1.2).
+
+https://arxiv.org/abs/2112.07916. The summaries are made anew in every layer and forgotten after it. They are sums of
+their tokens, normed. What is left over at the end of a segment belongs to its last whole block; a segment shorter than
+a block has no summary. Packed examples have their own blocks and don't see each other's.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, Int
+
+from t5x_like.model.layers.attention import Attention
+from t5x_like.model.layers.local_attention import Aside
+from t5x_like.model.layers.norm import NormConfig, norm_of
+from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransientGlobalConfig:
+    """``positions`` tell how many blocks lie between a token's block and another."""
+
+    block_size: int
+    positions: RelativeBuckets
+
+    def __post_init__(self) -> None:
+        if self.block_size < 1:
+            raise ValueError(f"block_size is {self.block_size}; give a positive number of tokens")
+
+
+class Blocks(NamedTuple):
+    """Blocks of all segments one after another, M of them; those that no tokens are left for have segment 0."""
+
+    of_tokens: Int[Array, "B L"]  # each token's block, -1 where it has none
+    segment_ids: Int[Array, "B M"]
+
+
+class Globals(NamedTuple):
+    """What all layers know of the blocks."""
+
+    blocks: Blocks
+    token_segment_ids: Int[Array, "B L"]
+    bias: Float[Array, "B H L M"]
+
+
+class TransientGlobal(nnx.Module):
+    """Makes the summaries of one layer."""
+
+    def __init__(self, norm: NormConfig, model_dim: int):
+        self.norm = norm_of(norm, model_dim)
+
+    def __call__(self, x: Float[Array, "B L D"], attention: Attention, around: Globals) -> Aside:
+        """What ``attention`` sees of all blocks."""
+        blocks, of_tokens = around.blocks, around.token_segment_ids
+        is_part = jax.nn.one_hot(blocks.of_tokens, blocks.segment_ids.shape[1], dtype=x.dtype)
+        sums_BMD = jnp.einsum("bld,blm->bmd", x, is_part, preferred_element_type=jnp.float32)
+        mask = of_tokens[:, :, None] == blocks.segment_ids[:, None, :]
+        return Aside(attention.keys_values(self.norm(sums_BMD.astype(x.dtype))), mask[:, None], around.bias)
+
+
+def globals_of(segment_ids: Int[Array, "B L"], config: TransientGlobalConfig, bias: RelativeBias) -> Globals:
+    """What is the same in all layers."""
+    blocks = blocks_of(segment_ids, config.block_size)
+    numbers = jnp.arange(blocks.segment_ids.shape[1])
+
+    def of_row(block_of_tokens: Int[Array, " L"]) -> Float[Array, "H L M"]:
+        return bias(block_of_tokens, numbers, len(numbers) + 2, bidirectional=True)[0]
+
+    return Globals(blocks, segment_ids, jax.vmap(of_row)(blocks.of_tokens))
+
+
+def blocks_of(segment_ids: Int[Array, "B L"], size: int) -> Blocks:
+    """Cuts every segment into blocks of ``size`` tokens."""
+    return jax.vmap(lambda row: Blocks(*_blocks_of_row(row, size)))(segment_ids)
+
+
+def _blocks_of_row(segment_ids: Int[Array, " L"], size: int) -> tuple[Int[Array, " L"], Int[Array, " M"]]:
+    length = len(segment_ids)
+    places = jnp.arange(length)
+    real = segment_ids > 0
+    by_segment = jnp.zeros(length + 1, jnp.int32)
+    starts = jnp.full(length + 1, length, jnp.int32).at[segment_ids].min(places)
+    place_in_segment = places - starts[segment_ids]
+    ends_block = real & (place_in_segment % size == size - 1)
+    num_blocks = by_segment.at[segment_ids].add(ends_block.astype(jnp.int32))
+    first_block = jnp.cumsum(num_blocks) - num_blocks
+    number = jnp.minimum(place_in_segment // size, num_blocks[segment_ids] - 1)
+    has_block = real & (number >= 0)
+    of_tokens = jnp.where(has_block, first_block[segment_ids] + number, -1)
+    owners = jnp.where(has_block, segment_ids, 0)
+    # A block of -1 would be the last one: it is given a number that no block has.
+    targets = jnp.where(has_block, of_tokens, length)
+    return of_tokens, jnp.zeros(length // size, jnp.int32).at[targets].max(owners, mode="drop")
