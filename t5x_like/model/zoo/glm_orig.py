@@ -103,7 +103,7 @@ def blank_settings(
     places: Int[Array, " B"],
     *,
     max_new_tokens: int,
-) -> dict[str, Int[Array, "B ..."]]:
+) -> dict[str, Any]:
     """How ``start_cache`` reads prompts to fill one of their blanks each, those at ``places``.
 
     Prompts are texts and, as the last token of all, the one that starts a blank's answer.

@@ -92,7 +92,7 @@ class GPTNeoXConfig:
         )
 
     def _init(self) -> Normal:
-        """Nguyen and Salazar 2019; into the stream Wang and Komatsuzaki 2021 (Black et al. 2022, §2.1)."""
+        """Nguyen and Salazar 2019; into the stream Wang and Komatsuzaki 2021 (Black et al. 2022, §2.1.3)."""
         stddev = (2 / (5 * self.model_dim)) ** 0.5
         return Normal(stddev, into_stream=2 / (self.num_layers * self.model_dim**0.5) / stddev)
 

@@ -1,0 +1,66 @@
+"""GPT-3: GPT-2 with bands, which no other program reads."""
+
+from pathlib import Path
+
+import jax
+import pytest
+
+import t5x_like
+from t5x_like.model import parameters
+from t5x_like.model.layers.masks import Window
+from t5x_like.model.zoo import gpt2, gpt3
+from tests.model.zoo.golden_models import GoldenModel, read_golden, worst_difference
+
+
+@pytest.fixture(scope="module")
+def model(golden: Path) -> GoldenModel:
+    """The recorded GPT-2, each of its layers by itself."""
+    read = read_golden(golden / "models/gpt2", gpt2, lambda config: config.decoder)
+    layers = read.params["decoder"]["layers"]["0"]
+    alone = {
+        str(layer): jax.tree.map(lambda array, layer=layer: array[layer : layer + 1], layers)
+        for layer in range(3)
+    }
+    return read._replace(params={**read.params, "decoder": {**read.params["decoder"], "layers": alone}})
+
+
+def config_of(band: int, num_layers: int = 3) -> gpt3.GPT3Config:
+    return gpt3.GPT3Config(
+        vocab_size=107,
+        model_dim=48,
+        mlp_dim=192,
+        num_heads=4,
+        head_dim=12,
+        num_layers=num_layers,
+        band=band,
+        num_positions=64,
+    )
+
+
+def test_with_bands_as_wide_as_the_text_it_is_gpt2(model: GoldenModel) -> None:
+    assert worst_difference(model, config_of(band=64).decoder) < 2e-5
+
+
+def test_bands_matter(model: GoldenModel) -> None:
+    assert worst_difference(model, config_of(band=5).decoder) > 1e-3
+
+
+def test_dense_and_banded_layers_take_turns() -> None:
+    stack = config_of(band=5, num_layers=4).decoder.stack
+    assert [block.attention.window for block in stack.blocks] == [None, Window(before=4)] * 2
+    assert stack.layout.slots == ((0, 2), (1, 3))
+
+
+def test_there_is_no_form_to_export(tmp_path: Path) -> None:
+    config = config_of(band=5)
+    model = parameters.merge(*parameters.split(jax.eval_shape(config.build, jax.random.key(0))))
+    with pytest.raises(ValueError, match="transformers has no GPT-3: gpt2 has no banded layers"):
+        t5x_like.export_hugging_face(model, tmp_path / "out", config=config)
+    assert not any(tmp_path.iterdir())
+
+
+def test_there_is_no_form_to_read_or_write() -> None:
+    with pytest.raises(ValueError, match="train a gpt2 or gpt_neo"):
+        gpt3.from_hugging_face({"model_type": "gpt3"})
+    with pytest.raises(ValueError, match="train a gpt2 or gpt_neo"):
+        gpt3.to_hugging_face(config_of(band=5))
