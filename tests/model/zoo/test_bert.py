@@ -97,6 +97,17 @@ def test_fields_without_effect_in_the_first_release_are_passed_over() -> None:
     assert bert.from_hugging_face(FIELDS | first) == bert.from_hugging_face(FIELDS)
 
 
+def test_what_transformers_5_writes_is_read_as_what_4_wrote() -> None:
+    older = {"torch_dtype": "float32", "position_embedding_type": "absolute", "use_cache": True}
+    newer = {
+        "dtype": "float32",
+        "tie_word_embeddings": True,
+        "bos_token_id": None,
+        "add_cross_attention": False,
+    }
+    assert bert.from_hugging_face(FIELDS | newer) == bert.from_hugging_face(FIELDS | older)
+
+
 @pytest.mark.parametrize("name", ["bert_pretraining", "bert_qa", "bert_seqcls", "bert_tokcls", "bert_mc"])
 def test_written_fields_are_read_as_they_were(golden: Path, name: str) -> None:
     config = bert.from_hugging_face(fields_of(golden / "models" / name))
