@@ -235,6 +235,7 @@ def to_hugging_face(config: ModernBertConfig) -> dict[str, Any]:
         "num_attention_heads": config.num_heads,
         "num_hidden_layers": config.num_layers,
         "num_labels": config.num_labels,
+        "pad_token_id": 0,
         "tie_word_embeddings": config.tied,
         "torch_dtype": "float32",
         "vocab_size": config.vocab_size,

@@ -104,11 +104,12 @@ def _scaling_fields(scaling: RotaryScaling) -> dict[str, Any]:
                 "original_max_position_embeddings": scaling.original_length,
             }
         case YarnScaling():
-            return {
+            fields = {
                 "rope_type": "yarn",
                 "factor": scaling.factor,
                 "beta_fast": scaling.fast_turns,
                 "beta_slow": scaling.slow_turns,
-                "attention_factor": scaling.growth,
                 "original_max_position_embeddings": scaling.original_length,
             }
+            factor = scaling.attention_factor
+            return fields if factor is None else {**fields, "attention_factor": factor}

@@ -98,6 +98,7 @@ def common_fields(config: Any, classes: Mapping[str, Task], model_type: str) -> 
         "num_hidden_layers": config.num_layers,
         "num_key_value_heads": config.num_kv_heads or config.num_heads,
         "num_labels": config.num_labels,
+        "pad_token_id": 0,
         "rms_norm_eps": config.norm_epsilon,
         **rope_fields(config.theta, config.scaling),
         "tie_word_embeddings": config.tied,

@@ -5,9 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
+from t5x_like.batch import Batch
 from t5x_like.model.layers.rotary import YarnScaling
+from t5x_like.model.parameters import abstract, flatten
 from t5x_like.model.zoo import llama
 from tests.model.zoo.golden_models import (
     GoldenModel,
@@ -134,14 +139,27 @@ def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> N
 
 
 def test_classes_are_read_from_the_last_real_token() -> None:
-    config = llama.from_hugging_face(
-        {**FIELDS, "architectures": ["LlamaForSequenceClassification"], "num_labels": 3}
-    )
-    (scores,) = config.decoder.heads.scores
-    assert (scores.num_outputs, scores.bias, config.decoder.heads.words) == (3, False, None)
-    pooler = config.decoder.heads.pooler
-    assert pooler is not None
-    assert pooler.takes == "last"
+    classes = {"architectures": ["LlamaForSequenceClassification"], "num_labels": 3}
+    config = llama.from_hugging_face({**FIELDS, **classes})
     names = {row.theirs: row.ours for row in llama.hugging_face_weights(config)}
     assert names["score.weight"] == "heads/scores/classes/projection/kernel"
     assert "lm_head.weight" not in names
+    model = config.build(jax.random.key(0))
+    batch = Batch(
+        decoder_input_tokens=jnp.asarray([[1, 2, 3, 4], [5, 6, 0, 0]]),
+        decoder_segment_ids=jnp.asarray([[1, 1, 1, 1], [1, 1, 0, 0]]),
+    )
+    answer = jax.jit(lambda batch: model(batch))(batch)
+    assert answer.logits is None
+    last = np.stack([answer.decoder_output[0, 3], answer.decoder_output[1, 1]])
+    kernel = model.heads.scores["classes"].projection.kernel[...]
+    np.testing.assert_allclose(answer.heads["classes"], last @ kernel, atol=1e-6)
+
+
+def test_biases_have_their_names() -> None:
+    config = llama.from_hugging_face({**FIELDS, "attention_bias": True, "mlp_bias": True})
+    names = {row.theirs.removeprefix("model.layers.{layer}.") for row in llama.hugging_face_weights(config)}
+    assert {f"self_attn.{name}_proj.bias" for name in "qkvo"} <= names
+    assert {f"mlp.{name}_proj.bias" for name in ("gate", "up", "down")} <= names
+    paths = {path for row in llama.hugging_face_weights(config) for path in row.paths}
+    assert paths == set(flatten(abstract(config)[1]))
