@@ -26,13 +26,17 @@ def batch_of(model: GoldenModel, **changed: Any) -> Batch:
     return jax.tree.map(jnp.asarray, batch._replace(**changed))
 
 
-def worst_difference(model: GoldenModel, family: EncoderDecoderConfig, **changed: Any) -> float:
-    """The largest error of any score of a word."""
+def logits_of(model: GoldenModel, family: EncoderDecoderConfig, **changed: Any) -> np.ndarray:
+    """Scores of words by ``family`` with the recorded weights."""
     shapes = jax.eval_shape(lambda key: EncoderDecoder(family, key=key), jax.random.key(0))
     graphdef, _ = parameters.split(shapes)
     run = jax.jit(lambda params, batch: parameters.merge(graphdef, params)(batch).logits)
-    logits = np.asarray(run(model.params, batch_of(model, **changed)))[..., : family.embeddings.vocab_size]
-    return float(np.abs(logits - model.recorded["out_logits"]).max())
+    return np.asarray(run(model.params, batch_of(model, **changed)))[..., : family.embeddings.vocab_size]
+
+
+def worst_difference(model: GoldenModel, family: EncoderDecoderConfig, **changed: Any) -> float:
+    """The largest error of any score of a word."""
+    return float(np.abs(logits_of(model, family, **changed) - model.recorded["out_logits"]).max())
 
 
 def with_stacks(
