@@ -21,11 +21,15 @@ from t5x_like.model.layers.stack import Stack, StackConfig
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfig:
-    """One stack between an entrance and heads."""
+    """One stack between an entrance and heads.
+
+    ``reads_prefixes``: prompts are prefixes, and relative positions tell what comes before from what comes after.
+    """
 
     embeddings: EmbeddingsConfig
     stack: StackConfig
     heads: HeadsConfig
+    reads_prefixes: bool = False
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
 
 
@@ -55,7 +59,12 @@ class Decoder(nnx.Module):
         embedded = self._embed(
             tokens, batch.decoder_positions, batch.block_positions, token_types=batch.token_types
         )
-        around = Surroundings(mask=mask, real=real_tokens(segment_ids), positions=batch.decoder_positions)
+        around = Surroundings(
+            mask=mask,
+            real=real_tokens(segment_ids),
+            positions=batch.decoder_positions,
+            bidirectional=self.config.reads_prefixes,
+        )
         decoded = self.decoder(embedded, around, dropout_key=dropout_key, collect_hidden=collect_hidden)
         logits, pooled, scores = self.heads(decoded.output, self.embedding.tokens, segment_ids)
         return Predictions(
@@ -105,7 +114,7 @@ class Decoder(nnx.Module):
             block_positions=None if block_positions is None else arrange(block_positions),
         )
         prompts = arrange(prompts)
-        if is_prefix:
+        if is_prefix or (prefix is None and self.config.reads_prefixes):
             prefix = jnp.ones_like(prompts)
         return prompts[:, -1], self._fill(prompts, cache, None if prefix is None else arrange(prefix))
 
@@ -154,6 +163,7 @@ class Decoder(nnx.Module):
             mask=both(mask, cache.key_mask[:, None, None, :]),
             positions=positions,
             key_positions=cache.positions,
+            bidirectional=self.config.reads_prefixes,
             index=cache.index,
         )
         embedded = self._embed(tokens, positions, now(cache.block_positions))

@@ -177,6 +177,4 @@ def _prefixed(row: Weight) -> Weight:
 
 def _refuse_shared(config: T5Config) -> None:
     if config.share_stacks:
-        raise ValueError(
-            "share_stacks: transformers has no T5 whose stacks share their weights; nothing was written"
-        )
+        raise ValueError("share_stacks: transformers has no T5 whose stacks share their weights")

@@ -1,0 +1,76 @@
+"""Decoders of T5's blocks: the language model and the prefix language model of Raffel et al. 2020, §3.2.1.
+
+https://arxiv.org/abs/1910.10683. Nobody has published any, so there are no names of others for their weights.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Never
+
+import jax
+
+from t5x_like.model.families.decoder import Decoder, DecoderConfig
+from t5x_like.model.heads import HeadsConfig
+from t5x_like.model.zoo.t5_blocks import T5Parts
+from t5x_like.model.zoo.tasks import Task
+from t5x_like.model.zoo.weights import Weight
+
+
+@dataclass(frozen=True, kw_only=True)
+class T5LanguageModelConfig(T5Parts):
+    """Such a decoder of any size. ``reads_prefixes``: where a batch has a prefix, all its tokens see each other."""
+
+    num_layers: int
+    reads_prefixes: bool = False
+    task: Task = "causal_lm"
+
+    def build(self, key: jax.Array) -> Decoder:
+        """The model with fresh weights."""
+        return Decoder(self.decoder, key=key)
+
+    @property
+    def decoder(self) -> DecoderConfig:
+        """The parts that it is made of."""
+        return DecoderConfig(
+            embeddings=self.embeddings,
+            stack=self.stack(self.block(self.attention()), self.num_layers),
+            heads=HeadsConfig(words=self.words),
+            reads_prefixes=self.reads_prefixes,
+            compute_dtype=self.compute_dtype,
+        )
+
+
+_NONE = "transformers has no decoder of T5's blocks; it can't be read or written in its form"
+
+HUGGING_FACE_CLASSES: dict[str, Task] = {}
+
+HUGGING_FACE_PREFIX = ""
+
+HUGGING_FACE_UNUSED: tuple[str, ...] = ()
+
+
+def from_hugging_face(config: Mapping[str, Any]) -> Never:
+    """There is none.
+
+    Raises:
+      ValueError: always.
+    """
+    raise ValueError(f"config.json: model_type is {config.get('model_type')!r}; {_NONE}")
+
+
+def to_hugging_face(config: T5LanguageModelConfig) -> Never:
+    """There is none.
+
+    Raises:
+      ValueError: always.
+    """
+    raise ValueError(f"{type(config).__name__}: {_NONE}")
+
+
+def hugging_face_weights(config: T5LanguageModelConfig) -> tuple[Weight, ...]:
+    """There are none.
+
+    Raises:
+      ValueError: always.
+    """
+    raise ValueError(f"{type(config).__name__}: {_NONE}")
