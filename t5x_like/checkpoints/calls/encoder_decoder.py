@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from t5x_like.batch import Batch
-from t5x_like.checkpoints.arguments import check_rows, mask_rows, shift_right, token_rows
+from t5x_like.checkpoints.arguments import check_rows, mask_rows, numbers, shift_right, token_rows
 from t5x_like.checkpoints.calls import losses
 from t5x_like.checkpoints.calls.call import Context, hidden_states
 from t5x_like.model.layers.stack import StackOutput
@@ -27,6 +27,8 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     ``encoder_outputs`` are hidden states [B, M, D], or an earlier answer that has them; then ``input_ids`` are not
     needed.
     """
+    if context.config.task == "sequence_classification":
+        return _read_to_classify(given, context)
     vocab_size, special = context.config.vocab_size, context.special_ids
     inputs: dict[str, Any] = {}
     encoded = given.get("encoder_outputs")
@@ -50,6 +52,27 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     mask = mask_rows(given.get("decoder_attention_mask"), "decoder_attention_mask", outputs)
     found = {"decoder_segment_ids": mask, "labels": targets}
     return inputs | {name: value for name, value in found.items() if value is not None}
+
+
+def _read_to_classify(given: dict[str, Any], context: Context) -> dict[str, Any]:
+    """The decoder reads the input again; what it makes of its last end of sequence tells the class."""
+    special = context.special_ids
+    ids = token_rows(given["input_ids"], "input_ids", context.config.vocab_size)
+    is_end = np.isin(ids, special.eos)
+    without = np.flatnonzero(~is_end.any(axis=1))
+    if without.size:
+        raise ValueError(
+            f"row {without[0]} of input_ids has no end of sequence, id {special.eos}; the class is read there"
+        )
+    last = ids.shape[1] - 1 - is_end[:, ::-1].argmax(axis=1)
+    inputs = {
+        "input_ids": ids,
+        "decoder_input_ids": shift_right(ids, start=special.decoder_start, pad=special.pad),
+        "decoder_segment_ids": (np.arange(ids.shape[1])[None] <= last[:, None]).astype(np.int32),
+        "segment_ids": mask_rows(given.get("attention_mask"), "attention_mask", ids),
+        "labels": None if given.get("labels") is None else numbers(given["labels"], "labels"),
+    }
+    return {name: value for name, value in inputs.items() if value is not None}
 
 
 def _encoded(encoded: Any) -> np.ndarray:
@@ -86,6 +109,12 @@ def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: boo
         **hidden_states(predictions.encoder_hidden, "encoder_hidden_states"),
         **hidden_states(predictions.decoder_hidden, "decoder_hidden_states"),
     }
+    if config.task == "sequence_classification":
+        outputs["logits"] = predictions.heads["classes"]
+        if "labels" in inputs:
+            loss = losses.classification_loss(outputs["logits"], inputs["labels"], config.problem)
+            outputs["loss"] = loss
+        return outputs
     if predictions.logits is None:
         return outputs | {"last_hidden_state": predictions.decoder_output}
     logits = predictions.logits[..., : config.vocab_size]
