@@ -79,9 +79,9 @@ def test_norms_stand_in_the_slots_that_are_filled(slots):
     np.testing.assert_allclose(residual(X, jnp.tanh), expected, rtol=0, atol=1e-5)
 
 
-def test_segments_see_themselves_only():
+def test_segments_see_themselves_only_and_padding_sees_all_of_them():
     segments = jnp.array([[1, 1, 2, 0]])
-    expected = [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+    expected = [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [1, 1, 1, 0]]
     np.testing.assert_array_equal(segment_mask(segments, segments)[0, 0], np.array(expected, bool))
     assert segment_mask(None, None) is None
 
