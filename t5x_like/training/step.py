@@ -9,6 +9,7 @@ import optax
 
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
+from t5x_like.model.families.family import Predictions
 from t5x_like.training.losses import LossConfig, sequence_losses, token_losses, weigh_tokens
 from t5x_like.training.metrics import Totals, add, zero_totals
 from t5x_like.training.state import State, StatePlan
@@ -25,6 +26,7 @@ def train_step(
     """
 
     def step(state: State, batch: Batch) -> State:
+        batch = with_targets(batch)
         weights, divisor = weigh_tokens(
             batch.target_tokens, batch.loss_weights, loss, target_segment_ids(batch)
         )
@@ -59,6 +61,7 @@ def validation_step(plan: StatePlan, loss: LossConfig) -> Callable[[Any, Batch, 
     """The function ``(params, batch, totals) -> totals`` that adds a batch's teacher-forced loss, without dropout."""
 
     def step(params: Any, batch: Batch, totals: Totals) -> Totals:
+        batch = with_targets(batch)
         model = parameters.merge(plan.graphdef, params)
         _, measured = _measure(model, batch, loss, totals.task_loss.shape[0], None)
         return add(totals, measured)
@@ -70,8 +73,12 @@ def _measure(
     model: Any, batch: Batch, loss: LossConfig, num_tasks: int, dropout_key: jax.Array | None
 ) -> tuple[jax.Array, Totals]:
     predictions = model(batch, dropout_key=dropout_key)
-    logits = predictions.logits
+    logits = token_scores(predictions, batch)
     losses, z_losses = token_losses(logits, batch.target_tokens, loss)
+    if (
+        predictions.heads and "span_boundary" in predictions.heads
+    ):  # the second loss of each word (SpanBERT, §3.3)
+        losses = losses + token_losses(predictions.heads["span_boundary"], batch.target_tokens, loss)[0]
     weights = batch.loss_weights
     cross_entropies = losses - z_losses
     tasks = jnp.zeros_like(batch.target_tokens) if batch.task_ids is None else batch.task_ids
@@ -88,6 +95,28 @@ def _measure(
         task_loss=jnp.einsum("bl,blt->t", cross_entropies, by_task),
         task_tokens=jnp.sum(by_task, axis=(0, 1)),
     )
+
+
+def with_targets(batch: Batch) -> Batch:
+    """The batch with nothing to be learned of its tokens, where it says nothing of them: only sequences have labels."""
+    if batch.target_tokens is not None:
+        return batch
+    tokens = batch.encoder_input_tokens if batch.decoder_input_tokens is None else batch.decoder_input_tokens
+    return batch._replace(
+        target_tokens=jnp.zeros_like(tokens), loss_weights=jnp.zeros(tokens.shape, jnp.float32)
+    )
+
+
+def token_scores(predictions: Predictions, batch: Batch) -> jax.Array:
+    """Of words; or of the classes of a model that scores tokens otherwise, whose targets are then class numbers."""
+    if predictions.logits is not None:
+        return predictions.logits
+    for name in ("token_classes", "replaced"):
+        scores = (predictions.heads or {}).get(name)
+        if scores is not None:
+            # One score for yes is the same as two, of which the one for no is 0.
+            return jnp.pad(scores, ((0, 0), (0, 0), (1, 0))) if scores.shape[-1] == 1 else scores
+    return jnp.zeros((*batch.target_tokens.shape, 2))
 
 
 def target_segment_ids(batch: Batch) -> jax.Array | None:

@@ -1,0 +1,114 @@
+"""Every architecture, small enough to train a step of it in a test; depths, heads and widths differ where they may."""
+
+from typing import Any
+
+import numpy as np
+
+from t5x_like.batch import Batch
+from t5x_like.model.layers.rotary import Llama3Scaling
+from t5x_like.model.zoo.albert import AlbertConfig
+from t5x_like.model.zoo.bart import BartConfig
+from t5x_like.model.zoo.bert import BertConfig
+from t5x_like.model.zoo.distilbert import DistilBertConfig
+from t5x_like.model.zoo.electra import ElectraConfig
+from t5x_like.model.zoo.ernie import ErnieConfig
+from t5x_like.model.zoo.gemma import GemmaConfig
+from t5x_like.model.zoo.gemma2 import Gemma2Config
+from t5x_like.model.zoo.glm4 import Glm4Config
+from t5x_like.model.zoo.glm_orig import GLMOrigConfig
+from t5x_like.model.zoo.gpt2 import GPT2Config
+from t5x_like.model.zoo.gpt3 import GPT3Config
+from t5x_like.model.zoo.gpt_neo import GPTNeoConfig
+from t5x_like.model.zoo.gpt_neox import GPTNeoXConfig
+from t5x_like.model.zoo.llama import LlamaConfig
+from t5x_like.model.zoo.longt5 import LongT5Config
+from t5x_like.model.zoo.mistral import MistralConfig
+from t5x_like.model.zoo.modernbert import ModernBertConfig
+from t5x_like.model.zoo.openai_gpt import OpenAIGPTConfig
+from t5x_like.model.zoo.qwen2 import Qwen2Config
+from t5x_like.model.zoo.qwen3 import Qwen3Config
+from t5x_like.model.zoo.roberta import RobertaConfig
+from t5x_like.model.zoo.spanbert import SpanBertConfig
+from t5x_like.model.zoo.t5 import T5Config
+from t5x_like.model.zoo.transfo_xl import TransfoXLConfig
+from t5x_like.model.zoo.xlnet import XLNetConfig
+
+VOCAB_SIZE = 61
+LENGTH = 12
+
+_SIZE: dict[str, Any] = {"vocab_size": VOCAB_SIZE, "model_dim": 32, "mlp_dim": 48, "num_heads": 4}
+_ONE: dict[str, Any] = {**_SIZE, "num_layers": 2, "dropout_rate": 0.1}
+_LEARNED: dict[str, Any] = {**_ONE, "num_positions": 16}
+_GROUPED: dict[str, Any] = {**_ONE, "num_kv_heads": 2}
+_PAIR: dict[str, Any] = {
+    **_SIZE,
+    "head_dim": 6,
+    "num_encoder_layers": 2,
+    "num_decoder_layers": 1,
+    "dropout_rate": 0.1,
+}
+
+TINY: dict[str, Any] = {
+    "albert": AlbertConfig(**_LEARNED, embed_dim=16),
+    "bart": BartConfig(
+        vocab_size=VOCAB_SIZE,
+        model_dim=32,
+        encoder_mlp_dim=48,
+        decoder_mlp_dim=64,
+        num_encoder_heads=4,
+        num_decoder_heads=2,
+        num_encoder_layers=1,
+        num_decoder_layers=2,
+        num_positions=16,
+    ),
+    "bert": BertConfig(**_LEARNED),
+    "distilbert": DistilBertConfig(**_LEARNED),
+    "electra_discriminator": ElectraConfig(**_LEARNED, embed_dim=16),
+    "electra_generator": ElectraConfig(**_LEARNED, embed_dim=16, task="masked_lm"),
+    "ernie_2_0": ErnieConfig(**_LEARNED, num_task_types=3),
+    "gemma": GemmaConfig(**_ONE, num_kv_heads=1, head_dim=10),
+    "gemma2": Gemma2Config(**_GROUPED, head_dim=8, window=4),
+    "glm4": Glm4Config(**_GROUPED, head_dim=8),
+    "glm_orig": GLMOrigConfig(**_LEARNED),
+    "gpt": OpenAIGPTConfig(**_LEARNED),
+    "gpt2": GPT2Config(**_LEARNED),
+    "gpt3": GPT3Config(**_LEARNED, head_dim=8, band=4),
+    "gpt_neo": GPTNeoConfig(**_LEARNED, window=4),
+    "gpt_neox": GPTNeoXConfig(**_ONE),
+    "llama": LlamaConfig(**_GROUPED),
+    "llama3_1": LlamaConfig(
+        **_GROUPED,
+        scaling=Llama3Scaling(
+            factor=8.0, low_frequency_factor=1.0, high_frequency_factor=4.0, original_length=8
+        ),
+    ),
+    "longt5_local": LongT5Config(**_PAIR, local_radius=2),
+    "longt5_transient_global": LongT5Config(**_PAIR, local_radius=2, global_block_size=4),
+    "mistral": MistralConfig(**_GROUPED, window=4),
+    "modernbert": ModernBertConfig(**_SIZE, num_layers=4, window=4),
+    "mt5": T5Config(**_PAIR),
+    "qwen2": Qwen2Config(**_GROUPED),
+    "qwen3": Qwen3Config(**_GROUPED, head_dim=10),
+    "roberta": RobertaConfig(**_LEARNED),
+    "spanbert": SpanBertConfig(**_LEARNED),
+    "t5_1_0": T5Config(**_PAIR, feed_forward="relu", head="tied"),
+    "t5_shared": T5Config(**{**_PAIR, "num_encoder_layers": 2, "num_decoder_layers": 2}, share_stacks=True),
+    "transfo_xl": TransfoXLConfig(**_ONE, head_dim=8, memory_length=4, embed_dim=32, cutoffs=(20, 40)),
+    "umt5": T5Config(**_PAIR, relative_tables="per_layer"),
+    "unilm": BertConfig(**_LEARNED, task="masked_lm"),
+    "xlnet": XLNetConfig(**_ONE, head_dim=8),
+}
+
+
+def random_batch(seed: int, *, reads: str, rows: int = 8) -> Batch:
+    """Two examples to a row with padding after them; ``reads`` is "encoder", "decoder" or "both"."""
+    rng = np.random.default_rng(seed)
+    segments = np.repeat([[1] * 5 + [2] * 5 + [0] * 2], rows, axis=0).astype(np.int32)
+    tokens = (rng.integers(3, VOCAB_SIZE, segments.shape) * (segments > 0)).astype(np.int32)
+    streams: dict[str, Any] = {}
+    if reads != "decoder":
+        streams |= {"encoder_input_tokens": tokens, "encoder_segment_ids": segments}
+    if reads != "encoder":
+        shifted = np.roll(tokens, 1, axis=1)
+        streams |= {"decoder_input_tokens": shifted, "decoder_segment_ids": segments}
+    return Batch(**streams, target_tokens=tokens, loss_weights=(segments > 0).astype(np.float32))
