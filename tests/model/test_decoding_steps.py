@@ -1,6 +1,7 @@
 """One token at a time, with a cache, is the same as all at once."""
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +26,7 @@ def step(params, tokens, cache):
     return parameters.merge(graphdef_of(TINY), params).decode_step(tokens, cache)
 
 
-def write(batch: Batch, cache, places) -> np.ndarray:
+def write(batch: Batch, cache, places) -> tuple[np.ndarray, Any]:
     """The logits after each token of ``batch`` at ``places``, and the cache."""
     logits = []
     for place in places:
