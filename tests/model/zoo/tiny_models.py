@@ -29,6 +29,7 @@ from t5x_like.model.zoo.qwen2 import Qwen2Config
 from t5x_like.model.zoo.qwen3 import Qwen3Config
 from t5x_like.model.zoo.roberta import RobertaConfig
 from t5x_like.model.zoo.spanbert import SpanBertConfig
+from t5x_like.model.zoo.switch_transformer import SwitchTransformerConfig
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.model.zoo.transfo_xl import TransfoXLConfig
 from t5x_like.model.zoo.xlnet import XLNetConfig
@@ -91,6 +92,10 @@ TINY: dict[str, Any] = {
     "qwen3": Qwen3Config(**_GROUPED, head_dim=10),
     "roberta": RobertaConfig(**_LEARNED),
     "spanbert": SpanBertConfig(**_LEARNED),
+    "switch": SwitchTransformerConfig(**{**_PAIR, "num_decoder_layers": 2}, num_experts=4),
+    "switch_top_2": SwitchTransformerConfig(
+        **{**_PAIR, "num_decoder_layers": 2}, num_experts=4, num_chosen=2, router_z_weight=0.001
+    ),
     "t5_1_0": T5Config(**_PAIR, feed_forward="relu", head="tied"),
     "t5_shared": T5Config(**{**_PAIR, "num_encoder_layers": 2, "num_decoder_layers": 2}, share_stacks=True),
     "transfo_xl": TransfoXLConfig(**_ONE, head_dim=8, memory_length=4, embed_dim=32, cutoffs=(20, 40)),

@@ -1,0 +1,105 @@
+"""Switch Transformers: T5 with experts in every other feed-forward layer (Fedus et al. 2021, arXiv:2101.03961).
+
+With two experts to a token it is what GShard does (Lepikhin et al. 2020, https://arxiv.org/abs/2006.16668).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NoReturn
+
+import jax
+
+from t5x_like.model.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from t5x_like.model.layers.block import BlockConfig
+from t5x_like.model.layers.mixture_of_experts import MixtureOfExpertsConfig
+from t5x_like.model.layers.stack import StackConfig
+from t5x_like.model.zoo.t5_blocks import T5Parts
+from t5x_like.model.zoo.tasks import Task
+from t5x_like.model.zoo.weights import Weight
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwitchTransformerConfig(T5Parts):
+    """``experts_every``: in which layers, counted from 1, experts take the feed-forward layer's place.
+
+    The other numbers are those of ``MixtureOfExpertsConfig``.
+    """
+
+    num_encoder_layers: int
+    num_decoder_layers: int
+    num_experts: int
+    num_chosen: Literal[1, 2] = 1
+    capacity_factor: float = 1.25
+    balance_weight: float = 0.01
+    router_z_weight: float = 0.0
+    experts_every: int = 2
+    task: Task = "sequence_to_sequence_lm"
+
+    def build(self, key: jax.Array) -> EncoderDecoder:
+        """The model with fresh weights."""
+        config = EncoderDecoderConfig(
+            embeddings=self.embeddings,
+            encoder=self._stack(self.num_encoder_layers, decoder=False),
+            decoder=self._stack(self.num_decoder_layers, decoder=True),
+            heads=self.heads(self.task),
+            compute_dtype=self.compute_dtype,
+        )
+        return EncoderDecoder(config, key=key)
+
+    def _stack(self, num_layers: int, *, decoder: bool) -> StackConfig:
+        dense = self.block(self.attention(), cross_attention=self.attention() if decoder else None)
+        sparse = replace(dense, feed_forward=self._experts(dense))
+        blocks = tuple(
+            dense if number % self.experts_every else sparse for number in range(1, num_layers + 1)
+        )
+        return replace(self.stack(dense, num_layers), blocks=blocks)
+
+    def _experts(self, dense: BlockConfig) -> MixtureOfExpertsConfig:
+        one = dense.feed_forward
+        return MixtureOfExpertsConfig(
+            mlp_dim=one.mlp_dim,
+            activation=one.activation,
+            gated=one.gated,
+            num_experts=self.num_experts,
+            num_chosen=self.num_chosen,
+            capacity_factor=self.capacity_factor,
+            balance_weight=self.balance_weight,
+            router_z_weight=self.router_z_weight,
+        )
+
+
+HUGGING_FACE_CLASSES: dict[str, Task] = {}
+
+
+def to_hugging_face(config: SwitchTransformerConfig) -> dict[str, Any]:  # noqa: ARG001 - as of every model
+    """Refuses.
+
+    Raises:
+      ValueError: always.
+    """
+    _refuse()
+
+
+def hugging_face_weights(config: SwitchTransformerConfig) -> tuple[Weight, ...]:  # noqa: ARG001 - as of every model
+    """Refuses.
+
+    Raises:
+      ValueError: always.
+    """
+    _refuse()
+
+
+def from_hugging_face(config: Mapping[str, Any]) -> SwitchTransformerConfig:  # noqa: ARG001 - as of every model
+    """Refuses.
+
+    Raises:
+      ValueError: always.
+    """
+    _refuse()
+
+
+def _refuse() -> NoReturn:
+    raise ValueError(
+        "Switch Transformers are not exchanged with Hugging Face: its routing drops other tokens than ours, so the same "
+        "weights would be another model; keep the run directory"
+    )
