@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t5x_like.model import parameters
-from t5x_like.model.layers.block import Surroundings
+from t5x_like.model.layers.self_attention import Surroundings
 from t5x_like.model.layers.sharing import Sharing
 from t5x_like.model.layers.stack import Stack, StackConfig
 from t5x_like.model.zoo.post_norm_encoders import post_norm_block

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from t5x_like.model import parameters
-from t5x_like.model.layers.block import Surroundings
+from t5x_like.model.layers.self_attention import Surroundings
 from tests.model.tiny_t5 import TINY, changed, graphdef_of, random_batch, weights_of
 
 

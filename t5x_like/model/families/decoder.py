@@ -12,10 +12,10 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.heads import Heads, HeadsConfig
-from t5x_like.model.layers.block import Surroundings
 from t5x_like.model.layers.cache import DecoderCache, reorder
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.masks import both, causal_mask, prefix_mask, real_tokens, segment_mask
+from t5x_like.model.layers.self_attention import Surroundings
 from t5x_like.model.layers.stack import Stack, StackConfig
 
 

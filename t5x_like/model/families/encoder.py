@@ -11,9 +11,9 @@ from jaxtyping import Array, Key
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.heads import Heads, HeadsConfig
-from t5x_like.model.layers.block import Surroundings
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.masks import both, real_tokens, segment_mask
+from t5x_like.model.layers.self_attention import Surroundings
 from t5x_like.model.layers.stack import Stack, StackConfig
 from t5x_like.model.span_boundary import SpanBoundary, SpanBoundaryConfig
 

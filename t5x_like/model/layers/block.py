@@ -1,25 +1,24 @@
 """One block of a Transformer, by configuration: self-attention, cross-attention if it has one, feed-forward."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
 from t5x_like.model.layers.attention import Attention, AttentionConfig
-from t5x_like.model.layers.cache import LayerCache, write_at
+from t5x_like.model.layers.cache import LayerCache
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
 from t5x_like.model.layers.initialise import FanIn, Initialisation
-from t5x_like.model.layers.local_attention import block_length, local_attention, places_in_blocks
-from t5x_like.model.layers.masks import both, window_mask
 from t5x_like.model.layers.mixture_of_experts import MixtureOfExperts, MixtureOfExpertsConfig
 from t5x_like.model.layers.norm import NormConfig, RMSNormConfig
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 from t5x_like.model.layers.residual import NormSlot, Residual
-from t5x_like.model.layers.transient_global import Globals, TransientGlobal, TransientGlobalConfig
+from t5x_like.model.layers.self_attention import SelfAttention, Surroundings
+from t5x_like.model.layers.transient_global import TransientGlobal, TransientGlobalConfig
 
 FeedForwardSlot: TypeAlias = FeedForwardConfig | MixtureOfExpertsConfig
 
@@ -53,42 +52,12 @@ class BlockConfig:
             )
 
 
-class Surroundings(NamedTuple):
-    """What every block of a stack sees alike."""
-
-    mask: Bool[Array, "..."] | None = None  # broadcasts to [B, H, L, M]
-    bias: Float[Array, "..."] | None = None  # likewise
-    real: Bool[Array, "B L"] | None = None  # the tokens of the stream that are not padding
-    segment_ids: Int[Array, "B L"] | None = None  # where given, they say all that mask says
-    global_blocks: Globals | None = None
-    positions: Int[Array, "B L"] | None = None  # of the tokens in the stream
-    key_positions: Int[Array, "B M"] | None = None  # of what may be looked at
-    bidirectional: bool = False  # whether relative positions tell before from after
-    encoded: Float[Array, "B M D"] | None = None
-    encoded_mask: Bool[Array, "..."] | None = None
-    index: Int[Array, ""] | None = None  # with a cache, the place of the stream's first token
-
-
 class BlockOutput(NamedTuple):
     """The stream after a block, its changed cache, and what its router is charged with, if it has one."""
 
     x: Float[Array, "B L D"]
     cache: LayerCache | None
     balance_loss: Float[Array, ""]
-
-
-def local_length(config: BlockConfig, length: int, around: Surroundings) -> int | None:
-    """How long the blocks of local attention are, ``None`` where attention is not cut into blocks.
-
-    Raises:
-      ValueError: summaries of blocks, but more than segments says who sees whom.
-    """
-    if config.transient_global is None:
-        return block_length(config.attention.window, length, around.segment_ids)
-    if around.segment_ids is None:
-        raise ValueError("transient-global attention can't obey an attention_mask; give segment ids alone")
-    assert config.attention.window is not None
-    return config.attention.window.before + 1
 
 
 class Block(nnx.Module):
@@ -128,7 +97,8 @@ class Block(nnx.Module):
 
         def attend(x: Array) -> Array:
             nonlocal changed
-            found, changed = self._attend(x, around, cache, fold(dropout_key, 0))
+            look = SelfAttention(self.self_attention, self.relative_bias, self.transient_global, rate)
+            found, changed = look(x, around, cache, fold(dropout_key, 0))
             return found
 
         def attend_to_encoded(x: Array) -> Array:
@@ -152,58 +122,6 @@ class Block(nnx.Module):
             x = self.around_cross_attention(x, attend_to_encoded, **drop[3])
         x = self.around_feed_forward(x, feed, **drop[5])
         return BlockOutput(x, changed, balance_loss)
-
-    def _attend(
-        self, x: Array, around: Surroundings, cache: LayerCache | None, dropout_key: Array | None
-    ) -> tuple[Array, LayerCache | None]:
-        dropping = {"dropout_rate": self.config.dropout_rate, "dropout_key": dropout_key}
-        length = local_length(self.config, x.shape[1], around)
-        if length is not None:
-            return self._attend_locally(x, around, length, dropping), cache
-        seen = self.self_attention.keys_values(x, around.positions)
-        if cache is not None:
-            assert around.index is not None
-            cache = cache._replace(own=write_at(cache.own, seen, around.index))
-            seen = cache.own
-        mask, window = around.mask, self.config.attention.window
-        if window is not None:
-            assert around.positions is not None
-            assert around.key_positions is not None
-            mask = both(mask, window_mask(around.positions, around.key_positions, window))
-        start = 0 if around.index is None else around.index
-        found = self.self_attention(
-            x,
-            seen,
-            positions=around.positions,
-            mask=mask,
-            bias=self._bias(around, jnp.arange(x.shape[1]) + start, jnp.arange(seen.keys.shape[1])),
-            **dropping,
-        )
-        return found, cache
-
-    def _attend_locally(
-        self, x: Array, around: Surroundings, length: int, dropping: dict[str, Any]
-    ) -> Float[Array, "B L D"]:
-        assert around.segment_ids is not None
-        aside = None
-        if self.transient_global is not None:
-            assert around.global_blocks is not None
-            aside = self.transient_global(x, self.self_attention, around.global_blocks)
-        return local_attention(
-            self.self_attention,
-            x,
-            around.segment_ids,
-            block_length=length,
-            positions=around.positions,
-            bias=self._bias(around, *places_in_blocks(length)),
-            aside=aside,
-            **dropping,
-        )
-
-    def _bias(self, around: Surroundings, queries: Array, keys: Array) -> Array | None:
-        if self.relative_bias is None:
-            return around.bias
-        return self.relative_bias(queries, keys, len(keys), bidirectional=around.bidirectional)
 
     def _attend_to_encoded(
         self, x: Array, around: Surroundings, cache: LayerCache | None, dropout_key: Array | None

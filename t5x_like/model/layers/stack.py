@@ -9,13 +9,14 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.model.layers.attention import KeysValues
-from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput, Surroundings, local_length
+from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
 from t5x_like.model.layers.cache import LayerCache
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.layout import Layout, layout_of
 from t5x_like.model.layers.local_attention import places_in_blocks
 from t5x_like.model.layers.norm import NormConfig, norm_of
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
+from t5x_like.model.layers.self_attention import Surroundings, local_length
 from t5x_like.model.layers.sharing import Sharing, share, shared_block
 from t5x_like.model.layers.transient_global import globals_of
 from t5x_like.partitioning.shard import constrain_rows
@@ -113,7 +114,8 @@ class Stack(nnx.Module):
         positions = around.positions
         positions = jnp.broadcast_to(places, x.shape[:2]) if positions is None else positions
         block, summaries = self.config.blocks[0], None
-        length = local_length(block, x.shape[1], around)
+        has_globals = block.transient_global is not None
+        length = local_length(block.attention, x.shape[1], around, has_globals=has_globals)
         queries, keys = (places, places) if length is None else places_in_blocks(length)
         if block.transient_global is not None:
             assert around.segment_ids is not None

@@ -100,6 +100,6 @@ def from_hugging_face(config: Mapping[str, Any]) -> SwitchTransformerConfig:  # 
 
 def _refuse() -> NoReturn:
     raise ValueError(
-        "Switch Transformers are not exchanged with Hugging Face: its routing drops other tokens than ours, so the same "
+        "Switch Transformers are not exchanged with Hugging Face: its routing drops other tokens, so the same "
         "weights would be another model; keep the run directory"
     )

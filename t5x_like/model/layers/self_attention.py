@@ -1,0 +1,115 @@
+"""How a block looks at its own stream: with a cache or without, everywhere, in a window, or in blocks."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from t5x_like.model.layers.attention import Attention, AttentionConfig
+from t5x_like.model.layers.cache import LayerCache, write_at
+from t5x_like.model.layers.local_attention import block_length, local_attention, places_in_blocks
+from t5x_like.model.layers.masks import both, window_mask
+from t5x_like.model.layers.positions import RelativeBias
+from t5x_like.model.layers.transient_global import Globals, TransientGlobal
+
+
+class Surroundings(NamedTuple):
+    """What every block of a stack sees alike."""
+
+    mask: Bool[Array, "..."] | None = None  # broadcasts to [B, H, L, M]
+    bias: Float[Array, "..."] | None = None  # likewise
+    real: Bool[Array, "B L"] | None = None  # the tokens of the stream that are not padding
+    segment_ids: Int[Array, "B L"] | None = None  # where given, they say all that mask says
+    global_blocks: Globals | None = None
+    positions: Int[Array, "B L"] | None = None  # of the tokens in the stream
+    key_positions: Int[Array, "B M"] | None = None  # of what may be looked at
+    bidirectional: bool = False  # whether relative positions tell before from after
+    encoded: Float[Array, "B M D"] | None = None
+    encoded_mask: Bool[Array, "..."] | None = None
+    index: Int[Array, ""] | None = None  # with a cache, the place of the stream's first token
+
+
+class SelfAttention(NamedTuple):
+    """The parts of a block that it looks at itself with; weights are the block's."""
+
+    attention: Attention
+    relative_bias: RelativeBias | None  # of this layer alone; a stack's comes with the surroundings
+    transient_global: TransientGlobal | None
+    dropout_rate: float
+
+    def __call__(
+        self,
+        x: Float[Array, "B L D"],
+        around: Surroundings,
+        cache: LayerCache | None,
+        dropout_key: Key[Array, ""] | None,
+    ) -> tuple[Float[Array, "B L D"], LayerCache | None]:
+        """What is found, and the cache with what ``x`` itself offers."""
+        dropping = {"dropout_rate": self.dropout_rate, "dropout_key": dropout_key}
+        config, has_globals = self.attention.config, self.transient_global is not None
+        length = local_length(config, x.shape[1], around, has_globals=has_globals)
+        if length is not None:
+            return self._locally(x, around, length, dropping), cache
+        seen = self.attention.keys_values(x, around.positions)
+        if cache is not None:
+            assert around.index is not None
+            cache = cache._replace(own=write_at(cache.own, seen, around.index))
+            seen = cache.own
+        start = 0 if around.index is None else around.index
+        found = self.attention(
+            x,
+            seen,
+            positions=around.positions,
+            mask=self._mask(around),
+            bias=self._bias(around, jnp.arange(x.shape[1]) + start, jnp.arange(seen.keys.shape[1])),
+            **dropping,
+        )
+        return found, cache
+
+    def _locally(
+        self, x: Array, around: Surroundings, length: int, dropping: dict[str, Any]
+    ) -> Float[Array, "B L D"]:
+        assert around.segment_ids is not None
+        aside = None
+        if self.transient_global is not None:
+            assert around.global_blocks is not None
+            aside = self.transient_global(x, self.attention, around.global_blocks)
+        return local_attention(
+            self.attention,
+            x,
+            around.segment_ids,
+            block_length=length,
+            positions=around.positions,
+            bias=self._bias(around, *places_in_blocks(length)),
+            aside=aside,
+            **dropping,
+        )
+
+    def _mask(self, around: Surroundings) -> Array | None:
+        window = self.attention.config.window
+        if window is None:
+            return around.mask
+        assert around.positions is not None
+        assert around.key_positions is not None
+        return both(around.mask, window_mask(around.positions, around.key_positions, window))
+
+    def _bias(self, around: Surroundings, queries: Array, keys: Array) -> Array | None:
+        if self.relative_bias is None:
+            return around.bias
+        return self.relative_bias(queries, keys, len(keys), bidirectional=around.bidirectional)
+
+
+def local_length(
+    config: AttentionConfig, length: int, around: Surroundings, *, has_globals: bool
+) -> int | None:
+    """How long the blocks of local attention are, ``None`` where attention is not cut into blocks.
+
+    Raises:
+      ValueError: summaries of blocks, but more than segments says who sees whom.
+    """
+    if not has_globals:
+        return block_length(config.window, length, around.segment_ids)
+    if around.segment_ids is None:
+        raise ValueError("transient-global attention can't obey an attention_mask; give segment ids alone")
+    assert config.window is not None
+    return config.window.before + 1
