@@ -32,3 +32,10 @@ def golden() -> Path:
     if not GOLDEN.is_dir():
         pytest.skip(f"the golden references are not at {GOLDEN}")
     return GOLDEN
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_compiled_programs():
+    """Thousands of compiled programs, kept to the end, would fill memory and the system's list of mapped regions."""
+    yield
+    jax.clear_caches()
