@@ -49,8 +49,9 @@ def num_new_tokens(
         raise ValueError(
             f"max_length={max_length} leaves no room after {before} tokens; raise it, or give max_new_tokens"
         )
-    config = model.config
-    learned = (getattr(config, "decoder_embeddings", None) or config.embeddings).positions
+    own = getattr(model.config, "decoder_embeddings", None)
+    embeddings = own or getattr(model.config, "embeddings", None)
+    learned = None if embeddings is None else embeddings.positions
     longest = (1 if is_encoder_decoder else int(mask.sum(axis=1).max())) + number
     if learned is not None and longest - 1 > learned.num_positions:
         raise ValueError(

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig, AdaptiveEmbedding, AdaptiveSoftmax
+from t5x_like.model.layers.cache import beam_rows
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.masks import both, segment_mask
 from t5x_like.model.layers.relative_attention import distances_between, encode_distances, past_mask
@@ -151,6 +152,7 @@ class Recurrent(nnx.Module):
         prompts: Int[Array, "B M"],
         prompt_mask: Int[Array, "B M"] | None = None,
         *,
+        max_new_tokens: int = 1,  # noqa: ARG002 - as of every family; a memory needs no room for them
         memory: Float[Array, "N B P D"] | None = None,
     ) -> tuple[Int[Array, " B"], RecurrentCache]:
         """Reads all of the prompts but their last token, which comes back for the first ``decode_step``.
@@ -183,8 +185,7 @@ class Recurrent(nnx.Module):
 
     def reorder_cache(self, cache: RecurrentCache, origins: Int[Array, "B J"]) -> RecurrentCache:
         """Beam ``j`` of input ``b`` becomes its former beam ``origins[b, j]``; there may be more beams than before."""
-        num_beams = cache.real.shape[0] // origins.shape[0]
-        rows = (origins + num_beams * jnp.arange(origins.shape[0])[:, None]).reshape(-1)
+        rows = beam_rows(origins, num_rows=len(cache.real))
         return RecurrentCache(cache.memory[:, rows], cache.real[rows])
 
     def _advance(

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.heads import Heads, HeadsConfig
+from t5x_like.model.layers.cache import beam_rows
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
 from t5x_like.model.layers.initialise import initial_kernel
@@ -54,6 +55,14 @@ class TwoStreamOutput(NamedTuple):
     hidden: Float[Array, "N1 B L D"] | None = None
     query_hidden: Float[Array, "N1 B T D"] | None = None
     memory: Float[Array, "N B Q D"] | None = None
+
+
+class TwoStreamCache(NamedTuple):
+    """What has been read and written so far; every token sees those behind it too, so nothing can be kept of them."""
+
+    tokens: Int[Array, "R L"]
+    real: Bool[Array, "R L"]
+    index: Int[Array, ""]  # the place of the next token, the same for all rows
 
 
 class TwoStream(nnx.Module):
@@ -143,6 +152,49 @@ class TwoStream(nnx.Module):
             collect_inputs=collect_hidden or keep_memory,
         )
         return self._output(ran.streams, ran.inputs, memory, keep_memory, collect_hidden)
+
+    def start_cache(
+        self,
+        prompts: Int[Array, "B M"],
+        prompt_mask: Int[Array, "B M"] | None = None,
+        *,
+        max_new_tokens: int,
+    ) -> tuple[Int[Array, " B"], TwoStreamCache]:
+        """Keeps all of the prompts but their last token, which comes back for the first ``decode_step``.
+
+        Prompts may be padded on the left.
+        """
+        real = jnp.ones(prompts.shape, bool) if prompt_mask is None else prompt_mask > 0
+        room = ((0, 0), (0, max_new_tokens))
+        cache = TwoStreamCache(
+            tokens=jnp.pad(prompts, room),
+            real=jnp.pad(real, room, constant_values=True),
+            index=jnp.asarray(prompts.shape[1] - 1, jnp.int32),
+        )
+        return prompts[:, -1], cache
+
+    def decode_step(
+        self, tokens: Int[Array, " R"], cache: TwoStreamCache
+    ) -> tuple[Float[Array, "R V"], TwoStreamCache]:
+        """Reads one token a row, and all before it once more, and scores the next one by a query at its place."""
+        written = jax.lax.dynamic_update_slice_in_dim(cache.tokens, tokens[:, None], cache.index, axis=1)
+        places = jnp.arange(written.shape[1])
+        known = cache.real & (places <= cache.index)[None]
+        target = jnp.broadcast_to(places == cache.index + 1, (len(tokens), 1, len(places)))
+        read = self.read(
+            written,
+            mask=known[:, None, None],
+            with_queries=True,
+            target_mapping=target.astype(jnp.float32),
+        )
+        assert self.heads.words is not None, "a model that scores no words can't write"
+        logits = self.heads.words(read.output, self.embedding)[:, 0]
+        return logits, cache._replace(tokens=written, index=cache.index + 1)
+
+    def reorder_cache(self, cache: TwoStreamCache, origins: Int[Array, "B J"]) -> TwoStreamCache:
+        """Beam ``j`` of input ``b`` becomes its former beam ``origins[b, j]``; there may be more beams than before."""
+        rows = beam_rows(origins, num_rows=len(cache.tokens))
+        return cache._replace(tokens=cache.tokens[rows], real=cache.real[rows])
 
     def _surroundings(
         self,

@@ -57,3 +57,9 @@ def reorder(cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
     layers = tuple(layer._replace(own=jax.tree.map(jax.vmap(move), layer.own)) for layer in cache.layers)
     rows = {name: getattr(cache, name) for name in ("key_mask", "positions", "block_positions")}
     return cache._replace(layers=layers, **jax.tree.map(move, rows))
+
+
+def beam_rows(origins: Int[Array, "B J"], *, num_rows: int) -> Int[Array, " R"]:
+    """Which of ``num_rows`` rows, the former beams of each input one after another, the new ones come from."""
+    num_inputs = origins.shape[0]
+    return (origins + num_rows // num_inputs * jnp.arange(num_inputs)[:, None]).reshape(-1)
