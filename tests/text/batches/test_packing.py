@@ -126,4 +126,4 @@ def test_each_target_knows_its_task():
     batch = encoder_decoder_batch(rows, inputs_length=3, targets_length=5)
     assert batch.task_ids.tolist() == [[2, 2, 0, 0, 0], [0] * 5]
     assert batch.loss_weights.tolist() == [[1, 1, 1, 0, 0], [0] * 5]
-    assert {array.dtype for array in batch} == {np.dtype(np.int32), np.dtype(np.float32)}
+    assert {array.dtype for array in batch if array is not None} == {np.dtype(np.int32), np.dtype(np.float32)}
