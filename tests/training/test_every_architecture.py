@@ -18,7 +18,7 @@ from t5x_like.training.step import train_step
 from tests.model.zoo.tiny_models import TINY, random_batch
 
 # One of each family runs every time, the others when slow tests do.
-ALWAYS = ("ernie_2_0", "gemma2", "umt5", "xlnet")
+ALWAYS = ("ernie_2_0", "gemma2", "xlnet")
 ARCHITECTURES = [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow) for name in TINY]
 
 
