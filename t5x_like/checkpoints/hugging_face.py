@@ -22,7 +22,7 @@ from t5x_like.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.t5x import t5x_weights
 from t5x_like.model.zoo.tasks import Task
-from t5x_like.model.zoo.weights import Source, read_weights, their_names, their_shapes, write_weights
+from t5x_like.model.zoo.weights import Source, Weight, read_weights, their_names, their_shapes, write_weights
 from t5x_like.partitioning.shard import with_shardings
 
 # Which module of ``zoo/`` reads which ``model_type``.
@@ -208,7 +208,7 @@ def write_hugging_face(
     if target.exists() and any(target.iterdir()):
         raise ValueError(f"{target} is not empty; nothing was written. Give a new directory")
     zoo = importlib.import_module(type(config).__module__)
-    table = zoo.hugging_face_weights(config)
+    table = _table_to_write(zoo, config)
     shapes = their_shapes(table, params)
     neighbour = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
     neighbour.mkdir(parents=True)
@@ -224,6 +224,14 @@ def write_hugging_face(
         neighbour.rename(target)
     finally:
         shutil.rmtree(neighbour, ignore_errors=True)
+
+
+def _table_to_write(zoo: ModuleType, config: Any) -> tuple[Weight, ...]:
+    """The names in files of a model without a head have no prefix."""
+    table = zoo.hugging_face_weights(config)
+    if config.task != "base":
+        return table
+    return tuple(row._replace(theirs=row.theirs.removeprefix(zoo.HUGGING_FACE_PREFIX)) for row in table)
 
 
 def special_ids_of(fields: Mapping[str, Any]) -> SpecialIds:

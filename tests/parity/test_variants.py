@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import t5x_like
 from tests.parity.fixtures import Fixture
@@ -77,3 +78,18 @@ def test_a_body_without_its_head_gives_the_same_states(golden):
         case.real("", case.outputs["hidden_states"][-1]),
         atol=ATOL,
     )
+
+
+@pytest.mark.parametrize("name", ["bert_pretraining", "gpt2", "xlnet"])
+def test_a_body_is_written_without_the_prefix_of_what_has_a_head(golden, tmp_path, name):
+    directory = golden / "models" / name
+    t5x_like.export_hugging_face(t5x_like.from_pretrained(directory, task="base"), tmp_path / "out")
+    prefix = {"bert_pretraining": "bert.", "gpt2": "transformer.", "xlnet": "transformer."}[name]
+    names = load_file(tmp_path / "out" / "model.safetensors").keys()
+    wanted = {
+        key.removeprefix(prefix)
+        for key in load_file(directory / "model.safetensors")
+        if key.startswith(prefix)
+    }
+    assert names == wanted
+    assert t5x_like.from_pretrained(tmp_path / "out").config.task == "base"
