@@ -82,15 +82,14 @@ def _blocks_of_row(segment_ids: Int[Array, " L"], size: int) -> tuple[Int[Array,
     places = jnp.arange(length)
     real = segment_ids > 0
     by_segment = jnp.zeros(length + 1, jnp.int32)
-    starts = jnp.full(length + 1, length, jnp.int32).at[segment_ids].min(places)
+    # As in transformers, the first segment's blocks are cut from the row's start on, padding on the left included.
+    starts = jnp.full(length + 1, length, jnp.int32).at[segment_ids].min(places).at[1].set(0)
     place_in_segment = places - starts[segment_ids]
     ends_block = real & (place_in_segment % size == size - 1)
     num_blocks = by_segment.at[segment_ids].add(ends_block.astype(jnp.int32))
-    first_block = jnp.cumsum(num_blocks) - num_blocks
+    last_block = jnp.cumsum(num_blocks)
+    first_block = last_block - num_blocks
     number = jnp.minimum(place_in_segment // size, num_blocks[segment_ids] - 1)
-    has_block = real & (number >= 0)
-    of_tokens = jnp.where(has_block, first_block[segment_ids] + number, -1)
-    owners = jnp.where(has_block, segment_ids, 0)
-    # A block of -1 would be the last one: it is given a number that no block has.
-    targets = jnp.where(has_block, of_tokens, length)
-    return of_tokens, jnp.zeros(length // size, jnp.int32).at[targets].max(owners, mode="drop")
+    of_tokens = jnp.where(real & (number >= 0), first_block[segment_ids] + number, -1)
+    owners = jnp.searchsorted(last_block, jnp.arange(length // size), side="right")
+    return of_tokens, jnp.where(owners > length, 0, owners).astype(jnp.int32)
