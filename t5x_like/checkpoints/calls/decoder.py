@@ -8,8 +8,12 @@ from t5x_like.batch import Batch
 from t5x_like.checkpoints.arguments import numbers, token_rows
 from t5x_like.checkpoints.calls import losses
 from t5x_like.checkpoints.calls.call import Context, hidden_states, read_mask
+from t5x_like.checkpoints.calls.scores import choices_as_rows, read_labels, scores_of
+from t5x_like.model.zoo.tasks import OF_SEQUENCES
 
-ARGUMENTS: tuple[str, ...] = ("input_ids", "attention_mask", "position_ids", "labels")
+ARGUMENTS: tuple[str, ...] = (
+    *("input_ids", "attention_mask", "position_ids", "labels", "start_positions", "end_positions"),
+)
 
 
 def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
@@ -19,17 +23,16 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     ``position_ids`` may be [B, 2, L]: positions, and positions inside a blank.
     """
     config = context.config
+    given, num_choices = choices_as_rows(given, config)
     ids = token_rows(given["input_ids"], "input_ids", config.vocab_size)
-    inputs: dict[str, Any] = {"input_ids": ids}
+    inputs: dict[str, Any] = {"input_ids": ids, **read_labels(given), **num_choices}
     mask = given.get("attention_mask")
     if mask is not None and np.ndim(mask) == 1:
         inputs["prefix"] = _prefix(np.asarray(mask), ids)
     else:
         inputs |= read_mask(mask, ids)
     inputs |= _positions(given.get("position_ids"), ids)
-    if given.get("labels") is not None:
-        inputs["labels"] = numbers(given["labels"], "labels")
-    if config.task == "sequence_classification" and "segment_ids" not in inputs:
+    if config.task in OF_SEQUENCES and "segment_ids" not in inputs:
         real = ids != context.special_ids.pad
         inputs["segment_ids"] = real.astype(np.int32)
     return inputs
@@ -69,16 +72,7 @@ def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: boo
     predictions = model(batch, collect_hidden=collect_hidden)
     outputs = {"last_hidden_state": predictions.decoder_output}
     outputs |= hidden_states(predictions.decoder_hidden, "hidden_states")
-    labels = inputs.get("labels")
-    if config.task == "causal_lm":
-        outputs["logits"] = predictions.logits[..., : config.vocab_size]
-        if labels is not None:
-            # GLM's labels are those of the position itself.
-            shifted = getattr(config, "labels_are_next_tokens", False)
-            loss = losses.cross_entropy if shifted else losses.next_token_cross_entropy
-            outputs["loss"] = loss(outputs["logits"], labels)
-    if config.task == "sequence_classification":
-        outputs["logits"] = predictions.heads["classes"]
-        if labels is not None:
-            outputs["loss"] = losses.classification_loss(outputs["logits"], labels, config.problem)
-    return outputs
+    # GLM's labels are those of the position itself.
+    shifted = getattr(config, "labels_are_next_tokens", False)
+    of_words = losses.cross_entropy if shifted else losses.next_token_cross_entropy
+    return outputs | scores_of(config, predictions.logits, predictions.heads, inputs, of_words=of_words)

@@ -6,10 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from t5x_like.batch import Batch
-from t5x_like.checkpoints.arguments import check_rows, mask_rows, numbers, shift_right, token_rows
-from t5x_like.checkpoints.calls import losses
+from t5x_like.checkpoints.arguments import check_rows, mask_rows, shift_right, token_rows
 from t5x_like.checkpoints.calls.call import Context, hidden_states
+from t5x_like.checkpoints.calls.scores import choices_as_rows, read_labels, scores_of
 from t5x_like.model.layers.stack import StackOutput
+from t5x_like.model.zoo.tasks import OF_SEQUENCES
 
 ARGUMENTS: tuple[str, ...] = (
     "input_ids",
@@ -18,16 +19,18 @@ ARGUMENTS: tuple[str, ...] = (
     "decoder_attention_mask",
     "encoder_outputs",
     "labels",
+    "start_positions",
+    "end_positions",
 )
 
 
 def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
-    """See ``Call.read``. With ``labels`` alone, the decoder reads them shifted right.
+    """See ``Call.read``. With ``labels`` alone, the decoder reads them shifted right; for answers it reads the input.
 
     ``encoder_outputs`` are hidden states [B, M, D], or an earlier answer that has them; then ``input_ids`` are not
     needed.
     """
-    if context.config.task == "sequence_classification":
+    if context.config.task in OF_SEQUENCES:
         return _read_to_classify(given, context)
     vocab_size, special = context.config.vocab_size, context.special_ids
     inputs: dict[str, Any] = {}
@@ -39,24 +42,28 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
         like = inputs["input_ids"] = token_rows(given["input_ids"], "input_ids", vocab_size)
     if given.get("attention_mask") is not None:
         inputs["segment_ids"] = mask_rows(given["attention_mask"], "attention_mask", like)
-    labels = given.get("labels")
+    finds_answers = context.config.task == "question_answering"
+    labels = None if finds_answers else given.get("labels")
     targets = None if labels is None else token_rows(labels, "labels", vocab_size, is_label=True)
     if given.get("decoder_input_ids") is not None:
         outputs = token_rows(given["decoder_input_ids"], "decoder_input_ids", vocab_size)
     elif targets is not None:
         outputs = shift_right(targets, start=special.decoder_start, pad=special.pad)
+    elif finds_answers and "input_ids" in inputs:
+        outputs = shift_right(like, start=special.decoder_start, pad=special.pad)
     else:
         raise ValueError("give decoder_input_ids, or labels to make them from")
     check_rows(like, outputs, targets)
     inputs["decoder_input_ids"] = outputs
     mask = mask_rows(given.get("decoder_attention_mask"), "decoder_attention_mask", outputs)
-    found = {"decoder_segment_ids": mask, "labels": targets}
+    found = {**read_labels(given), "decoder_segment_ids": mask, "labels": targets}
     return inputs | {name: value for name, value in found.items() if value is not None}
 
 
 def _read_to_classify(given: dict[str, Any], context: Context) -> dict[str, Any]:
     """The decoder reads the input again; what it makes of its last end of sequence tells the class."""
     special = context.special_ids
+    given, num_choices = choices_as_rows(given, context.config)
     ids = token_rows(given["input_ids"], "input_ids", context.config.vocab_size)
     is_end = np.isin(ids, special.eos)
     without = np.flatnonzero(~is_end.any(axis=1))
@@ -70,7 +77,8 @@ def _read_to_classify(given: dict[str, Any], context: Context) -> dict[str, Any]
         "decoder_input_ids": shift_right(ids, start=special.decoder_start, pad=special.pad),
         "decoder_segment_ids": (np.arange(ids.shape[1])[None] <= last[:, None]).astype(np.int32),
         "segment_ids": mask_rows(given.get("attention_mask"), "attention_mask", ids),
-        "labels": None if given.get("labels") is None else numbers(given["labels"], "labels"),
+        **read_labels(given),
+        **num_choices,
     }
     return {name: value for name, value in inputs.items() if value is not None}
 
@@ -109,16 +117,6 @@ def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: boo
         **hidden_states(predictions.encoder_hidden, "encoder_hidden_states"),
         **hidden_states(predictions.decoder_hidden, "decoder_hidden_states"),
     }
-    if config.task == "sequence_classification":
-        outputs["logits"] = predictions.heads["classes"]
-        if "labels" in inputs:
-            loss = losses.classification_loss(outputs["logits"], inputs["labels"], config.problem)
-            outputs["loss"] = loss
-        return outputs
-    if predictions.logits is None:
+    if predictions.logits is None and not predictions.heads:
         return outputs | {"last_hidden_state": predictions.decoder_output}
-    logits = predictions.logits[..., : config.vocab_size]
-    outputs["logits"] = logits
-    if "labels" in inputs:
-        outputs["loss"] = losses.cross_entropy(logits, inputs["labels"])
-    return outputs
+    return outputs | scores_of(config, predictions.logits, predictions.heads, inputs)

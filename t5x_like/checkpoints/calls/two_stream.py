@@ -1,15 +1,14 @@
 """Calls of two-stream models: XLNet's classes."""
 
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from t5x_like.checkpoints.arguments import numbers, token_rows
-from t5x_like.checkpoints.calls import losses
 from t5x_like.checkpoints.calls.call import Context
 from t5x_like.checkpoints.calls.memory import our_memory, their_memory
+from t5x_like.checkpoints.calls.scores import choices_as_rows, read_labels, scores_of
 
 ARGUMENTS: tuple[str, ...] = (
     "input_ids",
@@ -19,6 +18,8 @@ ARGUMENTS: tuple[str, ...] = (
     "target_mapping",
     "token_type_ids",
     "labels",
+    "start_positions",
+    "end_positions",
 )
 
 
@@ -28,8 +29,9 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     ``perm_mask`` [B, L, L] is 1 where a token must not look at another, ``target_mapping`` [B, P, L] is 1 where the
     P-th target stands.
     """
+    given, num_choices = choices_as_rows(given, context.config)
     ids = token_rows(given["input_ids"], "input_ids", context.config.vocab_size)
-    inputs: dict[str, Any] = {"input_ids": ids}
+    inputs: dict[str, Any] = {"input_ids": ids, **read_labels(given), **num_choices}
     batch, length = ids.shape
     shapes = {
         "attention_mask": (batch, length),
@@ -37,7 +39,7 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
         "perm_mask": (batch, length, length),
         "target_mapping": (batch, None, length),
     }
-    for name in ("attention_mask", "perm_mask", "target_mapping", "token_type_ids", "labels"):
+    for name in ("attention_mask", "perm_mask", "target_mapping", "token_type_ids"):
         if given.get(name) is not None:
             inputs[name] = numbers(given[name], name)
             wanted, shape = shapes.get(name, inputs[name].shape), inputs[name].shape
@@ -71,15 +73,7 @@ def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: boo
     outputs: dict[str, Any] = {"last_hidden_state": ran.output, "mems": their_memory(ran.memory)}
     if ran.hidden is not None:
         outputs["hidden_states"] = _interleaved(ran.hidden, ran.query_hidden)
-    loss = losses.cross_entropy
-    if logits is not None:
-        outputs["logits"] = logits[..., : config.vocab_size]
-    if scores:
-        outputs["logits"] = scores["classes"]
-        loss = partial(losses.classification_loss, problem=config.problem)
-    if "labels" in inputs and "logits" in outputs:
-        outputs["loss"] = loss(outputs["logits"], inputs["labels"])
-    return outputs
+    return outputs | scores_of(config, logits, scores, inputs)
 
 
 def _mask(inputs: dict[str, Any]) -> jax.Array | None:

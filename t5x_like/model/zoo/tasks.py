@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig, WordsConfig
 
 Task: TypeAlias = Literal[
     "base",  # no head
@@ -22,6 +22,12 @@ Task: TypeAlias = Literal[
 
 # What can write.
 GENERATIVE: tuple[Task, ...] = ("causal_lm", "sequence_to_sequence_lm")
+
+# What an encoder-decoder does without its decoder.
+ENCODER_ALONE: tuple[Task, ...] = ("encoding", "token_classification")
+
+# What is told of a sequence as a whole.
+OF_SEQUENCES: tuple[Task, ...] = ("sequence_classification", "multiple_choice")
 
 Problem: TypeAlias = Literal["single_label", "multi_label", "regression"]
 
@@ -46,8 +52,17 @@ def task_of(config: Mapping[str, Any], classes: Mapping[str, Task], default: Tas
 
 
 def class_of(task: Task, classes: Mapping[str, Task]) -> str:
-    """The first class that does ``task``: the inverse of ``task_of``."""
-    return next(name for name, does in classes.items() if does == task)
+    """The first class that does ``task``: the inverse of ``task_of``.
+
+    Raises:
+      ValueError: there is none.
+    """
+    names = [name for name, does in classes.items() if does == task]
+    if not names:
+        raise ValueError(
+            f"transformers has no class of this model for the task {task!r}; there are {', '.join(classes)}"
+        )
+    return names[0]
 
 
 def num_labels_of(config: Mapping[str, Any]) -> int:
@@ -71,6 +86,35 @@ def label_fields(num_labels: int, problem: Problem | None) -> dict[str, Any]:
     return {"num_labels": num_labels, "problem_type": named}
 
 
+def scoring_heads(
+    task: Task,
+    *,
+    num_labels: int,
+    pooler: PoolerConfig | None,
+    of_pooled: TransformConfig | None = None,
+    of_tokens: TransformConfig | None = None,
+    pooled_bias: bool = True,
+) -> HeadsConfig | None:
+    """Heads for what any stack can be fine-tuned to (Devlin et al. 2019, §4), or ``None`` for other tasks.
+
+    Classes of sequences and choices among them read what ``pooler`` gives, classes of tokens and both ends of answers
+    read tokens. ``of_pooled`` and ``of_tokens`` are layers between.
+    """
+    pooled = {"sequence_classification": ("classes", num_labels), "multiple_choice": ("choice", 1)}
+    tokens = {"token_classification": ("token_classes", num_labels), "question_answering": ("span", 2)}
+    if task in pooled:
+        name, num_outputs = pooled[task]
+        scores = ScoresConfig(
+            name=name, reads="pooled", num_outputs=num_outputs, transform=of_pooled, bias=pooled_bias
+        )
+        return HeadsConfig(pooler=pooler, scores=(scores,))
+    if task in tokens:
+        name, num_outputs = tokens[task]
+        scores = ScoresConfig(name=name, reads="tokens", num_outputs=num_outputs, transform=of_tokens)
+        return HeadsConfig(scores=(scores,))
+    return None
+
+
 def heads_for(
     task: Task,
     *,
@@ -87,15 +131,9 @@ def heads_for(
     if task in ("next_sentence", "pretraining"):
         scores = (ScoresConfig(name=pair, reads="pooled", num_outputs=2),)
         return HeadsConfig(words=words if task == "pretraining" else None, pooler=pooler, scores=scores)
-    pooled = {"sequence_classification": ("classes", num_labels), "multiple_choice": ("choice", 1)}
-    if task in pooled:
-        name, num_outputs = pooled[task]
-        scores = (ScoresConfig(name=name, reads="pooled", num_outputs=num_outputs),)
-        return HeadsConfig(pooler=pooler, scores=scores)
-    of_tokens = {"token_classification": ("token_classes", num_labels), "question_answering": ("span", 2)}
-    if task in of_tokens:
-        name, num_outputs = of_tokens[task]
-        return HeadsConfig(scores=(ScoresConfig(name=name, reads="tokens", num_outputs=num_outputs),))
+    heads = scoring_heads(task, num_labels=num_labels, pooler=pooler)
+    if heads is not None:
+        return heads
     if task == "base":
         return HeadsConfig(pooler=pooler)
     if task == "masked_lm":
