@@ -151,7 +151,7 @@ def _open(path: PathLike, *, task: Task | None = None, num_labels: int | None = 
     found = match(
         zoo.hugging_face_weights(config),
         source,
-        prefix=zoo.HUGGING_FACE_PREFIX,
+        prefixes=(zoo.HUGGING_FACE_PREFIX, *getattr(zoo, "HUGGING_FACE_OTHER_PREFIXES", ())),
         unused=zoo.HUGGING_FACE_UNUSED,
         of_other_heads=_names_of_other_heads(zoo, config),
     )
@@ -262,6 +262,10 @@ def _merged_fields(zoo: ModuleType, config: Any, theirs: Mapping[str, Any]) -> d
     if any(zoo.HUGGING_FACE_CLASSES.get(name) == config.task for name in classes):
         kept["architectures"] = classes
     others = {name: value for name, value in theirs.items() if name not in _OTHER_FORMS}
+    if config.task == "question_answering":
+        ours["num_labels"] = 2  # some of transformers' classes take the number of ends from there
+    if len(theirs.get("id2label") or ()) != ours.get("num_labels"):
+        others = {name: value for name, value in others.items() if name not in ("id2label", "label2id")}
     return {**others, **ours, **kept}
 
 

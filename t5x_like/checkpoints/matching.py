@@ -23,11 +23,11 @@ def match(
     table: tuple[Weight, ...],
     source: Source,
     *,
-    prefix: str,
+    prefixes: tuple[str, ...],
     unused: tuple[str, ...] = (),
     of_other_heads: Iterable[str] = (),
 ) -> Match:
-    """Finds names with or without ``prefix``, and sorts out heads.
+    """Finds names with or without one of ``prefixes``, and sorts out heads.
 
     A head that the source lacks altogether is left to be initialised; ``unused`` are patterns of names that mean
     nothing, ``of_other_heads`` names that this model has no use for.
@@ -40,11 +40,12 @@ def match(
     for name in source.shapes:
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in unused):
             continue
-        known = next((known for known in _spellings(name, prefix) if known in wanted | others), name)
-        if known in others:
+        spellings = _spellings(name, prefixes)
+        known = next((known for known in spellings if known in wanted), None)
+        if known is None and any(spelling in others for spelling in spellings):
             idle.append(name)
         else:
-            ours_of.setdefault(known, name)
+            ours_of.setdefault(known or name, name)
     heads = {row for row in table if any(path.startswith("heads/") for path in row.paths)}
     absent = {row for row in heads if not ({*their_names(row), *row.copies} & ours_of.keys())}
     # Half a head is a mistake, which reading will name.
@@ -61,11 +62,12 @@ def match(
     )
 
 
-def _spellings(name: str, prefix: str) -> list[str]:
+def _spellings(name: str, prefixes: tuple[str, ...]) -> list[str]:
     for old, new in _OLD_ENDINGS.items():
         if name.endswith(old):
             name = name.removesuffix(old) + new
-    return [name, prefix + name, name.removeprefix(prefix)]
+    bare = next((name.removeprefix(prefix) for prefix in prefixes if name.startswith(prefix)), name)
+    return [name, bare, *(prefix + bare for prefix in prefixes)]
 
 
 def _head(row: Weight) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ class GemmaConfig:
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = classes_of("Gemma")
+HUGGING_FACE_CLASSES: dict[str, Task] = classes_of("Gemma", answers=False)
 
 # What names in files begin with, unless they are those of a model without a head.
 HUGGING_FACE_PREFIX = "model."

@@ -122,7 +122,7 @@ class Gemma2Config:
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = classes_of("Gemma2")
+HUGGING_FACE_CLASSES: dict[str, Task] = classes_of("Gemma2", answers=False)
 
 # What names in files begin with, unless they are those of a model without a head.
 HUGGING_FACE_PREFIX = "model."

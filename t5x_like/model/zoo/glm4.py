@@ -113,7 +113,7 @@ class Glm4Config:
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = classes_of("Glm")
+HUGGING_FACE_CLASSES: dict[str, Task] = classes_of("Glm", answers=False)
 
 # What names in files begin with, unless they are those of a model without a head.
 HUGGING_FACE_PREFIX = "model."

@@ -18,7 +18,7 @@ from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.residual import NormSlot
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
 from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.rotary_decoders import heads_of_decoder, stack_rows
+from t5x_like.model.zoo.rotary_decoders import heads_of_decoder, score_rows, stack_rows
 from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, norm, padded_rows, split_columns
 
@@ -128,6 +128,8 @@ def gpt_block(
 HUGGING_FACE_CLASSES: dict[str, Task] = {
     "GPT2LMHeadModel": "causal_lm",
     "GPT2ForSequenceClassification": "sequence_classification",
+    "GPT2ForTokenClassification": "token_classification",
+    "GPT2ForQuestionAnswering": "question_answering",
     "GPT2Model": "base",
 }
 
@@ -247,10 +249,7 @@ def gpt_rows(
     ]
     if head is not None and not tied:
         table.append(Weight("heads/words/projection/kernel", "lm_head.weight", padded.then(TRANSPOSED)))
-    return tuple(table) + tuple(
-        Weight(f"heads/scores/{scores.name}/projection/kernel", "score.weight", TRANSPOSED)
-        for scores in decoder.heads.scores
-    )
+    return (*table, *score_rows(decoder.heads, of_tokens="classifier"))
 
 
 def layer_rows(model_dim: int, norm_slot: NormSlot) -> list[Weight]:

@@ -20,7 +20,13 @@ from t5x_like.model.layers.rotary import Rotary, RotaryScaling
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
 from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
 from t5x_like.model.zoo.rope import Rope, rope_fields, take_rope
-from t5x_like.model.zoo.rotary_decoders import classes_of, heads_of_decoder, projection, stack_rows
+from t5x_like.model.zoo.rotary_decoders import (
+    classes_of,
+    heads_of_decoder,
+    projection,
+    score_rows,
+    stack_rows,
+)
 from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.weights import TRANSPOSED, Transform, Weight, dense, norm, padded_rows
 
@@ -212,9 +218,7 @@ def hugging_face_weights(config: GPTNeoXConfig) -> tuple[Weight, ...]:
     ]
     if heads.words is not None and not tied:
         table.append(Weight("heads/words/projection/kernel", "embed_out.weight", words.then(TRANSPOSED)))
-    for scores in heads.scores:
-        table.append(Weight(f"heads/scores/{scores.name}/projection/kernel", "score.weight", TRANSPOSED))
-    return tuple(table)
+    return (*table, *score_rows(heads, of_tokens="classifier"))
 
 
 def _layer_rows(config: GPTNeoXConfig) -> list[Weight]:

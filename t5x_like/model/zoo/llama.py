@@ -116,6 +116,7 @@ HUGGING_FACE_CLASSES: dict[str, Task] = classes_of("Llama")
 
 # What names in files begin with, unless they are those of a model without a head.
 HUGGING_FACE_PREFIX = "model."
+HUGGING_FACE_OTHER_PREFIXES = ("transformer.",)  # of the class that answers questions
 
 HUGGING_FACE_UNUSED = ("*.rotary_emb.inv_freq",)
 
@@ -155,4 +156,4 @@ def to_hugging_face(config: LlamaConfig) -> dict[str, Any]:
 
 def hugging_face_weights(config: LlamaConfig) -> tuple[Weight, ...]:
     """Our weights by Hugging Face's names."""
-    return pre_norm_rows(config.decoder, mlp_bias=config.mlp_bias)
+    return pre_norm_rows(config.decoder, mlp_bias=config.mlp_bias, answering=HUGGING_FACE_OTHER_PREFIXES[0])

@@ -120,6 +120,7 @@ HUGGING_FACE_CLASSES: dict[str, Task] = classes_of("Qwen3")
 
 # What names in files begin with, unless they are those of a model without a head.
 HUGGING_FACE_PREFIX = "model."
+HUGGING_FACE_OTHER_PREFIXES = ("transformer.",)  # of the class that answers questions
 
 HUGGING_FACE_UNUSED = ("*.rotary_emb.inv_freq",)
 
@@ -158,4 +159,4 @@ def to_hugging_face(config: Qwen3Config) -> dict[str, Any]:
 
 def hugging_face_weights(config: Qwen3Config) -> tuple[Weight, ...]:
     """Our weights by Hugging Face's names."""
-    return pre_norm_rows(config.decoder)
+    return pre_norm_rows(config.decoder, answering=HUGGING_FACE_OTHER_PREFIXES[0])

@@ -1,16 +1,17 @@
 """What Llama and the decoders after it share: one pre-norm stack, its heads, and the names of its weights."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from t5x_like.model.families.decoder import DecoderConfig
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, PoolerConfig, WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.masks import Window
 from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
 from t5x_like.model.zoo.rope import rope_fields, take_rope
-from t5x_like.model.zoo.tasks import Task, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.tasks import Task, class_of, num_labels_of, problem_of, scoring_heads, task_of
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, padded_rows, per_layer
 
 # Where norms stand, by the names that Llama's code gave them.
@@ -20,29 +21,32 @@ PRE_NORMS = {
 }
 
 
-def classes_of(name: str) -> dict[str, Task]:
-    """The classes of transformers that a decoder comes in."""
+def classes_of(name: str, *, answers: bool = True) -> dict[str, Task]:
+    """The classes of transformers that a decoder comes in; some have none for ``answers`` to questions."""
+    answering: dict[str, Task] = {f"{name}ForQuestionAnswering": "question_answering"}
     return {
         f"{name}ForCausalLM": "causal_lm",
         f"{name}ForSequenceClassification": "sequence_classification",
+        f"{name}ForTokenClassification": "token_classification",
+        **(answering if answers else {}),
         f"{name}Model": "base",
     }
 
 
 def heads_of_decoder(task: Task, num_labels: int, words: WordsConfig) -> HeadsConfig:
-    """Words, or classes that the last real token tells, or nothing.
+    """Words, or classes and choices that the last real token tells, or classes and answers of tokens, or nothing.
 
     Raises:
       ValueError: the task is not one of a decoder's.
     """
     if task == "causal_lm":
         return HeadsConfig(words=words)
-    if task == "sequence_classification":
-        scores = ScoresConfig(name="classes", reads="pooled", num_outputs=num_labels, bias=False)
-        return HeadsConfig(pooler=PoolerConfig(takes="last"), scores=(scores,))
     if task == "base":
         return HeadsConfig()
-    raise ValueError(f"this decoder has no head for the task {task!r}")
+    heads = scoring_heads(task, num_labels=num_labels, pooler=PoolerConfig(takes="last"), pooled_bias=False)
+    if heads is None:
+        raise ValueError(f"this decoder has no head for the task {task!r}")
+    return heads
 
 
 def take_common(
@@ -139,15 +143,19 @@ def sliding(window: int | None) -> Window | None:
     return None if window is None else Window(before=window - 1)
 
 
-def pre_norm_rows(decoder: DecoderConfig, *, mlp_bias: bool = False) -> tuple[Weight, ...]:
-    """All weights of a model with Llama's two norms a layer."""
+def pre_norm_rows(
+    decoder: DecoderConfig, *, mlp_bias: bool = False, answering: str = "model."
+) -> tuple[Weight, ...]:
+    """All weights of a model with Llama's two norms a layer; ``answering`` as in ``decoder_rows``."""
     attention = decoder.stack.blocks[0].attention
     layer = [*norm_rows(PRE_NORMS), *attention_rows(attention), *feed_forward_rows(bias=mlp_bias)]
-    return decoder_rows(decoder, layer)
+    return decoder_rows(decoder, layer, answering=answering)
 
 
-def decoder_rows(decoder: DecoderConfig, layer: Iterable[Weight]) -> tuple[Weight, ...]:
-    """All weights, given those of one layer."""
+def decoder_rows(
+    decoder: DecoderConfig, layer: Iterable[Weight], *, answering: str = "model."
+) -> tuple[Weight, ...]:
+    """All weights, given those of one layer. ``answering`` is what stands before the stack's in answers' class."""
     words = padded_rows(decoder.embeddings.vocab_size, decoder.embeddings.padded_vocab_size)
     head = decoder.heads.words
     tied = head is not None and head.tied
@@ -159,11 +167,20 @@ def decoder_rows(decoder: DecoderConfig, layer: Iterable[Weight]) -> tuple[Weigh
     ]
     if head is not None and not tied:
         table.append(Weight("heads/words/projection/kernel", "lm_head.weight", words.then(TRANSPOSED)))
-    table += [
-        Weight(f"heads/scores/{scores.name}/projection/kernel", "score.weight", TRANSPOSED)
-        for scores in decoder.heads.scores
+    table += score_rows(decoder.heads)
+    if not any(scores.name == "span" for scores in decoder.heads.scores):
+        return tuple(table)
+    return tuple(row._replace(theirs=re.sub(r"^model\.", answering, row.theirs)) for row in table)
+
+
+def score_rows(heads: HeadsConfig, *, of_tokens: str = "score") -> list[Weight]:
+    """The heads for classes, choices and answers; ``of_tokens`` is transformers' name where tokens have classes."""
+    names = {"classes": "score", "choice": "choice", "token_classes": of_tokens, "span": "qa_outputs"}
+    return [
+        row
+        for scores in heads.scores
+        for row in projection(f"heads/scores/{scores.name}/projection", names[scores.name], bias=scores.bias)
     ]
-    return tuple(table)
 
 
 def stack_rows(
