@@ -6,9 +6,13 @@ import numpy as np
 _INPUT_LENGTH_MULTIPLE = 32
 
 
-def widen(ids: np.ndarray, mask: np.ndarray, *, on_the_left: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Both [B, M] with columns added that nothing looks at, up to a round length."""
+def widen(
+    ids: np.ndarray, mask: np.ndarray, *, on_the_left: bool = False, longest: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both [B, M] with columns added that nothing looks at: to a round length, or the ``longest`` there may be."""
     missing = -ids.shape[1] % _INPUT_LENGTH_MULTIPLE
+    if longest is not None:
+        missing = min(missing, max(longest - ids.shape[1], 0))
     columns = ((0, 0), (missing, 0) if on_the_left else (0, missing))
     return np.pad(ids, columns), np.pad(mask, columns)
 

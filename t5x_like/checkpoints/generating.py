@@ -79,7 +79,10 @@ def write(
 
 def widen_prompts(model: Any, ids: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Both with columns added that nothing looks at, so that prompts of near lengths share a compiled program."""
-    return widen(ids, mask, on_the_left=not isinstance(model, EncoderDecoder))
+    if not isinstance(model, EncoderDecoder):
+        return widen(ids, mask, on_the_left=True)
+    learned = model.config.embeddings.positions
+    return widen(ids, mask, longest=None if learned is None else learned.num_positions)
 
 
 def to_sequences(

@@ -106,7 +106,10 @@ class Words(nnx.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class PoolerConfig:
-    """One vector for a sequence: of its ``first`` or ``last`` real token, or the ``mean`` over all of them."""
+    """One vector for a sequence: of the ``first`` token, of the ``last`` real one, or the ``mean`` over all real ones.
+
+    The first token is that of the row, as in transformers, even where a row is padded on the left.
+    """
 
     takes: Literal["first", "last", "mean"] = "first"
     transform: TransformConfig | None = None
@@ -125,9 +128,10 @@ class Pooler(nnx.Module):
     def __call__(
         self, x: Float[Array, "B L D"], segment_ids: Int[Array, "B L"] | None
     ) -> Float[Array, "B D"]:
-        """Padding, where segment ids are 0, is passed over."""
-        real = jnp.ones(x.shape[:2], bool) if segment_ids is None else segment_ids > 0
-        pooled = pool(x, real, self.config.takes)
+        """Padding, where segment ids are 0, is passed over; but what stands first is read whatever it is."""
+        if segment_ids is None or self.config.takes == "first":
+            segment_ids = jnp.ones(x.shape[:2], jnp.int32)
+        pooled = pool(x, segment_ids > 0, self.config.takes)
         return pooled if self.transform is None else self.transform(pooled)
 
 

@@ -150,6 +150,12 @@ def test_inputs_are_widened_with_columns_that_are_not_seen():
     assert visible(IDS, pad=0, eos_ids=(0,)).all()
 
 
+@pytest.mark.parametrize(("longest", "length"), [(40, 32), (24, 24), (IDS.shape[1] - 1, IDS.shape[1])])
+def test_inputs_are_widened_no_further_than_the_model_has_positions(longest, length):
+    ids, _ = widen(IDS, np.ones_like(IDS), longest=longest)
+    assert ids.shape[1] == length
+
+
 def test_exported_weights_can_be_read_by_those_who_can_read_the_configuration(directory):
     modes = {file.name: file.stat().st_mode for file in directory.iterdir()}
     assert modes["model.safetensors"] == modes["config.json"]

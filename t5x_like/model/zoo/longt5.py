@@ -82,13 +82,14 @@ def from_hugging_face(config: Mapping[str, Any]) -> LongT5Config:
     names = {"local": "local", "transient-global": "transient-global"}
     attention = fields.take_name("encoder_attention_type", names, "local")
     block_size = fields.take("global_block_size", 16)
+    task = task_of(config, HUGGING_FACE_CLASSES, "sequence_to_sequence_lm")
     ours = LongT5Config(
         num_encoder_layers=num_layers,
         num_decoder_layers=fields.take("num_decoder_layers", num_layers),
         local_radius=fields.take("local_radius", 127),
         global_block_size=block_size if attention == "transient-global" else None,
-        task=task_of(config, HUGGING_FACE_CLASSES, "sequence_to_sequence_lm"),
-        **take_parts(config, fields, tied=True, feed_forward="relu"),
+        task=task,
+        **take_parts(config, fields, task, tied=True, feed_forward="relu"),
     )
     fields.finish()
     return ours

@@ -36,8 +36,8 @@ class ModernBertConfig:
     """A ModernBERT of any size.
 
     Every ``global_every``-th layer, the first one too, sees all tokens and rotates by ``global_theta``; the others see
-    half of ``window`` tokens to each side and rotate by ``local_theta``. Classifiers read the first real token, or the
-    ``mean`` of all. ``num_positions`` is the length it was trained for: told to others, and no limit.
+    half of ``window`` tokens to each side and rotate by ``local_theta``. Classifiers read the first token, or the
+    ``mean`` of all real ones. ``num_positions`` is the length it was trained for: told to others, and no limit.
     """
 
     vocab_size: int

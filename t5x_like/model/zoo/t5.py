@@ -105,14 +105,16 @@ def from_hugging_face(config: Mapping[str, Any]) -> T5Config:
     fields = HuggingFaceFields(config)
     fields.ignore("scalable_attention")  # in UMT5's files; its code doesn't read it
     num_layers = fields.take("num_layers")
+    task = task_of(config, HUGGING_FACE_CLASSES, "sequence_to_sequence_lm")
     ours = T5Config(
         num_encoder_layers=num_layers,
         num_decoder_layers=fields.take("num_decoder_layers", num_layers),
         relative_tables="per_layer" if model_type == "umt5" else "one",
-        task=task_of(config, HUGGING_FACE_CLASSES, "sequence_to_sequence_lm"),
+        task=task,
         **take_parts(
             config,
             fields,
+            task,
             tied=model_type != "mt5",
             feed_forward="relu" if model_type == "t5" else "gated-gelu",
         ),

@@ -137,10 +137,13 @@ class T5Parts:
 
 
 def take_parts(
-    config: Mapping[str, Any], fields: HuggingFaceFields, *, tied: bool, feed_forward: str
+    config: Mapping[str, Any], fields: HuggingFaceFields, task: Task, *, tied: bool, feed_forward: str
 ) -> dict[str, Any]:
     """The fields of ``T5Parts`` from those of a ``config.json``; ``tied`` and ``feed_forward`` where it is silent."""
-    fields.must_be("is_encoder_decoder", True)
+    if task == "encoding":  # which transformers writes with false
+        fields.ignore("is_encoder_decoder")
+    else:
+        fields.must_be("is_encoder_decoder", True)
     fields.ignore("initializer_factor", "classifier_dropout", "n_positions", "output_past")
     # transformers 5 always writes tie_word_embeddings = true and says in a field of its own what it meant before.
     scaled = fields.take("scale_decoder_outputs", fields.take("tie_word_embeddings", tied))

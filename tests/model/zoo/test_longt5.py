@@ -103,6 +103,11 @@ def test_what_is_read_is_written(attention: str, architecture: str) -> None:
     assert named == set(parameters.flatten(parameters.abstract(config)[1]))
 
 
+def test_an_encoder_alone_is_no_encoder_decoder() -> None:
+    alone = {**FIELDS, "architectures": ["LongT5EncoderModel"]}
+    assert longt5.from_hugging_face({**alone, "is_encoder_decoder": False}) == longt5.from_hugging_face(alone)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

@@ -147,6 +147,11 @@ def test_what_is_written_is_read(head: Any, feed_forward: Any) -> None:
     assert t5.from_hugging_face(t5.to_hugging_face(config)) == config
 
 
+def test_an_encoder_alone_is_no_encoder_decoder() -> None:
+    alone = {**FIELDS, "architectures": ["T5EncoderModel"]}
+    assert t5.from_hugging_face({**alone, "is_encoder_decoder": False}) == t5.from_hugging_face(alone)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
