@@ -136,6 +136,12 @@ def test_an_attention_mask_forbids_what_causality_allows():
     np.testing.assert_array_equal(seen_from(ROTATED, 4, attention_mask=mask), np.arange(LENGTH) == 4)
 
 
+def test_windows_count_places_whatever_positions_are_given():
+    far_apart = np.tile(5 * np.arange(LENGTH), (3, 1)).astype(np.int32)
+    seen = seen_from(tiny(block(rotary=True, window=2)), 3, decoder_positions=far_apart)
+    assert np.flatnonzero(seen).tolist() == [3, 4, 5]
+
+
 def test_padding_changes_nothing_wherever_it_stands():
     tokens = random_tokens(2, 6)
     right = np.pad(tokens, ((0, 0), (0, 4)), constant_values=7)

@@ -47,7 +47,7 @@ def test_blocks_find_what_a_mask_leaves(config: AttentionConfig, length: int) ->
         x,
         attention.keys_values(x, positions),
         positions=positions,
-        mask=both(segment_mask(segments, segments), window_mask(positions, positions, window)),
+        mask=both(segment_mask(segments, segments), window_mask(places, places, window)),
         bias=relative(places, places, length, bidirectional=True),
     )
     blocked = local_attention(

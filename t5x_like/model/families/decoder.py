@@ -162,7 +162,6 @@ class Decoder(nnx.Module):
         around = Surroundings(
             mask=both(mask, cache.key_mask[:, None, None, :]),
             positions=positions,
-            key_positions=cache.positions,
             bidirectional=self.config.reads_prefixes,
             index=cache.index,
         )

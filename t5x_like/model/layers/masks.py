@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Int
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """How far local attention sees, in positions, besides the query's own."""
+    """How far local attention sees, in places of the stream, besides the query's own."""
 
     before: int
     after: int = 0
@@ -17,7 +17,7 @@ class Window:
     def __post_init__(self) -> None:
         if self.before < 0 or self.after < 0:
             raise ValueError(
-                f"a window of {self.before} positions before and {self.after} after; give 0 or more"
+                f"a window of {self.before} places before and {self.after} after; give 0 or more"
             )
 
 
@@ -52,12 +52,13 @@ def prefix_mask(prefix: Int[Array, "B M"]) -> Bool[Array, "B 1 1 M"]:
     return (prefix > 0)[:, None, None, :]
 
 
-def window_mask(
-    queries: Int[Array, "B L"], keys: Int[Array, "B M"], window: Window
-) -> Bool[Array, "B 1 L M"]:
-    """True where the key lies at most ``before`` positions before and ``after`` positions after the query."""
-    distance_BLM = keys[:, None, :] - queries[:, :, None]
-    return ((distance_BLM >= -window.before) & (distance_BLM <= window.after))[:, None]
+def window_mask(queries: Int[Array, " L"], keys: Int[Array, " M"], window: Window) -> Bool[Array, "1 1 L M"]:
+    """True where the key lies at most ``before`` places before and ``after`` places after the query.
+
+    Positions don't matter: tokens are as near as they stand, as in transformers, wherever they are said to be.
+    """
+    distance_LM = keys[None, :] - queries[:, None]
+    return ((distance_LM >= -window.before) & (distance_LM <= window.after))[None, None]
 
 
 class Look(IntEnum):

@@ -22,7 +22,6 @@ class Surroundings(NamedTuple):
     segment_ids: Int[Array, "B L"] | None = None  # where given, they say all that mask says
     global_blocks: Globals | None = None
     positions: Int[Array, "B L"] | None = None  # of the tokens in the stream
-    key_positions: Int[Array, "B M"] | None = None  # of what may be looked at
     bidirectional: bool = False  # whether relative positions tell before from after
     encoded: Float[Array, "B M D"] | None = None
     encoded_mask: Bool[Array, "..."] | None = None
@@ -56,12 +55,13 @@ class SelfAttention(NamedTuple):
             cache = cache._replace(own=write_at(cache.own, seen, around.index))
             seen = cache.own
         start = 0 if around.index is None else around.index
+        places = jnp.arange(x.shape[1]) + start, jnp.arange(seen.keys.shape[1])
         found = self.attention(
             x,
             seen,
             positions=around.positions,
-            mask=self._mask(around),
-            bias=self._bias(around, jnp.arange(x.shape[1]) + start, jnp.arange(seen.keys.shape[1])),
+            mask=self._mask(around, *places),
+            bias=self._bias(around, *places),
             **dropping,
         )
         return found, cache
@@ -85,13 +85,9 @@ class SelfAttention(NamedTuple):
             **dropping,
         )
 
-    def _mask(self, around: Surroundings) -> Array | None:
+    def _mask(self, around: Surroundings, queries: Array, keys: Array) -> Array | None:
         window = self.attention.config.window
-        if window is None:
-            return around.mask
-        assert around.positions is not None
-        assert around.key_positions is not None
-        return both(around.mask, window_mask(around.positions, around.key_positions, window))
+        return around.mask if window is None else both(around.mask, window_mask(queries, keys, window))
 
     def _bias(self, around: Surroundings, queries: Array, keys: Array) -> Array | None:
         if self.relative_bias is None:

@@ -125,7 +125,6 @@ class Stack(nnx.Module):
             bias=self._bias(queries, keys, around),
             global_blocks=summaries,
             positions=positions,
-            key_positions=positions,
         )
         return self._run(x, around, None, dropout_key, collect_hidden)
 
@@ -140,10 +139,7 @@ class Stack(nnx.Module):
         queries = around.index + jnp.arange(x.shape[1])
         keys = jnp.arange(caches[0].own.keys.shape[2])
         if around.positions is None:
-            around = around._replace(
-                positions=jnp.broadcast_to(queries, x.shape[:2]),
-                key_positions=jnp.broadcast_to(keys, (x.shape[0], len(keys))),
-            )
+            around = around._replace(positions=jnp.broadcast_to(queries, x.shape[:2]))
         around = around._replace(bias=self._bias(queries, keys, around))
         return self._run(x, around, caches, None, collect_hidden=False)
 
