@@ -75,7 +75,7 @@ def _read_to_classify(given: dict[str, Any], context: Context) -> dict[str, Any]
     inputs = {
         "input_ids": ids,
         "decoder_input_ids": shift_right(ids, start=special.decoder_start, pad=special.pad),
-        "decoder_segment_ids": (np.arange(ids.shape[1])[None] <= last[:, None]).astype(np.int32),
+        "up_to_end": (np.arange(ids.shape[1])[None] <= last[:, None]).astype(np.int32),
         "segment_ids": mask_rows(given.get("attention_mask"), "attention_mask", ids),
         **read_labels(given),
         **num_choices,
@@ -119,4 +119,8 @@ def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: boo
     }
     if predictions.logits is None and not predictions.heads:
         return outputs | {"last_hidden_state": predictions.decoder_output}
-    return outputs | scores_of(config, predictions.logits, predictions.heads, inputs)
+    heads = predictions.heads
+    if "up_to_end" in inputs:  # what follows is passed over by the head alone: the decoder has no mask
+        words = model.embedding.tokens
+        heads = model.heads(predictions.decoder_output, words, inputs["up_to_end"])[2]
+    return outputs | scores_of(config, predictions.logits, heads, inputs)
