@@ -33,6 +33,7 @@ def new_columns(written: np.ndarray, *, eos_ids: tuple[int, ...]) -> np.ndarray:
     return written[:, : lengths.max(initial=0)]
 
 
-def visible(ids: np.ndarray, *, pad: int, eos_ids: tuple[int, ...]) -> np.ndarray:
+def visible(ids: np.ndarray, *, pad: int | None, eos_ids: tuple[int, ...]) -> np.ndarray:
     """The mask of inputs that came without one: padding is not looked at, unless it also ends sequences."""
-    return np.ones(ids.shape, np.int32) if pad in eos_ids else (ids != pad).astype(np.int32)
+    everything = pad is None or pad in eos_ids
+    return np.ones(ids.shape, np.int32) if everything else (ids != pad).astype(np.int32)

@@ -16,7 +16,12 @@ from t5x_like.model.families.encoder_decoder import EncoderDecoder
 
 
 def read_prompts(
-    input_ids: Any, attention_mask: Any, config: Any, special: SpecialIds, eos_ids: tuple[int, ...], pad: int
+    input_ids: Any,
+    attention_mask: Any,
+    config: Any,
+    special: SpecialIds,
+    eos_ids: tuple[int, ...],
+    pad: int | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Prompts and their masks, int32 [B, M]. Without a mask, padding is not looked at.
 
@@ -30,6 +35,15 @@ def read_prompts(
     ids = token_rows(input_ids, "input_ids", config.vocab_size)
     mask = mask_rows(attention_mask, "attention_mask", ids)
     return ids, visible(ids, pad=pad, eos_ids=eos_ids) if mask is None else mask
+
+
+def padding_of(asked: int | None, special: SpecialIds, eos_ids: tuple[int, ...]) -> int | None:
+    """The id of padding; a model that has none pads with the id that ends a sequence, if there is one."""
+    if asked is not None:
+        return asked
+    if special.knows_padding:
+        return special.pad
+    return eos_ids[0] if eos_ids else None
 
 
 def num_new_tokens(

@@ -59,17 +59,24 @@ _ZOO = {
 # Written as they were read, where a model was read.
 _SPECIAL_IDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 
+# Modules of ``zoo/`` where other ids are taken by default say so.
+_T5S_IDS = {"pad_token_id": 0, "eos_token_id": 1}
+
 # Newer or derived fields for what we write in the older form, which all versions read.
 _OTHER_FORMS = ("dtype", "scale_decoder_outputs", "rope_parameters", "layer_types", "attention_layers")
 
 
 class SpecialIds(NamedTuple):
-    """Token ids that generation needs. ``bos`` starts a decoder that is given nothing to go on with."""
+    """Token ids that generation needs. ``bos`` starts a decoder that is given nothing to go on with.
+
+    Where ``knows_padding`` is false, no id means padding, and ``pad`` only fills places that nobody reads.
+    """
 
     decoder_start: int
     pad: int
     eos: int | tuple[int, ...]
     bos: int | None = None
+    knows_padding: bool = True
 
 
 class HuggingFaceModel(NamedTuple):
@@ -148,12 +155,14 @@ def _open(path: PathLike, *, task: Task | None = None, num_labels: int | None = 
         source = Source(str(path), reader.shapes(), reader.read)
     zoo = zoo_of(fields, str(path))
     config = replace(zoo.from_hugging_face(fields), **asked)
+    table = zoo.hugging_face_weights(config)
     found = match(
-        zoo.hugging_face_weights(config),
+        table,
         source,
         prefixes=(zoo.HUGGING_FACE_PREFIX, *getattr(zoo, "HUGGING_FACE_OTHER_PREFIXES", ())),
         unused=zoo.HUGGING_FACE_UNUSED,
         of_other_heads=_names_of_other_heads(zoo, config),
+        head_shapes=_shapes_of_scores(table, config) if asked else {},
     )
     return _Opened(config, found, fields)
 
@@ -174,6 +183,11 @@ def _with_fresh_heads(
     drawn = jax.jit(draw)(jax.random.key(seed))
     placed = {path: place(path, array) for path, array in drawn.items()}
     return parameters.unflatten(parameters.flatten(params) | placed)
+
+
+def _shapes_of_scores(table: tuple[Weight, ...], config: Any) -> dict[str, tuple[int, ...]]:
+    rows = tuple(row for row in table if row.paths[0].startswith("heads/scores/"))
+    return their_shapes(rows, parameters.abstract(config)[1]) if rows else {}
 
 
 def _names_of_other_heads(zoo: ModuleType, config: Any) -> set[str]:
@@ -235,12 +249,18 @@ def _table_to_write(zoo: ModuleType, config: Any) -> tuple[Weight, ...]:
 
 
 def special_ids_of(fields: Mapping[str, Any]) -> SpecialIds:
-    """The ids that a ``config.json`` gives, or T5's. Without a start token, decoders start with padding."""
-    pad = fields.get("pad_token_id") or 0
-    eos = fields.get("eos_token_id", 1)
-    start = fields.get("decoder_start_token_id")
-    eos = tuple(eos) if isinstance(eos, list) else eos
-    return SpecialIds(pad if start is None else start, pad, eos, fields.get("bos_token_id"))
+    """The ids that a ``config.json`` gives, or those that transformers takes for this model where it gives none.
+
+    Without a start token, decoders start with padding.
+    """
+    known = fields.get("model_type") in _ZOO
+    defaults = getattr(zoo_of(fields, ""), "HUGGING_FACE_SPECIAL_IDS", _T5S_IDS) if known else _T5S_IDS
+    ids = {name: fields.get(name, defaults.get(name)) for name in _SPECIAL_IDS}
+    pad, eos, start = ids["pad_token_id"], ids["eos_token_id"], ids["decoder_start_token_id"]
+    fill = 0 if pad is None else pad
+    eos = () if eos is None else tuple(eos) if isinstance(eos, list) else eos
+    start = fill if start is None else start
+    return SpecialIds(start, fill, eos, ids["bos_token_id"], knows_padding=pad is not None)
 
 
 def _fields_of(directory: PathLike) -> dict[str, Any]:
@@ -257,16 +277,27 @@ def _fields_of(directory: PathLike) -> dict[str, Any]:
 
 def _merged_fields(zoo: ModuleType, config: Any, theirs: Mapping[str, Any]) -> dict[str, Any]:
     ours = zoo.to_hugging_face(config)
+    if theirs:
+        ours = {name: value for name, value in ours.items() if name not in _SPECIAL_IDS}
     kept = {name: theirs[name] for name in ("model_type", *_SPECIAL_IDS) if name in theirs}
     classes = theirs.get("architectures") or ()
-    if any(zoo.HUGGING_FACE_CLASSES.get(name) == config.task for name in classes):
-        kept["architectures"] = classes
+    if classes:
+        kept["architectures"] = [_class_like(classes[0], config.task, zoo.HUGGING_FACE_CLASSES)]
     others = {name: value for name, value in theirs.items() if name not in _OTHER_FORMS}
     if config.task == "question_answering":
         ours["num_labels"] = 2  # some of transformers' classes take the number of ends from there
     if len(theirs.get("id2label") or ()) != ours.get("num_labels"):
         others = {name: value for name, value in others.items() if name not in ("id2label", "label2id")}
     return {**others, **ours, **kept}
+
+
+def _class_like(theirs: str, task: Task, classes: Mapping[str, Task]) -> str:
+    """What does ``task`` among the relatives of a class: for MT5ForConditionalGeneration MT5's, and not T5's."""
+    able = [name for name, does in classes.items() if does == task]
+    if theirs in able:
+        return theirs
+    model = theirs.partition("For")[0].removesuffix("Model")
+    return next((name for name in able if name.startswith(model)), able[0])
 
 
 def zoo_of(theirs: Mapping[str, Any], where: str) -> ModuleType:

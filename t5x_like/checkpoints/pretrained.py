@@ -16,6 +16,7 @@ from t5x_like.checkpoints.calls import decoder, encoder, encoder_decoder, recurr
 from t5x_like.checkpoints.calls.call import Call, Context
 from t5x_like.checkpoints.generating import (
     num_new_tokens,
+    padding_of,
     read_prompts,
     to_sequences,
     widen_prompts,
@@ -254,9 +255,8 @@ class Pretrained:
             early_stopping=early_stopping,
         )
         special = self.special_ids
-        pad = special.pad if pad_token_id is None else pad_token_id
-        eos = special.eos if eos_token_id is None else eos_token_id
-        eos_ids = as_ids(tuple(eos) if isinstance(eos, list | tuple) else eos)
+        eos_ids = as_ids(special.eos if eos_token_id is None else eos_token_id)
+        pad = padding_of(pad_token_id, special, eos_ids)
         prompts, real = read_prompts(input_ids, attention_mask, self.config, special, eos_ids, pad)
         num_new = num_new_tokens(
             self.model, prompts, real, max_new_tokens=max_new_tokens, max_length=max_length
@@ -264,7 +264,7 @@ class Pretrained:
         settings: dict[str, Any] = {
             "max_new_tokens": num_new,
             "eos_token_id": eos_ids,
-            "pad_token_id": pad,
+            "pad_token_id": special.pad if pad is None else pad,
         }
         ids, mask = widen_prompts(self.model, prompts, real)
         if num_beams > 1:

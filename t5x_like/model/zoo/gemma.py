@@ -108,6 +108,9 @@ HUGGING_FACE_PREFIX = "model."
 
 HUGGING_FACE_UNUSED = ("*.rotary_emb.inv_freq",)
 
+# Where a config.json has none.
+HUGGING_FACE_SPECIAL_IDS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1}
+
 
 def from_hugging_face(config: Mapping[str, Any]) -> GemmaConfig:
     """The configuration that a ``config.json`` of ``model_type`` gemma describes.

@@ -120,6 +120,9 @@ HUGGING_FACE_PREFIX = "model."
 
 HUGGING_FACE_UNUSED = ("*.rotary_emb.inv_freq",)
 
+# Where a config.json has none.
+HUGGING_FACE_SPECIAL_IDS = {"pad_token_id": 151_329, "eos_token_id": (151329, 151336, 151338)}
+
 
 def from_hugging_face(config: Mapping[str, Any]) -> Glm4Config:
     """The configuration that a ``config.json`` of ``model_type`` glm describes.

@@ -138,6 +138,9 @@ HUGGING_FACE_PREFIX = "transformer."
 
 HUGGING_FACE_UNUSED = ("*.attn.bias", "*.attn.masked_bias")  # the causal mask
 
+# Where a config.json has none.
+HUGGING_FACE_SPECIAL_IDS = {"bos_token_id": 50_256, "eos_token_id": 50_256}
+
 
 def from_hugging_face(config: Mapping[str, Any]) -> GPT2Config:
     """The configuration that a ``config.json`` of ``model_type`` gpt2 describes.

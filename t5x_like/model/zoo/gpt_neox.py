@@ -129,6 +129,9 @@ HUGGING_FACE_PREFIX = "gpt_neox."
 # The causal mask, and frequencies.
 HUGGING_FACE_UNUSED = ("*.attention.bias", "*.attention.masked_bias", "*rotary_emb.inv_freq")
 
+# Where a config.json has none.
+HUGGING_FACE_SPECIAL_IDS = {"bos_token_id": 0, "eos_token_id": 2}
+
 
 def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoXConfig:
     """The configuration that a ``config.json`` of ``model_type`` gpt_neox describes.

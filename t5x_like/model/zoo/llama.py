@@ -120,6 +120,9 @@ HUGGING_FACE_OTHER_PREFIXES = ("transformer.",)  # of the class that answers que
 
 HUGGING_FACE_UNUSED = ("*.rotary_emb.inv_freq",)
 
+# Where a config.json has none.
+HUGGING_FACE_SPECIAL_IDS = {"bos_token_id": 1, "eos_token_id": 2}
+
 
 def from_hugging_face(config: Mapping[str, Any]) -> LlamaConfig:
     """The configuration that a ``config.json`` of ``model_type`` llama describes.

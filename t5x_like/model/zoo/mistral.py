@@ -112,6 +112,9 @@ HUGGING_FACE_PREFIX = "model."
 
 HUGGING_FACE_UNUSED = ("*.rotary_emb.inv_freq",)
 
+# Where a config.json has none.
+HUGGING_FACE_SPECIAL_IDS = {"bos_token_id": 1, "eos_token_id": 2}
+
 
 def from_hugging_face(config: Mapping[str, Any]) -> MistralConfig:
     """The configuration that a ``config.json`` of ``model_type`` mistral describes.

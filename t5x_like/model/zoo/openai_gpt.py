@@ -89,8 +89,8 @@ HUGGING_FACE_CLASSES: dict[str, Task] = {
 HUGGING_FACE_PREFIX = "transformer."
 
 HUGGING_FACE_UNUSED = ("*.attn.bias", "*position_ids")  # the causal mask, and numbers from 0 on
-
-# Their "gelu" is the approximation by a tanh, as the paper's code has it.
+# Where a config.json has none.
+HUGGING_FACE_SPECIAL_IDS: dict[str, int] = {}
 
 
 # Their "gelu" is the approximation by a tanh, as in the paper's code.

@@ -121,6 +121,9 @@ HUGGING_FACE_OTHER_PREFIXES = ("transformer.",)  # of the class that answers que
 
 HUGGING_FACE_UNUSED = ("*.rotary_emb.inv_freq",)
 
+# Where a config.json has none.
+HUGGING_FACE_SPECIAL_IDS: dict[str, int] = {}
+
 
 def from_hugging_face(config: Mapping[str, Any]) -> Qwen2Config:
     """The configuration that a ``config.json`` of ``model_type`` qwen2 describes.
