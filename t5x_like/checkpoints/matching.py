@@ -1,7 +1,7 @@
 """Which tensors of a file are which weights of a model, where names or heads are not quite the same."""
 
 import fnmatch
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from t5x_like.model.zoo.weights import Source, Weight, their_names
@@ -26,10 +26,12 @@ def match(
     prefixes: tuple[str, ...],
     unused: tuple[str, ...] = (),
     of_other_heads: Iterable[str] = (),
+    head_shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Match:
     """Finds names with or without one of ``prefixes``, and sorts out heads.
 
-    A head that the source lacks altogether is left to be initialised; ``unused`` are patterns of names that mean
+    A head that the source lacks altogether, or has in another shape than ``head_shapes`` says, is left to be
+    initialised; so is one part of it, what transforms or what scores. ``unused`` are patterns of names that mean
     nothing, ``of_other_heads`` names that this model has no use for.
     """
     copies = {copy for row in table for copy in row.copies}
@@ -42,14 +44,15 @@ def match(
             continue
         spellings = _spellings(name, prefixes)
         known = next((known for known in spellings if known in wanted), None)
-        if known is None and any(spelling in others for spelling in spellings):
+        is_other = known is None and any(spelling in others for spelling in spellings)
+        if is_other or (head_shapes or {}).get(known or "", source.shapes[name]) != source.shapes[name]:
             idle.append(name)
         else:
             ours_of.setdefault(known or name, name)
     heads = {row for row in table if any(path.startswith("heads/") for path in row.paths)}
     absent = {row for row in heads if not ({*their_names(row), *row.copies} & ours_of.keys())}
-    # Half a head is a mistake, which reading will name.
-    absent = {row for row in absent if all(other in absent for other in heads if _head(other) == _head(row))}
+    # A kernel without its bias is a mistake, which reading will name.
+    absent = {row for row in absent if all(other in absent for other in heads if _part(other) == _part(row))}
     return Match(
         table=tuple(row for row in table if row not in absent),
         source=Source(
@@ -70,7 +73,7 @@ def _spellings(name: str, prefixes: tuple[str, ...]) -> list[str]:
     return [name, bare, *(prefix + bare for prefix in prefixes)]
 
 
-def _head(row: Weight) -> tuple[str, ...]:
-    """``heads/scores/classes/projection/bias`` belongs to ``heads/scores/classes``; words and pooler have one name."""
+def _part(row: Weight) -> tuple[str, bool]:
+    """Of ``heads/scores/classes/projection/bias`` what scores classes, of ``heads/pooler/transform/…`` a transform."""
     parts = row.paths[0].split("/")
-    return tuple(parts[: 3 if parts[1] == "scores" else 2])
+    return "/".join(parts[: 3 if parts[1] == "scores" else 2]), "transform" in parts

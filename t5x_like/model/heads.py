@@ -108,10 +108,11 @@ class Words(nnx.Module):
 class PoolerConfig:
     """One vector for a sequence: of the ``first`` token, of the ``last`` real one, or the ``mean`` over all real ones.
 
-    The first token is that of the row, as in transformers, even where a row is padded on the left.
+    The first token is that of the row, as in transformers, even where a row is padded on the left; ``first_real`` is
+    the one after such padding.
     """
 
-    takes: Literal["first", "last", "mean"] = "first"
+    takes: Literal["first", "first_real", "last", "mean"] = "first"
     transform: TransformConfig | None = None
 
 
@@ -131,7 +132,8 @@ class Pooler(nnx.Module):
         """Padding, where segment ids are 0, is passed over; but what stands first is read whatever it is."""
         if segment_ids is None or self.config.takes == "first":
             segment_ids = jnp.ones(x.shape[:2], jnp.int32)
-        pooled = pool(x, segment_ids > 0, self.config.takes)
+        takes = self.config.takes
+        pooled = pool(x, segment_ids > 0, "first" if takes == "first_real" else takes)
         return pooled if self.transform is None else self.transform(pooled)
 
 

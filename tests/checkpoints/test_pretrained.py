@@ -123,7 +123,7 @@ def edited(directory, tmp_path, **fields):
         ({"num_layers": 2}, "encoder.block.1.layer.0.SelfAttention.q.weight .* is missing"),
         ({"d_ff": 20}, "DenseReluDense.wi_0.weight has shape"),
         ({"tie_word_embeddings": True, "scale_decoder_outputs": True}, "lm_head.weight differs"),
-        ({"architectures": ["T5ForQuestionAnswering"]}, "no head for T5ForQuestionAnswering"),
+        ({"architectures": ["T5ForMultipleChoice"]}, "no head for T5ForMultipleChoice"),
         ({"model_type": "xlm"}, "model_type 'xlm'"),
     ],
 )

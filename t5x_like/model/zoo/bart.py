@@ -7,11 +7,12 @@ from typing import Any, Literal
 import jax
 
 from t5x_like.model.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
 from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.head_rows import score_rows
 from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
 from t5x_like.model.zoo.post_norm_encoders import post_norm_block, words_of
 from t5x_like.model.zoo.tasks import (
@@ -21,6 +22,7 @@ from t5x_like.model.zoo.tasks import (
     label_fields,
     num_labels_of,
     problem_of,
+    scoring_heads,
     task_of,
 )
 from t5x_like.model.zoo.weights import Transform, Weight, dense, norm, per_layer
@@ -98,21 +100,24 @@ class BartConfig:
     def _heads(self) -> HeadsConfig:
         if self.task == "sequence_to_sequence_lm":
             return HeadsConfig(words=WordsConfig(tied=True, bias=True))
-        if self.task == "sequence_classification":
-            # The decoder reads the input again; its last token has seen everything (§3.1).
-            transform = TransformConfig(dim=self.model_dim, activation="tanh")
-            scores = ScoresConfig(
-                name="classes", reads="pooled", num_outputs=self.num_labels, transform=transform
-            )
-            return HeadsConfig(pooler=PoolerConfig(takes="last"), scores=(scores,))
         if self.task == "base":
             return HeadsConfig()
-        raise ValueError(f"BART has no head for the task {self.task!r}")
+        # The decoder reads the input again; its last token has seen everything (§3.1).
+        heads = scoring_heads(
+            self.task,
+            num_labels=self.num_labels,
+            pooler=PoolerConfig(takes="last"),
+            of_pooled=TransformConfig(dim=self.model_dim, activation="tanh"),
+        )
+        if heads is None:
+            raise ValueError(f"BART has no head for the task {self.task!r}")
+        return heads
 
 
 HUGGING_FACE_CLASSES: dict[str, Task] = {
     "BartForConditionalGeneration": "sequence_to_sequence_lm",
     "BartForSequenceClassification": "sequence_classification",
+    "BartForQuestionAnswering": "question_answering",
     "BartModel": "base",
 }
 
@@ -208,11 +213,7 @@ def hugging_face_weights(config: BartConfig) -> tuple[Weight, ...]:
         ]
     if config.task == "sequence_to_sequence_lm":
         table.append(Weight("heads/words/bias", "final_logits_bias", one_row.then(words)))
-    if config.task == "sequence_classification":
-        head = "heads/scores/classes"
-        table += dense(f"{head}/transform/dense", "classification_head.dense")
-        table += dense(f"{head}/projection", "classification_head.out_proj")
-    return tuple(table)
+    return (*table, *score_rows(config.encoder_decoder.heads))
 
 
 def _layer_rows(stack: str) -> list[Weight]:

@@ -13,13 +13,13 @@ from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.layers.transient_global import TransientGlobalConfig
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
 from t5x_like.model.zoo.t5_blocks import UNUSED, T5Parts, layer_rows, parts_fields, take_parts, word_rows
-from t5x_like.model.zoo.tasks import Task, class_of, task_of
+from t5x_like.model.zoo.tasks import ENCODER_ALONE, Task, class_of, task_of
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, per_layer
 
 
 @dataclass(frozen=True, kw_only=True)
 class LongT5Config(T5Parts):
-    """A LongT5 of any size. For the task "encoding" it is the encoder alone.
+    """A LongT5 of any size. Encoding, and classes of tokens, take the encoder alone.
 
     The encoder's tokens see ``local_radius`` tokens to either side and, with a ``global_block_size``, a summary of each
     block of so many tokens (transient-global attention).
@@ -33,9 +33,12 @@ class LongT5Config(T5Parts):
 
     def build(self, key: jax.Array) -> EncoderDecoder | Encoder:
         """The model with fresh weights."""
-        if self.task == "encoding":
+        if self.task in ENCODER_ALONE:
             config = EncoderConfig(
-                embeddings=self.embeddings, stack=self._encoder(), compute_dtype=self.compute_dtype
+                embeddings=self.embeddings,
+                stack=self._encoder(),
+                heads=self.heads(self.task),
+                compute_dtype=self.compute_dtype,
             )
             return Encoder(config, key=key)
         return EncoderDecoder(self.encoder_decoder, key=key)
@@ -125,7 +128,7 @@ def hugging_face_weights(config: LongT5Config) -> tuple[Weight, ...]:
         table.append(Weight("encoder/global_bias/table", bias, TRANSPOSED))
     table += per_layer("encoder/layers/0", tuple(range(config.num_encoder_layers)), encoder)
     table += _around("encoder", local)
-    if config.task == "encoding":
+    if config.task in ENCODER_ALONE:
         return tuple(table)
     attentions = [("self_attention", "SelfAttention"), ("cross_attention", "EncDecAttention")]
     decoder = layer_rows(config, "decoder.block.{layer}", attentions)

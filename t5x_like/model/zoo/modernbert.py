@@ -7,7 +7,7 @@ from typing import Any, Literal
 import jax
 
 from t5x_like.model.families.encoder import Encoder, EncoderConfig
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
 from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
@@ -20,7 +20,15 @@ from t5x_like.model.layers.rotary import Rotary
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
 from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
 from t5x_like.model.zoo.rope import rope_of
-from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.tasks import (
+    Problem,
+    Task,
+    class_of,
+    num_labels_of,
+    problem_of,
+    scoring_heads,
+    task_of,
+)
 from t5x_like.model.zoo.weights import (
     TRANSPOSED,
     Weight,
@@ -119,27 +127,26 @@ class ModernBertConfig:
         transform = TransformConfig(
             dim=self.model_dim, activation=self.classifier_activation, norm=self._norm, bias=False
         )
-        match self.task:
-            case "base":
-                return HeadsConfig()
-            case "masked_lm":
-                return HeadsConfig(words=WordsConfig(tied=self.tied, bias=True, transform=transform))
-            case "sequence_classification":
-                scores = ScoresConfig(name="classes", reads="pooled", num_outputs=self.num_labels)
-                pooler = PoolerConfig(takes=self.classifier_reads, transform=transform)
-                return HeadsConfig(pooler=pooler, scores=(scores,))
-            case "token_classification":
-                scores = ScoresConfig(
-                    name="token_classes", reads="tokens", num_outputs=self.num_labels, transform=transform
-                )
-                return HeadsConfig(scores=(scores,))
-        raise ValueError(f"ModernBERT has no head for the task {self.task!r}")
+        if self.task == "base":
+            return HeadsConfig()
+        if self.task == "masked_lm":
+            return HeadsConfig(words=WordsConfig(tied=self.tied, bias=True, transform=transform))
+        # transformers passes over padding on the left for choices, and for classes it doesn't.
+        first = "first_real" if self.task == "multiple_choice" else "first"
+        takes = first if self.classifier_reads == "first" else self.classifier_reads
+        pooler = PoolerConfig(takes=takes, transform=transform)
+        heads = scoring_heads(self.task, num_labels=self.num_labels, pooler=pooler, of_tokens=transform)
+        if heads is None:
+            raise ValueError(f"ModernBERT has no head for the task {self.task!r}")
+        return heads
 
 
 HUGGING_FACE_CLASSES: dict[str, Task] = {
     "ModernBertForMaskedLM": "masked_lm",
     "ModernBertForSequenceClassification": "sequence_classification",
     "ModernBertForTokenClassification": "token_classification",
+    "ModernBertForQuestionAnswering": "question_answering",
+    "ModernBertForMultipleChoice": "multiple_choice",
     "ModernBertModel": "base",
 }
 

@@ -11,16 +11,17 @@ import jax
 
 from t5x_like.model.families.encoder import Encoder, EncoderConfig
 from t5x_like.model.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from t5x_like.model.heads import HeadsConfig
 from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
 from t5x_like.model.zoo.t5_blocks import UNUSED, T5Parts, layer_rows, parts_fields, take_parts, word_rows
-from t5x_like.model.zoo.tasks import Task, class_of, task_of
+from t5x_like.model.zoo.tasks import ENCODER_ALONE, Task, class_of, task_of
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, per_layer
 
 
 @dataclass(frozen=True, kw_only=True)
 class T5Config(T5Parts):
-    """A T5 of any size. For the task "encoding" it is the encoder alone.
+    """A T5 of any size. Encoding, and classes of tokens, take the encoder alone.
 
     ``relative_tables``: one for each stack, or one for each layer (UMT5). ``share_stacks``: the decoder's blocks read
     too, leaving out cross-attention (Raffel et al. 2020, §3.2.2).
@@ -42,7 +43,7 @@ class T5Config(T5Parts):
 
     def build(self, key: jax.Array) -> EncoderDecoder | Encoder:
         """The model with fresh weights."""
-        if self.task == "encoding":
+        if self.task in ENCODER_ALONE:
             return Encoder(self.encoder, key=key)
         return EncoderDecoder(self.encoder_decoder, key=key)
 
@@ -63,6 +64,7 @@ class T5Config(T5Parts):
         return EncoderConfig(
             embeddings=self.embeddings,
             stack=self._stack(self.num_encoder_layers, decoder=False),
+            heads=self.heads(self.task) if self.task in ENCODER_ALONE else HeadsConfig(),
             compute_dtype=self.compute_dtype,
         )
 
@@ -77,14 +79,20 @@ HUGGING_FACE_CLASSES: dict[str, Task] = {
     "T5ForConditionalGeneration": "sequence_to_sequence_lm",
     "T5WithLMHeadModel": "sequence_to_sequence_lm",
     "T5ForSequenceClassification": "sequence_classification",
+    "T5ForTokenClassification": "token_classification",
+    "T5ForQuestionAnswering": "question_answering",
     "T5EncoderModel": "encoding",
     "T5Model": "base",
     "MT5ForConditionalGeneration": "sequence_to_sequence_lm",
     "MT5ForSequenceClassification": "sequence_classification",
+    "MT5ForTokenClassification": "token_classification",
+    "MT5ForQuestionAnswering": "question_answering",
     "MT5EncoderModel": "encoding",
     "MT5Model": "base",
     "UMT5ForConditionalGeneration": "sequence_to_sequence_lm",
     "UMT5ForSequenceClassification": "sequence_classification",
+    "UMT5ForTokenClassification": "token_classification",
+    "UMT5ForQuestionAnswering": "question_answering",
     "UMT5EncoderModel": "encoding",
     "UMT5Model": "base",
 }
@@ -151,9 +159,9 @@ def hugging_face_weights(config: T5Config) -> tuple[Weight, ...]:
     """
     _refuse_shared(config)
     table = word_rows(config, config.task) + _stack_rows(config, "encoder", config.num_encoder_layers)
-    if config.task != "encoding":
+    if config.task not in ENCODER_ALONE:
         table += _stack_rows(config, "decoder", config.num_decoder_layers)
-    if config.task != "sequence_classification":
+    if config.task not in ("sequence_classification", "token_classification"):
         return tuple(table)
     return tuple(row if row.paths[0].startswith("heads/") else _prefixed(row) for row in table)
 

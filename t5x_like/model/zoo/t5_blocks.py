@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig, Positions
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
@@ -14,9 +14,18 @@ from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.layers.positions import RelativeBuckets
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
 from t5x_like.model.layers.transient_global import TransientGlobalConfig
+from t5x_like.model.zoo.head_rows import score_rows
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
-from t5x_like.model.zoo.tasks import Problem, Task, label_fields, num_labels_of, problem_of
-from t5x_like.model.zoo.weights import TRANSPOSED, Weight, dense, padded_rows
+from t5x_like.model.zoo.tasks import (
+    ENCODER_ALONE,
+    Problem,
+    Task,
+    label_fields,
+    num_labels_of,
+    problem_of,
+    scoring_heads,
+)
+from t5x_like.model.zoo.weights import TRANSPOSED, Weight, padded_rows
 
 Head = Literal["tied", "untied"]
 T5FeedForward = Literal["relu", "gated_gelu"]
@@ -118,29 +127,34 @@ class T5Parts:
         )
 
     def heads(self, task: Task) -> HeadsConfig:
-        """Words, or classes of what the decoder makes of the input's last token, or nothing.
+        """Words, or what classifies and answers, or nothing.
+
+        Sequences are told by what the decoder makes of the input's last token, answers by what it makes of each; tokens
+        have classes by the encoder alone, as in transformers.
 
         Raises:
           ValueError: the task is not one of T5's.
         """
         if task == "sequence_to_sequence_lm":
             return HeadsConfig(words=self.words)
-        if task == "sequence_classification":
-            transform = TransformConfig(dim=self.model_dim, activation="tanh")
-            scores = ScoresConfig(
-                name="classes", reads="pooled", num_outputs=self.num_labels, transform=transform
-            )
-            return HeadsConfig(pooler=PoolerConfig(takes="last"), scores=(scores,))
         if task in ("base", "encoding"):
             return HeadsConfig()
-        raise ValueError(f"T5 has no head for the task {task!r}")
+        heads = scoring_heads(
+            task,
+            num_labels=self.num_labels,
+            pooler=PoolerConfig(takes="last"),
+            of_pooled=TransformConfig(dim=self.model_dim, activation="tanh"),
+        )
+        if heads is None:
+            raise ValueError(f"T5 has no head for the task {task!r}")
+        return heads
 
 
 def take_parts(
     config: Mapping[str, Any], fields: HuggingFaceFields, task: Task, *, tied: bool, feed_forward: str
 ) -> dict[str, Any]:
     """The fields of ``T5Parts`` from those of a ``config.json``; ``tied`` and ``feed_forward`` where it is silent."""
-    if task == "encoding":  # which transformers writes with false
+    if task in ENCODER_ALONE:  # which transformers writes with false
         fields.ignore("is_encoder_decoder")
     else:
         fields.must_be("is_encoder_decoder", True)
@@ -223,11 +237,7 @@ def word_rows(parts: T5Parts, task: Task) -> list[Weight]:
     rows = [Weight("embedding/tokens/table", "shared.weight", words, copies=copies)]
     if task == "sequence_to_sequence_lm" and not tied:
         rows.append(Weight("heads/words/projection/kernel", "lm_head.weight", words.then(TRANSPOSED)))
-    if task == "sequence_classification":
-        head = "heads/scores/classes"
-        rows += dense(f"{head}/transform/dense", "classification_head.dense")
-        rows += dense(f"{head}/projection", "classification_head.out_proj")
-    return rows
+    return [*rows, *score_rows(parts.heads(task))]
 
 
 def layer_rows(parts: T5Parts, theirs: str, attentions: Iterable[tuple[str, str]]) -> list[Weight]:

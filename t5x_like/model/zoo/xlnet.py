@@ -7,7 +7,7 @@ from typing import Any, Literal
 import jax
 
 from t5x_like.model.families.two_stream import Direction, TwoStream, TwoStreamConfig
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
 from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
@@ -17,7 +17,16 @@ from t5x_like.model.layers.relative_attention import RelativeAttentionConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig
 from t5x_like.model.layers.stack import Rematerialisation
 from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.tasks import (
+    OF_SEQUENCES,
+    Problem,
+    Task,
+    class_of,
+    num_labels_of,
+    problem_of,
+    scoring_heads,
+    task_of,
+)
 from t5x_like.model.zoo.weights import TRANSPOSED, Transform, Weight, dense, norm, padded_rows, per_layer
 
 Summary = Literal["first", "last", "mean"]
@@ -93,7 +102,7 @@ class XLNetConfig:
                     init=Normal(self.init_stddev),
                     rematerialisation=self.rematerialisation,
                 ),
-                heads=self._heads,
+                heads=self.heads,
                 direction=self.direction,
                 memory_length=self.memory_length,
                 reuse_length=self.reuse_length,
@@ -113,23 +122,26 @@ class XLNetConfig:
         )
 
     @property
-    def _heads(self) -> HeadsConfig:
+    def heads(self) -> HeadsConfig:
+        """Words, or what a class of transformers adds."""
         if self.task == "base":
             return HeadsConfig()
         if self.task == "causal_lm":
             return HeadsConfig(words=WordsConfig(tied=True, bias=True))
-        if self.task == "sequence_classification":
-            summary = TransformConfig(dim=self.model_dim, activation="tanh")
-            return HeadsConfig(
-                pooler=PoolerConfig(takes=self.summary, transform=summary),
-                scores=(ScoresConfig(name="classes", reads="pooled", num_outputs=self.num_labels),),
-            )
-        raise ValueError(f"XLNet has no head for the task {self.task!r} here")
+        summary = TransformConfig(dim=self.model_dim, activation="tanh")
+        pooler = PoolerConfig(takes=self.summary, transform=summary)
+        heads = scoring_heads(self.task, num_labels=self.num_labels, pooler=pooler)
+        if heads is None:
+            raise ValueError(f"XLNet has no head for the task {self.task!r} here")
+        return heads
 
 
 HUGGING_FACE_CLASSES: dict[str, Task] = {
     "XLNetLMHeadModel": "causal_lm",
     "XLNetForSequenceClassification": "sequence_classification",
+    "XLNetForMultipleChoice": "multiple_choice",
+    "XLNetForTokenClassification": "token_classification",
+    "XLNetForQuestionAnsweringSimple": "question_answering",
     "XLNetModel": "base",
 }
 HUGGING_FACE_ARCHITECTURES = tuple(HUGGING_FACE_CLASSES)
@@ -150,7 +162,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> XLNetConfig:
     fields.must_be("is_encoder_decoder", False)
     fields.must_be("bi_data", False)
     fields.must_be("tie_word_embeddings", True)
-    # Files have a bias for each layer whatever untie_r says. Answers to questions come from a head that isn't here.
+    # Files have a bias for each layer whatever untie_r says. The head whose ends depend on starts isn't here.
     fields.ignore("untie_r", "start_n_top", "end_n_top", "use_mems_eval", "use_mems_train")
     fields.ignore("summary_last_dropout", "n_token", "max_position_embeddings", "initializer_range")
     task = task_of(config, HUGGING_FACE_CLASSES, "causal_lm")
@@ -203,7 +215,7 @@ def _direction(fields: HuggingFaceFields) -> Direction:
 
 
 def _summary(fields: HuggingFaceFields, task: Task) -> Summary:
-    if task != "sequence_classification":
+    if task not in OF_SEQUENCES:
         fields.ignore("summary_type", "summary_use_proj", "summary_activation")
         return "last"
     fields.must_be("summary_use_proj", True)
@@ -251,9 +263,11 @@ def hugging_face_weights(config: XLNetConfig) -> tuple[Weight, ...]:
     ]
     if config.task == "causal_lm":
         table.append(Weight("heads/words/bias", "lm_loss.bias", words))
-    if config.task == "sequence_classification":
+    if config.task in OF_SEQUENCES:
         table += dense("heads/pooler/transform/dense", "sequence_summary.summary")
-        table += dense("heads/scores/classes/projection", "logits_proj")
+    names = {"token_classes": "classifier", "span": "qa_outputs"}
+    for scores in config.heads.scores:
+        table += dense(f"heads/scores/{scores.name}/projection", names.get(scores.name, "logits_proj"))
     return tuple(table)
 
 

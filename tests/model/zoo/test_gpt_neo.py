@@ -76,7 +76,7 @@ def test_absent_fields_have_the_defaults_of_transformers() -> None:
         ),
         ({"attention_types": [[["global", "local"], 1]]}, "of each of the 4 layers"),
         ({"attention_layers": ["global"] * 4}, "must say the same"),
-        ({"architectures": ["GPTNeoForQuestionAnswering"]}, "no head for GPTNeoForQuestionAnswering"),
+        ({"architectures": ["GPTNeoForMultipleChoice"]}, "no head for GPTNeoForMultipleChoice"),
     ],
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:

@@ -124,7 +124,7 @@ def test_fresh_weights_vary_as_in_the_paper() -> None:
         ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type is 'dynamic'"),
         ({"rotary_emb_base": 5000, "rope_theta": 10_000.0}, "rope_theta is 10000.0; only 5000.0"),
         ({"hidden_act": "mish"}, "hidden_act is 'mish'"),
-        ({"architectures": ["GPTNeoXForTokenClassification"]}, "no head for GPTNeoXForTokenClassification"),
+        ({"architectures": ["GPTNeoXForMultipleChoice"]}, "no head for GPTNeoXForMultipleChoice"),
     ],
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:

@@ -129,7 +129,7 @@ SIZES: dict[str, Any] = {"vocab_size": 8, "model_dim": 8, "mlp_dim": 16, "num_he
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5 is not known"),
         ({"hidden_act": "mish"}, "hidden_act is 'mish'"),
         ({"sliding_window": 8}, "sliding_window = 8 is not known"),
-        ({"architectures": ["LlamaForQuestionAnswering"]}, "no head for LlamaForQuestionAnswering"),
+        ({"architectures": ["LlamaForMultipleChoice"]}, "no head for LlamaForMultipleChoice"),
         ({"num_key_value_heads": 3}, "num_kv_heads=3"),
     ],
 )

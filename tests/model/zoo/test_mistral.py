@@ -61,7 +61,7 @@ def test_absent_fields_have_the_defaults_of_transformers() -> None:
     [
         ({"attention_bias": True}, "attention_bias = True is not known"),
         ({"rope_scaling": {"rope_type": "longrope"}}, "rope_type is 'longrope'"),
-        ({"architectures": ["MistralForTokenClassification"]}, "no head for MistralForTokenClassification"),
+        ({"architectures": ["MistralForMultipleChoice"]}, "no head for MistralForMultipleChoice"),
     ],
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:

@@ -171,7 +171,7 @@ def _transformed(x: np.ndarray, transform: Any) -> np.ndarray:
             "only theta may vary",
         ),
         ({"rope_parameters": {"rope_theta": {}}}, "rope_parameters of rope_theta are not known"),
-        ({"architectures": ["ModernBertForMultipleChoice"]}, "no head for ModernBertForMultipleChoice"),
+        ({"architectures": ["ModernBertForPreTraining"]}, "no head for ModernBertForPreTraining"),
         ({"unpad": "x"}, "unpad = 'x' is not known"),
     ],
 )

@@ -155,7 +155,7 @@ def test_an_encoder_alone_is_no_encoder_decoder() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"architectures": ["T5ForQuestionAnswering"]}, "no head for T5ForQuestionAnswering"),
+        ({"architectures": ["T5ForMultipleChoice"]}, "no head for T5ForMultipleChoice"),
         ({"feed_forward_proj": "gated-silu"}, "feed_forward_proj='gated-silu'"),
         ({"feed_forward_proj": "twice-relu"}, "feed_forward_proj is 'twice-relu'"),
         ({"dense_act_fn": "gelu"}, "dense_act_fn='gelu'"),
