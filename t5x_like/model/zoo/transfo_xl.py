@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import jax
-import numpy as np
 
 from t5x_like.model.families.recurrent import Recurrent, RecurrentConfig
 from t5x_like.model.heads import HeadsConfig, WordsConfig
@@ -17,9 +16,10 @@ from t5x_like.model.layers.relative_attention import RelativeAttentionConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig
 from t5x_like.model.layers.stack import Rematerialisation
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
-from t5x_like.model.zoo.rotary_decoders import heads_of_decoder, score_rows
+from t5x_like.model.zoo.rotary_decoders import heads_of_decoder
 from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
-from t5x_like.model.zoo.weights import TRANSPOSED, Transform, Weight, dense, norm, padded_rows, per_layer
+from t5x_like.model.zoo.transfo_xl_weights import transfo_xl_weights
+from t5x_like.model.zoo.weights import Weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,29 +79,31 @@ class TransfoXLConfig:
 
     def build(self, key: jax.Array) -> Recurrent:
         """The model with fresh weights."""
-        return Recurrent(
-            RecurrentConfig(
-                words=self.words,
-                stack=RelativeStackConfig(
-                    model_dim=self.model_dim,
-                    num_layers=self.num_layers,
-                    attention=RelativeAttentionConfig(num_heads=self.num_heads, head_dim=self.head_dim),
-                    feed_forward=FeedForwardConfig(mlp_dim=self.mlp_dim, activation="relu", bias=True),
-                    norm=LayerNormConfig(epsilon=self.norm_epsilon),
-                    norm_slots=("before",) if self.norm_first else ("final",),
-                    max_distance=self.max_distance,
-                    dropout_rate=self.dropout_rate,
-                    attention_dropout_rate=self.attention_dropout_rate,
-                    init=Normal(self.init_stddev),
-                    rematerialisation=self.rematerialisation,
-                ),
-                memory_length=self.memory_length,
-                same_length=self.same_length,
-                scores_words=self.task == "causal_lm",
-                heads=self.heads,
-                compute_dtype=self.compute_dtype,
+        return Recurrent(self.recurrent, key=key)
+
+    @property
+    def recurrent(self) -> RecurrentConfig:
+        """The parts that it is made of."""
+        return RecurrentConfig(
+            words=self.words,
+            stack=RelativeStackConfig(
+                model_dim=self.model_dim,
+                num_layers=self.num_layers,
+                attention=RelativeAttentionConfig(num_heads=self.num_heads, head_dim=self.head_dim),
+                feed_forward=FeedForwardConfig(mlp_dim=self.mlp_dim, activation="relu", bias=True),
+                norm=LayerNormConfig(epsilon=self.norm_epsilon),
+                norm_slots=("before",) if self.norm_first else ("final",),
+                max_distance=self.max_distance,
+                dropout_rate=self.dropout_rate,
+                attention_dropout_rate=self.attention_dropout_rate,
+                init=Normal(self.init_stddev),
+                rematerialisation=self.rematerialisation,
             ),
-            key=key,
+            memory_length=self.memory_length,
+            same_length=self.same_length,
+            scores_words=self.task == "causal_lm",
+            heads=self.heads,
+            compute_dtype=self.compute_dtype,
         )
 
     @property
@@ -236,86 +238,4 @@ def to_hugging_face(config: TransfoXLConfig) -> dict[str, Any]:
 
 def hugging_face_weights(config: TransfoXLConfig) -> tuple[Weight, ...]:
     """Our weights by Hugging Face's names."""
-    theirs = "transformer.layers.{layer}"
-    rows = [
-        Weight(
-            ("attention/query/kernel", "attention/key/kernel", "attention/value/kernel"),
-            f"{theirs}.dec_attn.qkv_net.weight",
-            _FUSED,
-        ),
-        Weight("attention/distance/kernel", f"{theirs}.dec_attn.r_net.weight", TRANSPOSED),
-        Weight("attention/out/kernel", f"{theirs}.dec_attn.o_net.weight", TRANSPOSED),
-        Weight("attention/content_bias", f"{theirs}.dec_attn.r_w_bias", _flat(config)),
-        Weight("attention/distance_bias", f"{theirs}.dec_attn.r_r_bias", _flat(config)),
-        *dense("feed_forward/up", f"{theirs}.pos_ff.CoreNet.0"),
-        *dense("feed_forward/down", f"{theirs}.pos_ff.CoreNet.3"),
-    ]
-    slot = "before" if config.norm_first else "final"
-    rows += norm(f"around_attention/{slot}", f"{theirs}.dec_attn.layer_norm")
-    rows += norm(f"around_feed_forward/{slot}", f"{theirs}.pos_ff.layer_norm")
-    table = [
-        *_embedding_weights(config),
-        *per_layer("stack/layers", tuple(range(config.num_layers)), rows),
-        # No weight, but files have it: the frequencies of the distances' sines.
-        Weight((), "transformer.pos_emb.inv_freq", _frequencies(config.model_dim)),
-    ]
-    table += _softmax_weights(config) if config.task == "causal_lm" else score_rows(config.heads)
-    return tuple(table)
-
-
-def _embedding_weights(config: TransfoXLConfig) -> list[Weight]:
-    words, table, theirs = config.words, [], "transformer.word_emb"
-    projected = words.is_projected(config.model_dim)
-    for number, cluster in enumerate(words.tables):
-        rows = padded_rows(cluster.stop - cluster.start, words.num_rows(cluster))
-        ours, name = f"embedding/tables/{number}/table", f"{theirs}.emb_layers.{number}.weight"
-        copies = (f"crit.out_layers.{number}.weight",) if config.tied_tables else ()
-        table.append(Weight(ours, name, rows, copies=copies))
-        if projected:
-            sharing = range(len(words.clusters)) if config.shrink == 1 else (number,)
-            copies = tuple(f"crit.out_projs.{cluster}" for cluster in sharing if words.is_tied(cluster))
-            ours, name = f"embedding/projections/{number}/kernel", f"{theirs}.emb_projs.{number}"
-            table.append(Weight(ours, name, TRANSPOSED, copies=copies))
-    return table
-
-
-def _softmax_weights(config: TransfoXLConfig) -> list[Weight]:
-    words, table = config.words, []
-    for number, cluster in enumerate(words.tables):
-        rows = padded_rows(cluster.stop - cluster.start, words.num_rows(cluster))
-        theirs = f"crit.out_layers.{number}"
-        table.append(Weight(f"softmax/biases/{number}", f"{theirs}.bias", rows))
-        if not config.tied_tables:
-            table.append(Weight(f"softmax/tables/{number}/table", f"{theirs}.weight", rows))
-    if words.is_projected(config.model_dim):
-        table += [
-            Weight(f"softmax/projections/{number}/kernel", f"crit.out_projs.{number}")
-            for number in range(len(words.clusters))
-            if not words.is_tied(number)
-        ]
-    if config.cutoffs:
-        table += [
-            Weight("softmax/clusters/kernel", "crit.cluster_weight", TRANSPOSED),
-            Weight("softmax/clusters/bias", "crit.cluster_bias"),
-        ]
-    return table
-
-
-# Query, key and value, one above the other.
-_FUSED = Transform(
-    lambda array: tuple(part.T for part in np.split(array, 3)),
-    lambda *parts: np.concatenate([part.T for part in parts]),
-)
-
-
-def _flat(config: TransfoXLConfig) -> Transform:
-    return Transform(
-        lambda array: array.reshape(-1), lambda array: array.reshape(config.num_heads, config.head_dim)
-    )
-
-
-def _frequencies(model_dim: int) -> Transform:
-    exponents = np.arange(0, model_dim, 2, dtype=np.float32) / np.float32(model_dim)
-    # Rounded where PyTorch rounds, for the same bits.
-    frequencies = np.float32(1) / (10_000.0 ** exponents.astype(np.float64)).astype(np.float32)
-    return Transform(lambda _: (), lambda: frequencies)
+    return transfo_xl_weights(config.recurrent)

@@ -1,0 +1,94 @@
+"""Transformer-XL's weights by Hugging Face's names."""
+
+import numpy as np
+
+from t5x_like.model.families.recurrent import RecurrentConfig
+from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig
+from t5x_like.model.layers.relative_stack import RelativeStackConfig
+from t5x_like.model.zoo.rotary_decoders import score_rows
+from t5x_like.model.zoo.weights import TRANSPOSED, Transform, Weight, dense, norm, padded_rows, per_layer
+
+
+def transfo_xl_weights(config: RecurrentConfig) -> tuple[Weight, ...]:
+    """The table of all sizes: words in clusters, blocks, and the softmax over the clusters or another head."""
+    stack = config.stack
+    return (
+        *_embedding_rows(config.words, stack.model_dim),
+        *per_layer("stack/layers", tuple(range(stack.num_layers)), _layer_rows(stack)),
+        # No weight, but files have it: the frequencies of the distances' sines.
+        Weight((), "transformer.pos_emb.inv_freq", _frequencies(stack.model_dim)),
+        *(_softmax_rows(config.words, stack.model_dim) if config.scores_words else score_rows(config.heads)),
+    )
+
+
+def _layer_rows(stack: RelativeStackConfig) -> list[Weight]:
+    theirs, (slot,) = "transformer.layers.{layer}", stack.norm_slots
+    heads = stack.attention.num_heads, stack.attention.head_dim
+    bias = Transform(lambda array: array.reshape(-1), lambda array: array.reshape(heads))
+    return [
+        Weight(
+            ("attention/query/kernel", "attention/key/kernel", "attention/value/kernel"),
+            f"{theirs}.dec_attn.qkv_net.weight",
+            _FUSED,
+        ),
+        Weight("attention/distance/kernel", f"{theirs}.dec_attn.r_net.weight", TRANSPOSED),
+        Weight("attention/out/kernel", f"{theirs}.dec_attn.o_net.weight", TRANSPOSED),
+        Weight("attention/content_bias", f"{theirs}.dec_attn.r_w_bias", bias),
+        Weight("attention/distance_bias", f"{theirs}.dec_attn.r_r_bias", bias),
+        *dense("feed_forward/up", f"{theirs}.pos_ff.CoreNet.0"),
+        *dense("feed_forward/down", f"{theirs}.pos_ff.CoreNet.3"),
+        *norm(f"around_attention/{slot}", f"{theirs}.dec_attn.layer_norm"),
+        *norm(f"around_feed_forward/{slot}", f"{theirs}.pos_ff.layer_norm"),
+    ]
+
+
+def _embedding_rows(words: AdaptiveConfig, model_dim: int) -> list[Weight]:
+    table, theirs = [], "transformer.word_emb"
+    projected = words.is_projected(model_dim)
+    for number, cluster in enumerate(words.tables):
+        rows = padded_rows(cluster.stop - cluster.start, words.num_rows(cluster))
+        ours, name = f"embedding/tables/{number}/table", f"{theirs}.emb_layers.{number}.weight"
+        copies = (f"crit.out_layers.{number}.weight",) if words.tied_tables else ()
+        table.append(Weight(ours, name, rows, copies=copies))
+        if projected:
+            sharing = range(len(words.clusters)) if words.shrink == 1 else (number,)
+            copies = tuple(f"crit.out_projs.{cluster}" for cluster in sharing if words.is_tied(cluster))
+            ours, name = f"embedding/projections/{number}/kernel", f"{theirs}.emb_projs.{number}"
+            table.append(Weight(ours, name, TRANSPOSED, copies=copies))
+    return table
+
+
+def _softmax_rows(words: AdaptiveConfig, model_dim: int) -> list[Weight]:
+    table = []
+    for number, cluster in enumerate(words.tables):
+        rows = padded_rows(cluster.stop - cluster.start, words.num_rows(cluster))
+        theirs = f"crit.out_layers.{number}"
+        table.append(Weight(f"softmax/biases/{number}", f"{theirs}.bias", rows))
+        if not words.tied_tables:
+            table.append(Weight(f"softmax/tables/{number}/table", f"{theirs}.weight", rows))
+    if words.is_projected(model_dim):
+        table += [
+            Weight(f"softmax/projections/{number}/kernel", f"crit.out_projs.{number}")
+            for number in range(len(words.clusters))
+            if not words.is_tied(number)
+        ]
+    if words.cutoffs:
+        table += [
+            Weight("softmax/clusters/kernel", "crit.cluster_weight", TRANSPOSED),
+            Weight("softmax/clusters/bias", "crit.cluster_bias"),
+        ]
+    return table
+
+
+# Query, key and value, one above the other.
+_FUSED = Transform(
+    lambda array: tuple(part.T for part in np.split(array, 3)),
+    lambda *parts: np.concatenate([part.T for part in parts]),
+)
+
+
+def _frequencies(model_dim: int) -> Transform:
+    exponents = np.arange(0, model_dim, 2, dtype=np.float32) / np.float32(model_dim)
+    # Rounded where PyTorch rounds, for the same bits.
+    frequencies = np.float32(1) / (10_000.0 ** exponents.astype(np.float64)).astype(np.float32)
+    return Transform(lambda _: (), lambda: frequencies)
