@@ -26,6 +26,8 @@ def describe(config: "LoaderConfig", opened: OpenedTasks, *, pack: bool) -> dict
     some: dict[str, Any] = {"batch_size": config.batch_size} if opened.traits.contiguous else {}
     if config.prompts != "prefix":
         some["prompts"] = config.prompts
+    if config.learn != "targets":
+        some["learn"] = config.learn
     return some | {
         "tasks": opened.names,
         "rates": [round(share, 9) for share in opened.shares],

@@ -12,7 +12,7 @@ from t5x_like.text.batches.identity import compare, describe
 from t5x_like.text.batches.opening import open_tasks
 from t5x_like.text.batches.planner import Place, Planned, Planner
 from t5x_like.text.batches.row_maker import RowMaker, join_rows, take_rows
-from t5x_like.text.batches.sources import Prompts
+from t5x_like.text.batches.sources import Learn, Prompts
 from t5x_like.text.batches.workers import Workers
 from t5x_like.text.objectives.objective import Layout, Lengths
 
@@ -29,7 +29,8 @@ class LoaderConfig:
     ``layout`` says which streams the model reads; it is the objective's own, and of questions and answers an
     encoder-decoder's. "decoder" makes one stream of both: inputs (at most ``inputs_length`` of them), which nothing is
     learned of, then targets. All see the inputs, as in a prefix language model; with ``prompts="causal"`` they are read
-    in order, as by models that have learned so (GPT).
+    in order, as by models that have learned so (GPT). With ``learn="all"`` inputs are learned as targets are, as with
+    seqio's ``loss_on_targets_only=False``.
 
     Training repeats for ever, every epoch in another order; ``repeat=False`` gives every example once (of a document
     over 65,536 tokens one such part, as in each epoch), the last batch filled up with empty rows, for measuring.
@@ -56,6 +57,7 @@ class LoaderConfig:
     num_workers: int = 0
     layout: Layout | None = None
     prompts: Prompts = "prefix"
+    learn: Learn = "targets"
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "memory_tokens"):
@@ -64,13 +66,18 @@ class LoaderConfig:
         for name in ("inputs_length", "targets_length"):
             if getattr(self, name) < 2:
                 raise ValueError(f"{name} must be at least 2, a token and its end, got {getattr(self, name)}")
-        if self.prompts not in ("prefix", "causal"):
-            raise ValueError(f"prompts must be 'prefix' or 'causal', got {self.prompts!r}")
+        for name, choices in (("prompts", Prompts), ("learn", Learn)):
+            if getattr(self, name) not in get_args(choices):
+                known = " or ".join(map(repr, get_args(choices)))
+                raise ValueError(f"{name} must be {known}, got {getattr(self, name)!r}")
+        if self.learn == "all" and self.layout != "decoder":
+            raise ValueError(
+                "learn='all' learns inputs too, which only a decoder's one stream of inputs and targets can; set "
+                "layout='decoder', or leave learn out"
+            )
         if self.layout is not None and self.layout not in get_args(Layout):
             known = ", ".join(map(repr, get_args(Layout)))
-            raise ValueError(
-                f"layout must be one of {known}, or None for the tasks' own; got {self.layout!r}"
-            )
+            raise ValueError(f"layout must be one of {known}, or None for a task's own; got {self.layout!r}")
         if self.num_workers < 0:
             raise ValueError(f"num_workers must not be negative, got {self.num_workers}")
 

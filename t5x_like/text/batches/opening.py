@@ -198,11 +198,20 @@ def _check_objective(definition: PretrainingTask, lengths: Lengths, ids: Ids) ->
 
 
 def _as_layout(opened: OpenedTask, config: "LoaderConfig") -> OpenedTask:
-    """Questions and answers as one stream, where that is the layout asked for."""
+    """Questions and answers as one stream, where that is the layout asked for.
+
+    Raises:
+      ValueError: ``learn="all"`` is asked for where a task itself says what is learned.
+    """
     if config.layout != "decoder" or opened.traits.layout == "decoder":
+        if config.learn == "all" and "weights" in opened.traits.fields:
+            raise ValueError(
+                f"task {opened.source.name!r} says itself which tokens are learned; learn='all' is for inputs and "
+                "targets, leave it out"
+            )
         return opened
     lengths = Lengths(config.inputs_length, config.targets_length)
-    source = AsDecoder(opened.source, lengths, prompts=config.prompts)
+    source = AsDecoder(opened.source, lengths, prompts=config.prompts, learn=config.learn)
     return opened._replace(source=source, traits=source.traits)
 
 

@@ -13,6 +13,7 @@ from t5x_like.text.objectives.objective import Example, Lengths, Objective, Text
 from t5x_like.text.vocabularies.ids import Ids
 
 Prompts = Literal["prefix", "causal"]
+Learn = Literal["targets", "all"]
 
 
 class Source(Protocol):
@@ -124,15 +125,18 @@ class Pairs(Numbered):
 
 
 class AsDecoder:
-    """Another source's inputs and targets in one stream, of which only the targets are learned.
+    """Another source's inputs and targets in one stream, of which only the targets are learned, or ``all``.
 
     As ``prefix``, all see the inputs: what seqio's converter for prefix language models makes of them (Raffel et al.
-    2020, §3.2.1). As ``causal``, inputs are read in order, as GPT has learned to: see ``answers_only``.
+    2020, §3.2.1; its ``loss_on_targets_only`` is ``learn="targets"``). As ``causal``, inputs are read in order, as GPT
+    has learned to: see ``answers_only``.
     """
 
     TRAITS = Traits(layout="decoder", fields=("weights", "prefix"))
 
-    def __init__(self, source: Source, lengths: Lengths, *, prompts: Prompts = "prefix") -> None:
+    def __init__(
+        self, source: Source, lengths: Lengths, *, prompts: Prompts = "prefix", learn: Learn = "targets"
+    ) -> None:
         if lengths.inputs >= lengths.targets:
             raise ValueError(
                 f"a decoder's stream of targets_length={lengths.targets} has no room for answers after inputs of "
@@ -142,31 +146,33 @@ class AsDecoder:
         self.remaining, self.following, self.release = source.remaining, source.following, source.release
         self._source, self._limit = source, lengths.targets
         self._is_prefix = prompts == "prefix"
+        self._learn: Learn = learn
         self.traits = self.TRAITS if self._is_prefix else sft.TRAITS
 
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
         """Inputs followed by targets. What comes first of these is foretold by the inputs, so it sees them all."""
         examples = self._source.examples(epoch, positions)
         if self._is_prefix:
-            return [as_decoder(example) for example in examples]
-        return [_in_order(example, self._limit) for example in examples]
+            return [as_decoder(example, learn=self._learn) for example in examples]
+        return [_in_order(example, self._limit, self._learn) for example in examples]
 
 
-def _in_order(example: Example, limit: int) -> Example:
+def _in_order(example: Example, limit: int, learn: Learn) -> Example:
     assert example.inputs is not None
     assert example.targets is not None
     tokens = np.concatenate([example.inputs, example.targets])
-    return sft.answers_only(tokens, np.array([len(example.inputs), len(tokens)]), limit=limit)
+    start = 0 if learn == "all" else len(example.inputs)
+    return sft.answers_only(tokens, np.array([start, len(tokens)]), limit=limit)
 
 
-def as_decoder(example: Example) -> Example:
-    """Inputs, then targets, with weight 0 on the inputs."""
+def as_decoder(example: Example, *, learn: Learn = "targets") -> Example:
+    """Inputs, then targets, with weight 0 on the inputs unless ``all`` is learned."""
     assert example.inputs is not None
     assert example.targets is not None
     sides = len(example.inputs), len(example.targets)
     weights = np.ones(sides[1], np.float32) if example.weights is None else example.weights
     return Example(
         targets=np.concatenate([example.inputs, example.targets]),
-        weights=np.concatenate([np.zeros(sides[0], np.float32), weights]),
+        weights=np.concatenate([np.full(sides[0], learn == "all", np.float32), weights]),
         prefix=(np.arange(sum(sides)) <= sides[0]).astype(np.int32),
     )

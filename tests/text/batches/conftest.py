@@ -1,11 +1,13 @@
 """Small tasks of real files, each registered once under a name of its own."""
 
 import itertools
+import json
 import random
 
 import pytest
 
 from t5x_like.text.tasks import registry
+from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.text_task import TextTask
 
@@ -49,6 +51,31 @@ def make_corpus(tmp_path):
         (tmp_path / f"{name}.txt").write_text("\n".join(documents) + "\n")
         files = {"train": str(tmp_path / f"{name}.txt"), "validation": str(tmp_path / f"{name}.txt")}
         registry.register([PretrainingTask(name=name, vocabulary="bytes", files=files, **changes)])
+        return name
+
+    return make
+
+
+@pytest.fixture
+def make_talks(tmp_path):
+    """Registers a task of conversations of one to three answers; returns its name."""
+
+    def make(num_talks=60, **changes):
+        name = f"talks_{next(_numbers)}"
+        chooser = random.Random(2)
+
+        def turn(number):
+            question = {"role": "user", "content": f"{number}? " + "x" * chooser.randint(0, 9)}
+            return [question, {"role": "assistant", "content": "y" * chooser.randint(1, 9)}]
+
+        talks = [
+            [message for _ in range(chooser.randint(1, 3)) for message in turn(number)]
+            for number in range(num_talks)
+        ]
+        lines = [json.dumps({"messages": talk}) + "\n" for talk in talks]
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+        files = {"train": str(tmp_path / f"{name}.jsonl")}
+        registry.register([ChatTask(name=name, vocabulary="bytes", files=files, **changes)])
         return name
 
     return make

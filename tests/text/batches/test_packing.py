@@ -1,4 +1,6 @@
+import dataclasses
 import json
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -6,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t5x_like.text.batches.features import Placed, lay_out, make_batch, shift_right
+from t5x_like.text.batches.loader import LoaderConfig, build_loader
 from t5x_like.text.batches.packing import pack_rows
 from t5x_like.text.batches.sources import AsDecoder, as_decoder
-from t5x_like.text.objectives.objective import Example, Lengths, lengths_of
+from t5x_like.text.objectives.objective import Example, Layout, Lengths, lengths_of
 
 
 def pack_as_seqio(lengths, limits):
@@ -55,24 +58,28 @@ def pair(inputs, targets):
 
 
 # seqio's converters, and what makes the same batches here: how examples are made, and the layout.
-CONVERTERS = {
+CONVERTERS: dict[str, tuple[Callable[..., Example], Layout]] = {
     "EncDec": (lambda one: pair(one["inputs"], one["targets"]), "encoder_decoder"),
     "LM": (lambda one: Example(targets=np.array(one["targets"])), "decoder"),
     "PrefixLM": (lambda one: as_decoder(pair(one["inputs"], one["targets"])), "decoder"),
+    "PrefixLM_pack_loss_all": (
+        lambda one: as_decoder(pair(one["inputs"], one["targets"]), learn="all"),
+        "decoder",
+    ),
 }
 
 
-@pytest.mark.parametrize(
-    "converter",
-    [
-        *("EncDec_pack", "EncDec_nopack", "LM_pack", "LM_nopack"),
-        *("PrefixLM_pack_loss_targets", "PrefixLM_nopack_loss_targets"),
-    ],
+NAMES = (
+    *("EncDec_pack", "EncDec_nopack", "LM_pack", "LM_nopack"),
+    *("PrefixLM_pack_loss_targets", "PrefixLM_nopack_loss_targets", "PrefixLM_pack_loss_all"),
 )
+
+
+@pytest.mark.parametrize("converter", NAMES)
 def test_batches_are_those_of_seqios_feature_converter(golden, converter):
     cases = json.loads((golden / "packing" / "feature_converters.json").read_text())
     (case,) = [case for case in cases if case["converter"] == converter]
-    make, layout = CONVERTERS[converter.partition("_")[0]]
+    make, layout = CONVERTERS.get(converter) or CONVERTERS[converter.partition("_")[0]]
     given = case["task_feature_lengths"]
     limits = Lengths(given.get("inputs", 0), given["targets"])
     if layout == "decoder":
@@ -101,6 +108,49 @@ def test_batches_are_those_of_seqios_feature_converter(golden, converter):
     }
     for key in case["out"][0]:
         assert theirs[key].tolist() == [row[key] for row in case["out"]], key
+
+
+def test_no_converter_of_seqios_is_left_out(golden):
+    cases = json.loads((golden / "packing" / "feature_converters.json").read_text())
+    assert sorted(case["converter"] for case in cases) == sorted(NAMES)
+
+
+def in_one_stream(mixture, **changes):
+    settings = {"mixture": mixture, "batch_size": 4, "inputs_length": 32, "targets_length": 64}
+    return LoaderConfig(**settings, layout="decoder", **changes)
+
+
+@pytest.mark.parametrize("prompts", ["prefix", "causal"])
+def test_inputs_are_learned_where_that_is_asked_for(make_text_task, prompts):
+    settings = in_one_stream(make_text_task(), prompts=prompts)
+    targets, everything = (
+        next(build_loader(dataclasses.replace(settings, learn=learn))) for learn in ("targets", "all")
+    )
+    is_token = everything.decoder_segment_ids > 0
+    np.testing.assert_array_equal(everything.loss_weights, is_token)
+    assert 0 < targets.loss_weights.sum() < is_token.sum() / 2
+    same = everything._replace(loss_weights=targets.loss_weights)
+    for name, mine, theirs in zip(same._fields, same, targets, strict=True):
+        np.testing.assert_array_equal(mine, theirs, err_msg=name)
+
+
+def test_learning_all_is_refused_where_it_means_nothing(make_text_task, make_talks):
+    settings = in_one_stream(make_text_task(), learn="all")
+    with pytest.raises(ValueError, match=r"only a decoder's one stream .* can; set layout='decoder'"):
+        dataclasses.replace(settings, layout=None)
+    with pytest.raises(ValueError, match="learn must be 'targets' or 'all', got 'inputs'"):
+        dataclasses.replace(settings, learn="inputs")  # pyright: ignore[reportArgumentType]
+    talks = make_talks()
+    with pytest.raises(ValueError, match=f"task '{talks}' says itself which tokens are learned"):
+        build_loader(dataclasses.replace(settings, mixture=talks))
+
+
+def test_a_run_that_learned_targets_is_not_gone_on_with_by_learning_all(make_text_task):
+    settings = in_one_stream(make_text_task())
+    state = build_loader(settings).state()
+    assert "learn" not in state["data"]  # so that runs from before there was a choice go on
+    with pytest.raises(ValueError, match="learn: None before, 'all' now"):
+        build_loader(dataclasses.replace(settings, learn="all")).restore(state)
 
 
 def test_shifted_targets_are_seqios(golden):
