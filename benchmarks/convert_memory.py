@@ -1,7 +1,7 @@
 """Measures what memory `t5x-like convert` and `from_pretrained` take for a model of a few GB.
 
-    python benchmarks/convert_memory.py
-    python benchmarks/convert_memory.py --size xl --output benchmarks/results/convert_memory_NAME.json
+    python -m benchmarks.convert_memory
+    python -m benchmarks.convert_memory --size xl --output benchmarks/results/convert_memory_NAME.json
 
 Writes a T5 1.1 of random weights as sharded safetensors, converts it to a run, the run back to safetensors, and loads
 it, each in a process of its own, which tells its peak resident memory at the end (on Linux). The same for a tiny model
@@ -9,11 +9,9 @@ tells what the libraries take by themselves. Prints a JSON object; ``--output`` 
 """
 
 import argparse
-import datetime
 import json
 import math
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -25,6 +23,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from benchmarks.machine import about
 from t5x_like.checkpoints.hugging_face import write_hugging_face
 from t5x_like.files import write_json
 from t5x_like.model import parameters
@@ -122,21 +121,6 @@ def sizes_of(config: T5Config) -> dict[str, float]:
     }
 
 
-def circumstances() -> dict[str, Any]:
-    """Commit, machine and date."""
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments], capture_output=True, text=True, check=False).stdout.strip()
-
-    return {
-        "commit": git("rev-parse", "--short", "HEAD") + ("+changes" if git("status", "--porcelain") else ""),
-        "date": datetime.date.today().isoformat(),
-        "processor": f"{platform.machine()}, {os.cpu_count()} cores",
-        "load_average": os.getloadavg()[0],
-        "jax": jax.__version__,
-    }
-
-
 def main() -> None:
     """Reads the flags, measures, prints and keeps the result."""
     parser = argparse.ArgumentParser(
@@ -149,7 +133,8 @@ def main() -> None:
     arguments = parser.parse_args()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        result = {"model": f"T5 1.1 {arguments.size}", **sizes_of(SIZES[arguments.size]), **circumstances()}
+        result = {"model": f"T5 1.1 {arguments.size}", **sizes_of(SIZES[arguments.size]), **about()}
+        result["jax"] = jax.__version__
         for name in ("tiny", arguments.size):
             result[name] = measure(SIZES[name], Path(folder) / name, arguments.max_shard_bytes)
     print(json.dumps(result, indent=2))

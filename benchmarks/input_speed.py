@@ -1,8 +1,8 @@
 """Measures how many training sequences a second one core makes from a token cache, for every objective.
 
-    python benchmarks/input_speed.py
-    python benchmarks/input_speed.py --objective span_corruption masked_lm --output speed.json
-    python benchmarks/input_speed.py --objective causal_lm --memory --batches 100000 --batch_size 8
+    python -m benchmarks.input_speed
+    python -m benchmarks.input_speed --objective span_corruption masked_lm --output speed.json
+    python -m benchmarks.input_speed --objective causal_lm --memory --batches 100000 --batch_size 8
 
 Caches the shipped King James Bible, then makes batches of sequences of 512 tokens by each ``gin/objectives/*.gin``.
 Rates are sequences per CPU second of this process, which is kept on one core. In the same sitting, as the yardstick:
@@ -11,19 +11,18 @@ T5's span corruption by seqio and tf.data (the TensorFlow twin of ``span_corrupt
 """
 
 import argparse
-import datetime
 import itertools
 import json
 import os
-import platform
 import resource
-import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from benchmarks.machine import about
 
 ROOT = Path(__file__).resolve().parent.parent
 LENGTH = 512
@@ -81,13 +80,13 @@ def measure_all(arguments: argparse.Namespace, cache: str) -> dict[str, Any]:
         measured[name] = what
         print(f"{name}: {what}", file=sys.stderr)
     if arguments.memory:
-        return about() | {"batch_size": arguments.batch_size, "memory": measured}
+        return about(num_cores=1) | {"batch_size": arguments.batch_size, "memory": measured}
     reference = reference_rate(arguments.seconds)
     rows = {
         name: {"sequences_per_second": round(rate), "times_the_reference": round(rate / reference, 2)}
         for name, rate in measured.items()
     }
-    return about() | {
+    return about(num_cores=1) | {
         "tokens_a_sequence": LENGTH,
         "batch_size": arguments.batch_size,
         "reference": {
@@ -208,20 +207,6 @@ def reference_rate(seconds: float) -> float:
     while time.process_time() - start < seconds:
         count += sum(1 for _ in itertools.islice(rows, 100))
     return count / (time.process_time() - start)
-
-
-def about() -> dict[str, Any]:
-    """Where and when."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=ROOT
-    )
-    return {
-        "commit": commit.stdout.strip(),
-        "date": datetime.date.today().isoformat(),
-        "processor": f"{platform.machine()}, 1 of {os.cpu_count()} cores",
-        "load_average": round(os.getloadavg()[0], 2),
-        "python": platform.python_version(),
-    }
 
 
 if __name__ == "__main__":

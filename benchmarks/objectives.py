@@ -4,12 +4,8 @@ python -m benchmarks.objectives --output benchmarks/results/objectives_cpu.json 
 """
 
 import argparse
-import datetime
 import json
 import math
-import os
-import platform
-import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -18,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.machine import about
 from t5x_like.cli.configuration import load
 from t5x_like.files import shipped_directory
 from t5x_like.text.batches.loader import LoaderConfig, build_loader
@@ -97,19 +94,6 @@ def write(path: Path, results: Mapping[str, Any]) -> None:
     path.write_text(json.dumps({**known, **results}, indent=2, sort_keys=True) + "\n")
 
 
-def circumstances() -> dict[str, Any]:
-    """Where and when a recipe was measured."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
-    return {
-        "commit": commit.stdout.strip(),
-        "date": datetime.date.today().isoformat(),
-        "hardware": f"CPU, {platform.machine()}, {os.cpu_count()} cores",
-        "load_average": round(os.getloadavg()[0], 1),
-    }
-
-
 def main() -> None:
     """Measures one after the other, and writes after each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -118,7 +102,7 @@ def main() -> None:
     parser.add_argument("--gin", action="append", default=[], metavar="NAME=VALUE", help="change a knob")
     arguments = parser.parse_args()
     for name in arguments.recipes:
-        result = {**measure(name, arguments.gin), **circumstances()}
+        result = {**measure(name, arguments.gin), **about()}
         write(arguments.output, {name: result})
         print(name, result["losses"], flush=True)
 

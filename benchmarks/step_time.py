@@ -1,26 +1,23 @@
 """Measures one training step: compile seconds, tokens per second, peak memory, model FLOPs utilisation.
 
-    python benchmarks/step_time.py --gin_file=gin/recipes/quickstart/pretrain.gin --gin.MODEL_DIR="'unused'"
-    python benchmarks/step_time.py --gin_file=… --gin.INPUTS_LENGTH=512 --output benchmarks/results/NAME.json
+    python -m benchmarks.step_time --gin_file=gin/recipes/quickstart/pretrain.gin --gin.MODEL_DIR="'unused'"
+    python -m benchmarks.step_time --gin_file=… --gin.INPUTS_LENGTH=512 --output benchmarks/results/NAME.json
 
 Any training recipe will do. Rows are full of random tokens, so no data is read and nothing but the step is timed.
 Prints a JSON object; ``--output`` keeps it.
 """
 
 import argparse
-import datetime
 import json
-import os
-import platform
 import resource
 import statistics
-import subprocess
 import time
 from typing import Any
 
 import jax
 import numpy as np
 
+from benchmarks.machine import about
 from t5x_like.batch import Batch
 from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments
 from t5x_like.cli.configuration import load
@@ -149,21 +146,6 @@ def memory(device: Any, compiled: Any) -> dict[str, float]:
     return known
 
 
-def circumstances() -> dict[str, Any]:
-    """Commit, machine and date: what a figure means nothing without."""
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(["git", *arguments], capture_output=True, text=True, check=False).stdout.strip()
-
-    return {
-        "commit": git("rev-parse", "--short", "HEAD") + ("+changes" if git("status", "--porcelain") else ""),
-        "date": datetime.date.today().isoformat(),
-        "processor": f"{platform.machine()}, {os.cpu_count()} cores",
-        "load_average": os.getloadavg()[0],
-        "jax": jax.__version__,
-    }
-
-
 def main() -> None:
     """Reads the flags, measures, prints and keeps the result."""
     parser = argparse.ArgumentParser(
@@ -175,7 +157,7 @@ def main() -> None:
     arguments, rest = parser.parse_known_args()
     overrides = [flag.removeprefix("--gin.") for flag in rest if flag.startswith("--gin.")]
     experiment = load(arguments.gin_file, overrides, roots=[EXPERIMENT]).value
-    result = {"recipe": arguments.gin_file, "overrides": overrides, **circumstances()}
+    result = {"recipe": arguments.gin_file, "overrides": overrides, **about(), "jax": jax.__version__}
     result |= measure(experiment, num_steps=arguments.steps)
     print(json.dumps(result, indent=2))
     if arguments.output:

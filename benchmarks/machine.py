@@ -1,0 +1,28 @@
+"""Where and when something was measured: what a figure means nothing without."""
+
+import datetime
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+def about(*, num_cores: int | None = None) -> dict[str, Any]:
+    """Commit, date, machine and its load; ``num_cores`` are those that were used, if not all."""
+    used = "" if num_cores is None else f"{num_cores} of "
+    return {
+        "commit": _git("rev-parse", "--short", "HEAD")
+        + ("+changes" if _git("status", "--porcelain") else ""),
+        "date": datetime.date.today().isoformat(),
+        "processor": f"{platform.machine()}, {used}{os.cpu_count()} cores",
+        "load_average": round(os.getloadavg()[0], 2),
+        "python": platform.python_version(),
+    }
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=_ROOT).stdout.strip()
