@@ -44,6 +44,9 @@ class Bindings:
         self._names = Names(sources.imports)
         self.knobs: dict[str, Bound] = {}
         self.tables: dict[tuple[str, Target], dict[str, Bound]] = {}
+        self.replaced: set[tuple[str | None, Target]] = (
+            set()
+        )  # what a file asked for, until another overruled it
         for block, file_index in sources.blocks:
             self.find(block.name, file_index, block.origin)
         for binding, file_index in sources.bindings:
@@ -64,9 +67,12 @@ class Bindings:
             table = self.tables.setdefault((scope, target), {})
         for reference in references_in(binding.value):
             self.find(reference.name, file_index, binding.origin)
-        before = table[parameter].origin if parameter in table else None
+        before = table.get(parameter)
+        if before is not None:
+            self.replaced |= {(before.origin.file, asked_for) for asked_for in self.targets_in(before)}
+        overruled = before and before.origin
         table[parameter] = Bound(
-            scope, target, parameter, binding.value, binding.origin, file_index, overruled=before
+            scope, target, parameter, binding.value, binding.origin, file_index, overruled=overruled
         )
 
     def applying(self, target: Target, scope: Scope) -> dict[str, Bound]:

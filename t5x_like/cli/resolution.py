@@ -88,15 +88,30 @@ class Resolver:
     def unused(self) -> list[str]:
         """Bindings in files that nothing reads, as lines to show; a knob only if it looks like a misspelt one.
 
-        Shared files set knobs that not every run needs, so an idle knob is nothing to speak of.
+        Shared files set knobs that not every run needs, so an idle knob is nothing to speak of; nor is what a file says
+        of a thing that it asks for itself and that another file replaced.
         """
+        replaced = self._replaced()
         known = [knob.name for knob in self.bindings.knobs.values() if knob.used]
         lines = []
         for bound in self.bindings.all():
             hint = nearest(bound.name, known) if bound.target is None else ""
+            if (bound.origin.file, bound.target) in replaced:
+                continue
             if not bound.used and (hint or bound.target):
                 lines.append(f"{bound.origin}: {bound.name} has no effect" + (f"; {hint}" if hint else ""))
         return lines
+
+    def _replaced(self) -> set[tuple[str | None, Target]]:
+        """What files asked for and did not get, with what that would have asked for in turn."""
+        found, new = set(), self.bindings.replaced
+        while new:
+            found |= new
+            idle = [bound for bound in self.bindings.all() if (bound.origin.file, bound.target) in new]
+            new = {
+                (bound.origin.file, each) for bound in idle for each in self.bindings.targets_in(bound)
+            } - found
+        return {(file, target) for file, target in found if target not in self.called}
 
     def _call(self, target: Target, scope: Scope, asked_by: Bound | None) -> Any:
         bounds, arguments = self.bindings.applying(target, scope), self._configured(target, scope)

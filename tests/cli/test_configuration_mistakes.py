@@ -133,3 +133,26 @@ def test_what_has_no_effect_is_told(load_text: LoadText) -> None:
     assert load_text(PLAIN + "bakery.Oven.degrees = 1.0\n").unused == [
         "run.gin:6: bakery.Oven.degrees has no effect"
     ]
+
+
+REPLACED_THING = (
+    "from __gin__ import dynamic_registration\nimport bakery\n"
+    "bakery.Bakery.street = 'Mill Lane'\nbakery.Bakery.days = 6\n"
+    "bakery.Bakery.loaves = (@bakery.Loaf(),)\nbakery.Loaf.name = 'rye'\n"
+    "bakery.Bakery.rule = @bakery.half\nbakery.half.share = 0.1\n"
+)
+
+
+def test_what_a_shared_file_says_of_a_thing_that_a_recipe_replaced_is_nothing_to_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shared.gin").write_text(REPLACED_THING)
+    recipe = HEAD + "include 'shared.gin'\nbakery.Bakery.loaves = ()\n"
+    (tmp_path / "run.gin").write_text(recipe)
+    assert load(["run.gin"], roots=[bakery.Bakery]).unused == []
+    (tmp_path / "run.gin").write_text(recipe + "bakery.Loaf.grams = 5\nbakery.Oven.degrees = 1.0\n")
+    assert load(["run.gin"], roots=[bakery.Bakery]).unused == [
+        "run.gin:5: bakery.Loaf.grams has no effect",
+        "run.gin:6: bakery.Oven.degrees has no effect",
+    ]

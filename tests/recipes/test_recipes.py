@@ -32,6 +32,7 @@ def required_knobs(file: Path) -> list[str]:
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: str(file.relative_to(GIN)))
 def test_a_recipe_builds_and_its_kept_text_builds_the_same(file: Path, tmp_path: Path) -> None:
     loaded = load([str(file)], required_knobs(file), roots=ROOTS)
+    assert not loaded.unused, "a recipe says nothing to no effect"
     kept = tmp_path / "config.gin"
     kept.write_text(loaded.text)
     again = load([str(kept)], roots=ROOTS)
