@@ -8,7 +8,7 @@ import numpy as np
 
 from t5x_like.checkpoints.arguments import mask_rows, token_rows
 from t5x_like.checkpoints.framing import frame, new_columns, visible, widen
-from t5x_like.checkpoints.hugging_face import SpecialIds
+from t5x_like.checkpoints.special_ids import SpecialIds
 from t5x_like.decoding.beam_search import beam_search
 from t5x_like.decoding.decodable import check_length
 from t5x_like.decoding.sampling import sample

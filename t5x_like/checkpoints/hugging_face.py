@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import Mesh
 
+from t5x_like.checkpoints import special_ids
 from t5x_like.checkpoints.gguf_files import read_gguf
 from t5x_like.checkpoints.matching import Match, match
+from t5x_like.checkpoints.model_types import zoo_of
 from t5x_like.checkpoints.placement import put
 from t5x_like.checkpoints.safetensors_files import SafetensorsReader, StoredDtype, write_safetensors
 from t5x_like.checkpoints.t5x_files import is_t5x, read_t5x, t5_config_of
@@ -25,58 +27,8 @@ from t5x_like.model.zoo.tasks import Task
 from t5x_like.model.zoo.weights import Source, Weight, read_weights, their_names, their_shapes, write_weights
 from t5x_like.partitioning.shard import with_shardings
 
-# Which module of ``zoo/`` reads which ``model_type``.
-_ZOO = {
-    "albert": "albert",
-    "bart": "bart",
-    "bert": "bert",
-    "distilbert": "distilbert",
-    "electra": "electra",
-    "ernie": "ernie",
-    "gemma": "gemma",
-    "gemma2": "gemma2",
-    "glm": "glm4",
-    "glm_orig": "glm_orig",
-    "gpt2": "gpt2",
-    "gpt_neo": "gpt_neo",
-    "gpt_neox": "gpt_neox",
-    "llama": "llama",
-    "longt5": "longt5",
-    "mistral": "mistral",
-    "modernbert": "modernbert",
-    "mt5": "t5",
-    "openai-gpt": "openai_gpt",
-    "qwen2": "qwen2",
-    "qwen3": "qwen3",
-    "roberta": "roberta",
-    "t5": "t5",
-    "transfo-xl": "transfo_xl",
-    "umt5": "t5",
-    "xlm-roberta": "roberta",
-    "xlnet": "xlnet",
-}
-
-# Written as they were read, where a model was read.
-_SPECIAL_IDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
-
-# Modules of ``zoo/`` where other ids are taken by default say so.
-_T5S_IDS = {"pad_token_id": 0, "eos_token_id": 1}
-
 # Newer or derived fields for what we write in the older form, which all versions read.
 _OTHER_FORMS = ("dtype", "scale_decoder_outputs", "rope_parameters", "layer_types", "attention_layers")
-
-
-class SpecialIds(NamedTuple):
-    """Token ids that generation needs. ``bos`` starts a decoder that is given nothing to go on with.
-
-    Where ``knows_padding`` is false, no id means padding, and ``pad`` only fills places that nobody reads.
-    """
-
-    decoder_start: int
-    pad: int
-    eos: int | tuple[int, ...]
-    bos: int | None = None
-    knows_padding: bool = True
 
 
 class HuggingFaceModel(NamedTuple):
@@ -248,21 +200,6 @@ def _table_to_write(zoo: ModuleType, config: Any) -> tuple[Weight, ...]:
     return tuple(row._replace(theirs=row.theirs.removeprefix(zoo.HUGGING_FACE_PREFIX)) for row in table)
 
 
-def special_ids_of(fields: Mapping[str, Any]) -> SpecialIds:
-    """The ids that a ``config.json`` gives, or those that transformers takes for this model where it gives none.
-
-    Without a start token, decoders start with padding.
-    """
-    known = fields.get("model_type") in _ZOO
-    defaults = getattr(zoo_of(fields, ""), "HUGGING_FACE_SPECIAL_IDS", _T5S_IDS) if known else _T5S_IDS
-    ids = {name: fields.get(name, defaults.get(name)) for name in _SPECIAL_IDS}
-    pad, eos, start = ids["pad_token_id"], ids["eos_token_id"], ids["decoder_start_token_id"]
-    fill = 0 if pad is None else pad
-    eos = () if eos is None else tuple(eos) if isinstance(eos, list) else eos
-    start = fill if start is None else start
-    return SpecialIds(start, fill, eos, ids["bos_token_id"], knows_padding=pad is not None)
-
-
 def _fields_of(directory: PathLike) -> dict[str, Any]:
     path = as_path(directory) / "config.json"
     if not path.exists():
@@ -270,7 +207,7 @@ def _fields_of(directory: PathLike) -> dict[str, Any]:
     fields = read_json(path)
     generation = path.parent / "generation_config.json"
     if generation.exists():
-        special = {name: value for name, value in read_json(generation).items() if name in _SPECIAL_IDS}
+        special = {name: value for name, value in read_json(generation).items() if name in special_ids.NAMES}
         fields |= {name: value for name, value in special.items() if value is not None}
     return fields
 
@@ -278,8 +215,8 @@ def _fields_of(directory: PathLike) -> dict[str, Any]:
 def _merged_fields(zoo: ModuleType, config: Any, theirs: Mapping[str, Any]) -> dict[str, Any]:
     ours = zoo.to_hugging_face(config)
     if theirs:
-        ours = {name: value for name, value in ours.items() if name not in _SPECIAL_IDS}
-    kept = {name: theirs[name] for name in ("model_type", *_SPECIAL_IDS) if name in theirs}
+        ours = {name: value for name, value in ours.items() if name not in special_ids.NAMES}
+    kept = {name: theirs[name] for name in ("model_type", *special_ids.NAMES) if name in theirs}
     classes = theirs.get("architectures") or ()
     if classes:
         kept["architectures"] = [_class_like(classes[0], config.task, zoo.HUGGING_FACE_CLASSES)]
@@ -298,15 +235,3 @@ def _class_like(theirs: str, task: Task, classes: Mapping[str, Task]) -> str:
         return theirs
     model = theirs.partition("For")[0].removesuffix("Model")
     return next((name for name in able if name.startswith(model)), able[0])
-
-
-def zoo_of(theirs: Mapping[str, Any], where: str) -> ModuleType:
-    """The module of ``zoo/`` for the ``model_type`` of a ``config.json``.
-
-    Raises:
-      ValueError: there is none.
-    """
-    model_type = theirs.get("model_type")
-    if model_type not in _ZOO:
-        raise ValueError(f"{where}/config.json: model_type {model_type!r} is not one of {', '.join(_ZOO)}")
-    return importlib.import_module(f"t5x_like.model.zoo.{_ZOO[model_type]}")

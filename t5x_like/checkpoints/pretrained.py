@@ -12,8 +12,8 @@ import numpy as np
 from jax.sharding import Mesh
 
 from t5x_like.checkpoints.arguments import argument_names, check_generation, refuse_unknown
-from t5x_like.checkpoints.calls import decoder, encoder, encoder_decoder, recurrent, two_stream
-from t5x_like.checkpoints.calls.call import Call, Context
+from t5x_like.checkpoints.calls.by_family import call_of
+from t5x_like.checkpoints.calls.call import Context
 from t5x_like.checkpoints.generating import (
     num_new_tokens,
     padding_of,
@@ -22,33 +22,18 @@ from t5x_like.checkpoints.generating import (
     widen_prompts,
     write,
 )
-from t5x_like.checkpoints.hugging_face import read_hugging_face, special_ids_of, write_hugging_face, zoo_of
+from t5x_like.checkpoints.hugging_face import read_hugging_face, write_hugging_face
 from t5x_like.checkpoints.outputs import Outputs, to_outputs
+from t5x_like.checkpoints.special_ids import special_ids_of
+from t5x_like.checkpoints.vocabularies import files_of, vocabulary_of
 from t5x_like.decoding.beam_search import EarlyStopping, PowerLengthPenalty
 from t5x_like.decoding.decodable import as_ids
-from t5x_like.files import PathLike, as_path
+from t5x_like.files import PathLike
 from t5x_like.model import parameters
-from t5x_like.model.families.decoder import Decoder
-from t5x_like.model.families.encoder import Encoder
-from t5x_like.model.families.encoder_decoder import EncoderDecoder
-from t5x_like.model.families.recurrent import Recurrent
-from t5x_like.model.families.two_stream import TwoStream
 from t5x_like.model.heads import pool
 from t5x_like.model.zoo.tasks import GENERATIVE, Task
-from t5x_like.text.vocabularies.opening import BYTES, open_tokenizer, vocabulary_files
 
 Dtype = Literal["float32", "bfloat16"]
-
-# How each family is called.
-_CALLS: dict[type, Call] = {
-    Decoder: decoder,
-    Encoder: encoder,
-    EncoderDecoder: encoder_decoder,
-    Recurrent: recurrent,
-    TwoStream: two_stream,
-}
-
-_BYTE_SENTINELS = 125  # ByT5's (Xue et al. 2022, https://arxiv.org/abs/2105.13626)
 
 
 def from_pretrained(
@@ -111,11 +96,6 @@ def export_hugging_face(
     )
 
 
-def call_of(model: Any) -> Call:
-    """How this model is called."""
-    return _CALLS[type(model)]
-
-
 class Pretrained:
     """A model with its configuration and, if the directory had one, its vocabulary.
 
@@ -143,34 +123,16 @@ class Pretrained:
     @property
     def companions(self) -> tuple[PathLike, ...]:
         """The files beside the weights that belong to the model."""
-        if self._directory is None or not as_path(self._directory).is_dir():
-            return ()
-        return tuple(vocabulary_files(self._directory).values())
+        return files_of(self._directory)
 
     @functools.cached_property
     def vocabulary(self) -> Any:
-        """The tokenizer of the directory, of any kind, or ByT5's bytes; ``None`` where the directory has none.
-
-        T5's sentinels, which stand in no ``spiece.model``, are its last ids.
+        """The tokenizer of the directory, as ``vocabulary_of`` finds it; ``None`` where the directory has none.
 
         Raises:
           ValueError: it has more ids than the model has embeddings.
         """
-        if self.fields.get("tokenizer_class") == "ByT5Tokenizer":
-            vocabulary = open_tokenizer(BYTES, _BYTE_SENTINELS)
-        elif self.companions:
-            assert self._directory is not None
-            vocabulary = open_tokenizer(
-                self._directory, getattr(zoo_of(self.fields, "here"), "NUM_SENTINELS", 0)
-            )
-        else:
-            return None
-        if vocabulary.vocab_size > self.config.vocab_size:
-            raise ValueError(
-                f"the vocabulary of {self._directory} has {vocabulary.vocab_size:,} ids, its model embeddings for "
-                f"{self.config.vocab_size:,}: they don't belong together"
-            )
-        return vocabulary
+        return vocabulary_of(self._directory, self.fields, self.config.vocab_size)
 
     def __call__(
         self, input_ids: Any = None, *, output_hidden_states: bool = False, **arguments: Any

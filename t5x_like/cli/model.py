@@ -84,8 +84,8 @@ def _config(arguments: argparse.Namespace) -> Any:
 
 
 def _config_of_directory(directory: str) -> Any:
-    from t5x_like.checkpoints.hugging_face import zoo_of
     from t5x_like.checkpoints.model_config import read_model_config
+    from t5x_like.checkpoints.model_types import zoo_of
     from t5x_like.files import as_path, read_json
 
     if (as_path(directory) / "model.json").exists():

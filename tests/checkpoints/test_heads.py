@@ -7,9 +7,9 @@ import jax
 import numpy as np
 import pytest
 
+from t5x_like.checkpoints.calls.by_family import call_of
 from t5x_like.checkpoints.calls.call import Context
-from t5x_like.checkpoints.hugging_face import special_ids_of
-from t5x_like.checkpoints.pretrained import call_of
+from t5x_like.checkpoints.special_ids import special_ids_of
 from t5x_like.model import parameters
 from tests.model.zoo.tiny_models import TINY, VOCAB_SIZE
 

@@ -8,7 +8,8 @@ from t5x_like.checkpoints.calls import decoder
 from t5x_like.checkpoints.calls.call import Context
 from t5x_like.checkpoints.framing import visible
 from t5x_like.checkpoints.generating import padding_of
-from t5x_like.checkpoints.hugging_face import SpecialIds, special_ids_of, write_hugging_face
+from t5x_like.checkpoints.hugging_face import write_hugging_face
+from t5x_like.checkpoints.special_ids import SpecialIds, special_ids_of
 from t5x_like.files import read_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.llama import LlamaConfig

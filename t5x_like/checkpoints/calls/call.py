@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from t5x_like.checkpoints.arguments import mask_rows, token_rows
-from t5x_like.checkpoints.hugging_face import SpecialIds
+from t5x_like.checkpoints.special_ids import SpecialIds
 
 
 class Context(NamedTuple):
