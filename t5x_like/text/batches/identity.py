@@ -13,8 +13,9 @@ _log = logging.getLogger(__name__)
 
 _MAY_CHANGE = {"rates", "objectives"}  # on the way
 _OTHER_TOKENS = (
-    "other checksums are other texts, another vocabulary, tokens from a cache instead of from memory (or the other way "
-    "round), or a cache in which other examples are quarantined; give back what the run began with, or start a new one"
+    "other checksums are other texts, another vocabulary, or a cache in which other examples are quarantined; and of a "
+    "seqio task, or where an earlier version wrote the cache, a cache and tokenising at the start differ; give back "
+    "what the run began with, or start a new one"
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from t5x_like.files import as_path, read_json, write_bytes, write_json
+from t5x_like.text.cache.content import Content
 from t5x_like.text.cache.records import Feature
 from t5x_like.text.cache.shards import Shard, checksum_of
 from t5x_like.text.vocabularies.ids import Ids
@@ -17,7 +18,8 @@ from t5x_like.text.vocabularies.ids import Ids
 MANIFEST = "manifest.json"
 STARTED = "started.json"  # what an unfinished cache is going to be
 STARTS_WORD = "starts_word.npy"
-VERSION = 1
+VERSION = 2
+_READABLE = (1, 2)  # 1 lacks the shards' ``content``
 _ANEW = "copy it again, or delete the folder and make the cache again"
 
 Fingerprint = Mapping[str, str]  # what decides the tokens, a line each
@@ -71,12 +73,23 @@ class Manifest:
     num_tokens: Mapping[str, int]  # by feature
     lengths_checksums: Mapping[str, str]  # by feature
     num_skipped: int = 0  # rows of the source that could not be used
-    checksum: int = field(default=0, compare=False)  # of this file: another one for other examples
+    checksum: int = field(default=0, compare=False)  # of this file
 
     @property
     def num_examples(self) -> int:
         """Examples of all shards."""
         return sum(shard.examples for shard in self.shards)
+
+    @property
+    def content(self) -> int | None:
+        """Tells the examples, and their order, from others; None where an earlier version wrote some of them."""
+        content = Content()
+        for shard in self.shards:
+            if shard.content is None:
+                return None
+            num_sequences = shard.examples * len(self.contents.features)
+            content = content.followed_by(Content(shard.content, num_sequences))
+        return content.value
 
 
 def lengths_name(feature: str) -> str:
@@ -127,9 +140,9 @@ def read_manifest(directory: str) -> Manifest:
         raise ValueError(f"{path} is damaged ({error}); {_ANEW}") from None
     if not isinstance(value, dict) or value.get("format") != "t5x_like token cache":
         raise ValueError(f"{path} is not the manifest of a token cache")
-    if value.get("version") != VERSION:
+    if value.get("version") not in _READABLE:
         raise ValueError(
-            f"{path} has version {value.get('version')}, this t5x-like reads {VERSION}; make the cache again"
+            f"{path} has version {value.get('version')}, this t5x-like reads up to {VERSION}; make the cache again"
         )
     checksum = value.pop("checksum", None)
     if checksum != _checksum(value):

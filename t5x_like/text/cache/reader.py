@@ -19,6 +19,7 @@ from t5x_like.text.cache.manifest import (
 )
 from t5x_like.text.cache.open_shards import OpenShards
 from t5x_like.text.cache.records import decode, record_sizes
+from t5x_like.text.cache.shards import checksum_of
 from t5x_like.text.vocabularies.ids import Ids
 
 _log = logging.getLogger(__name__)
@@ -115,8 +116,13 @@ class CachedExamples:
 
     @property
     def checksum(self) -> int:
-        """Another one for other examples, be it only that some are quarantined."""
-        return self.manifest.checksum ^ (self.num_quarantined << 32)
+        """Another one for other examples, be it only that some are quarantined; that of the same ones in memory.
+
+        Of a cache that an earlier version wrote it is its own alone.
+        """
+        content = self.manifest.content
+        told = self.manifest.checksum if content is None else content
+        return told if self._kept is None else told ^ int(checksum_of(self._kept.tobytes()), 16) << 61
 
     @property
     def num_quarantined(self) -> int:

@@ -20,6 +20,7 @@ import google_crc32c
 import numpy as np
 
 from t5x_like.files import as_path, write_bytes
+from t5x_like.text.cache.content import Content, content_of_records
 from t5x_like.text.cache.places import BLOCK, record_places
 from t5x_like.text.cache.records import Encoded, Feature, record_sizes
 
@@ -38,6 +39,7 @@ class Shard:
     checksum: str
     index_checksum: str
     num_skipped: int = 0  # rows of the source that could not be used
+    content: int | None = None  # ``Content.value`` of its examples; None where an earlier version wrote it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,7 @@ class Index:
     lengths: np.ndarray  # int64 [examples, features]
     block_checksums: np.ndarray  # uint32 [blocks of 64 KiB]
     num_skipped: int = 0  # rows of the source that could not be used
+    content: int | None = None  # see ``Shard``
 
 
 def index_name(file: str) -> str:
@@ -66,13 +69,14 @@ class ShardWriter:
     def __init__(self, directory: str, number: int, features: Sequence[Feature]) -> None:
         from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]
 
-        self._directory, self._features = as_path(directory), features
+        self._directory, self._features = as_path(directory), tuple(features)
         self._name = shard_name(number)
         self._is_remote = "://" in directory  # array_record itself writes local files only
         folder = tempfile.gettempdir() if self._is_remote else directory
         self._partial = os.path.join(folder, f".{self._name}.{os.getpid()}.partial")
         self._writer = array_record_module.ArrayRecordWriter(self._partial, OPTIONS)
         self._lengths: list[np.ndarray] = []
+        self._content = Content()
         self.num_examples = 0
         self.num_bytes = 0
 
@@ -102,6 +106,7 @@ class ShardWriter:
         except RuntimeError as error:
             raise self._failed(error) from error
         self._lengths.append(encoded.lengths)
+        self._content = self._content.followed_by(content_of_records(encoded, self._features))
         self.num_examples += len(encoded.records)
 
     def finish(self, *, num_skipped: int = 0) -> Shard:
@@ -122,6 +127,7 @@ class ShardWriter:
             lengths=lengths,
             block_checksums=block_checksums(content),
             num_skipped=num_skipped,
+            content=self._content.value,
         )
         target = self._directory / self._name
         if self._is_remote:
@@ -203,12 +209,14 @@ def unpack(packed: bytes) -> Index:
                 lengths=arrays["lengths"].astype(np.int64),
                 block_checksums=arrays["block_checksums"],
                 num_skipped=int(arrays["num_skipped"]),
+                content=int(arrays["content"]) if "content" in arrays else None,
             )
     except (zipfile.BadZipFile, KeyError, EOFError, OSError, NotImplementedError) as error:
         raise ValueError(f"not an index: {error}") from error
 
 
 def _pack(index: Index) -> bytes:
+    assert index.content is not None, "only what is read lacks it"
     buffer = io.BytesIO()
     widest = int(index.lengths.max(initial=0))
     lengths = index.lengths.astype(np.uint32 if widest < 2**32 else np.int64)
@@ -218,6 +226,7 @@ def _pack(index: Index) -> bytes:
         lengths=lengths,
         block_checksums=index.block_checksums,
         num_skipped=np.int64(index.num_skipped),
+        content=np.int64(index.content),
     )
     return buffer.getvalue()
 
@@ -230,6 +239,7 @@ def _describe(name: str, size: int, index: Index, packed: bytes) -> Shard:
         checksum=of_blocks(index.block_checksums),
         index_checksum=checksum_of(packed),
         num_skipped=index.num_skipped,
+        content=index.content,
     )
 
 
