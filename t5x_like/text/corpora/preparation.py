@@ -8,7 +8,7 @@ from pathlib import Path
 
 PathLike = str | os.PathLike[str]
 
-_DATA_SUFFIXES = (".tsv", ".txt", ".model")
+_DATA_SUFFIXES = (".tsv", ".txt", ".jsonl", ".model")
 
 
 def prepare_from_command_line(

@@ -38,7 +38,9 @@ def test_a_bad_package_ends_with_its_reason_and_exit_code_2(tmp_path, capsys):
         run(tmp_path / "absent", tmp_path / "output")
 
 
-@pytest.mark.parametrize("folder", ["king_james", "wordnet_definitions", "cmudict", "vocabulary"])
+@pytest.mark.parametrize(
+    "folder", ["king_james", "wordnet_definitions", "cmudict", "vocabulary", "conversations"]
+)
 def test_the_card_tells_the_truth_about_the_shipped_files(folder):
     shipped = shipped_directory("data") / folder
     card = (shipped / "README.md").read_text(encoding="utf-8")
