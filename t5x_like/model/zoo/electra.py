@@ -54,6 +54,7 @@ class ElectraConfig:
     num_labels: int = 2
     problem: Problem | None = None
     dropout_rate: float = 0.0
+    init_stddev: float = 0.02
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     rematerialisation: Rematerialisation = "none"
     vocab_multiple: int = 128
@@ -82,7 +83,7 @@ class ElectraConfig:
             num_token_types=self.num_token_types,
             norm=LayerNormConfig(epsilon=self.norm_epsilon),
             projected=self.embed_dim != self.model_dim,
-            stddev=0.02,
+            stddev=self.init_stddev,
             vocab_multiple=self.vocab_multiple,
         )
 
@@ -94,6 +95,7 @@ class ElectraConfig:
             activation=self.activation,
             norm_epsilon=self.norm_epsilon,
             dropout_rate=self.dropout_rate,
+            init_stddev=self.init_stddev,
         )
         return StackConfig(blocks=(block,) * self.num_layers, rematerialisation=self.rematerialisation)
 
@@ -145,6 +147,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> ElectraConfig:
     ours = ElectraConfig(
         embed_dim=fields.take("embedding_size", 128),
         num_positions=fields.take("max_position_embeddings", 512),
+        init_stddev=float(config.get("initializer_range") or 0.02),
         **take_common(config, fields, HUGGING_FACE_CLASSES),
     )
     fields.finish()
@@ -155,6 +158,7 @@ def to_hugging_face(config: ElectraConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
     return common_fields(config, HUGGING_FACE_CLASSES, "electra") | {
         "embedding_size": config.embed_dim,
+        "initializer_range": config.init_stddev,
         "max_position_embeddings": config.num_positions,
         "pad_token_id": 0,
         "summary_last_dropout": config.dropout_rate,

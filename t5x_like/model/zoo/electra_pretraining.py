@@ -40,6 +40,7 @@ class ElectraPretrainingConfig:
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
     dropout_rate: float = 0.0
+    init_stddev: float = 0.02
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     rematerialisation: Rematerialisation = "none"
     vocab_multiple: int = 128
@@ -100,6 +101,7 @@ class ElectraPretrainingConfig:
             norm_epsilon=self.norm_epsilon,
             task=task,
             dropout_rate=self.dropout_rate,
+            init_stddev=self.init_stddev,
             compute_dtype=self.compute_dtype,
             rematerialisation=self.rematerialisation,
             vocab_multiple=self.vocab_multiple,

@@ -24,6 +24,7 @@ def post_norm_block(
     activation: Activation,
     norm_epsilon: float,
     dropout_rate: float,
+    init_stddev: float = 0.02,
 ) -> BlockConfig:
     """The block of the original Transformer: a norm after each residual, biases everywhere.
 
@@ -42,7 +43,7 @@ def post_norm_block(
         attention_norms=("final",),
         feed_forward_norms=("final",),
         dropout_rate=dropout_rate,
-        init=Normal(0.02),
+        init=Normal(init_stddev),
     )
 
 
