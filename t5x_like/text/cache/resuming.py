@@ -17,9 +17,9 @@ from t5x_like.text.cache.manifest import (
     refuse_other,
     write_started,
 )
-from t5x_like.text.cache.progress import Progress
 from t5x_like.text.cache.records import Feature
 from t5x_like.text.cache.shards import Shard, finished_shard
+from t5x_like.text.progress import Progress
 
 _log = logging.getLogger(__name__)
 

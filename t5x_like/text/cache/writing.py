@@ -13,13 +13,13 @@ from t5x_like.files import as_path, write_bytes
 from t5x_like.text.cache import plain
 from t5x_like.text.cache.fingerprint import task_fingerprint
 from t5x_like.text.cache.manifest import Contents, Manifest, array_bytes, lengths_name, write_manifest
-from t5x_like.text.cache.progress import Progress
 from t5x_like.text.cache.records import Feature
 from t5x_like.text.cache.resuming import begin, finished_before, kept_shards
 from t5x_like.text.cache.shards import Shard, checksum_of, index_name, unpack
 from t5x_like.text.cache.streams import ByCount, BySize, Cut, write_stream
-from t5x_like.text.cache.workers import in_order
 from t5x_like.text.paths import find_files
+from t5x_like.text.processes import in_order
+from t5x_like.text.progress import Progress
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.rows import RowPolicy

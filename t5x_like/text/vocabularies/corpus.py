@@ -7,7 +7,7 @@ import numpy as np
 
 from t5x_like.files import as_path
 from t5x_like.text.paths import find_files
-from t5x_like.text.vocabularies.progress import Progress
+from t5x_like.text.progress import Progress
 from t5x_like.text.vocabularies.unicode import describe_invalid_utf8
 
 _BLOCK = 1 << 20  # bytes of one line that are read together
@@ -38,7 +38,7 @@ class Corpus:
     def __iter__(self) -> Iterator[str]:
         try:
             kept = self._draw()
-            with Progress(sum(self._sizes), "reading", shown=self._progress) as progress:
+            with Progress("reading", sum(self._sizes), "bytes", shown=self._progress) as progress:
                 for file in self.files:
                     yield from _parts(file, self._longest, kept, progress)
         except ValueError as error:
@@ -85,7 +85,7 @@ def _parts(file: str, longest: int, kept: Iterator[bool], progress: Progress) ->
             except UnicodeDecodeError as error:
                 raise ValueError(f"{file}:{number}: {_where(error, offset - pending)}") from None
             offset += len(block)
-            progress.advance(len(block))
+            progress.add(len(block))
             text = text.removeprefix("\ufeff") if number == 1 else text
             found = found or not (text.isspace() or not text)
             if is_kept:

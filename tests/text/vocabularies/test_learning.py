@@ -3,7 +3,6 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -202,14 +201,6 @@ def test_lines_longer_than_memory_are_read_in_parts_that_lose_nothing(tmp_path):
     parts = list(Corpus(str(tmp_path / "a.txt"), longest=4192))
     assert max(len(part.encode("utf-8")) for part in parts) <= 4192
     assert "".join("".join(parts).split()) == "".join(text.split())
-
-
-def test_progress_is_told_in_lines_where_there_is_no_terminal(corpus, tmp_path, capsys):
-    Learning(kind="words", inputs=str(corpus), output=tmp_path / "v.json", size=50).run(progress=True)
-    told = capsys.readouterr()
-    size = Path(corpus).stat().st_size / 1e6
-    assert told.err == f"reading: {size:,.1f} of {size:,.1f} MB (100%)\n"
-    assert told.out == ""
 
 
 def test_an_endless_repetition_takes_no_quadratic_time(corpus, tmp_path):

@@ -3,20 +3,31 @@
 import sys
 import time
 from types import TracebackType
-from typing import TextIO
+from typing import Self, TextIO
 
 from tqdm import tqdm
 
-_SECONDS_BETWEEN_LINES = 30.0
-
 
 class Progress:
-    """Counts towards ``total`` (None where nobody knows it). ``bytes`` counts bytes, other units as they are."""
+    """Counts towards ``total`` (None where nobody knows it); silent unless ``shown``.
 
-    def __init__(self, label: str, total: int | None, unit: str, *, stream: TextIO | None = None) -> None:
+    ``unit`` "bytes" is told in MB and GB, others as they are.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        total: int | None,
+        unit: str,
+        *,
+        shown: bool = True,
+        stream: TextIO | None = None,
+        seconds_between_lines: float = 30.0,
+    ) -> None:
+        self._seconds = seconds_between_lines
         self._stream = sys.stderr if stream is None else stream
-        self._label, self._total, self._unit = label, total, unit
-        self._done = 0
+        self._label, self._total, self._unit, self._shown = label, total, unit, shown
+        self._done = self._before = 0
         self._start = self._told = time.monotonic()
         is_bytes = unit == "bytes"
         self._bar = tqdm(
@@ -25,10 +36,10 @@ class Progress:
             unit="B" if is_bytes else f" {unit}",
             unit_scale=is_bytes,
             file=self._stream,
-            disable=not self._stream.isatty(),
+            disable=not shown or not self._stream.isatty(),
         )
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -41,7 +52,7 @@ class Progress:
         self._bar.update(done - self._done)
         self._done = done
         now = time.monotonic()
-        if self._bar.disable and now - self._told >= _SECONDS_BETWEEN_LINES:
+        if self._shown and self._bar.disable and now - self._told >= self._seconds:
             self._told = now
             self.say(f"{self._label}: {self._in_words(now - self._start)}")
 
@@ -49,19 +60,30 @@ class Progress:
         """Tells that ``more`` is done."""
         self.reach(self._done + more)
 
+    def skip(self, done: int) -> None:
+        """Tells that ``done`` had been done before, so that rates are of what is done now."""
+        self._bar.initial = done
+        self._bar.n = self._done = self._before = done
+        self._bar.refresh()
+
+    def relabel(self, label: str) -> None:
+        """Goes on under another name."""
+        self._label = label
+        self._bar.set_description(label)
+
     def say(self, text: str) -> None:
         """Prints one line without tearing the bar."""
         self._bar.write(text, file=self._stream)
         self._stream.flush()
 
     def _in_words(self, seconds: float) -> str:
-        rate = self._done / seconds
+        rate = (self._done - self._before) / seconds
         words = [_amount(self._done, self._unit)]
         if self._total:
             words = [f"{words[0]} of {_amount(self._total, self._unit)} ({self._done / self._total:.0%})"]
         if rate >= 1:
             words.append(f"{_amount(rate, self._unit)}/s")
-        if self._total and self._done:
+        if self._total and rate:
             words.append(f"{_minutes((self._total - self._done) / rate)} left")
         return ", ".join(words)
 

@@ -1,21 +1,21 @@
-"""Work done by several processes, its results in the order of what was given."""
+"""Work done by several processes."""
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
 
-_AHEAD = (
-    3  # pieces of work waiting or done for each process: enough to keep it busy, little enough for memory
-)
+# Pieces of work waiting or done for each process: enough to keep it busy, little enough for memory.
+_AHEAD = 3
 
 
 def in_order(
@@ -35,24 +35,65 @@ def in_order(
     if num_processes <= 1:
         yield from map(function, work)
         return
-    # New interpreters, not forks: TensorFlow, loaded before a fork, hangs after it.
-    context = multiprocessing.get_context("spawn")
-    others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(
-        num_processes, mp_context=context, initializer=_follow_parent, initargs=(prepare,)
-    )
-    waiting: deque[Future[Result]] = deque()
-    try:
+    with _pool(num_processes, prepare, flag="--num_processes", kept="shards") as pool:
+        waiting: deque[Future[Result]] = deque()
         for piece in work:
             waiting.append(pool.submit(function, piece))
             if len(waiting) >= _AHEAD * num_processes:
                 yield _result(waiting.popleft())
         while waiting:
             yield _result(waiting.popleft())
+
+
+def as_done(
+    function: Callable[[Given], Result],
+    work: Iterable[Given],
+    *,
+    num_processes: int,
+    flag: str = "--workers",
+    kept: str = "tasks",
+) -> Generator[tuple[Given, Result]]:
+    """What was given and what came of it, in the order in which they are finished: no process waits for another's.
+
+    Raises:
+      ValueError: as ``in_order``.
+    """
+    if num_processes <= 1:
+        for piece in work:
+            yield piece, function(piece)
+        return
+    with _pool(num_processes, None, flag=flag, kept=kept) as pool:
+        running: dict[Future[Result], Given] = {}
+        for piece in work:
+            running[pool.submit(function, piece)] = piece
+            if len(running) >= 2 * num_processes:
+                yield from _finished(running)
+        while running:
+            yield from _finished(running)
+
+
+def _finished(running: "dict[Future[Result], Given]") -> Iterator[tuple[Given, Result]]:
+    done, _ = wait(running, return_when=FIRST_COMPLETED)
+    for future in done:
+        yield running.pop(future), _result(future)
+
+
+@contextlib.contextmanager
+def _pool(
+    num_processes: int, prepare: Callable[[], object] | None, *, flag: str, kept: str
+) -> Iterator[ProcessPoolExecutor]:
+    # New interpreters, not forks: TensorFlow, loaded before a fork, hangs after it.
+    context = multiprocessing.get_context("spawn")
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(
+        num_processes, mp_context=context, initializer=_follow_parent, initargs=(prepare,)
+    )
+    try:
+        yield pool
     except BrokenProcessPool as error:
         raise ValueError(
             "a worker process was killed, most likely for want of memory; start the same command again with a lower "
-            "--num_processes: finished shards are kept"
+            f"{flag}: finished {kept} are kept"
         ) from error
     except BaseException:
         for process in set(multiprocessing.active_children()) - others:
@@ -74,11 +115,11 @@ def _follow_parent(prepare: Callable[[], object] | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
-    def wait() -> None:
+    def wait_for_parent() -> None:
         if parent is not None:
             parent.join()
         os._exit(1)
 
-    threading.Thread(target=wait, daemon=True).start()
+    threading.Thread(target=wait_for_parent, daemon=True).start()
     if prepare is not None:
         prepare()

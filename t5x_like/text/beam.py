@@ -1,0 +1,40 @@
+"""Independent tasks run on a cluster by Apache Beam (https://beam.apache.org)."""
+
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+RunAll = Callable[[Callable[[Any], object], Sequence[Any]], None]
+
+
+def on_runner(runner: str, options: Sequence[str] = ()) -> RunAll:
+    """``run(function, work)``: calls ``function`` with each piece of ``work`` somewhere on the cluster, and waits.
+
+    What they return is thrown away: they leave files where all machines reach them. A piece may be done twice.
+
+    Raises:
+      ValueError: Beam is not installed.
+    """
+    try:
+        import apache_beam as beam  # pyright: ignore[reportMissingImports]
+        from apache_beam.options.pipeline_options import (  # pyright: ignore[reportMissingImports]
+            PipelineOptions,
+        )
+    except ImportError as error:
+        raise ValueError(
+            f"--runner {runner} needs Apache Beam ({error}); pip install 't5x-like[beam]', or leave --runner out to "
+            "use this machine's processes"
+        ) from error
+
+    def run(function: Callable[[Any], object], work: Sequence[Any]) -> None:
+        pickled = [pickle.dumps((function, piece)) for piece in work]
+        with beam.Pipeline(options=PipelineOptions([f"--runner={runner}", *options])) as pipeline:
+            # Reshuffled, so that no runner fuses the pieces into one machine's work.
+            _ = pipeline | beam.Create(pickled) | beam.Reshuffle() | beam.Map(_run_pickled)
+
+    return run
+
+
+def _run_pickled(work: bytes) -> None:
+    function, piece = pickle.loads(work)
+    function(piece)
