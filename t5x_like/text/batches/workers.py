@@ -14,8 +14,7 @@ import tempfile
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
-from typing import Any, BinaryIO, Generic, TypeVar
+from typing import IO, Any, BinaryIO, Generic, TypeVar
 
 import numpy as np
 
@@ -24,20 +23,18 @@ Result = TypeVar("Result")
 
 _AHEAD = 2  # items given to each worker before its first result is read
 _SHARED_BYTES = 2**20  # larger arrays go through a file, which all workers map into memory
+_ALIGNED_TO = 64  # bytes, as arrays in memory are at least
 
 
 class Workers(Generic[Item, Result]):
     """``num_workers`` processes that have ``function``, which must be picklable. They end with this process."""
 
     def __init__(self, function: Callable[[Item], Result], num_workers: int) -> None:
-        self._files = tempfile.TemporaryDirectory(prefix="t5x_like_workers_")
         command = [sys.executable, "-m", "t5x_like.text.batches.workers"]
-        packed = _pack(function, Path(self._files.name))
-        with _signals_held_back():
-            self._processes = [
-                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment())
-                for _ in range(num_workers)
-            ]
+        with tempfile.TemporaryFile() as shared:  # it has no name, so it is gone however the processes end
+            packed = _pack(function, shared)
+            with _signals_held_back():
+                self._processes = [_begin(command, shared.fileno()) for _ in range(num_workers)]
         for process in self._processes:
             self._send(process, packed)
 
@@ -45,7 +42,8 @@ class Workers(Generic[Item, Result]):
         """Items with their results; a few items are taken ahead. Whom an item goes to doesn't change its result.
 
         Raises:
-          Exception: whatever the function raised, at the item where it did.
+          Exception: whatever the function raised, at the item where it did; a ValueError of another library comes as
+            a RuntimeError, for it tells of no mistake that the user could mend.
           ChildProcessError: a process was killed.
         """
         waiting: deque[tuple[Item, subprocess.Popen[bytes]]] = deque()
@@ -67,7 +65,6 @@ class Workers(Generic[Item, Result]):
                 assert pipe is not None
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
-        self._files.cleanup()
 
     def _receive(self, item: Item, process: "subprocess.Popen[bytes]") -> tuple[Item, Any]:
         assert process.stdout is not None
@@ -89,25 +86,37 @@ class Workers(Generic[Item, Result]):
 
 
 class _SharingPickler(pickle.Pickler):
-    """Writes large arrays to files, each once."""
+    """Writes large arrays to a file, each once."""
 
-    def __init__(self, stream: BinaryIO, directory: Path) -> None:
+    def __init__(self, stream: BinaryIO, shared: IO[bytes]) -> None:
         super().__init__(stream, protocol=pickle.HIGHEST_PROTOCOL)
-        self._directory = directory
+        self._shared = shared
 
     def reducer_override(self, obj: Any) -> Any:
         """See ``pickle.Pickler.reducer_override``."""
         if type(obj) is not np.ndarray or obj.nbytes < _SHARED_BYTES:
             return NotImplemented
-        path = self._directory / f"{len(list(self._directory.iterdir()))}.npy"
-        np.save(path, obj)
-        return np.load, (str(path), "r")
+        place = self._shared.seek(-self._shared.tell() % _ALIGNED_TO, os.SEEK_CUR)
+        obj.tofile(self._shared)
+        return _map, (self._shared.fileno(), place, obj.dtype, obj.shape)
 
 
-def _pack(function: Any, directory: Path) -> bytes:
+def _map(descriptor: int, place: int, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """An array in a file that was handed over open, under the same number."""
+    with os.fdopen(descriptor, "rb", closefd=False) as file:
+        return np.memmap(file, dtype, mode="r", offset=place, shape=shape)
+
+
+def _pack(function: Any, shared: IO[bytes]) -> bytes:
     stream = io.BytesIO()
-    _SharingPickler(stream, directory).dump(function)
+    _SharingPickler(stream, shared).dump(function)
     return stream.getvalue()
+
+
+def _begin(command: list[str], shared: int) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment(), pass_fds=(shared,)
+    )
 
 
 def _environment() -> dict[str, str]:
@@ -147,12 +156,27 @@ def _serve() -> None:
             try:
                 result = function(item)
             except Exception as error:
-                error.add_note(f"in a worker of the loader:\n{traceback.format_exc()}")
-                result = error
+                result = _to_send(error)
             pickle.dump(result, results, protocol=pickle.HIGHEST_PROTOCOL)
             results.flush()
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         return
+
+
+def _to_send(error: Exception) -> Exception:
+    """The error with its traceback, which would be lost on the way.
+
+    From where a ValueError came would be lost too, and the command line takes ours, alone, for a user's mistake.
+    """
+    frames = list(traceback.walk_tb(error.__traceback__))
+    is_ours = frames[-1][0].f_globals.get("__name__", "").split(".")[0] == "t5x_like"
+    sent = (
+        error
+        if is_ours or not isinstance(error, ValueError)
+        else RuntimeError(f"{type(error).__name__}: {error}")
+    )
+    sent.add_note(f"in a worker of the loader:\n{traceback.format_exc()}")
+    return sent
 
 
 if __name__ == "__main__":

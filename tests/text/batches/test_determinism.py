@@ -2,8 +2,11 @@
 
 import dataclasses
 import itertools
+import json
+import os
 import random
 import signal
+import tempfile
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from t5x_like.batch import Batch
 from t5x_like.text.batches.loader import LoaderConfig, build_loader
 from t5x_like.text.batches.workers import Workers
+from t5x_like.text.cache.shards import unpack
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.mixtures import Mixture
 
@@ -124,19 +128,63 @@ def test_rates_may_change_on_the_way_and_that_is_said(make_text_task, caplog) ->
     assert drawn == {0}
 
 
-def test_an_error_in_a_worker_is_the_loaders(mixture: str) -> None:
+def test_an_error_in_a_worker_is_the_loaders() -> None:
     workers = Workers(_fails_at_three, 2)
     results = workers.map(range(5))
     assert [next(results)[1] for _ in range(3)] == [0, 1, 4]
-    with pytest.raises(ValueError, match="three is too much"):
+    with pytest.raises(KeyError, match="three is too much") as raised:
         next(results)
+    assert "in a worker of the loader:\nTraceback" in raised.value.__notes__[0]
+    workers.close()
+
+
+def test_only_our_own_value_errors_come_from_workers_as_such() -> None:
+    """The command line says them in one line, without the traceback that a failure of a library needs."""
+    workers = Workers(unpack, 1)
+    with pytest.raises(ValueError, match="not an index"):
+        list(workers.map([b"PK\x03\x04"]))
+    workers.close()
+    workers = Workers(json.loads, 1)
+    with pytest.raises(RuntimeError, match="JSONDecodeError: Expecting value") as raised:
+        list(workers.map(["x"]))
+    assert "in a worker of the loader:\nTraceback" in raised.value.__notes__[0]
     workers.close()
 
 
 def _fails_at_three(number: int) -> int:
     if number == 3:
-        raise ValueError("three is too much")
+        raise KeyError("three is too much")
     return number**2
+
+
+@dataclasses.dataclass
+class Sums:
+    """Has arrays that are shared, one of them twice, and one that is too small to be."""
+
+    arrays: list[np.ndarray]
+
+    def __call__(self, number: int) -> tuple[list[float], bool, list[str]]:
+        same = self.arrays[0] is self.arrays[-1]
+        return (
+            [float(array[..., number].sum()) for array in self.arrays],
+            same,
+            os.listdir(tempfile.gettempdir()),
+        )
+
+
+def test_large_arrays_are_shared_in_a_file_that_has_no_name(tmp_path, monkeypatch) -> None:
+    """So that nothing stays behind, be it that all processes are killed."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    bytes_ = np.arange(3_000_001, dtype=np.uint8)
+    columns = np.arange(10**6, dtype=np.float64).reshape(-1, 4).T.copy().T  # in Fortran's order
+    arrays = [bytes_, columns, np.arange(9), bytes_]
+    workers = Workers(Sums(arrays), 2)
+    for number, (sums, same, files) in workers.map(range(4)):
+        assert sums == [float(array[..., number].sum()) for array in arrays]
+        assert same
+        assert files == []
+    workers.close()
 
 
 def test_workers_end_with_the_loader(mixture: str) -> None:
@@ -200,7 +248,9 @@ def test_other_data_is_refused_with_what_may_have_changed(make_corpus) -> None:
     loader = build_loader(config(make_corpus(30), targets_length=64))
     state = loader.state()
     state["data"]["checksums"] = [1]
-    with pytest.raises(ValueError, match=r"checksums: \[1\] before, (.|\n)*an earlier version wrote the cache"):
+    with pytest.raises(
+        ValueError, match=r"checksums: \[1\] before, (.|\n)*an earlier version wrote the cache"
+    ):
         loader.restore(state)
 
 
