@@ -10,6 +10,7 @@ import pytest
 from t5x_like.cli.configuration import load
 from t5x_like.files import shipped_directory
 from t5x_like.model.parameters import abstract
+from t5x_like.model.zoo.xlnet import XLNetConfig
 
 SIZES = sorted((shipped_directory("gin") / "models").glob("*/*.gin"))
 KNOBS = ["COMPUTE_DTYPE='bfloat16'", "REMATERIALISATION='full'"]
@@ -36,3 +37,12 @@ def test_all_published_sizes_are_there() -> None:
     names = {f"{file.parent.name}/{file.stem}" for file in SIZES if file.parent.name.startswith("t5_1")}
     published = ("small", "base", "large", "xl", "xxl")
     assert names == {f"t5_1_{minor}/{size}" for minor in (0, 1) for size in published} | {"t5_1_1/tiny"}
+
+
+def test_xlnet_keeps_a_memory_if_a_run_asks_for_one() -> None:
+    file = shipped_directory("gin") / "models/xlnet/base.gin"
+    knobs = [*KNOBS, "VOCAB_SIZE=32000"]
+    config = load([str(file)], knobs, roots=[XLNetConfig]).value
+    assert (config.memory_length, config.reuse_length) == (None, None)
+    config = load([str(file)], [*knobs, "MEMORY_LENGTH=384", "REUSE_LENGTH=256"], roots=[XLNetConfig]).value
+    assert (config.memory_length, config.reuse_length) == (384, 256)
