@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -112,3 +113,12 @@ def test_what_the_model_cannot_express_is_refused_by_name(changed: dict[str, Any
 def test_written_fields_are_read_as_they_were(golden: Path, name: str) -> None:
     config = electra.from_hugging_face(fields_of(golden / "models" / name))
     assert electra.from_hugging_face(electra.to_hugging_face(config)) == config
+
+
+def test_weights_are_drawn_as_wide_as_initializer_range_says() -> None:
+    config = electra.from_hugging_face(FIELDS | {"initializer_range": 0.5, "vocab_size": 500})
+    assert electra.to_hugging_face(config)["initializer_range"] == 0.5
+    leaves = parameters.flatten(parameters.split(config.build(jax.random.key(0)))[1])
+    for path in ("embedding/tokens/table", "encoder/layers/0/feed_forward/up/kernel"):
+        drawn = np.asarray(leaves[path])
+        assert np.std(drawn[drawn != 0]) == pytest.approx(0.5, rel=0.2), path
