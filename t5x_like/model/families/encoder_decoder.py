@@ -144,7 +144,7 @@ class EncoderDecoder(nnx.Module):
         if own is None:
             return self.embedding(tokens, dtype=self._dtype, positions=positions)
         words = self.embedding.words(tokens, self._dtype)
-        return own.around(words, tokens, positions=positions)
+        return own.project(own.unprojected(words, tokens, positions=positions))
 
     def _encode(
         self,

@@ -12,9 +12,7 @@ from t5x_like.model.families.encoder import EncoderConfig, surroundings_of
 from t5x_like.model.families.family import ExtraLoss, Measure, Predictions
 from t5x_like.model.heads import Heads
 from t5x_like.model.layers.dropout import fold
-from t5x_like.model.layers.embedding import Embeddings
-from t5x_like.model.layers.initialise import Normal
-from t5x_like.model.layers.linear import Linear
+from t5x_like.model.layers.embedding import Embeddings, projection_to
 from t5x_like.model.layers.stack import Stack, StackOutput
 
 REPLACED = "replaced"  # the discriminator's head
@@ -40,18 +38,7 @@ class ReplacedTokens(nnx.Module):
         keys = jax.random.split(key, 6)
         self.embedding, self.encoder, self.heads = _encoder(config.discriminator, keys[:3])
         tables, width = config.generator.embeddings, config.generator.stack.model_dim
-        self.generator_projection = (
-            Linear(
-                tables.embed_dim,
-                width,
-                axes=("embed_factor", "embed"),
-                key=keys[3],
-                init=Normal(tables.stddev),
-                bias=True,
-            )
-            if tables.projected
-            else None
-        )
+        self.generator_projection = projection_to(width, tables, key=keys[3])
         init = config.generator.stack.blocks[0].init
         self.generator = Stack(config.generator.stack, key=keys[4])
         self.generator_heads = Heads(config.generator.heads, tables, width, key=keys[5], init=init)

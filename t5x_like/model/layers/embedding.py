@@ -106,18 +106,7 @@ class Embeddings(nnx.Module):
         self.token_types = small(config.num_token_types, keys[3])
         self.task_types = small(config.num_task_types, keys[4])
         self.norm = None if config.norm is None else norm_of(config.norm, config.embed_dim)
-        self.projection = (
-            Linear(
-                config.embed_dim,
-                model_dim,
-                axes=("embed_factor", "embed"),
-                key=keys[5],
-                init=Normal(config.stddev),
-                bias=True,
-            )
-            if config.projected
-            else None
-        )
+        self.projection = projection_to(model_dim, config, key=keys[5])
         self.config = config
 
     def __call__(
@@ -135,7 +124,7 @@ class Embeddings(nnx.Module):
         Raises:
           ValueError: more tokens than learned positions.
         """
-        return self.around(
+        summed = self.unprojected(
             self.words(tokens, dtype),
             tokens,
             positions=positions,
@@ -143,6 +132,7 @@ class Embeddings(nnx.Module):
             token_types=token_types,
             task_types=task_types,
         )
+        return self.project(summed)
 
     def words(self, tokens: Int[Array, "B L"], dtype: jnp.dtype) -> Float[Array, "B L E"]:
         """The words alone."""
@@ -150,27 +140,6 @@ class Embeddings(nnx.Module):
         x = self.tokens(tokens, dtype)
         # Gemma rounds the factor as the activations are.
         return x if self.config.scale == 1.0 else x * jnp.asarray(self.config.scale, dtype)
-
-    def around(
-        self,
-        words: Float[Array, "B L E"],
-        tokens: Int[Array, "B L"],
-        *,
-        positions: Int[Array, "B L"] | None = None,
-        block_positions: Int[Array, "B L"] | None = None,
-        token_types: Int[Array, "B L"] | None = None,
-        task_types: Int[Array, "B L"] | None = None,
-    ) -> Float[Array, "B L D"]:
-        """What is added to the words, and what follows it."""
-        x = self.unprojected(
-            words,
-            tokens,
-            positions=positions,
-            block_positions=block_positions,
-            token_types=token_types,
-            task_types=task_types,
-        )
-        return x if self.projection is None else self.projection(x)
 
     def unprojected(
         self,
@@ -182,7 +151,7 @@ class Embeddings(nnx.Module):
         token_types: Int[Array, "B L"] | None = None,
         task_types: Int[Array, "B L"] | None = None,
     ) -> Float[Array, "B L E"]:
-        """The same as wide as the tables are, for a stack that brings it to its own width."""
+        """Words with what is added to them, normed, as wide as the tables are."""
         x, dtype = words, words.dtype
         if self.positions is not None and self.config.positions is not None:
             positions = _counted(tokens, self.config.positions) if positions is None else positions
@@ -195,6 +164,18 @@ class Embeddings(nnx.Module):
             if table is not None:
                 x = x + table(jnp.zeros_like(tokens) if ids is None else ids, dtype)
         return x if self.norm is None else self.norm(x)
+
+    def project(self, x: Float[Array, "B L E"]) -> Float[Array, "B L D"]:
+        """As wide as the stack, where tables are not."""
+        return x if self.projection is None else self.projection(x)
+
+
+def projection_to(model_dim: int, config: EmbeddingsConfig, *, key: Key[Array, ""]) -> Linear | None:
+    """From the tables' width to a stack's; none where they are as wide."""
+    if not config.projected:
+        return None
+    axes, init = ("embed_factor", "embed"), Normal(config.stddev)
+    return Linear(config.embed_dim, model_dim, axes=axes, key=key, init=init, bias=True)
 
 
 def _rows(positions: LearnedPositions | None) -> int:
