@@ -58,49 +58,41 @@ class PlainFiles(seqio.DataSource):
         shard_info: Any = None,
         **_: Any,
     ) -> tf.data.Dataset:
-        """The split's texts, never shuffled here: seqio shuffles after preprocessing."""
+        """The split's examples, never shuffled here: seqio shuffles after preprocessing."""
         del shuffle, seed, shard_info
-
-        def rows() -> Iterator[dict[str, str]]:
-            for example in self.task.read(split):
-                yield {key: getattr(example, key) for key in self._keys}
-
         return tf.data.Dataset.from_generator(
-            rows, output_signature={key: tf.TensorSpec([], tf.string) for key in self._keys}
+            lambda: self._examples(split), output_signature=self._signature()
         )
+
+    def _examples(self, split: str) -> Iterator[dict[str, Any]]:
+        for example in self.task.read(split):
+            yield {key: getattr(example, key) for key in self._keys}
+
+    def _signature(self) -> dict[str, Any]:
+        return {key: tf.TensorSpec([], tf.string) for key in self._keys}  # pyright: ignore[reportArgumentType]
 
 
 class TokenisedDocuments(PlainFiles):
     """Documents or conversations as tokens (``targets``), with what is known of them: sentences, answers and more."""
 
-    def get_dataset(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self,
-        split: str = "train",
-        shuffle: bool = True,
-        seed: int | None = None,
-        shard_info: Any = None,
-        **_: Any,
-    ) -> tf.data.Dataset:
-        """The split's documents, never shuffled here."""
-        del shuffle, seed, shard_info
-        widths = {name: (2,) if name == "spans" else () for name in self._keys}
+    def _examples(self, split: str) -> Iterator[dict[str, Any]]:
+        widths = self._widths()
+        documents = iter(self.task.read(split))
+        while chunk := list(islice(documents, _AT_ONCE)):
+            for features in tokenise_rows(self.task, chunk):
+                yield {
+                    _NAMES.get(name, name): np.reshape(features[name], (-1, *width)).astype(np.int32)
+                    for name, width in widths.items()
+                }
 
-        def rows() -> Iterator[dict[str, Any]]:
-            documents = iter(self.task.read(split))
-            while chunk := list(islice(documents, _AT_ONCE)):
-                for features in tokenise_rows(self.task, chunk):
-                    yield {
-                        _NAMES.get(name, name): np.reshape(features[name], (-1, *width)).astype(np.int32)
-                        for name, width in widths.items()
-                    }
+    def _signature(self) -> dict[str, Any]:
+        return {
+            _NAMES.get(name, name): tf.TensorSpec([None, *width], tf.int32)  # pyright: ignore[reportArgumentType]
+            for name, width in self._widths().items()
+        }
 
-        return tf.data.Dataset.from_generator(
-            rows,
-            output_signature={
-                _NAMES.get(name, name): tf.TensorSpec([None, *width], tf.int32)  # pyright: ignore[reportArgumentType]
-                for name, width in widths.items()
-            },
-        )
+    def _widths(self) -> dict[str, tuple[int, ...]]:
+        return {name: (2,) if name == "spans" else () for name in self._keys}
 
 
 def numpy_examples(dataset: tf.data.Dataset) -> Iterator[dict[str, Any]]:
