@@ -24,6 +24,7 @@ class PageRule(Protocol):
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:
         """The page as it goes on, or why it doesn't; ``counts`` gets what was seen inside it, a line's verdict each.
 
-        The page's own fate is counted by the caller.
+        The page's own fate is counted by the caller. A name that begins with a hyphen goes on from ``NAME``:
+        ``-en:passed`` of ``badwords-filter`` is ``badwords-filter-en:passed``.
         """
         ...
