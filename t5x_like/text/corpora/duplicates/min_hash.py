@@ -1,0 +1,74 @@
+"""MinHash: a few numbers for a text, of which two texts share about as large a part as they share n-grams.
+
+Broder 1997, "On the resemblance and containment of documents". All of it is integer arithmetic on fixed constants and
+md5: the numbers are the same on every machine and with every version of Python and numpy.
+"""
+
+import functools
+import hashlib
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+_WORD = re.compile(r"\w+")
+_CHUNK = 2048  # n-grams at a time: what is computed for them fits into a core's cache
+
+
+def shingles(text: str, ngram: int) -> np.ndarray:
+    """uint64 [number of n-grams]: a hash of every ``ngram`` words in a row, or of all if there are fewer."""
+    words = _WORD.findall(text.lower())
+    hashes = np.fromiter(map(_word_hash, words), np.uint64, len(words))
+    if not words:
+        return hashes
+    size = min(ngram, len(words))
+    count = len(words) - size + 1
+    mixed = np.full(count, size, np.uint64)
+    for offset in range(size):
+        mixed = _mix(mixed + hashes[offset : offset + count])
+    return mixed
+
+
+def signature(ngrams: np.ndarray, size: int, seed: int) -> np.ndarray:
+    """uint32 [size]: the least that each of as many permutations of 32-bit numbers makes of the n-grams (uint64 [> 0]).
+
+    The permutations are multiplications by an odd number and additions: enough, as what they permute is hashed already.
+    """
+    factors, shifts = _permutations(size, seed)
+    numbers = (ngrams >> np.uint64(32)).astype(np.uint32)
+    least = np.full(size, np.iinfo(np.uint32).max, np.uint32)
+    for start in range(0, len(numbers), _CHUNK):
+        permuted = factors[:, None] * numbers[None, start : start + _CHUNK]
+        permuted += shifts[:, None]
+        np.minimum(least, permuted.min(axis=1), out=least)
+    return least
+
+
+def band_digests(numbers: np.ndarray, bands: int) -> Iterator[bytes]:
+    """16 bytes for each band of a signature: equal only where the same band is."""
+    for band, rows in enumerate(numbers.astype("<u4").reshape(bands, -1)):
+        yield hashlib.md5(band.to_bytes(4, "little") + rows.tobytes(), usedforsecurity=False).digest()
+
+
+@functools.lru_cache(maxsize=1 << 17)
+def _word_hash(word: str) -> int:
+    return int.from_bytes(hashlib.md5(word.encode("utf-8"), usedforsecurity=False).digest()[:8], "little")
+
+
+def _mix(numbers: np.ndarray) -> np.ndarray:
+    """uint64 to uint64, one to one, every bit of the result hanging on all: the last steps of SplitMix64.
+
+    Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators".
+    """
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+@functools.cache
+def _permutations(size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Odd factors and shifts, uint32 [size] each."""
+    golden_gamma = np.uint64(0x9E3779B97F4A7C15)
+    start = np.uint64(seed % 2**32) << np.uint64(32)
+    bits = _mix(start + golden_gamma * np.arange(1, size + 1, dtype=np.uint64))
+    return (bits >> np.uint64(32)).astype(np.uint32) | np.uint32(1), bits.astype(np.uint32)
