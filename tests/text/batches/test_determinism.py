@@ -2,19 +2,15 @@
 
 import dataclasses
 import itertools
-import json
-import os
 import random
-import signal
-import tempfile
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
 
 from t5x_like.batch import Batch
 from t5x_like.text.batches.loader import LoaderConfig, build_loader
-from t5x_like.text.batches.workers import Workers
-from t5x_like.text.cache.shards import unpack
+from t5x_like.text.cache.writing import cache_split
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.mixtures import Mixture
 
@@ -73,18 +69,73 @@ def assert_equal(left: list[Batch], right: list[Batch]) -> None:
             np.testing.assert_array_equal(mine, theirs, err_msg=name)
 
 
-@pytest.mark.parametrize("pack", [True, False])
-def test_hosts_workers_and_kills_change_nothing(mixture: str, pack: bool) -> None:
-    settings = config(mixture, pack=pack)
-    num_batches = 400 if not pack else 160  # several windows of a thousand examples
+@pytest.fixture
+def kinds(mixture, make_text_task, make_talks) -> dict[str, LoaderConfig]:
+    """What is learned of, and how it is read."""
+    tasks = (make_text_task(), make_talks())
+    registry.register([Mixture(name=f"sft_{tasks[0]}", tasks=tasks, rates=dict.fromkeys(tasks, 1.0))])
+    in_one = {"targets_length": 64, "inputs_length": 32, "layout": "decoder"}
+    return {
+        "a mixture": config(mixture),
+        "conversations": config(tasks[1], **in_one),
+        "questions as prefixes": config(tasks[0], **in_one),
+        "questions and conversations": config(f"sft_{tasks[0]}", **in_one, prompts="causal"),
+    }
+
+
+# Hosts and workers of each.
+CHEAP = {
+    ("a mixture", True): (2, 2),
+    ("a mixture", False): (1, 3),
+    ("conversations", True): (1, 2),
+    ("conversations", False): (2, 1),
+    ("questions as prefixes", True): (1, 3),
+    ("questions as prefixes", False): (1, 1),
+    ("questions and conversations", True): (2, 1),
+    ("questions and conversations", False): (1, 2),
+}
+
+
+def check_cells(
+    settings: LoaderConfig, cells: Iterable[tuple[int, int]], *, caches: Iterable[str | None] = (None,)
+) -> None:
+    """For each cell a run of one process is killed after a random batch, and gone on with there.
+
+    Every second time that is shortly before a window of a thousand examples ends, as otherwise few of them would.
+    """
+    num_batches, compared = 280 if settings.pack else 400, 12
     expected, states = global_batches(settings, num_batches, 1)
-    chooser = random.Random(0)
-    for hosts, workers in [(1, 1), (2, 0), (2, 2), (4, 0), (1, 3)]:
-        killed_after = chooser.randrange(num_batches - 20)
-        found, _ = global_batches(
-            dataclasses.replace(settings, num_workers=workers), 20, hosts, states[killed_after]
-        )
-        assert_equal(found, expected[killed_after + 1 : killed_after + 21])
+    windows = [state["place"]["window"] for state in states]
+    ends = [end for end in range(compared, num_batches - compared) if windows[end] != windows[end - 1]]
+    assert len(ends) >= 2
+    chooser = random.Random(f"{settings.layout} {settings.prompts} {settings.pack}")
+    for number, ((hosts, workers), cache) in enumerate(itertools.product(cells, caches)):
+        anywhere = chooser.randrange(1, num_batches - compared)
+        start = chooser.choice(ends) - chooser.randrange(1, compared) if number % 2 else anywhere
+        changed = dataclasses.replace(settings, num_workers=workers, cache=cache)
+        found, places = global_batches(changed, compared, hosts, states[start - 1])
+        assert_equal(found, expected[start : start + compared])
+        assert places == states[start : start + compared], (hosts, workers, cache, start)
+
+
+@pytest.mark.parametrize(("kind", "pack"), CHEAP)
+def test_hosts_workers_and_kills_change_nothing(kinds, kind: str, pack: bool) -> None:
+    cells = [(1, 0), (2, 0), (4, 0), CHEAP[kind, pack]]
+    check_cells(dataclasses.replace(kinds[kind], pack=pack), cells)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "pack"), CHEAP)
+def test_all_numbers_of_hosts_and_workers_change_nothing(tmp_path, kinds, kind: str, pack: bool) -> None:
+    settings = dataclasses.replace(kinds[kind], pack=pack)
+    for name in registry.names_of_tasks(settings.mixture):
+        task = registry.definition(name)
+        assert task is not None
+        assert not isinstance(task, Mixture)
+        cache_split(task, "train", str(tmp_path / "cache"))
+    cells = itertools.product((1, 2, 4), range(4))
+    cache = str(tmp_path / "cache")
+    check_cells(settings, cells, caches=(None, None, cache, cache))
 
 
 def test_a_kill_in_every_place_is_gone_on_with(mixture: str) -> None:
@@ -126,106 +177,6 @@ def test_rates_may_change_on_the_way_and_that_is_said(make_text_task, caplog) ->
         np.testing.assert_array_equal(next(first).target_tokens, next(second).target_tokens)
     drawn = {int(task) for _ in range(50) for task in np.unique(next(second).task_ids)}
     assert drawn == {0}
-
-
-def test_an_error_in_a_worker_is_the_loaders() -> None:
-    workers = Workers(_fails_at_three, 2)
-    results = workers.map(range(5))
-    assert [next(results)[1] for _ in range(3)] == [0, 1, 4]
-    with pytest.raises(KeyError, match="three is too much") as raised:
-        next(results)
-    assert "in a worker of the loader:\nTraceback" in raised.value.__notes__[0]
-    workers.close()
-
-
-def test_only_our_own_value_errors_come_from_workers_as_such() -> None:
-    """The command line says them in one line, without the traceback that a failure of a library needs."""
-    workers = Workers(unpack, 1)
-    with pytest.raises(ValueError, match="not an index"):
-        list(workers.map([b"PK\x03\x04"]))
-    workers.close()
-    workers = Workers(json.loads, 1)
-    with pytest.raises(RuntimeError, match="JSONDecodeError: Expecting value") as raised:
-        list(workers.map(["x"]))
-    assert "in a worker of the loader:\nTraceback" in raised.value.__notes__[0]
-    workers.close()
-
-
-def _fails_at_three(number: int) -> int:
-    if number == 3:
-        raise KeyError("three is too much")
-    return number**2
-
-
-@dataclasses.dataclass
-class Sums:
-    """Has arrays that are shared, one of them twice, and one that is too small to be."""
-
-    arrays: list[np.ndarray]
-
-    def __call__(self, number: int) -> tuple[list[float], bool, list[str]]:
-        same = self.arrays[0] is self.arrays[-1]
-        return (
-            [float(array[..., number].sum()) for array in self.arrays],
-            same,
-            os.listdir(tempfile.gettempdir()),
-        )
-
-
-def test_large_arrays_are_shared_in_a_file_that_has_no_name(tmp_path, monkeypatch) -> None:
-    """So that nothing stays behind, be it that all processes are killed."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    bytes_ = np.arange(3_000_001, dtype=np.uint8)
-    columns = np.arange(10**6, dtype=np.float64).reshape(-1, 4).T.copy().T  # in Fortran's order
-    arrays = [bytes_, columns, np.arange(9), bytes_]
-    workers = Workers(Sums(arrays), 2)
-    for number, (sums, same, files) in workers.map(range(4)):
-        assert sums == [float(array[..., number].sum()) for array in arrays]
-        assert same
-        assert files == []
-    workers.close()
-
-
-def test_workers_end_with_the_loader(mixture: str) -> None:
-    loader = build_loader(config(mixture, num_workers=2))
-    next(loader)
-    assert loader._workers is not None
-    processes = loader._workers._processes
-    assert all(process.poll() is None for process in processes)
-    loader.close()
-    assert all(process.poll() is not None for process in processes)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_workers_leave_it_to_the_run_to_stop(number: signal.Signals) -> None:
-    """Ctrl-C and schedulers signal every process, and a run that is asked to stop still takes a few steps."""
-    workers = Workers(_fails_at_three, 2)
-    results = workers.map([0, 1, 2, 4, 5])
-    assert next(results)[1] == 0
-    for process in workers._processes:
-        process.send_signal(number)
-    assert [result for _, result in results] == [1, 4, 16, 25]
-    workers.close()
-
-
-def test_a_killed_worker_is_told_of() -> None:
-    workers = Workers(_fails_at_three, 2)
-    results = workers.map(itertools.repeat(2))
-    next(results)
-    workers._processes[1].kill()
-    with pytest.raises(ChildProcessError, match=r"worker of the loader, was killed by SIGKILL.*num_workers"):
-        list(itertools.islice(results, 9))
-    workers.close()
-
-
-def test_workers_end_where_the_only_pass_does(make_text_task) -> None:
-    loader = build_loader(config(make_text_task(20), num_workers=1, repeat=False))
-    next(loader)
-    assert loader._workers is not None
-    (process,) = loader._workers._processes
-    assert sum(1 for _ in loader) < 20
-    assert process.poll() is not None
 
 
 def test_a_changed_objective_is_said_and_gone_on_with(make_corpus, caplog) -> None:
