@@ -32,10 +32,15 @@ class Place(NamedTuple):
 
 
 class DuplicateRule(Protocol):
-    """Decides about pages by all others. Frozen dataclasses, with ``NAME`` and ``VERSION`` as a ``PageRule`` has."""
+    """Decides about pages by all others. Frozen dataclasses, with ``NAME`` and ``VERSION`` as a ``PageRule`` has.
+
+    ``BY_HASH_ALONE`` says that of each hash the first stays, whatever becomes of other hashes: then ``match`` and
+    ``resolve`` may be asked about any part of the keys, and about what is left of several parts.
+    """
 
     NAME: ClassVar[str]
     VERSION: ClassVar[int]
+    BY_HASH_ALONE: ClassVar[bool]
 
     def keys(self, page: Page, place: Place) -> np.ndarray:
         """``KEY`` [number of parts]: hash, rank and part; ``partition`` and ``page`` are set by the caller."""

@@ -25,6 +25,7 @@ class DuplicateLines:
 
     NAME: ClassVar[str] = "dedupe-lines"
     VERSION: ClassVar[int] = 1
+    BY_HASH_ALONE: ClassVar[bool] = True
 
     min_sentences: int = 3
 

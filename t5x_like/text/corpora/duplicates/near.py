@@ -30,6 +30,7 @@ class NearDuplicates:
 
     NAME: ClassVar[str] = "dedupe-near"
     VERSION: ClassVar[int] = 1  # rises with any change of min_hash.py: its numbers decide which pages match
+    BY_HASH_ALONE: ClassVar[bool] = False
 
     ngram: int = 5  # words
     bands: int = 14

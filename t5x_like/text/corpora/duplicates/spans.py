@@ -30,6 +30,7 @@ class DuplicateSpans:
 
     NAME: ClassVar[str] = "dedupe-spans"
     VERSION: ClassVar[int] = 1
+    BY_HASH_ALONE: ClassVar[bool] = True
 
     num_sentences: int = 3
     split_sentences: bool = True

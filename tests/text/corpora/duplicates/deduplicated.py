@@ -18,7 +18,7 @@ def deduplicate(
 ) -> dict[str, Page | Dropped]:
     """By address: the page as the rule leaves it, or why it is dropped."""
     counts = Counter() if counts is None else counts
-    keys = np.concatenate([_keys(rule, page, number) for number, page in enumerate(pages)])
+    keys = np.concatenate([keys_of_page(rule, page, number) for number, page in enumerate(pages)])
     hashes = keys["hash_high"] % np.uint64(NUM_PARTITIONS)
     matched = np.concatenate([rule.match(keys[hashes == part]) for part in range(NUM_PARTITIONS)])
     gone = rule.resolve(matched)
@@ -38,7 +38,8 @@ def texts(rule: DuplicateRule, pages: Sequence[Page]) -> dict[str, str]:
     return {url: page.text for url, page in deduplicate(rule, pages).items() if not isinstance(page, Dropped)}
 
 
-def _keys(rule: DuplicateRule, page: Page, number: int) -> np.ndarray:
+def keys_of_page(rule: DuplicateRule, page: Page, number: int) -> np.ndarray:
+    """``KEY`` [number of parts] of a page of this number."""
     place = Place(url_digest(normalise_url(page.url)), source=0, record=number)
     keys = rule.keys(page, place)
     keys["partition"], keys["page"] = number % NUM_PARTITIONS, number // NUM_PARTITIONS

@@ -1,16 +1,18 @@
 import json
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.text.corpora.duplicates.lines import DuplicateLines
+from t5x_like.text.corpora.duplicates.spans import DuplicateSpans
 from t5x_like.text.corpora.pages.page import Page
 from t5x_like.text.corpora.rules.cleaning import C4Cleaning
 from t5x_like.text.corpora.rules.rule import Dropped
 from t5x_like.text.corpora.rules.urls import normalise_url
-from tests.text.corpora.duplicates.deduplicated import deduplicate, texts
+from tests.text.corpora.duplicates.deduplicated import deduplicate, keys_of_page, texts
 
 LINES = [
     "Ann sang.",
@@ -116,3 +118,16 @@ def test_sentences_are_counted_over_the_whole_rest_of_a_page():
 @pytest.mark.parametrize("text", ["a\udc80b", "\ud800", "\x00"])
 def test_any_text_that_json_can_hold_has_keys(text):
     assert texts(DuplicateLines(min_sentences=0), [Page(url=text, text=text)]) == {text: text}
+
+
+@pytest.mark.parametrize("rule", [DuplicateLines(), DuplicateSpans(num_sentences=1)])
+@settings(deadline=None)
+@given(pages=PAGES, cut=st.integers(0, 6))
+def test_matching_parts_first_and_then_what_they_leave_is_matching_all_at_once(rule, pages, cut):
+    keys = np.concatenate([keys_of_page(rule, page, number) for number, page in enumerate(pages)])
+    here = keys["page"] < cut
+    halves = [keys[here], keys[~here]]
+    gone = [rule.resolve(rule.match(half)) for half in halves]
+    rest = np.concatenate([half[~np.isin(half, lost)] for half, lost in zip(halves, gone, strict=True)])
+    in_parts = np.concatenate([*gone, rule.resolve(rule.match(rest))])
+    assert np.array_equal(np.sort(in_parts), np.sort(rule.resolve(rule.match(keys))))
