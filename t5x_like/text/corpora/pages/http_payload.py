@@ -1,0 +1,100 @@
+"""The HTTP response that a WARC record holds: its status, its headers and its body, unpacked.
+
+RFC 9112 (https://www.rfc-editor.org/rfc/rfc9112) for the message and chunks, RFC 9110 for what a body is packed with.
+"""
+
+import io
+import re
+import zlib
+from typing import Any, NamedTuple
+
+_STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})\b")
+_END = re.compile(rb"\r?\n\r?\n")
+_CHUNK = re.compile(rb"(?:\r?\n)?[ \t]*([0-9A-Fa-f]{1,16})[^\n]{0,1000}\n")
+_AT_ONCE = 64 * 2**10
+
+
+class Response(NamedTuple):
+    """``headers`` by lower-case name; of several with one name the last."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def parse_response(message: bytes, *, max_bytes: int) -> Response:
+    """Takes a response apart; its body has at most ``max_bytes``, whatever it is packed with.
+
+    Raises:
+      ValueError: not HTTP, a body longer than that, or one that can't be unpacked.
+    """
+    status = _STATUS.match(message)
+    if status is None:
+        raise ValueError("the record holds no HTTP response")
+    end = _END.search(message)
+    head, body = (message[: end.start()], message[end.end() :]) if end else (message, b"")
+    headers: dict[str, str] = {}
+    for line in head.decode("latin-1").splitlines()[1:]:
+        name, colon, value = line.partition(":")
+        if colon:
+            headers[name.strip().lower()] = value.strip()
+    if "chunked" in headers.get("transfer-encoding", "").lower():
+        body = _joined(body)
+    for packing in reversed(headers.get("content-encoding", "").lower().split(",")):
+        body = _unpacked(body, packing.strip(), max_bytes)
+    return Response(int(status[1]), headers, body)
+
+
+def _joined(body: bytes) -> bytes:
+    """A chunked body; one that isn't, though the header says so, as it is: many crawlers join chunks themselves."""
+    parts, at = [], 0
+    while (size := _CHUNK.match(body, at)) is not None and int(size[1], 16):
+        parts.append(body[size.end() : size.end() + int(size[1], 16)])
+        at = size.end() + int(size[1], 16)
+        if at > len(body):
+            break
+    return b"".join(parts) if parts or at else body
+
+
+def _unpacked(body: bytes, packing: str, limit: int) -> bytes:
+    """Crawlers often unpack bodies and leave the header: a body that isn't packed so stays as it is."""
+    if packing in ("", "identity", "none"):
+        return body
+    try:
+        if packing in ("gzip", "x-gzip"):
+            return _bounded(zlib.decompressobj(31), body, limit) if body[:2] == b"\x1f\x8b" else body
+        if packing == "deflate":
+            wrapped = len(body) > 1 and body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
+            return _bounded(zlib.decompressobj(15 if wrapped else -15), body, limit)
+    except zlib.error as error:
+        raise ValueError(f"the body's {packing} is corrupt ({error})") from None
+    if packing in ("br", "zstd"):
+        return _by_reader(body, packing, limit)
+    raise ValueError(f"the body is packed with {packing[:40]!r}, which is not known")
+
+
+def _bounded(unpacker: Any, body: bytes, limit: int) -> bytes:
+    out = unpacker.decompress(body, limit + 1)
+    if len(out) > limit:
+        raise ValueError(f"the body unpacks to more than the {limit:,} bytes of max_page_bytes")
+    return out
+
+
+def _by_reader(body: bytes, packing: str, limit: int) -> bytes:
+    try:
+        from fastwarc import stream_io
+    except ImportError:
+        raise ValueError(
+            f"bodies packed with {packing} need another package: pip install 't5x-like[corpora]'"
+        ) from None
+    reader: Any = (stream_io.BrotliReader if packing == "br" else stream_io.ZstdReader)(io.BytesIO(body))
+    parts, size = [], 0
+    try:
+        while size <= limit and (part := reader.read(_AT_ONCE)):
+            parts.append(part)
+            size += len(part)
+    except Exception as error:
+        raise ValueError(f"the body's {packing} is corrupt ({error})") from None
+    if size > limit:
+        raise ValueError(f"the body unpacks to more than the {limit:,} bytes of max_page_bytes")
+    return b"".join(parts)
