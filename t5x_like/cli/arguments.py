@@ -17,16 +17,27 @@ EXPERIMENT = "t5x_like.training.experiment.Experiment"
 EVALUATION = "t5x_like.evaluation.run.EvaluationRun"
 PREDICTION = "t5x_like.evaluation.run.PredictionRun"
 REPORT = "t5x_like.cli.report_page.ReportPage"
-VERBS = {EXPERIMENT: "train", EVALUATION: "evaluate", PREDICTION: "predict", REPORT: "report"}
+CORPUS = "t5x_like.text.corpora.building.recipe.CorpusRecipe"
+VERBS = {
+    EXPERIMENT: "train",
+    EVALUATION: "evaluate",
+    PREDICTION: "predict",
+    REPORT: "report",
+    CORPUS: "corpus build",
+}
 
 
-def add_gin_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--gin_file``, ``--gin.NAME=value``, ``--gin_search_paths`` and ``--module``."""
+def add_gin_arguments(
+    parser: argparse.ArgumentParser, *, file_flag: str = "--gin_file", required: bool = False
+) -> None:
+    """``--gin_file`` (or as the verb calls it), ``--gin.NAME=value``, ``--gin_search_paths`` and ``--module``."""
     group = parser.add_argument_group("configuration")
     group.add_argument(
-        "--gin_file",
+        file_flag,
+        dest="gin_file",
         action="append",
         default=[],
+        required=required,
         metavar="FILE",
         help="a gin file; may be given several times, the last overrules. Looked for in the current folder, "
         "in --gin_search_paths, then among the configurations that come with t5x-like",
@@ -55,6 +66,24 @@ def add_module_argument(parser: Any) -> None:
         default=[],
         metavar="NAME",
         help="import this Python module first, for instance one that registers seqio tasks; may be repeated",
+    )
+
+
+def add_runner_arguments(parser: Any, *, note: str = "") -> None:
+    """``--runner`` and ``--beam_option``."""
+    parser.add_argument(
+        "--runner",
+        default="",
+        metavar="NAME",
+        help="run on Apache Beam instead: DirectRunner, FlinkRunner, SparkRunner, DataflowRunner …; needs the extra "
+        f"t5x-like[beam]{note}",
+    )
+    parser.add_argument(
+        "--beam_option",
+        action="append",
+        default=[],
+        metavar="FLAG",
+        help="hand this flag to Beam: --beam_option=--region=europe-west4; may be repeated",
     )
 
 

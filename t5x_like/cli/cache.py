@@ -9,7 +9,13 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, import_users_modules, load_part
+from t5x_like.cli.arguments import (
+    EXPERIMENT,
+    add_gin_arguments,
+    add_runner_arguments,
+    import_users_modules,
+    load_part,
+)
 from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.quiet import hush_tensorflow
 from t5x_like.cli.tasks import SHIPPED
@@ -33,20 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="tokenise with so many processes (%(default)s); the outcome is the same",
     )
-    parser.add_argument(
-        "--runner",
-        default="",
-        metavar="NAME",
-        help="run on Apache Beam instead: DirectRunner, FlinkRunner, SparkRunner, DataflowRunner …; needs the extra "
-        "t5x-like[beam]. A shard for each input file",
-    )
-    parser.add_argument(
-        "--beam_option",
-        action="append",
-        default=[],
-        metavar="FLAG",
-        help="hand this flag to Beam: --beam_option=--region=europe-west4; may be repeated",
-    )
+    add_runner_arguments(parser, note=". A shard for each input file")
     add_gin_arguments(parser)
 
 

@@ -27,6 +27,7 @@ VERBS = {
     "tasks": ("tasks", "list the tasks that are known, or show one's examples"),
     "cache": ("cache", "tokenise tasks once, for training that starts at once anywhere in them"),
     "vocabulary": ("vocabulary", "learn vocabularies from text, compare them, look into one"),
+    "corpus": ("corpus", "build a training corpus from a web crawl; see what its rules do"),
     "convert": ("convert", "turn Hugging Face weights into a run, and back"),
     "report": ("report", "write a run's curves, scores and predictions as one page"),
 }

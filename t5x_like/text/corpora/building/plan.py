@@ -1,0 +1,100 @@
+"""How the work on a corpus is cut: partitions of pages by their addresses, and the names of what lies between stages.
+
+A page's partition is told by the first 32 bits of its address' md5, so partitions are ranges of that digest, and one
+partition after the other holds all pages in its order however many partitions there are. Pages held out for
+validation have partitions of their own, after those of train.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from t5x_like.text.corpora.building.recipe import CorpusRecipe
+
+PARTITION_BYTES = 64 * 10**6  # of text, which a task holds in memory about thrice
+_SMALL_PARTITION_BYTES = 4 * 10**6
+_ENOUGH_PARTITIONS = 16  # for the cores of one machine: below that, partitions are small
+
+# How much longer text is than the file it is in. Cautious: of a crawl most text is dropped before it is partitioned.
+_EXPANSION = {".gz": 4.0, ".zst": 4.0, ".parquet": 3.0}
+
+WORK = ".work"  # folder of what lies between stages
+
+
+class Shard(NamedTuple):
+    """One file of the corpus."""
+
+    split: str
+    number: int
+    of: int
+    partitions: range
+
+    def file(self, extension: str) -> str:
+        """Its name."""
+        return f"{self.split}-{self.number:05d}-of-{self.of:05d}.{extension}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What every task knows. ``output`` is a folder that all machines reach."""
+
+    recipe: CorpusRecipe
+    output: str
+    num_files: int
+    num_train: int  # partitions
+    num_validation: int
+    train_shards: int
+    validation_shards: int
+
+    @property
+    def num_partitions(self) -> int:
+        """Of both splits."""
+        return self.num_train + self.num_validation
+
+    def partition_of(self, url_digest: bytes) -> int:
+        """The partition of the page of this address."""
+        first = int.from_bytes(url_digest[:4], "big")
+        if self.num_validation and self.recipe.is_held_out(url_digest):
+            return self.num_train + (first * self.num_validation >> 32)
+        return first * self.num_train >> 32
+
+    def shards(self) -> list[Shard]:
+        """The files of the corpus."""
+        train = _shards("train", self.train_shards, range(self.num_train))
+        held_out = range(self.num_train, self.num_partitions)
+        return train + _shards("validation", self.validation_shards, held_out)
+
+    def path(self, stage: str, number: int, kind: str) -> str:
+        """A file between stages."""
+        return f"{self.output}/{WORK}/{stage}/{number:06d}.{kind}"
+
+
+def plan(recipe: CorpusRecipe, output: str, files: Sequence[str], sizes: Sequence[int]) -> Plan:
+    """Cuts the work by the size of the input alone, so that nothing depends on who does it."""
+    size = sum(
+        size * max((factor for end, factor in _EXPANSION.items() if file.endswith(end)), default=1.0)
+        for file, size in zip(files, sizes, strict=True)
+    )
+    wanted = max(
+        1,
+        math.ceil(size / PARTITION_BYTES),
+        min(_ENOUGH_PARTITIONS, math.ceil(size / _SMALL_PARTITION_BYTES)),
+    )
+    shards = recipe.num_shards or wanted
+    held_out = recipe.validation_share
+    validation_shards = math.ceil(shards * held_out)
+    return Plan(
+        recipe=recipe,
+        output=output,
+        num_files=len(files),
+        num_train=shards * math.ceil(wanted / shards),
+        num_validation=validation_shards * math.ceil(wanted * held_out / max(validation_shards, 1)),
+        train_shards=shards,
+        validation_shards=validation_shards,
+    )
+
+
+def _shards(split: str, count: int, partitions: range) -> list[Shard]:
+    each = len(partitions) // max(count, 1)
+    return [Shard(split, n, count, partitions[n * each : (n + 1) * each]) for n in range(count)]
