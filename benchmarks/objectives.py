@@ -8,6 +8,7 @@ import json
 import math
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ RECIPES = sorted(
     if file.stem != "tasks"
 )
 
+OF_ANSWERS = ("chat", "sft")
+
 
 def read_recipe(name: str, model_dir: str, overrides: Sequence[str] = ()) -> Experiment:
     """The recipe's run, of a task named as the recipe: a process can hold one task of a name only."""
@@ -40,11 +43,14 @@ def losses_and_baselines(name: str, measured: Mapping[str, Any], validation: Loa
     """Every loss on held-out data, in nats, and what a model reaches that knows only how frequent each answer is.
 
     Of words that is the entropy of their frequencies, twice that where a second head tells the same words (SpanBERT);
-    of sequences in two classes ln 2; of a discriminator's tokens the entropy of the share that was replaced, of those
+    of sequences in two classes ln 2; where all that is learned are answers, the entropy of whole ones, spread over
+    their tokens; of a discriminator's tokens the entropy of the share that was replaced, of those
     that ever are: it is easy to tell that special ones aren't.
     """
     words = measured["unigram_entropy"]
     found = {"tokens": (measured["cross_entropy"], 2 * words if name == "span_masking" else words)}
+    if name in OF_ANSWERS:
+        found["answers"] = (measured["cross_entropy"], entropy_of_answers(validation))
     if "sequence_cross_entropy" in measured:
         found["sequences"] = (measured["sequence_cross_entropy"], math.log(2))
     if "discriminator_loss" in measured:
@@ -56,6 +62,19 @@ def losses_and_baselines(name: str, measured: Mapping[str, Any], validation: Loa
         of: {"cross_entropy": round(reached, 4), "baseline": round(baseline, 4)}
         for of, (reached, baseline) in found.items()
     }
+
+
+def entropy_of_answers(validation: LoaderConfig) -> float:
+    """Nats a token: of a split where few answers are given again and again, each a run of targets that count."""
+    answers: Counter[bytes] = Counter()
+    num_tokens = 0
+    for batch in build_loader(validation):
+        for tokens, weights in zip(batch.target_tokens, batch.loss_weights, strict=True):
+            (borders,) = np.nonzero(np.diff(weights > 0, prepend=False, append=False))
+            for start, stop in borders.reshape(-1, 2):
+                answers[tokens[start:stop].tobytes()] += 1
+                num_tokens += int(stop - start)
+    return entropy(np.array(list(answers.values()))) * answers.total() / num_tokens
 
 
 def count_tokens(validation: LoaderConfig) -> tuple[int, int]:
