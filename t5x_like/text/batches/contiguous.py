@@ -1,14 +1,16 @@
 """A corpus as one long text in as many streams as a batch has rows, for models with a memory of the batch before."""
 
-import functools
+from collections import OrderedDict
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from t5x_like.text.batches.holding import Stored
 from t5x_like.text.batches.sources import Making, StoredSource
 from t5x_like.text.objectives.objective import Example, Text
+
+_MOST_OPEN = 2  # epochs: two meet in a batch
 
 
 class _Epoch(NamedTuple):
@@ -45,6 +47,7 @@ class ContiguousRows(StoredSource):
             )
         longest = -(-num_tokens // batch_size)
         self._num_batches = -(-longest // self._length)
+        self._opened: OrderedDict[int, _Epoch] = OrderedDict()
         self._read: dict[int, np.ndarray] = {}
 
     def remaining(self, epoch: int, position: int) -> int:
@@ -70,8 +73,19 @@ class ContiguousRows(StoredSource):
             example._replace(continues=int(batch > 0)) for example, batch in zip(made, batches, strict=True)
         ]
 
-    @functools.lru_cache(maxsize=2)  # noqa: B019 - one for each of a run's one task
+    def __getstate__(self) -> dict[str, Any]:
+        """What a worker needs; it orders and reads for itself."""
+        return self.__dict__ | {"_opened": OrderedDict(), "_read": {}}
+
     def _open(self, epoch: int) -> _Epoch:
+        if epoch not in self._opened:
+            while len(self._opened) >= _MOST_OPEN:
+                self._opened.popitem(last=False)
+            self._opened[epoch] = self._order(epoch)
+        self._opened.move_to_end(epoch)
+        return self._opened[epoch]
+
+    def _order(self, epoch: int) -> _Epoch:
         sizes = self._stored.lengths("tokens")
         numbers = self._ordered(np.arange(len(sizes)), epoch, "documents")
         numbers = numbers[sizes[numbers] > 0]

@@ -9,6 +9,7 @@ import numpy as np
 
 from t5x_like.text.batches.holding import Stored
 from t5x_like.text.batches.order import key_of, shuffled
+from t5x_like.text.batches.planner import WINDOW_EXAMPLES
 from t5x_like.text.batches.sources import Making, StoredSource
 from t5x_like.text.objectives.cutting import DOCUMENTS_TOGETHER, MAX_CHUNK, lay_window, texts_of
 from t5x_like.text.objectives.objective import Cuts, Example, Text, Window
@@ -16,7 +17,10 @@ from t5x_like.text.objectives.random_bits import seeds_of_rows
 
 WINDOW_TOKENS = 2**22  # held at once, of about as many bytes each as the vocabulary's ids take
 _INDEX_BITS = 32  # a position is a window's number and a text's number in it
-_MOST_OPEN = 2  # windows of a task: two meet in a batch
+_MOST_OPEN = 2  # windows of a task: two meet in a batch; as many small ones as make up a large one
+# Objectives work on arrays of all texts they are given. Those of a thousand texts take several MiB each, which malloc
+# maps anew every time or lays between what stays: more memory, and a fifth more time to mask words.
+_TEXTS_AT_ONCE = 512
 
 
 class _Opened(NamedTuple):
@@ -40,6 +44,8 @@ class PretrainingExamples(StoredSource):
         groups = max(round(WINDOW_TOKENS / mean / DOCUMENTS_TOGETHER), 1)
         self._per_window = min(groups * DOCUMENTS_TOGETHER, len(documents))
         self._num_windows = -(-len(documents) // self._per_window)
+        # What is planned together is made afterwards: of a small corpus many epochs, read once.
+        self._most_open = max(_MOST_OPEN, min(int(WINDOW_TOKENS / mean / self._per_window), WINDOW_EXAMPLES))
         self._opened: OrderedDict[tuple[int, int], _Opened] = OrderedDict()
 
     @property
@@ -69,7 +75,9 @@ class PretrainingExamples(StoredSource):
         if not texts:
             return []
         key = key_of(self._seed, self.name, self._copy_of(epoch), "corruption")
-        return self._making.make(texts, seeds_of_rows(key, np.concatenate(drawn)))
+        seeds = seeds_of_rows(key, np.concatenate(drawn))
+        parts = [slice(start, start + _TEXTS_AT_ONCE) for start in range(0, len(texts), _TEXTS_AT_ONCE)]
+        return [example for part in parts for example in self._making.make(texts[part], seeds[part])]
 
     def __getstate__(self) -> dict[str, Any]:
         """What a worker needs; it opens windows of its own."""
@@ -78,7 +86,7 @@ class PretrainingExamples(StoredSource):
     def _open(self, epoch: int, number: int) -> _Opened:
         key = (epoch, number)
         if key not in self._opened:
-            while len(self._opened) >= _MOST_OPEN:
+            while len(self._opened) >= self._most_open:
                 self._opened.popitem(last=False)
             self._opened[key] = self._lay(epoch, number)
         self._opened.move_to_end(key)

@@ -1,5 +1,7 @@
 import itertools
 import json
+import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -140,6 +142,19 @@ def test_fewer_tokens_than_streams_are_refused():
         ValueError, match="has 4 tokens, fewer than the 5 streams of a batch; lower batch_size"
     ):
         rows_of([3], batch_size=5, row=4)
+
+
+def test_what_is_held_of_documents_ends_with_the_source_and_does_not_go_to_workers():
+    source = rows_of([2000], batch_size=2, row=10)
+    fresh = len(pickle.dumps(source))
+    made = source.examples(0, range(4))
+    held = weakref.ref(source._open(0).ends)
+    assert len(pickle.dumps(source)) == fresh
+    again = pickle.loads(pickle.dumps(source)).examples(0, range(4))
+    assert [example.targets.tolist() for example in again] == [example.targets.tolist() for example in made]
+    assert held() is not None
+    del source
+    assert held() is None
 
 
 def test_streams_come_through_seqio_as_one(make_corpus):
