@@ -68,7 +68,7 @@ class C4Cleaning:
         text = "\n".join(lines)
         if self._names_something(text):
             return self._line_by_line(page, counts)
-        counts.update({**decisions, line_rules.PASSED: len(lines)} if lines else decisions)
+        counts.update(decisions)
         return self._whole(page, lines, text)
 
     def explain(self, page: Page) -> Explanation:
@@ -88,18 +88,20 @@ class C4Cleaning:
 
     def _sentences(self, text: str) -> tuple[list[str], dict[str, int]]:
         """Lines that pass the rules which ask nothing of the page, and how many didn't, by rule."""
-        longest, citations = self.max_word_chars, self.remove_citations and "[" in text
-        need_end, needed = self.require_end_mark, self.min_words
-        lines, long_words, no_end, short = [], 0, 0, 0
-        for line in map(str.strip, text.splitlines()):
-            if len(line) > longest and line_rules.has_longer_word(line, longest):
+        all_lines = text.splitlines()
+        worth_a_look = self._worth_a_look(all_lines)
+        without_citations = line_rules.without_citations if self.remove_citations and "[" in text else str
+        lines, long_words, no_end, short = [], 0, len(all_lines) - len(worth_a_look), 0
+        for stripped in worth_a_look:
+            if len(stripped) > self.max_word_chars and line_rules.has_longer_word(
+                stripped, self.max_word_chars
+            ):
                 long_words += 1
                 continue
-            if citations:
-                line = line_rules.without_citations(line)
-            if need_end and not line_rules.ends_a_sentence(line):
+            line = without_citations(stripped)
+            if self.require_end_mark and not line_rules.ends_a_sentence(line):
                 no_end += 1
-            elif line_rules.has_words(line, needed):
+            elif line_rules.has_words(line, self.min_words):
                 lines.append(line)
             else:
                 short += 1
@@ -107,8 +109,20 @@ class C4Cleaning:
             line_rules.TOO_LONG_WORD: long_words,
             line_rules.NO_END_MARK: no_end,
             line_rules.TOO_SHORT: short,
+            line_rules.PASSED: len(lines),
         }
         return lines, {decision: number for decision, number in decisions.items() if number}
+
+    def _worth_a_look(self, lines: list[str]) -> list[str]:
+        """Stripped lines without most of those whose last character shows that they end no sentence."""
+        if not self.require_end_mark:
+            return [line.strip() for line in lines]
+        longest = self.max_word_chars
+        return [
+            line
+            for line in map(str.strip, lines)
+            if line[-1:] in line_rules.MAY_COME_LAST or len(line) > longest
+        ]
 
     def _names_something(self, text: str) -> bool:
         """Whether any of the lines is for the rules that look for words and brackets."""
