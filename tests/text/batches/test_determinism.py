@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
@@ -97,19 +97,21 @@ CHEAP = {
 
 
 def check_cells(
-    settings: LoaderConfig, cells: Iterable[tuple[int, int]], *, caches: Iterable[str | None] = (None,)
+    settings: LoaderConfig, cells: Iterable[tuple[int, int]], *, caches: Sequence[str | None] = (None,)
 ) -> None:
     """For each cell a run of one process is killed after a random batch, and gone on with there.
 
-    Every second time that is shortly before a window of a thousand examples ends, as otherwise few of them would.
+    Every second time that is shortly before a window of a thousand examples ends, as otherwise few of them would. Where
+    the tokens then come from goes round ``caches``.
     """
-    num_batches, compared = 280 if settings.pack else 400, 12
+    num_batches, compared = 160 if settings.pack else 300, 12
     expected, states = global_batches(settings, num_batches, 1)
     windows = [state["place"]["window"] for state in states]
     ends = [end for end in range(compared, num_batches - compared) if windows[end] != windows[end - 1]]
-    assert len(ends) >= 2
+    assert ends
     chooser = random.Random(f"{settings.layout} {settings.prompts} {settings.pack}")
-    for number, ((hosts, workers), cache) in enumerate(itertools.product(cells, caches)):
+    for number, (hosts, workers) in enumerate(cells):
+        cache = caches[number % len(caches)]
         anywhere = chooser.randrange(1, num_batches - compared)
         start = chooser.choice(ends) - chooser.randrange(1, compared) if number % 2 else anywhere
         changed = dataclasses.replace(settings, num_workers=workers, cache=cache)
@@ -135,7 +137,7 @@ def test_all_numbers_of_hosts_and_workers_change_nothing(tmp_path, kinds, kind: 
         cache_split(task, "train", str(tmp_path / "cache"))
     cells = itertools.product((1, 2, 4), range(4))
     cache = str(tmp_path / "cache")
-    check_cells(settings, cells, caches=(None, None, cache, cache))
+    check_cells(settings, cells, caches=(None, cache, cache))
 
 
 def test_a_kill_in_every_place_is_gone_on_with(mixture: str) -> None:
