@@ -22,9 +22,20 @@ class Headline(NamedTuple):
     good: bool
 
 
-def page(*, title: str, introduction: str, headlines: Sequence[Headline], sections: Sequence[Section]) -> str:
-    """A whole HTML document. ``introduction`` is plain text, the sections' bodies are HTML."""
-    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+def page(
+    *,
+    title: str,
+    introduction: str,
+    headlines: Sequence[Headline],
+    sections: Sequence[Section],
+    style_of: str = "",
+) -> str:
+    """A whole HTML document. ``introduction`` is plain text, the sections' bodies are HTML.
+
+    ``style_of`` names a second style sheet beside ``page.css``, for what only one kind of report has.
+    """
+    sheets = ["page.css", *([style_of] if style_of else [])]
+    style = "".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in sheets)
     tiles = "\n".join(_tile(headline) for headline in headlines)
     parts = "\n".join(
         f"<section>\n<h2>{escape(heading)}</h2>\n{body}\n</section>" for heading, body in sections

@@ -1,0 +1,46 @@
+"""What the short names of reasons and decisions say, for people who read a report."""
+
+_REASONS = {
+    "filtered:bad_domain": "an address on the list of domains to leave out",
+    "filtered:badwords": "a word of the list of bad words",
+    "filtered:duplicate_url": "an older version of a page that is there",
+    "filtered:empty": "nothing left",
+    "filtered:ignored_language": "in another language",
+    "filtered:langdetect_exception": "no letter to tell a language by",
+    "filtered:loremipsum": "has “lorem ipsum”",
+    "filtered:low_confidence": "its language can't be told with confidence",
+    "filtered:near_duplicate": "nearly the same as another page",
+    "filtered:no_predictions": "its language can't be told",
+    "filtered:not_listed": "an address not on the list of those to keep",
+    "filtered:squigglybracket": "has a curly bracket",
+    "filtered:too_few_paragraphs": "too few long paragraphs",
+    "filtered:too_few_sentences": "too few sentences",
+    "filtered:too_few_words": "too few words",
+    "filtered:too_long": "too long",
+}
+_DECISIONS = {
+    "line-passed": "lines that stay",
+    "line-filtered:no_endmark": "end in no . ? ! or quotation mark",
+    "line-filtered:too_short": "too few words",
+    "line-filtered:too_long_word": "a word too long",
+    "line-filtered:javascript": "speak of JavaScript",
+    "line-filtered:policy": "speak of policies or cookies",
+    "line-filtered:global_duplicate": "are on another page",
+    "line-filtered:local_duplicate": "come again on the same page",
+    "sentence-passed": "sentences that stay",
+    "sentence-filtered:duplicate_span": "in a span that an earlier document has",
+}
+
+
+def reason_in_words(reason: str) -> str:
+    """Why a page went."""
+    return _REASONS.get(reason, _plain(reason))
+
+
+def decision_in_words(decision: str) -> str:
+    """What became of a line or a sentence."""
+    return _DECISIONS.get(decision, _plain(decision))
+
+
+def _plain(name: str) -> str:
+    return name.rpartition("filtered:")[2].replace("_", " ").replace("-", " ")
