@@ -2,11 +2,9 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import PurePath
 from typing import NamedTuple
 
-from t5x_like.files import as_path
-from t5x_like.text.tasks.rows import Bad, Row, decode_line, read_rows
+from t5x_like.text.tasks.rows import Bad, Row, decode_line, ending_of, lines_of, read_rows
 
 
 class Document(NamedTuple):
@@ -23,12 +21,13 @@ def read_documents(
 ) -> Iterator[Document | Bad]:
     """Documents of one file: of JSONL, CSV, TSV or parquet one a row (``column``), of other files plain text.
 
+    Any but parquet may be gzip or zstd (``corpus.jsonl.zst``).
+
     In plain text every line is a document (``separator="line"``) or blank lines stand between them
     (``separator="blank_line"``); lines of one document are then joined by spaces. ``spans_column`` holds
     annotations of the text as ``[[start, end], …]``, in characters.
     """
-    ending = PurePath(file).suffix.removeprefix(".").lower()
-    format = {"json": "jsonl"}.get(ending, ending)
+    format = ending_of(file)
     if format in ("jsonl", "csv", "tsv", "parquet"):
         for row in read_rows(file, format):
             yield _document(row, column, spans_column) if isinstance(row, Row) else row
@@ -80,28 +79,26 @@ def _is_pair(pair: object) -> bool:
 
 
 def _of_lines(file: str) -> Iterator[Document | Bad]:
-    with as_path(file).open("rb") as stream:
-        for number, line in enumerate(stream, start=1):
-            text = decode_line(line, file, number)
-            if isinstance(text, Bad):
-                yield text
-            elif text.strip():
-                yield Document(text, f"{file}:{number}")
+    for number, line in lines_of(file):
+        text = decode_line(line, file, number)
+        if isinstance(text, Bad):
+            yield text
+        elif text.strip():
+            yield Document(text, f"{file}:{number}")
 
 
 def _of_paragraphs(file: str) -> Iterator[Document | Bad]:
     lines: list[str] = []
     start = 0
-    with as_path(file).open("rb") as stream:
-        for number, line in enumerate(stream, start=1):
-            text = decode_line(line, file, number)
-            if isinstance(text, Bad):
-                yield text
-            elif text.strip():
-                start = start if lines else number
-                lines.append(text.strip())
-            elif lines:
-                yield Document(" ".join(lines), f"{file}:{start}", tuple(lines))
-                lines = []
+    for number, line in lines_of(file):
+        text = decode_line(line, file, number)
+        if isinstance(text, Bad):
+            yield text
+        elif text.strip():
+            start = start if lines else number
+            lines.append(text.strip())
+        elif lines:
+            yield Document(" ".join(lines), f"{file}:{start}", tuple(lines))
+            lines = []
     if lines:
         yield Document(" ".join(lines), f"{file}:{start}", tuple(lines))

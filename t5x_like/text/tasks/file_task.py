@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Literal, TypeVar
 
 from t5x_like.text.paths import find_files
@@ -17,7 +17,7 @@ class FileTask(ABC, Generic[ReadT]):
 
     name: str
     vocabulary: str  # path of a SentencePiece model, or "bytes"
-    files: Mapping[str, str | Sequence[str]]
+    files: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     on_bad_row: Literal["fail", "skip"] = "fail"
     num_sentinels: int = 100
 

@@ -1,4 +1,4 @@
-"""A pretraining task: a corpus of plain files and an objective."""
+"""A pretraining task: a corpus, of plain files or one that was built here, and an objective."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from t5x_like.text.objectives.objective import Objective
 from t5x_like.text.objectives.span_corruption import SpanCorruption
+from t5x_like.text.tasks.corpus_files import CorpusFiles
 from t5x_like.text.tasks.documents import Document, read_documents
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.rows import Bad
@@ -19,10 +20,14 @@ class PretrainingTask(FileTask[Document]):
     CSV, TSV and parquet files a document a row, in ``column``. Every epoch has another order and other
     corruptions.
 
+    ``corpus`` names the folder that ``t5x-like corpus build`` wrote (``corpus="corpus/c4_en"``) in the place of
+    ``files``; it brings its splits with it.
+
     With ``sentences``, a line is a sentence where blank lines stand between documents; elsewhere ``.``, ``?`` and
     ``!`` end them.
     """
 
+    corpus: str | None = None
     objective: Objective = field(default_factory=SpanCorruption)
     separator: Literal["line", "blank_line"] = "line"
     column: str = "text"
@@ -33,6 +38,10 @@ class PretrainingTask(FileTask[Document]):
     _FILE: ClassVar[str] = "train.txt"
 
     def __post_init__(self) -> None:
+        if self.corpus is not None:
+            if self.files and self.files != CorpusFiles(self.corpus):
+                raise ValueError(f"task {self.name!r}: give files or a corpus, not both")
+            object.__setattr__(self, "files", CorpusFiles(self.corpus))
         super().__post_init__()
         if self.separator not in ("line", "blank_line"):
             raise ValueError(

@@ -5,12 +5,22 @@ import csv
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Literal, NamedTuple
 
 from t5x_like.files import as_path
+from t5x_like.text.corpora.pages.lines import in_lines
+from t5x_like.text.corpora.pages.unpacking import Cut, unpack
 
 Format = Literal["tsv", "csv", "jsonl", "parquet"]
 FORMATS: tuple[str, ...] = ("tsv", "csv", "jsonl", "parquet")
+_PACKED = (".gz", ".zst")
+ROW_ENDINGS = (
+    ".jsonl",
+    *(f".jsonl{packing}" for packing in _PACKED),
+    ".parquet",
+)  # with columns named in the file
+_MAX_PACKED_LINE = 2**30  # bytes, where a small file may hold a line of any length
 
 # The longer marks first: UTF-32's begins with UTF-16's.
 _WIDE_MARKS = {
@@ -88,28 +98,49 @@ def read_rows(file: str, format: str, *, columns: Sequence[str] = ()) -> Iterato
         yield Bad("the file is empty", file)
 
 
+def ending_of(file: str) -> str:
+    """What a file's name says of its format, without its packing: ``jsonl`` for ``rows.jsonl.zst``, ``rows.JSON``."""
+    path = PurePath(file.lower())
+    ending = (path.with_suffix("") if path.suffix in _PACKED else path).suffix.removeprefix(".")
+    return {"json": "jsonl"}.get(ending, ending)
+
+
+def lines_of(file: str) -> Iterator[tuple[int, bytes | Bad]]:
+    """Lines of a file, which may be gzip or zstd if its name says so, with their numbers. Missing ones are Bad.
+
+    A packed file may hold nothing, as a shard of a small corpus does.
+    """
+    with as_path(file).open("rb") as stream:
+        if not file.lower().endswith(_PACKED):
+            yield from enumerate(stream, start=1)
+            return
+        for number, line in in_lines(unpack(stream), max_bytes=_MAX_PACKED_LINE):
+            yield number, Bad(line.reason, f"{file}:{number}") if isinstance(line, Cut) else line
+
+
 class _Lines:
     """Decoded lines of a file with their numbers; undecodable ones come as Bad. Knows whether any held
     text."""
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.is_blank = True
+        self.is_blank = not file.lower().endswith(_PACKED) or not as_path(file).stat().length
 
     def __iter__(self) -> Iterator[tuple[int, str | Bad]]:
-        with as_path(self.file).open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
-                text = decode_line(line, self.file, number)
-                self.is_blank = self.is_blank and text == ""
-                yield number, text
+        for number, line in lines_of(self.file):
+            text = decode_line(line, self.file, number)
+            self.is_blank = self.is_blank and text == ""
+            yield number, text
 
 
-def decode_line(line: bytes, file: str, number: int) -> str | Bad:
+def decode_line(line: bytes | Bad, file: str, number: int) -> str | Bad:
     """A line as text without its line break; the byte-order mark some programs write first is dropped.
 
     Raises:
       ValueError: the file is UTF-16 or UTF-32, of which no line can be used, whatever is done with bad rows.
     """
+    if isinstance(line, Bad):
+        return line
     if number == 1:
         _refuse_wide(line, file)
         line = line.removeprefix(b"\xef\xbb\xbf")

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import NamedTuple
 
 from t5x_like.text.metrics.by_name import MetricFunction, check_metric, metric_function
 from t5x_like.text.tasks.file_task import FileTask
-from t5x_like.text.tasks.rows import FORMATS, Bad, Format, Row, read_rows
+from t5x_like.text.tasks.rows import FORMATS, Bad, Format, Row, ending_of, read_rows
 from t5x_like.text.tasks.wording import Template
 
 
@@ -22,7 +21,7 @@ class Worded(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TextTask(FileTask[Worded]):
-    """Text to text from TSV, CSV, JSONL or parquet files, with no Python to write.
+    """Text to text from TSV, CSV, JSONL or parquet files, gzip or zstd or not, with no Python to write.
 
     ``files`` names each split's files: a path, a pattern or several. ``{column}`` in the templates takes a
     row's cell. ``label_words`` says with which word a raw label is written in the target. ``labels`` lists
@@ -90,8 +89,8 @@ class TextTask(FileTask[Worded]):
 
 
 def _format_of(file: str) -> str:
-    ending = PurePath(file).suffix.removeprefix(".").lower()
-    known = {"json": "jsonl", "txt": "tsv"}.get(ending, ending)
+    ending = ending_of(file)
+    known = {"txt": "tsv"}.get(ending, ending)
     if known not in FORMATS:
         raise ValueError(
             f"{file}: cannot tell the format from {ending or 'no ending'!r}; give format='tsv', …"

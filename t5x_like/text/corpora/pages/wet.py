@@ -90,11 +90,17 @@ def _records(pieces: Iterable[Piece], log: FileLog, limit: int) -> Iterator[_Rec
             # Nothing that long is kept, and a line that long begins no page: a letter says that it has begun.
             grown = max(0, len(carry) - 1)
             parts, size, base, carry = [], size + grown, base + grown, b"x" if carry else b""
-    size += len(carry)
-    if size and not seen and begun:
+    last = (
+        next(_beginnings(carry, mark, len(carry)), None) if begun else None
+    )  # the file's last line, without an end
+    tail = carry if last is None else carry[:last]
+    size += len(tail)
+    if size and begun and not seen:
         log.damage("not_warc", None, f"no line {mark.decode()!r} begins a record: not a WET file")
     elif size and begun:
-        yield _Record(start, b"".join(parts) + carry if size <= limit else b"", size)
+        yield _Record(start, b"".join(parts) + tail if size <= limit else b"", size)
+    if last is not None:
+        yield _Record(base + last, carry[last:], len(carry) - last)
 
 
 def _beginnings(data: bytes, mark: bytes, end: int) -> Iterator[int]:

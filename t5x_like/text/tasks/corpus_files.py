@@ -1,0 +1,111 @@
+"""The files of a corpus that ``t5x-like corpus build`` wrote, as the files of a task."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from t5x_like.files import as_path, read_json
+from t5x_like.text.tasks.rows import ROW_ENDINGS
+
+_MANIFEST = "manifest.json"
+_SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<of>\d{5})(?P<ending>\.[a-z_.]+)")
+_SPLITS = ("train", "validation")  # that a build makes
+
+
+class CorpusFiles(Mapping[str, tuple[str, ...]]):
+    """The shards of each split that has pages, read from the folder when they are asked for, its manifest first.
+
+    A task can be defined before its corpus is built, or where only a cache of it is read: then its splits are taken to
+    be train and validation.
+    """
+
+    def __init__(self, corpus: str) -> None:
+        self.corpus = corpus
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._splits() if as_path(self.corpus).exists() else _SPLITS)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, split: object) -> bool:
+        return split in tuple(self)
+
+    def __getitem__(self, split: str) -> tuple[str, ...]:
+        """The shards of a split, in order.
+
+        Raises:
+          ValueError: there is no such folder, it isn't a finished corpus, shards are missing or of another kind.
+          KeyError: there is no such split.
+        """
+        if not as_path(self.corpus).exists():
+            raise ValueError(
+                f"the corpus {self.corpus!r} does not exist; build it (t5x-like corpus build --output {self.corpus})"
+            )
+        return self._splits()[split]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CorpusFiles) and other.corpus == self.corpus
+
+    def __hash__(self) -> int:
+        return hash(self.corpus)
+
+    def __repr__(self) -> str:
+        return f"CorpusFiles({self.corpus!r})"
+
+    def _splits(self) -> dict[str, tuple[str, ...]]:
+        folder = as_path(self.corpus)
+        names = {path.name for path in folder.iterdir()}
+        shards = _of_manifest(self.corpus) if _MANIFEST in names else _of_names(self.corpus, names)
+        splits: dict[str, tuple[str, ...]] = {}
+        for split, files in shards.items():
+            missing = [file for file in files if file not in names]
+            if missing:
+                raise ValueError(
+                    f"the corpus {self.corpus!r} lacks {missing[0]}"
+                    + f" and {len(missing) - 1} more" * (len(missing) > 1)
+                    + "; build it again, which makes what is missing, or copy the whole folder"
+                )
+            splits[split] = tuple(str(folder / file) for file in files)
+        return splits
+
+
+def _of_manifest(corpus: str) -> dict[str, list[str]]:
+    manifest: Any = read_json(as_path(corpus) / _MANIFEST)
+    shards = manifest.get("shards") if isinstance(manifest, dict) else None
+    if not isinstance(shards, list) or not all(
+        isinstance(shard, dict) and {"file", "split"} <= set(shard) for shard in shards
+    ):
+        raise ValueError(f"{corpus}/{_MANIFEST} is not the manifest of a corpus: it lists no shards")
+    splits: dict[str, list[str]] = {}
+    for shard in shards:
+        _check_ending(corpus, shard["file"])
+        splits.setdefault(shard["split"], []).append(shard["file"])
+    pages = {
+        split: sum(shard.get("pages", 1) for shard in shards if shard["split"] == split) for split in splits
+    }
+    return {split: sorted(files) for split, files in splits.items() if pages[split]}
+
+
+def _of_names(corpus: str, names: set[str]) -> dict[str, list[str]]:
+    found = [shard for name in names if (shard := _SHARD.fullmatch(name))]
+    if not found:
+        raise ValueError(
+            f"{corpus!r} is no finished corpus: it has neither {_MANIFEST} nor train-00000-of-00008.jsonl.zst and the "
+            "like; repeat t5x-like corpus build, which goes on where it stopped, or name files={'train': …} instead"
+        )
+    splits: dict[str, list[str]] = {}
+    for shard in found:
+        _check_ending(corpus, shard.string)
+        numbers = range(int(shard["of"]))
+        splits[shard["split"]] = [
+            f"{shard['split']}-{number:05d}-of-{shard['of']}{shard['ending']}" for number in numbers
+        ]
+    return dict(sorted(splits.items()))
+
+
+def _check_ending(corpus: str, file: str) -> None:
+    if not file.endswith(ROW_ENDINGS):
+        raise ValueError(
+            f"the corpus {corpus!r} has {file}, of which a task can't read the rows; build it with --format jsonl.zst"
+        )
