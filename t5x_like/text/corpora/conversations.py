@@ -14,7 +14,7 @@ from t5x_like.files import write_text
 from t5x_like.text.corpora.preparation import prepare_from_command_line
 from t5x_like.text.corpora.splits import shuffle_by_key
 
-SIZES = {"train": 3000, "validation": 300}
+SIZES = {"train": 5000, "validation": 300}
 MAX_CHARACTERS = 70  # of a definition: a conversation fits a row of 256 bytes
 SEED = 0
 
