@@ -59,11 +59,20 @@ class Plan:
             return self.num_train + (first * self.num_validation >> 32)
         return first * self.num_train >> 32
 
-    def shards(self) -> list[Shard]:
-        """The files of the corpus."""
-        train = _shards("train", self.train_shards, range(self.num_train))
-        held_out = range(self.num_train, self.num_partitions)
-        return train + _shards("validation", self.validation_shards, held_out)
+    @property
+    def num_shards(self) -> int:
+        """Of both splits."""
+        return self.train_shards + self.validation_shards
+
+    def shard(self, number: int) -> Shard:
+        """One of the files of the corpus, those of train first."""
+        if number < self.train_shards:
+            each = self.num_train // self.train_shards
+            return Shard("train", number, self.train_shards, range(number * each, (number + 1) * each))
+        number -= self.train_shards
+        each = self.num_validation // self.validation_shards
+        first = self.num_train + number * each
+        return Shard("validation", number, self.validation_shards, range(first, first + each))
 
     def path(self, stage: str, number: int, kind: str) -> str:
         """A file between stages."""
@@ -94,7 +103,3 @@ def plan(recipe: CorpusRecipe, output: str, files: Sequence[str], sizes: Sequenc
         validation_shards=validation_shards,
     )
 
-
-def _shards(split: str, count: int, partitions: range) -> list[Shard]:
-    each = len(partitions) // max(count, 1)
-    return [Shard(split, n, count, partitions[n * each : (n + 1) * each]) for n in range(count)]

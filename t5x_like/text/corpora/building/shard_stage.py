@@ -16,7 +16,7 @@ STAGE = "shards"
 
 def write_shard(plan: Plan, number: int) -> dict[str, Any]:
     """Writes the ``number``-th file of the corpus; returns counts and the file's size and checksum."""
-    shard = plan.shards()[number]
+    shard = plan.shard(number)
     end = len(plan.recipe.steps)
     tally, languages, lengths = Tally(end), Counter[str](), Counter[int]()
     chars = 0

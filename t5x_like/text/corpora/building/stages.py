@@ -64,8 +64,7 @@ def stages_of(plan: Plan) -> list[Stage]:
             reads = (pages, resolve)
         weight = _RULE * len(recipe.page_rules(step + 1, end))
     end = len(recipe.steps)
-    num_shards = plan.train_shards + plan.validation_shards
-    return [*stages, Stage(shard_stage.STAGE, end, num_shards, reads, (), weight + _WRITE)]
+    return [*stages, Stage(shard_stage.STAGE, end, plan.num_shards, reads, (), weight + _WRITE)]
 
 
 def tasks_of(plan: Plan, stage: Stage, files: Sequence[str]) -> list[Task]:

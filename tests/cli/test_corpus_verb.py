@@ -1,0 +1,105 @@
+"""``t5x-like corpus`` as its users meet it."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from t5x_like.cli.main import main
+
+RECIPE = """
+from __gin__ import dynamic_registration
+from t5x_like.text.corpora.building import recipe
+from t5x_like.text.corpora.rules import length
+recipe.CorpusRecipe:
+    name = 'tiny'
+    steps = (@length.MaxLength(), @recipe.UniqueUrls())
+    num_shards = %SHARDS
+length.MaxLength.chars = 8
+SHARDS = 1
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.gin").write_text(RECIPE)
+    pages = [{"url": f"http://a.org/{n // 2}", "text": f"page {n}" + "!" * (n > 7) * 9} for n in range(10)]
+    (tmp_path / "pages.jsonl").write_text("".join(json.dumps(each) + "\n" for each in pages))
+    return tmp_path
+
+
+BUILD = ["corpus", "build", "--recipe=tiny.gin", "--input=pages.jsonl", "--output=out", "--workers=1"]
+
+
+def test_a_table_tells_what_each_step_did(capsys):
+    assert main(BUILD) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert table[:3] == [
+        "step                  in  kept  dropped",
+        "too-long-filter       10     8        2  too_long 2",
+        "duplicate-url-filter   8     4        4  duplicate_url 4",
+    ]
+    assert table[3].startswith(
+        "out: of 10 pages 4 pages for train (0.0 MB in 1 shard) and 0 pages for validation"
+    )
+    assert main(BUILD) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith(" – finished before, and whole")
+
+
+def test_flags_overrule_the_recipe_and_inputs_add_up(folder, capsys):
+    (folder / "more.jsonl").write_text('{"url": "http://b.org", "text": "more"}\n')
+    assert main([*BUILD, "--input=more.jsonl", "--gin.SHARDS=3", "--gin.length.MaxLength.chars=99"]) == 0
+    assert "of 11 pages 6 pages for train (0.0 MB in 3 shards)" in capsys.readouterr().out
+
+
+def test_the_same_on_beam(capsys):
+    assert main([*BUILD, "--runner=DirectRunner", "--beam_option=--direct_num_workers=1"]) == 0
+    assert "duplicate-url-filter   8     4        4  duplicate_url 4" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ("--recipe=tony.gin", "there is no gin file 'tony.gin'"),
+        ("--input=no*.jsonl", "no file matches 'no*.jsonl'"),
+        ("--workers=0", "--workers must be at least 1, not 0"),
+        ("--gin.SHARDS=0", "num_shards is 0; give 1 or more, or None"),
+        ("--gin.recipe.CorpusRecipe.steps=('clean',)", "step 1 is 'clean'; a step is a rule for pages"),
+        ("--gin.recipe.CorpusRecipe.shards=3", "no parameter"),
+        ("--wrokers=3", "has no flag '--wrokers'\n  did you mean '--workers'?"),
+    ],
+)
+def test_mistakes_end_with_a_message_alone(changed, message, capsys):
+    assert main([*BUILD, changed]) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert "Traceback" not in told
+
+
+def test_what_is_required_is_asked_for(capsys):
+    assert main(["corpus", "build", "--output=out"]) == 2
+    assert "required: --input, --recipe" in capsys.readouterr().err
+
+
+def test_another_recipe_in_the_folder_is_refused(capsys):
+    assert main(BUILD) == 0
+    capsys.readouterr()
+    assert main([*BUILD, "--gin.length.MaxLength.chars=99"]) == 2
+    told = capsys.readouterr().err
+    assert "step 1: it has MaxLength(chars=8), version 1, you ask for MaxLength(chars=99), version 1" in told
+
+
+def test_help_loads_nothing_that_takes_long():
+    program = (
+        "import sys; from t5x_like.cli.main import main\n"
+        "try: main(['corpus', 'build', '--help'])\n"
+        "except SystemExit: pass\n"
+        "print([name for name in ('numpy', 'apache_beam', 'zstandard', 'tensorflow', 'nltk') if name in sys.modules])"
+    )
+    start = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert time.monotonic() - start < 20  # far below a second on a machine with nothing else to do
