@@ -1,0 +1,39 @@
+"""Scores of answers, times 100, by the names that T5's users know: ``metrics.matthews_corrcoef(targets, predictions)``.
+
+A metric takes true and predicted answers as ``text.postprocessing`` gives them, and returns its scores by name.
+"""
+
+from t5x_like.text.metrics.classification import (
+    accuracy,
+    all_match,
+    deduplicate_metric,
+    f1_score_with_invalid,
+    matthews_corrcoef,
+    mean_group_metric,
+    mean_multiclass_f1,
+    multirc_f1_over_all_answers,
+)
+from t5x_like.text.metrics.correlation import pearson_corrcoef, spearman_corrcoef
+from t5x_like.text.metrics.generation import bleu, rouge, rouge_mean, sequence_accuracy, token_error_rate
+from t5x_like.text.metrics.question_answering import span_squad, squad, trivia_qa
+
+__all__ = [
+    "accuracy",
+    "all_match",
+    "bleu",
+    "deduplicate_metric",
+    "f1_score_with_invalid",
+    "matthews_corrcoef",
+    "mean_group_metric",
+    "mean_multiclass_f1",
+    "multirc_f1_over_all_answers",
+    "pearson_corrcoef",
+    "rouge",
+    "rouge_mean",
+    "sequence_accuracy",
+    "span_squad",
+    "spearman_corrcoef",
+    "squad",
+    "token_error_rate",
+    "trivia_qa",
+]

@@ -14,14 +14,14 @@ _OF_TEXT: dict[str, MetricFunction] = {
     "sequence_accuracy": generation.sequence_accuracy,
     "token_error_rate": generation.token_error_rate,
     "bleu": generation.bleu,
-    "rouge": generation.rouge,
+    "rouge": generation.rouge_mean,
     "squad": question_answering.squad,
     "trivia_qa": question_answering.trivia_qa,
 }
 _OF_CLASSES = ("f1", "macro_f1", "matthews_corrcoef")
 _OF_NUMBERS: dict[str, MetricFunction] = {
-    "pearson_corrcoef": correlation.pearson,
-    "spearman_corrcoef": correlation.spearman,
+    "pearson_corrcoef": correlation.pearson_corrcoef,
+    "spearman_corrcoef": correlation.spearman_corrcoef,
 }
 METRIC_NAMES = (*_OF_TEXT, *_OF_CLASSES, *_OF_NUMBERS)
 
@@ -60,8 +60,8 @@ def metric_function(name: str, classes: Sequence[str] = ()) -> MetricFunction:
     numbers = {word: number for number, word in enumerate(classes)}
     if name in _OF_CLASSES:
         functions = {
-            "f1": classification.f1,
-            "macro_f1": classification.macro_f1(len(classes)),
+            "f1": classification.f1_score_with_invalid,
+            "macro_f1": classification.mean_multiclass_f1(len(classes)),
             "matthews_corrcoef": classification.matthews_corrcoef,
         }
         return _reading(name, functions[name], lambda text: numbers.get(text, -1))

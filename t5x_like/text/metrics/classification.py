@@ -1,5 +1,4 @@
-"""Scores for class predictions, times 100 as T5 reports them. Classes are numbers; -1 is an invalid
-prediction."""
+"""Scores for class predictions, times 100 as T5 reports them. Classes are numbers; -1 is an invalid prediction."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -7,6 +6,7 @@ from typing import Any
 import numpy as np
 
 Scores = dict[str, float]
+Metric = Callable[[Sequence[Any], Sequence[Any]], Scores]
 
 
 def accuracy(targets: Sequence[Any], predictions: Sequence[Any]) -> Scores:
@@ -16,7 +16,7 @@ def accuracy(targets: Sequence[Any], predictions: Sequence[Any]) -> Scores:
     return {"accuracy": 100.0 * float(np.mean(equal))}
 
 
-def f1(targets: Sequence[int], predictions: Sequence[int]) -> Scores:
+def f1_score_with_invalid(targets: Sequence[int], predictions: Sequence[int]) -> Scores:
     """F1 of class 1 among classes 0 and 1. An invalid prediction counts as the wrong class."""
     require_pairs(targets, predictions)
     truth, guess = np.asarray(targets), np.asarray(predictions)
@@ -24,7 +24,7 @@ def f1(targets: Sequence[int], predictions: Sequence[int]) -> Scores:
     return {"f1": 100.0 * _f1_of_class(truth, guess, 1)}
 
 
-def macro_f1(num_classes: int) -> Callable[[Sequence[int], Sequence[int]], Scores]:
+def mean_multiclass_f1(num_classes: int) -> Callable[[Sequence[int], Sequence[int]], Scores]:
     """The mean of the F1 of every class, present or not (CommitmentBank's ``mean_3class_f1``)."""
 
     def mean_class_f1(targets: Sequence[int], predictions: Sequence[int]) -> Scores:
@@ -62,33 +62,52 @@ def matthews_corrcoef(targets: Sequence[int], predictions: Sequence[int]) -> Sco
     return {"matthews_corrcoef": 100.0 * float(covariance / np.sqrt(truth_variance * guess_variance))}
 
 
-def f1_over_all_answers(targets: Sequence[Mapping], predictions: Sequence[Mapping]) -> Scores:
-    """MultiRC's F1a: every answer of every question counts alike. Rows are ``{"value": class, "group":
-    …}``."""
-    return f1([row["value"] for row in targets], [row["value"] for row in predictions])
+def multirc_f1_over_all_answers(targets: Sequence[Mapping], predictions: Sequence[Mapping]) -> Scores:
+    """MultiRC's F1a: every answer of every question counts alike. Rows are ``{"value": class, "group": …}``."""
+    return f1_score_with_invalid([row["value"] for row in targets], [row["value"] for row in predictions])
 
 
-def all_match_by_group(targets: Sequence[Mapping], predictions: Sequence[Mapping]) -> Scores:
-    """MultiRC's exact match: groups (questions) whose every answer is right."""
+def all_match(targets: Sequence[Any], predictions: Sequence[Any]) -> Scores:
+    """100 if every prediction equals its target, else 0."""
     require_pairs(targets, predictions)
-    right: dict[Any, bool] = {}
+    right = all(target == prediction for target, prediction in zip(targets, predictions, strict=True))
+    return {"exact_match": 100.0 * right}
+
+
+def mean_group_metric(metric_fn: Metric, group_key: str = "group", value_key: str = "value") -> Metric:
+    """``metric_fn`` over each group's rows, then the mean over groups.
+
+    MultiRC's exact match is that of ``all_match``: questions of which every answer is judged rightly.
+    """
+
+    def mean_over_groups(targets: Sequence[Mapping], predictions: Sequence[Mapping]) -> Scores:
+        each = [metric_fn(*values) for values in _by_group(targets, predictions, group_key, value_key)]
+        return {name: float(np.mean([scores[name] for scores in each])) for name in each[0]}
+
+    return mean_over_groups
+
+
+def deduplicate_metric(metric_fn: Metric, group_key: str = "group", value_key: str = "value") -> Metric:
+    """``metric_fn`` over the first row of each group only (ReCoRD repeats a query once an answer)."""
+
+    def over_first_rows(targets: Sequence[Mapping], predictions: Sequence[Mapping]) -> Scores:
+        groups = _by_group(targets, predictions, group_key, value_key)
+        return metric_fn([truth[0] for truth, _ in groups], [guess[0] for _, guess in groups])
+
+    return over_first_rows
+
+
+def _by_group(
+    targets: Sequence[Mapping], predictions: Sequence[Mapping], group_key: str, value_key: str
+) -> list[tuple[list[Any], list[Any]]]:
+    """Values of targets and predictions of each group, groups in the order of their first rows."""
+    require_pairs(targets, predictions)
+    groups: dict[Any, tuple[list[Any], list[Any]]] = {}
     for target, prediction in zip(targets, predictions, strict=True):
-        group = _hashable(target["group"])
-        right[group] = right.get(group, True) and target["value"] == prediction["value"]
-    return {"exact_match": 100.0 * float(np.mean(list(right.values())))}
-
-
-def first_of_group(metric: Callable[..., Scores]) -> Callable[[Sequence[Mapping], Sequence[Mapping]], Scores]:
-    """``metric`` over the first row of each group only (ReCoRD repeats a query once an answer)."""
-
-    def deduplicated(targets: Sequence[Mapping], predictions: Sequence[Mapping]) -> Scores:
-        require_pairs(targets, predictions)
-        firsts: dict[Any, tuple[Any, Any]] = {}
-        for target, prediction in zip(targets, predictions, strict=True):
-            firsts.setdefault(_hashable(target["group"]), (target["value"], prediction["value"]))
-        return metric(*(list(column) for column in zip(*firsts.values(), strict=True)))
-
-    return deduplicated
+        truth, guess = groups.setdefault(_hashable(target[group_key]), ([], []))
+        truth.append(target[value_key])
+        guess.append(prediction[value_key])
+    return list(groups.values())
 
 
 def _hashable(group: Any) -> Any:

@@ -7,12 +7,12 @@ import numpy as np
 from t5x_like.text.metrics.classification import Scores, require_pairs
 
 
-def pearson(targets: Sequence[float], predictions: Sequence[float]) -> Scores:
+def pearson_corrcoef(targets: Sequence[float], predictions: Sequence[float]) -> Scores:
     """Linear correlation; not a number where one side is constant."""
     return {"pearson_corrcoef": 100.0 * _correlation(targets, predictions)}
 
 
-def spearman(targets: Sequence[float], predictions: Sequence[float]) -> Scores:
+def spearman_corrcoef(targets: Sequence[float], predictions: Sequence[float]) -> Scores:
     """Correlation of ranks, tied numbers sharing the mean of their ranks."""
     return {"spearman_corrcoef": 100.0 * _correlation(_ranks(targets), _ranks(predictions))}
 

@@ -3,13 +3,15 @@
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from t5x_like.text.metrics.classification import Scores, require_pairs
 
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
+_WORD = re.compile(r"\w+")
 _DROP_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _SPACE_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation + "‘’´`_", " "))
 
@@ -34,6 +36,25 @@ def squad(targets: Sequence[Answers], predictions: Sequence[str]) -> Scores:
 def trivia_qa(targets: Sequence[Answers], predictions: Sequence[str]) -> Scores:
     """As ``squad``, normalised as TriviaQA does."""
     return _score(targets, predictions, normalize_trivia_qa)
+
+
+def span_squad(targets: Sequence[Mapping[str, Any]], predictions: Sequence[str]) -> Scores:
+    """``squad`` of answers written as places: ``start: 3 end: 5`` are words 3 to 5 of the context, counted from 0.
+
+    Targets are ``{"answers": […], "context": …}``. Words lie between characters that are no letters or digits; what
+    can't be read as places is an empty answer.
+    """
+    require_pairs(targets, predictions)
+    words = [_words_at(target["context"], guess) for target, guess in zip(targets, predictions, strict=True)]
+    return squad([target["answers"] for target in targets], words)
+
+
+def _words_at(context: str, places: str) -> str:
+    numbers = _WORD.findall(places)[1:4:2]
+    if len(numbers) < 2 or not all(number.isdecimal() for number in numbers):
+        return ""
+    start, end = map(int, numbers)
+    return " ".join(_WORD.findall(context)[start : end + 1])
 
 
 def _score(targets: Sequence[Answers], predictions: Sequence[str], normalize: Callable[[str], str]) -> Scores:

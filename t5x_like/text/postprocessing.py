@@ -1,0 +1,138 @@
+"""Written answers as metrics want them, by the names that T5's users know (https://github.com/google-research/
+text-to-text-transfer-transformer).
+
+Each takes the text of an answer, ``example`` (the features that the task's preprocessing gave) and ``is_target``: True
+for the true answer, whose other features may say more than its text does. Unreadable answers become -1, which no metric
+counts as right.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Example = Mapping[str, Any]
+
+# Words that say which one is meant, not what it is: an answer is no better or worse for them.
+_DETERMINERS = frozenset(
+    [
+        "a",
+        "an",
+        "few",
+        "her",
+        "his",
+        "each",
+        "every",
+        "many",
+        "much",
+        "my",
+        "our",
+        "some",
+        "that",
+        "the",
+        "their",
+        "these",
+        "this",
+        "those",
+        "which",
+        "whose",
+        "your",
+    ]
+)
+_MULTIRC_ANSWERS = ("False", "True")
+
+
+def lower_text(text: str, example: Example | None = None, is_target: bool = False) -> str:
+    """Case never counts."""
+    del example, is_target
+    return text.lower()
+
+
+def string_to_float(
+    text: str, example: Example | None = None, is_target: bool = False, *, default: float = -1.0
+) -> float:
+    """The number that a text is, or ``default``."""
+    del example, is_target
+    try:
+        return float(text)
+    except ValueError:
+        return default
+
+
+def string_label_to_class_id(
+    text: str,
+    label_classes: Sequence[str],
+    example: Example | None = None,
+    is_target: bool = False,
+    *,
+    default: int = -1,
+) -> int:
+    """The number of a label, which must be written exactly, or ``default``."""
+    del example, is_target
+    return label_classes.index(text) if text in label_classes else default
+
+
+def multirc(text: str, example: Example | None = None, is_target: bool = False) -> dict[str, Any]:
+    """``value`` 0 or 1 of one answer, and the question that groups it with others (``group``; of targets)."""
+    found: dict[str, Any] = {"value": string_label_to_class_id(text, _MULTIRC_ANSWERS)}
+    if is_target:
+        found["group"] = _plain(_of(example, "idx/question"))
+    return found
+
+
+def record(text: str, example: Example | None = None, is_target: bool = False) -> dict[str, Any]:
+    """``value`` is the written answer; of targets all that count as right, and the query (``group``)."""
+    if not is_target:
+        return {"value": text}
+    group = [_plain(_of(example, name)) for name in ("idx/passage", "idx/query")]
+    return {"value": _texts(_of(example, "answers")), "group": group}
+
+
+def qa(text: str, example: Example | None = None, is_target: bool = False) -> str | list[str]:
+    """The written answer; of targets all that count as right."""
+    return _texts(_of(example, "answers")) if is_target else text
+
+
+def span_qa(text: str, example: Example | None = None, is_target: bool = False) -> str | dict[str, Any]:
+    """``start: 3 end: 5`` as written; of targets the right answers, and the context that words are counted in."""
+    if not is_target:
+        return text
+    return {"answers": _texts(_of(example, "answers")), "context": _texts([_of(example, "context")])[0]}
+
+
+def wsc_simple(text: str, example: Example | None = None, is_target: bool = False) -> int:
+    """1 if an answer names what the pronoun stands for, 0 if not, -1 if nothing is left of it; of targets the label.
+
+    Determiners and case don't count, nor do words too many or too few, unless only one of both is a possessive
+    (Raffel et al. 2020, §2.4: rows are trained on with the right referent as their target).
+    """
+    if is_target:
+        return int(_of(example, "label"))
+    answer, referent = (
+        _content_words(each) for each in (text, _texts([_of(example, "targets_pretokenized")])[0])
+    )
+    if not answer:
+        return -1
+    if not referent:
+        return 0
+    if any("'" in word for word in answer) != any("'" in word for word in referent):
+        return 0
+    return int(answer <= referent or referent <= answer)
+
+
+def _content_words(text: str) -> frozenset[str]:
+    return frozenset(word for word in text.strip().lower().split(" ") if word and word not in _DETERMINERS)
+
+
+def _of(example: Example | None, name: str) -> Any:
+    if example is None or name not in example:
+        raise ValueError(f"the example of a target must have {name!r}, which its task's preprocessing gives")
+    return example[name]
+
+
+def _texts(values: Any) -> list[str]:
+    return [value.decode("utf-8") if isinstance(value, bytes) else str(value) for value in values]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic | np.ndarray) else value
