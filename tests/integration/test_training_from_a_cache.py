@@ -1,5 +1,6 @@
 """Training reads tokens that were made before, needs nothing of what made them, and computes the same."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -48,6 +49,13 @@ def test_losses_are_those_of_tokenising_at_the_start_without_tensorflow_or_seqio
     )
     assert done.returncode == 0, done.stderr
     assert losses(home / "cached") == losses(home / "held")
+    # Each goes on with the tokens of the other.
+    in_memory = tiny_run.experiment(home, model_dir="unused", total_steps=1).train
+    cached = dataclasses.replace(in_memory, cache=str(home / "cache"))
+    for name, train in (("held", cached), ("cached", in_memory)):
+        tiny_run.run(home, model_dir=str(home / name), total_steps=5, train=train)
+    assert losses(home / "cached") == losses(home / "held")
+    assert max(losses(home / "held")) == 5
 
 
 def test_a_cache_of_other_data_is_refused(tmp_path):
