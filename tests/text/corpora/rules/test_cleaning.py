@@ -41,7 +41,7 @@ PIECES = [
         "}",
         "Terms of Use",
         "PRIVACY POLICY",
-        "coo\u212aie policy",
+        "cookie policy".replace("k", "\u212a"),
         "use of cookies",
         "uſe cookies",
         "İ",
