@@ -10,20 +10,17 @@ The lists are other people's and not shipped:
 """
 
 import functools
-import gzip
 import hashlib
 import json
-import os
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from t5x_like.files import as_path
 from t5x_like.text.corpora.pages.page import Page
 from t5x_like.text.corpora.rules.hash_set import HashSet
+from t5x_like.text.corpora.rules.list_files import read_lines
 from t5x_like.text.corpora.rules.rule import Dropped
 from t5x_like.text.corpora.rules.urls import normalise_url
 from t5x_like.text.paths import find_files
@@ -121,7 +118,7 @@ def _as_tuple(lists: str | Sequence[str]) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4)
 def _urls(lists: tuple[str, ...]) -> HashSet:
-    found = HashSet(normalise_url(line) for file in _find(lists, _URLS_SOURCE) for line in _lines(file))
+    found = HashSet(normalise_url(line) for file in _find(lists, _URLS_SOURCE) for line in read_lines(file))
     if not len(found):
         raise ValueError(f"{', '.join(lists)}: no addresses in there; give one a line. {_URLS_SOURCE}")
     return found
@@ -135,7 +132,7 @@ def _domains(lists: tuple[str, ...]) -> dict[str, frozenset[str] | None]:
         if file.endswith((".json", ".json.gz")):
             found.update(_of_json(file))
         else:
-            found.update((host_of(line), None) for line in _lines(file))
+            found.update((host_of(line), None) for line in read_lines(file))
     found.pop("", None)
     if not found:
         raise ValueError(f"{', '.join(lists)}: no domains in there; give one a line. {_DOMAINS_SOURCE}")
@@ -144,7 +141,7 @@ def _domains(lists: tuple[str, ...]) -> dict[str, frozenset[str] | None]:
 
 def _of_json(file: str) -> dict[str, frozenset[str] | None]:
     try:
-        value: Any = json.loads("\n".join(_lines(file)))
+        value: Any = json.loads("\n".join(read_lines(file)))
     except ValueError as error:
         raise ValueError(f"{file} is not JSON: {error}") from error
     if not isinstance(value, dict):
@@ -162,14 +159,3 @@ def _find(lists: tuple[str, ...], source: str) -> list[str]:
         return find_files(lists)
     except ValueError as error:
         raise ValueError(f"{error}. The list isn't shipped, for it is not ours: {source}") from error
-
-
-def _lines(file: str) -> Iterator[str]:
-    try:
-        with as_path(file).open("rb") as raw, gzip.open(raw) if file.endswith(".gz") else raw as lines:
-            for line in lines:
-                text = line.decode("utf-8-sig").strip()
-                if text:
-                    yield text
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise ValueError(f"{os.fspath(file)} can't be read to its end: {error}") from error
