@@ -6,6 +6,7 @@ megabyte made for it. It is done in a process of its own, which a page may take 
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -95,30 +96,34 @@ def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     return pipe
 
 
-def decode_body(body: bytes, declared: str | None) -> tuple[str, str]:
-    """The characters of a page, and which encoding it turned out to have.
+def decode_body(body: bytes, declared: str | None) -> tuple[str, str, bool]:
+    """The characters of a page, the encoding it turned out to have, and whether that is the one declared, if any is.
 
     A byte-order mark decides, then the HTTP header, the page's own ``<meta>``, what its bytes look like: in that order
-    the first that all its bytes fit; where none does, as the last but with U+FFFD for what doesn't fit.
+    the first that all its bytes fit; where none does, UTF-8 with U+FFFD for what doesn't fit.
     (https://encoding.spec.whatwg.org, https://html.spec.whatwg.org/#determining-the-character-encoding)
     """
-    encoding = need_resiliparse()
     for mark, name in ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
         if body.startswith(mark):
-            return body[len(mark) :].decode(name, errors="replace"), name
-    candidates = [
-        *([encoding.map_encoding_to_html5(declared, False)] if declared else []),
-        encoding.detect_encoding(body, from_html_meta=True),
-        "utf-8",
-        encoding.detect_encoding(body),
-    ]
-    found = [name for name in candidates if name]
-    for name in found:
+            return body[len(mark) :].decode(name, errors="replace"), name, True
+    known = _known(declared) if declared else None
+    for name in _candidates(body, known):
         try:
-            return body.decode(name), name
+            return body.decode(name), name, not declared or name == known
         except (UnicodeDecodeError, LookupError):
             continue
-    return body.decode("utf-8", errors="replace"), "utf-8"
+    return body.decode("utf-8", errors="replace"), "utf-8", not declared or known == "utf-8"
+
+
+def _known(declared: str) -> str | None:
+    return need_resiliparse().map_encoding_to_html5(declared, False)
+
+
+def _candidates(body: bytes, declared: str | None) -> Iterator[str]:
+    detect = need_resiliparse().detect_encoding
+    if declared:
+        yield declared
+    yield from filter(None, (detect(body, from_html_meta=True), "utf-8", detect(body)))
 
 
 def need_resiliparse() -> Any:

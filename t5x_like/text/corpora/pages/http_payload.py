@@ -74,7 +74,10 @@ def _unpacked(body: bytes, packing: str, limit: int) -> bytes:
 
 
 def _bounded(unpacker: Any, body: bytes, limit: int) -> bytes:
+    """What there is of it: crawlers cut long bodies off."""
     out = unpacker.decompress(body, limit + 1)
+    if not out and not unpacker.eof:
+        raise ValueError("the body is packed and cut short before its first byte")
     if len(out) > limit:
         raise ValueError(f"the body unpacks to more than the {limit:,} bytes of max_page_bytes")
     return out

@@ -55,9 +55,9 @@ def _page(record: WarcRecord, log: FileLog, extract: Extractor, limit: int) -> P
     if reason is not None:
         log.count(f"filtered:{reason}")
         return None
-    text, encoding = decode_body(response.body, charset)
-    if charset and encoding.replace("-", "").lower() != charset.replace("-", "").lower():
-        log.count("noticed:other_charset")
+    text, encoding, as_declared = decode_body(response.body, charset)
+    if not as_declared:
+        log.notice("other_charset", record.start, f"declared as {charset}, but its bytes are {encoding}")
     replaced = text.count("\ufffd")
     if replaced:
         log.count("replaced_characters", replaced)
