@@ -1,0 +1,1 @@
+"""GLUE, SuperGLUE and the other benchmarks, one file for each family of them."""

@@ -1,0 +1,64 @@
+"""What an encoder's head reads of a benchmark's rows, beside the text-to-text form of the same rows.
+
+``texts``, ``context`` and the like are templates over the row's columns, ``"{premise}"``, as those of a task in a gin
+file (``text.tasks.wording.Template``): one text is read alone, two as a pair.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classes:
+    """One class of each row, or pair of texts. ``label`` is the column with its number, -1 where unlabelled."""
+
+    texts: tuple[str, ...]
+    classes: tuple[str, ...]  # the words of the classes, in the order of their numbers
+    label: str = "label"
+
+    @property
+    def num_classes(self) -> int:
+        """How many scores a head gives."""
+        return len(self.classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A number for each row. ``unlabelled`` stands in the column ``label`` of rows that have none."""
+
+    texts: tuple[str, ...]
+    label: str = "label"
+    lowest: float
+    highest: float
+    unlabelled: float = -1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """One of several continuations of a context: templates, or the column that holds a list of them."""
+
+    context: str
+    choices: tuple[str, ...] | str
+    label: str = "label"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spans:
+    """The answer's place in the context. ``answers`` is a column ``{"text": […], "answer_start": […]}`` (characters);
+    empty lists mean that there is no answer, which only ``unanswerable`` benchmarks have."""
+
+    question: str = "{question}"
+    context: str = "{context}"
+    answers: str = "answers"
+    unanswerable: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenClasses:
+    """A class for each word: the columns ``tokens`` (a list of words) and ``tags`` (numbers, -1 where unlabelled)."""
+
+    tokens: str = "tokens"
+    tags: str = "tags"
+    classes: tuple[str, ...]
+
+
+Form = Classes | Number | Choices | Spans | TokenClasses

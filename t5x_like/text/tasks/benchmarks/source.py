@@ -1,0 +1,74 @@
+"""Where a benchmark's rows come from: its official files, Hugging Face's, TensorFlow Datasets' (TFDS).
+
+Whichever it is, rows come in TFDS's feature schema: Python values, labels as numbers, -1 where unlabelled.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from t5x_like.text.tasks.rows import Bad
+
+RawRow = Mapping[str, Any]
+
+
+class Raw(NamedTuple):
+    """A row in TFDS's schema, and where it stands (``file:line``)."""
+
+    values: RawRow
+    place: str
+
+
+# Reads one file of a split. What is wrong with a row comes as Bad; what is wrong with a file raises ValueError.
+Reader = Callable[[str, str], Iterator[Raw | Bad]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Download:
+    """One file to fetch, and what is inside.
+
+    ``unpack`` names where each of a zip's files goes, relative to the data folder; ``{"": "glue/"}`` takes all of them,
+    with the folders they are in. A plain file goes to its one value.
+    """
+
+    url: str
+    unpack: Mapping[str, str]
+    sha256: str | None = None  # as TensorFlow Datasets 4.9 has it, where it does
+    num_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """One way in which files lie below the data folder.
+
+    ``files`` has for each split the patterns that name its files, the first that finds some is taken:
+    ``{"train": ("glue/CoLA/train.tsv", "glue/CoLA/original/raw/in_domain_train.tsv")}``.
+    """
+
+    files: Mapping[str, tuple[str, ...]]
+    read: Reader
+    name: str = "official files"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The rows of a benchmark, of which several tasks may be made.
+
+    Looked for in the order of ``layouts``; then as TFDS has prepared them (``tfds``: name, configuration and version,
+    empty where it has none). ``rows`` are the published numbers of rows, by split; mixtures are proportioned by them.
+    """
+
+    tfds: str = ""
+    layouts: tuple[Layout, ...] = ()
+    rows: Mapping[str, int]
+    downloads: tuple[Download, ...] = ()
+    home: str = ""  # the page of the benchmark
+    citation: str = ""
+    licence: str = ""
+    # Columns that a row must have and what each may be: "text", "int", "float", "texts", "ints", or words of classes.
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names as TFDS has them."""
+        return tuple(self.rows)
