@@ -95,11 +95,8 @@ def test_files_are_sets_named_as_they_are(tmp_path):
         "pages:boolq": 1,
     }
     again = Contamination(files=(str(tmp_path / "*.gz"), str(tmp_path / "*.jsonl")), n=8)
-    assert (
-        again.fingerprint()
-        != rule.fingerprint()
-        == Contamination(files=str(tmp_path / "*"), n=8).fingerprint()
-    )
+    other = Contamination(files=str(tmp_path / "*.gz"), n=8)
+    assert again.fingerprint() == rule.fingerprint() != other.fingerprint()
 
 
 @given(
