@@ -13,6 +13,7 @@ from t5x_like.text.corpora.pages.page import Page
 
 EXTENSIONS = {"jsonl.zst": "jsonl.zst", "tfrecord": "tfrecord", "arrayrecord": "array_record"}
 FIELDS = ("url", "timestamp", "text", "language")
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 _LEVEL = 3  # of zstd: its default
 _ARRAY_RECORD_OPTIONS = "group_size:64,zstd:3"
 
@@ -54,8 +55,7 @@ class _JsonLines:
         )
 
     def write(self, page: Page) -> None:
-        row = json.dumps(fields_of(page), ensure_ascii=False)
-        self._stream.write(row.encode() + b"\n")
+        self._stream.write(_ENCODER.encode(fields_of(page)).encode() + b"\n")
 
     def close(self) -> None:
         try:
