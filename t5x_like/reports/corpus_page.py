@@ -15,6 +15,7 @@ from t5x_like.reports.corpus_sections import (
     lengths,
     reading,
     reasons,
+    repeated,
     samples,
 )
 from t5x_like.reports.page import Headline, Section, page
@@ -43,6 +44,7 @@ def corpus_page(manifest: Mapping[str, Any], shown: Sequence[Mapping[str, Any]])
         Section("What each step kept", funnel(manifest)),
         Section("Why pages went", reasons(manifest)),
         Section("Lines and sentences", decisions(manifest)),
+        Section("What came most often", repeated(manifest)),
         Section("Lengths of pages", lengths(manifest)),
         Section("Languages", languages(manifest)),
         Section("Reading the input", reading(manifest)),
@@ -74,7 +76,7 @@ def _headlines(manifest: Mapping[str, Any]) -> list[Headline]:
         Headline(
             "text kept",
             _size(chars),
-            f"{share(chars, read['chars'])} of {_size(read['chars'])}, in characters",
+            f"{share(chars, read['chars'])} of {_size(read['chars'])} characters",
             chars > 0,
         ),
     ]
@@ -168,7 +170,7 @@ _SHARDS = 20
 
 
 def _size(chars: int) -> str:
-    for size, name in ((10**9, "billion"), (10**6, "million"), (10**3, "thousand")):
+    for size, name in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if chars >= size:
             return f"{chars / size:,.1f} {name}"
     return str(chars)

@@ -50,5 +50,10 @@ def _mask(text: str) -> str:
     return _LETTERS_AFTER_THE_FIRST.sub("·", text)
 
 
+def printable(text: str) -> str:
+    """The text with a replacement mark for every character that has no shape of its own."""
+    return _UNPRINTABLE.sub("\ufffd", text)
+
+
 def _safe(text: str) -> str:
-    return escape(_UNPRINTABLE.sub("\ufffd", text))
+    return escape(printable(text))

@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 from t5x_like.reports.corpus_charts import Bar, bars, legend, length_histogram, share
-from t5x_like.reports.corpus_samples import samples_body
+from t5x_like.reports.corpus_samples import printable, samples_body
 from t5x_like.reports.corpus_words import decision_in_words, reason_in_words
 from t5x_like.reports.tables import facts_table, table
 
@@ -41,7 +41,7 @@ def funnel(manifest: Mapping[str, Any]) -> str:
 def _plain_rule(rule: str) -> str:
     """``DuplicateLines(min_sentences=3), version 1`` without its version, and not too long for a row."""
     short = rule.rpartition(", version ")[0] or rule
-    return short if len(short) <= 120 else short[:117] + "…"
+    return short if len(short) <= 70 else short[:68] + "…"
 
 
 def reasons(manifest: Mapping[str, Any]) -> str:
@@ -80,6 +80,22 @@ def decisions(manifest: Mapping[str, Any]) -> str:
         ]
         if rows:
             parts.append(f"<h3>{escape(step['name'])}</h3>" + bars("decision", ("number", "share"), rows))
+    return "\n".join(parts)
+
+
+def repeated(manifest: Mapping[str, Any]) -> str:
+    """The lines or spans that were removed most often."""
+    parts = []
+    for step in manifest["steps"]:
+        counts = step.get("repeated", {})
+        if counts:
+            rows = [
+                [f"{count:,}", escape(printable(text)) or "<em>an empty line</em>"]
+                for text, count in counts.items()
+            ]
+            parts.append(
+                f"<h3>{escape(step['name'])}</h3>" + table([">removed", "text"], rows, css_class="repeated")
+            )
     return "\n".join(parts)
 
 

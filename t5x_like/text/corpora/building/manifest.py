@@ -15,6 +15,7 @@ from t5x_like.text.corpora.pages.reading_log import ReadLog
 
 MANIFEST = "manifest.json"
 SAMPLES = "samples.jsonl"
+_REPEATED = 30  # texts that a step removed most often
 FORMAT, VERSION = "t5x_like corpus", 1
 # What decides about verdicts besides our own rules.
 _LIBRARIES = (
@@ -123,6 +124,7 @@ def _steps(plan: Plan, tally: Tally) -> list[dict[str, Any]]:
                 "kept": tally.passed[number],
                 "dropped": _sorted(dropped),
                 "seen": _sorted(tally.seen[number]),
+                "repeated": tally.repeated[number].most(_REPEATED),
             }
         )
     return steps

@@ -55,7 +55,7 @@ def standing_before(plan: Plan, partition: int, step: int, tally: Tally) -> Iter
     last = earlier[-1]
     rules = plan.recipe.page_rules(last + 1, step)
     numbers = [last, *(number for number, _ in rules)]
-    for standing, removed in _after_removal(plan, partition, last):
+    for standing, removed in _after_removal(plan, partition, last, tally):
         tally.see(removed.seen)
         outcome = removed
         if removed.dropped is None:
@@ -68,7 +68,7 @@ def standing_before(plan: Plan, partition: int, step: int, tally: Tally) -> Iter
             tally.sample(outcome.dropped, standing.place.url_digest, standing.page.url, outcome.page.text)
 
 
-def _after_removal(plan: Plan, partition: int, step: int) -> Iterator[tuple[Standing, Outcome]]:
+def _after_removal(plan: Plan, partition: int, step: int, tally: Tally) -> Iterator[tuple[Standing, Outcome]]:
     rule: DuplicateRule = plan.recipe.steps[step]
     gone = read_gone(plan, partition, step)
     pages = read_standing(plan.path(stage_name("pages", step), partition, "pages"))
@@ -76,7 +76,10 @@ def _after_removal(plan: Plan, partition: int, step: int) -> Iterator[tuple[Stan
     for number, standing in enumerate(pages):
         first, end = starts[number : number + 2] if number + 1 < len(starts) else (0, 0)
         counts: Counter[str] = Counter()
-        result = rule.remove(standing.page, gone["part"][first:end].astype(np.int64), counts)
+        parts = gone["part"][first:end].astype(np.int64)
+        result = rule.remove(standing.page, parts, counts)
+        if len(parts):
+            tally.repeated[step].add(rule.texts(standing.page, parts))
         seen = tuple((step, name, count) for name, count in counts.items())
         if isinstance(result, Dropped):
             yield standing, Outcome(standing.page, (step, result.reason), seen)

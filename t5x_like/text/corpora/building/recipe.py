@@ -109,7 +109,9 @@ def step_in_words(step: Any) -> str:
 
 def is_duplicate_rule(step: Any) -> bool:
     """Whether it has what a ``DuplicateRule`` needs."""
-    return all(callable(getattr(step, name, None)) for name in ("keys", "match", "resolve", "remove"))
+    return all(
+        callable(getattr(step, name, None)) for name in ("keys", "match", "resolve", "remove", "texts")
+    )
 
 
 def _check_step(recipe: str, number: int, step: Any) -> None:
@@ -118,7 +120,7 @@ def _check_step(recipe: str, number: int, step: Any) -> None:
         hint = f"; write {step.__name__}()" if isinstance(step, type) else ""
         raise ValueError(
             f"corpus recipe {recipe!r}: step {number} is {step!r}; a step is a rule for pages (apply), UniqueUrls or a "
-            f"rule for duplicates (keys, match, resolve, remove), with NAME and VERSION{hint}"
+            f"rule for duplicates (keys, match, resolve, remove, texts), with NAME and VERSION{hint}"
         )
 
 

@@ -5,11 +5,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from t5x_like.text.corpora.building.frequent import Frequent
 from t5x_like.text.corpora.pages.page import Page
 from t5x_like.text.corpora.rules.rule import Dropped, PageRule
 
 SAMPLES = 5  # pages of each fate
 SAMPLE_CHARS = 1500
+REPEATED = 100  # texts of each task that were removed most often
 KEPT = "kept"
 
 
@@ -42,6 +44,7 @@ class Tally:
         self.passed = [0] * num_steps
         self.dropped: list[Counter[str]] = [Counter() for _ in range(num_steps)]
         self.seen: list[Counter[str]] = [Counter() for _ in range(num_steps)]
+        self.repeated = [Frequent() for _ in range(num_steps)]
         self._samples: dict[tuple[int, str], list[tuple[int, str, str]]] = {}
 
     def count(self, numbers: Iterable[int], dropped: tuple[int, str] | None) -> None:
@@ -80,7 +83,13 @@ class Tally:
             for fate, held in sorted(self._samples.items())
             for entry in sorted(held, reverse=True)
         ]
-        return {"passed": self.passed, "dropped": self.dropped, "seen": self.seen, "samples": samples}
+        return {
+            "passed": self.passed,
+            "dropped": self.dropped,
+            "seen": self.seen,
+            "repeated": [texts.most(REPEATED) for texts in self.repeated],
+            "samples": samples,
+        }
 
     def add_json(self, value: Mapping[str, Any]) -> None:
         """Adds what ``to_json`` gave of another."""
@@ -89,6 +98,8 @@ class Tally:
             (*self.dropped, *self.seen), (*value["dropped"], *value["seen"]), strict=True
         ):
             ours.update(theirs)
+        for texts, counts in zip(self.repeated, value["repeated"], strict=True):
+            texts.add_counts(counts)
         for number, reason, url, text, digest in value["samples"]:
             self.sample((number, reason), bytes.fromhex(digest), url, text)
 

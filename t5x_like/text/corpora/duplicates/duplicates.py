@@ -57,3 +57,7 @@ class DuplicateRule(Protocol):
     def remove(self, page: Page, parts: np.ndarray, counts: Counter[str]) -> Page | Dropped:
         """The page without the ``parts`` (int64, ascending; may be empty) that ``resolve`` named."""
         ...
+
+    def texts(self, page: Page, parts: np.ndarray) -> list[str]:
+        """What those parts say, to tell which come most often; none where that tells nothing."""
+        ...

@@ -57,6 +57,11 @@ class DuplicateLines:
             return Dropped("filtered:too_few_sentences")
         return page._replace(text=text)
 
+    def texts(self, page: Page, parts: np.ndarray) -> list[str]:
+        """Those lines."""
+        lines = page.text.split("\n")
+        return [lines[part].strip() for part in parts.tolist()]
+
 
 def _count(lines: list[str], kept: list[str], gone: set[int], counts: Counter[str]) -> None:
     """A line that stays elsewhere on its page is a local duplicate, one that stays on another page a global one."""

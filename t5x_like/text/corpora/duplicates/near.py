@@ -71,6 +71,10 @@ class NearDuplicates:
         """The page as it is, or nothing of it."""
         return Dropped("filtered:near_duplicate") if len(parts) else page
 
+    def texts(self, page: Page, parts: np.ndarray) -> list[str]:  # noqa: ARG002
+        """None: near copies differ."""
+        return []
+
 
 def _pages_in_order(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """One key of each page, by rank, and int64 [number of keys]: the number of each key's page among them."""

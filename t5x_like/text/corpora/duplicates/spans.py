@@ -71,6 +71,11 @@ class DuplicateSpans:
         kept = [sentence for number, sentence in enumerate(sentences) if number not in gone]
         return self._rest(page, ("" if self.split_sentences else "\n").join(kept).lstrip())
 
+    def texts(self, page: Page, parts: np.ndarray) -> list[str]:
+        """Those spans."""
+        sentences = [" ".join(sentence.split()) for sentence in self._sentences(page.text)]
+        return [" ".join(sentences[part : part + self.num_sentences]) for part in parts.tolist()]
+
     def _rest(self, page: Page, text: str) -> Page | Dropped:
         if not text:
             return Dropped("filtered:empty")

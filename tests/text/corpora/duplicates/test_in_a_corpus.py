@@ -55,3 +55,13 @@ def test_recipes_of_c4_have_them_at_their_places(gin, step, rule):
     recipe = load([f"gin/corpora/{gin}.gin"], [], roots=[CorpusRecipe]).value
     assert recipe.name == gin
     assert recipe.steps[step] == rule
+
+
+def test_the_manifest_tells_which_lines_were_removed_most_often(tmp_path):
+    notice = "Follow us on all channels."
+    files = [
+        [page(f"{file}/{row}", f"Own text {file} {row}.\n{notice}\n") for row in range(9)]
+        for file in range(2)
+    ]
+    built = build(write_files(tmp_path / "in", files), tmp_path / "out", DuplicateLines(min_sentences=0))
+    assert built["steps"][0]["repeated"] == {"": 17, notice: 17}
