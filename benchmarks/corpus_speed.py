@@ -1,0 +1,229 @@
+"""Measures how many megabytes of crawled text a second one core takes through the rules of a corpus.
+
+    apt-get download python3.11-doc anarchism
+    python -m benchmarks.corpus_speed --packages python3.11-doc_*.deb anarchism_*.deb
+    python -m benchmarks.corpus_speed --packages *.deb --measure cleaning --output speed.json
+
+Pages are the HTML files of Debian packages, as the whole text that resiliparse finds in them: menus, tables, code and
+prose, a line each block, as in Common Crawl's WET files; and the shipped King James Bible, a chapter a page, a verse or
+so a line, between the lines of a menu. Without --packages it is all there is, and more of it is kept than of a crawl.
+
+Rates are 10^6 bytes of UTF-8 per CPU second of this process, which is kept on one core. Beside each, in the same
+sitting and on the same pages, the reference: a plain version written for this file, one step after the other for every
+line, with NLTK's sentences. What both give is compared. Prints a JSON object; --output keeps it.
+"""
+
+import argparse
+import hashlib
+import io
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import about
+
+ROOT = Path(__file__).resolve().parent.parent
+MAX_CHARS = 190_000
+MENU = "Home\nAbout us\nContact\nSearch this site\nLog in | Register\n"
+FOOTER = "\nCopyright 2019 All rights reserved\nTerms of Service\nBack to top\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """Ours and the reference, each a function of a page's text; both make themselves ready when they are made."""
+
+    what: str
+    ours: Callable[[], Callable[[str], Any]]
+    reference: Callable[[], Callable[[str], Any]]
+
+
+def main() -> None:
+    arguments = parse()
+    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[0]})
+    texts = read_texts(arguments.packages)
+    measured = {}
+    for name in arguments.measure:
+        measured[name] = measure(MEASUREMENTS[name], texts, arguments.seconds)
+        print(f"{name}: {measured[name]}", file=sys.stderr)
+    result = about(num_cores=1) | {"input": described(texts), "measurements": measured}
+    print(json.dumps(result, indent=2))
+    if arguments.output:
+        from t5x_like.files import write_json
+
+        write_json(arguments.output, result)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--packages", nargs="*", default=[], metavar="DEB", help="Debian packages with HTML")
+    names = list(MEASUREMENTS)
+    parser.add_argument("--measure", nargs="+", choices=names, default=names, metavar="NAME")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of CPU for each rate")
+    parser.add_argument("--output", metavar="FILE")
+    return parser.parse_args()
+
+
+def read_texts(packages: Sequence[str]) -> list[str]:
+    """Texts of pages, in an order that mixes their kinds."""
+    from resiliparse.extract.html2text import extract_plain_text
+
+    chapters = (ROOT / "data/king_james/train.txt").read_text().splitlines()
+    texts = [MENU + re.sub(r"(?<=[.?!]) (?=[A-Z])", "\n", chapter) + FOOTER for chapter in chapters]
+    texts += [extract_plain_text(html) for package in packages for html in html_files(package)]
+    short = [text for text in texts if len(text) <= MAX_CHARS]
+    return sorted(short, key=lambda text: hashlib.md5(text.encode()).digest())
+
+
+def html_files(package: str) -> Iterator[str]:
+    unpacked = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], capture_output=True, check=True)
+    with tarfile.open(fileobj=io.BytesIO(unpacked.stdout)) as archive:
+        for entry in archive:
+            content = archive.extractfile(entry) if entry.isfile() and entry.name.endswith(".html") else None
+            if content is not None:
+                yield content.read().decode(errors="replace")
+
+
+def described(texts: Sequence[str]) -> dict[str, Any]:
+    sizes = [len(text.encode()) for text in texts]
+    lines = [line for text in texts for line in text.splitlines()]
+    clean = [cleaned for text in texts if (cleaned := our_cleaning()(text)[0]) is not None]
+    return {
+        "pages": len(texts),
+        "megabytes": round(sum(sizes) / 1e6, 1),
+        "median_bytes_a_page": sorted(sizes)[len(sizes) // 2],
+        "mean_chars_a_line": round(sum(map(len, lines)) / len(lines), 1),
+        "kept_share_of_pages": round(len(clean) / len(texts), 3),
+        "kept_share_of_bytes": round(sum(len(text.encode()) for text in clean) / sum(sizes), 3),
+    }
+
+
+def measure(measurement: Measurement, texts: Sequence[str], seconds: float) -> dict[str, Any]:
+    ours, reference = measurement.ours(), measurement.reference()
+    compared = 0
+    for text in itertools.islice(texts, 200):  # and both are warm now
+        if ours(text) != reference(text):
+            raise SystemExit(f"ours and the reference differ: {ours(text)!r}, {reference(text)!r}")
+        compared += 1
+    rate, yardstick = rate_of(ours, texts, seconds), rate_of(reference, texts, seconds)
+    return {
+        "what": measurement.what,
+        "megabytes_per_second": round(rate, 2),
+        "reference_megabytes_per_second": round(yardstick, 2),
+        "times_the_reference": round(rate / yardstick, 1),
+        "pages_compared": compared,
+    }
+
+
+def rate_of(work: Callable[[str], Any], texts: Sequence[str], seconds: float) -> float:
+    """10^6 bytes per CPU second, in rounds of 100 pages."""
+    size, waiting = 0, itertools.cycle(texts)
+    start = time.process_time()
+    while time.process_time() - start < seconds:
+        some = list(itertools.islice(waiting, 100))
+        for text in some:
+            work(text)
+        size += sum(len(text) if text.isascii() else len(text.encode()) for text in some)
+    return size / 1e6 / (time.process_time() - start)
+
+
+def our_cleaning() -> Callable[[str], Any]:
+    from t5x_like.text.corpora.pages.page import Page
+    from t5x_like.text.corpora.rules.cleaning import C4Cleaning
+    from t5x_like.text.corpora.rules.rule import Dropped
+
+    rule = C4Cleaning()
+
+    def clean(text: str) -> tuple[str | None, Counter[str]]:
+        counts: Counter[str] = Counter()
+        result = rule.apply(Page("", text), counts)
+        return (None if isinstance(result, Dropped) else result.text), counts
+
+    return clean
+
+
+def plain_cleaning() -> Callable[[str], Any]:
+    """The rules of C4 as anybody would write them down: every step for every line, all sentences of it."""
+    sentences = nltk_sentences()
+    citation = re.compile(r"\[(?:[0-9]*|edit|citation needed)\]")
+    policies = re.compile("terms of use|privacy policy|cookie policy|uses cookies|use of cookies|use cookies")
+
+    def judge(line: str) -> tuple[str, str]:
+        if any(len(word) > 1000 for word in line.split()):
+            return "line-filtered:too_long_word", line
+        line = citation.sub("", line)
+        if line[-1:] not in tuple('.?!"') or line.endswith("..."):
+            return "line-filtered:no_endmark", line
+        if len(line.split()) < 5:
+            return "line-filtered:too_short", line
+        if "lorem ipsum" in line.lower():
+            return "filtered", line
+        if "javascript" in line.lower():
+            return "line-filtered:javascript", line
+        if "{" in line:
+            return "filtered", line
+        return ("line-filtered:policy" if policies.search(line.lower()) else "line-passed"), line
+
+    def clean(text: str) -> tuple[str | None, Counter[str]]:
+        counts: Counter[str] = Counter()
+        kept, num_sentences = [], 0
+        for raw in text.splitlines():
+            decision, line = judge(raw.strip())
+            if decision == "filtered":
+                return None, counts
+            counts[decision] += 1
+            if decision == "line-passed":
+                kept.append(line)
+                num_sentences += len(sentences(line))
+        return ("\n".join(kept).strip() if num_sentences >= 3 else None), counts
+
+    return clean
+
+
+def our_count() -> Callable[[str], Any]:
+    from t5x_like.text.corpora.rules.sentences import count_sentences
+
+    return count_sentences
+
+
+def plain_count() -> Callable[[str], Any]:
+    sentences = nltk_sentences()
+    return lambda text: len(sentences(text))
+
+
+def nltk_sentences() -> Callable[[str], list[str]]:
+    from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
+    from punkt.data import english
+
+    learned = PunktParameters()
+    learned.abbrev_types, learned.sent_starters = set(english.ABBREV_TYPES), set(english.SENT_STARTERS)
+    learned.collocations = set(english.COLLOCATIONS)
+    learned.ortho_context.update(english.ORTHO_CONTEXT)
+    return PunktSentenceTokenizer(learned).tokenize
+
+
+MEASUREMENTS = {
+    "cleaning": Measurement(
+        what="line and page rules of C4, with the sentences they ask for",
+        ours=our_cleaning,
+        reference=plain_cleaning,
+    ),
+    "sentences": Measurement(
+        what="all sentences of all lines, counted", ours=our_count, reference=plain_count
+    ),
+}
+
+
+if __name__ == "__main__":
+    main()
