@@ -76,22 +76,23 @@ def unpack(stream: IO[bytes], caps: Caps = Caps()) -> Iterator[Piece]:
 def _capped(unpacker: "_Gzip | _Zstd", caps: Caps) -> Iterator[Piece]:
     total, held, size = 0, [], 0
     for piece in unpacker.pieces():
-        if isinstance(piece, Cut):
+        if isinstance(piece, Cut) or size + len(piece) > _GIVE:
             if held:
                 yield b"".join(held)
-                held, size = [], 0
+            held, size = [], 0
+        if isinstance(piece, Cut):
             yield piece
             continue
         total += len(piece)
         exceeded = caps.exceeded(unpacker.at, total)
-        held.append(piece)
-        size += len(piece)
-        if size >= _GIVE or exceeded:
-            yield b"".join(held)
-            held, size = [], 0
         if exceeded:
             yield Cut("bomb", f"the file {exceeded}")
             return
+        if len(piece) < _GIVE:
+            held.append(piece)
+            size += len(piece)
+        else:
+            yield from (piece[at : at + _GIVE] for at in range(0, len(piece), _GIVE))
     if held:
         yield b"".join(held)
 
