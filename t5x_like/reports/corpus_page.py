@@ -44,7 +44,7 @@ def corpus_page(manifest: Mapping[str, Any], shown: Sequence[Mapping[str, Any]])
         Section("What each step kept", funnel(manifest)),
         Section("Why pages went", reasons(manifest)),
         Section("Lines and sentences", decisions(manifest)),
-        Section("What came most often", repeated(manifest)),
+        Section("What was removed most often", repeated(manifest)),
         Section("Lengths of pages", lengths(manifest)),
         Section("Languages", languages(manifest)),
         Section("Reading the input", reading(manifest)),
@@ -139,12 +139,13 @@ _CLOCKS = ("wall", "processor")
 
 
 def _made_by(manifest: Mapping[str, Any]) -> str:
-    steps = [[str(place), escape(step["rule"])] for place, step in enumerate(manifest["steps"], start=1)]
     made_from = manifest["made from"]
+    steps = [[str(place), escape(step["rule"])] for place, step in enumerate(manifest["steps"], start=1)]
+    steps.insert(0, ["", escape(str(made_from.get("reading", "")))])
     facts = {
         name: value
         for name, value in made_from.items()
-        if name not in ("recipe", "input") and not name.startswith("step ")
+        if name not in ("recipe", "input", "reading") and not name.startswith("step ")
     }
     shards = [
         [

@@ -1,5 +1,6 @@
 """The sections of a corpus' report, each from the part of the manifest that it shows. Without that part it is empty."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -10,6 +11,7 @@ from t5x_like.reports.corpus_words import decision_in_words, reason_in_words
 from t5x_like.reports.tables import facts_table, table
 
 _LANGUAGES = 15
+_REPEATED = 20
 _OTHER_LANGUAGE = "filtered:ignored_language-"
 
 
@@ -84,18 +86,16 @@ def decisions(manifest: Mapping[str, Any]) -> str:
 
 
 def repeated(manifest: Mapping[str, Any]) -> str:
-    """The lines or spans that were removed most often."""
+    """The lines or spans that were removed most often, of which the manifest may have the beginnings only."""
     parts = []
     for step in manifest["steps"]:
-        counts = step.get("repeated", {})
-        if counts:
-            rows = [
-                [f"{count:,}", escape(printable(text)) or "<em>an empty line</em>"]
-                for text, count in counts.items()
-            ]
-            parts.append(
-                f"<h3>{escape(step['name'])}</h3>" + table([">removed", "text"], rows, css_class="repeated")
-            )
+        rows = [
+            [f"{count:,}", escape(printable(text)) or "<em>an empty line</em>"]
+            for text, count in itertools.islice(step.get("repeated", {}).items(), _REPEATED)
+        ]
+        if rows:
+            heading = f"<h3>{escape(step['name'])}</h3>"
+            parts.append(heading + table([">times", "how it begins"], rows, css_class="repeated"))
     return "\n".join(parts)
 
 
@@ -168,7 +168,7 @@ def reading(manifest: Mapping[str, Any]) -> str:
         rows.append(
             [
                 escape(kind),
-                f'<span class="{css}">{escape(what.replace("_", " "))}</span>{shown}',
+                f'<span class="{css}">{escape(what.replace(":", ": ").replace("_", " "))}</span>{shown}',
                 f"{count:,}",
             ]
         )

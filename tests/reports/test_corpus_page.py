@@ -147,7 +147,7 @@ def test_it_tells_how_many_pages_stay_and_why_others_went(html):
     assert "too few sentences clean-page: filtered:too_few_sentences 550 55.0 %" in text
     assert "own reason clean-page: filtered:own_reason 50 5.0 %" in text
     assert "are on another page line-filtered:global_duplicate 590 65.6 %" in text
-    assert "removed text 77 Follow <us>\ufffd. 5 an empty line" in text
+    assert "times how it begins 77 Follow <us>\ufffd. 5 an empty line" in text
     assert "text kept 3.0 k 0.12 % of 2.5 M characters" in text
     assert "fr 0 9" in text
     assert "crawl/<1>.wet.gz, record at byte 77: ends too early" in text
