@@ -107,5 +107,5 @@ def _of_names(corpus: str, names: set[str]) -> dict[str, list[str]]:
 def _check_ending(corpus: str, file: str) -> None:
     if not file.endswith(ROW_ENDINGS):
         raise ValueError(
-            f"the corpus {corpus!r} has {file}, of which a task can't read the rows; build it with format='jsonl.zst' in its recipe"
+            f"the corpus {corpus!r} has {file}, of which a task can't read the rows; build it with format='jsonl.zst'"
         )

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from t5x_like.text.tasks.rows import Bad, Row, decode_line, ending_of, lines_of, read_rows
+from t5x_like.text.tasks.rows import FORMATS, Bad, Row, decode_line, ending_of, lines_of, read_rows
 
 
 class Document(NamedTuple):
@@ -19,16 +19,17 @@ class Document(NamedTuple):
 def read_documents(
     file: str, *, separator: str, column: str, spans_column: str | None = None
 ) -> Iterator[Document | Bad]:
-    """Documents of one file: of JSONL, CSV, TSV or parquet one a row (``column``), of other files plain text.
+    """Documents of one file: of JSONL, CSV, TSV, parquet, TFRecord or ArrayRecord one a row (``column``), of
+    other files plain text.
 
-    Any but parquet may be gzip or zstd (``corpus.jsonl.zst``).
+    Text may be gzip or zstd (``corpus.jsonl.zst``).
 
     In plain text every line is a document (``separator="line"``) or blank lines stand between them
     (``separator="blank_line"``); lines of one document are then joined by spaces. ``spans_column`` holds
     annotations of the text as ``[[start, end], …]``, in characters.
     """
     format = ending_of(file)
-    if format in ("jsonl", "csv", "tsv", "parquet"):
+    if format in FORMATS:
         for row in read_rows(file, format):
             yield _document(row, column, spans_column) if isinstance(row, Row) else row
         return

@@ -6,20 +6,23 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from t5x_like.files import as_path
 from t5x_like.text.corpora.pages.lines import in_lines
 from t5x_like.text.corpora.pages.unpacking import Cut, unpack
 
-Format = Literal["tsv", "csv", "jsonl", "parquet"]
-FORMATS: tuple[str, ...] = ("tsv", "csv", "jsonl", "parquet")
+Format = Literal["tsv", "csv", "jsonl", "parquet", "tfrecord", "array_record"]
+FORMATS: tuple[str, ...] = get_args(Format)
 _PACKED = (".gz", ".zst")
+_RECORDS = ("tfrecord", "array_record")
+# Those with columns named in the file.
 ROW_ENDINGS = (
     ".jsonl",
     *(f".jsonl{packing}" for packing in _PACKED),
     ".parquet",
-)  # with columns named in the file
+    *(f".{name}" for name in _RECORDS),
+)
 _MAX_PACKED_LINE = 2**30  # bytes, where a small file may hold a line of any length
 
 # The longer marks first: UTF-32's begins with UTF-16's.
@@ -83,6 +86,9 @@ def read_rows(file: str, format: str, *, columns: Sequence[str] = ()) -> Iterato
     """
     if format == "parquet":
         yield from _read_parquet(file)
+        return
+    if format in _RECORDS:
+        yield from _read_records(file, format)
         return
     lines = _Lines(file)
     if format == "jsonl":
@@ -266,3 +272,14 @@ def _read_parquet(file: str) -> Iterator[Row | Bad]:
         return
     if not number:
         yield Bad("the file is empty", file)
+
+
+def _read_records(file: str, format: str) -> Iterator[Row | Bad]:
+    from t5x_like.text.tasks.record_rows import read_examples
+
+    number = 0
+    try:
+        for number, cells in enumerate(read_examples(file, format), start=1):
+            yield Row(cells, f"{file}:record {number}")
+    except ValueError as error:
+        yield Bad(str(error), f"{file}:record {number + 1}")

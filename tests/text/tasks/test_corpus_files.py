@@ -1,3 +1,4 @@
+import contextlib
 import gzip
 import json
 from pathlib import Path
@@ -10,9 +11,12 @@ from hypothesis import strategies as st
 
 from t5x_like.cli.main import main
 from t5x_like.text.cache.reader import CachedExamples
+from t5x_like.text.corpora.building.formats import example_bytes, write_pages
+from t5x_like.text.corpora.pages.page import Page
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.corpus_files import CorpusFiles
 from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.tasks.record_rows import texts_of
 from t5x_like.text.tasks.rows import Bad, Row, RowPolicy, read_rows
 from t5x_like.text.tasks.text_task import TextTask
 
@@ -137,7 +141,7 @@ def test_missing_shards_are_named(corpus: Path, with_manifest: bool) -> None:
 def test_what_is_no_corpus_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is no finished corpus"):
         list(task(tmp_path).read("train"))
-    (tmp_path / "train-00000-of-00001.tfrecord").write_bytes(b"")
+    (tmp_path / "train-00000-of-00001.xml").write_bytes(b"")
     with pytest.raises(ValueError, match="of which a task can't read the rows"):
         list(task(tmp_path).read("train"))
     (tmp_path / "manifest.json").write_text("[]")
@@ -202,3 +206,32 @@ def test_any_text_comes_back_from_a_corpus(tmp_path_factory, texts) -> None:
     (folder / "train-00000-of-00001.jsonl.zst").write_bytes(packed(rows_of(texts)))
     files = CorpusFiles(str(folder))["train"]
     assert [row.cells["text"] for row in read_rows(files[0], "jsonl") if isinstance(row, Row)] == texts
+
+
+@pytest.mark.parametrize(("form", "ending"), [("tfrecord", "tfrecord"), ("arrayrecord", "array_record")])
+def test_a_corpus_of_records_is_a_source_too(tmp_path: Path, form: str, ending: str) -> None:
+    texts = [f"Text number {number} — ß.\nAnd more." for number in range(700)]
+    path = tmp_path / f"train-00000-of-00001.{ending}"
+    write_pages([Page(f"e.org/{number}", text, "2019") for number, text in enumerate(texts)], str(path), form)
+    documents = list(task(tmp_path).read("train"))
+    assert [document.text for document in documents] == texts
+    assert documents[-1].place == f"{path}:record 700"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=rf"{ending}:record \d+: damaged: .*Correct the row"):
+        list(task(tmp_path).read("train"))
+
+
+@given(
+    st.dictionaries(
+        st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"]))
+    )
+)
+def test_examples_are_read_as_they_are_written(texts) -> None:
+    assert texts_of(example_bytes(texts)) == texts
+
+
+@given(st.binary(max_size=60))
+def test_what_is_no_example_raises_two_errors_alone(content: bytes) -> None:
+    with contextlib.suppress(ValueError, IndexError):
+        texts_of(content)
