@@ -3,6 +3,9 @@
 A metric takes true and predicted answers as ``text.postprocessing`` gives them, and returns its scores by name.
 """
 
+from t5x_like.text.metrics.averages import average, averages, over_runs
+from t5x_like.text.metrics.bootstrap import intervals
+from t5x_like.text.metrics.chunks import chunk_f1
 from t5x_like.text.metrics.classification import (
     accuracy,
     all_match,
@@ -15,19 +18,26 @@ from t5x_like.text.metrics.classification import (
 )
 from t5x_like.text.metrics.correlation import pearson_corrcoef, spearman_corrcoef
 from t5x_like.text.metrics.generation import bleu, rouge, rouge_mean, sequence_accuracy, token_error_rate
+from t5x_like.text.metrics.perplexity import perplexities
 from t5x_like.text.metrics.question_answering import span_squad, squad, trivia_qa
 
 __all__ = [
     "accuracy",
     "all_match",
+    "average",
+    "averages",
     "bleu",
+    "chunk_f1",
     "deduplicate_metric",
     "f1_score_with_invalid",
+    "intervals",
     "matthews_corrcoef",
     "mean_group_metric",
     "mean_multiclass_f1",
     "multirc_f1_over_all_answers",
+    "over_runs",
     "pearson_corrcoef",
+    "perplexities",
     "rouge",
     "rouge_mean",
     "sequence_accuracy",

@@ -1,0 +1,167 @@
+"""How sure a score is: intervals from rows drawn again and again with replacement (Efron 1979, bootstrap)."""
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from t5x_like.text.metrics.classification import Scores, require_pairs
+from t5x_like.text.metrics.generation import bleu, rouge, rouge_mean
+
+RESAMPLES = 1000
+_CHECKS = 3  # resamples on which a metric is seen to be a mean over rows
+
+
+class Interval(NamedTuple):
+    """The middle ``confidence`` of a metric's values over ``resamples`` draws, times 100 as the metric itself.
+
+    ``units`` were drawn: rows, or groups of rows that belong together (MultiRC's questions, ReCoRD's queries).
+    """
+
+    low: float
+    high: float
+    confidence: float
+    resamples: int
+    units: int
+
+
+Metric = Callable[[Sequence[Any], Sequence[Any]], Scores]
+Resampled = Callable[[np.ndarray], Mapping[str, float]]  # numbers of units -> scores
+
+
+def intervals(
+    metric: Metric,
+    targets: Sequence[Any],
+    predictions: Sequence[Any],
+    *,
+    resamples: int = RESAMPLES,
+    confidence: float = 0.95,
+) -> dict[str, Interval | None]:
+    """Percentile intervals of every score of ``metric``, seeded by the rows: the same rows, the same interval.
+
+    Targets that carry a ``group`` (as ``postprocessing.multirc`` and ``record`` give them) are drawn group by group.
+    ``None`` where a score is no number on most draws.
+
+    Raises:
+      ValueError: no rows, not one prediction for each target, or a setting out of its range.
+    """
+    require_pairs(targets, predictions)
+    if resamples < 2 or not 0 < confidence < 1:
+        raise ValueError(f"resamples={resamples} must be at least 2, confidence={confidence} between 0 and 1")
+    units = units_of(targets)
+    score = _resampler(metric, targets, predictions, units)
+    draws = _draws(len(units), resamples, _seed(targets, predictions))
+    drawn: dict[str, list[float]] = {}
+    for draw in draws:
+        for name, value in score(draw).items():
+            drawn.setdefault(name, []).append(float(value))
+    return {name: _interval(values, confidence, len(units)) for name, values in drawn.items()}
+
+
+def units_of(targets: Sequence[Any]) -> list[list[int]]:
+    """Numbers of the rows that are drawn together, in the order of their first rows."""
+    units: dict[str, list[int]] = {}
+    for number, target in enumerate(targets):
+        grouped = isinstance(target, Mapping) and "group" in target
+        units.setdefault(repr(target["group"]) if grouped else f"row {number}", []).append(number)
+    return list(units.values())
+
+
+def _resampler(
+    metric: Metric, targets: Sequence[Any], predictions: Sequence[Any], units: list[list[int]]
+) -> Resampled:
+    if metric is bleu:
+        return _bleu_resampler(targets, predictions)
+    metric = rouge_mean if metric is rouge else metric
+
+    def score(draw: np.ndarray) -> Scores:
+        return _score(metric, targets, predictions, units, draw)
+
+    means = _unit_means(score, len(units), _seed(targets, predictions))
+    return means or score
+
+
+def _score(
+    metric: Metric,
+    targets: Sequence[Any],
+    predictions: Sequence[Any],
+    units: list[list[int]],
+    draw: Iterable[int],
+) -> Scores:
+    """The metric over drawn units; a group that is drawn twice counts as two."""
+    truths, guesses = [], []
+    for time, unit in enumerate(draw):
+        for number in units[unit]:
+            target = targets[number]
+            if isinstance(target, Mapping) and "group" in target:
+                target = {**target, "group": (time, repr(target["group"]))}
+            truths.append(target)
+            guesses.append(predictions[number])
+    return metric(truths, guesses)
+
+
+def _unit_means(score: Callable[[np.ndarray], Scores], num_units: int, seed: int) -> Resampled | None:
+    """The same as ``score`` for a metric that is a mean over units, a thousand times faster; ``None`` if it isn't one.
+
+    Whether it is one is seen, not known: on all units, and on a few draws.
+    """
+    checks = [np.arange(num_units), *_draws(num_units, _CHECKS, seed + 1)]
+    expected = [score(draw) for draw in checks]
+    each: dict[str, list[float]] = {name: [] for name in expected[0]}
+    for unit in range(num_units):
+        scores = score(np.array([unit]))
+        if scores.keys() != each.keys():
+            return None
+        for name, value in scores.items():
+            each[name].append(float(value))
+        if unit == 0 and not all(map(math.isfinite, scores.values())):
+            return None
+    tables = {name: np.array(values) for name, values in each.items()}
+    for draw, scores in zip(checks, expected, strict=True):
+        for name, value in scores.items():
+            if not math.isclose(float(tables[name][draw].mean()), value, rel_tol=1e-9, abs_tol=1e-9):
+                return None
+    return lambda draw: {name: float(table[draw].mean()) for name, table in tables.items()}
+
+
+def _bleu_resampler(targets: Sequence[Any], predictions: Sequence[str]) -> Resampled:
+    """Counts of matching n-grams once a sentence, added up for each draw."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    scorer = BLEU(tokenize="intl", smooth_method="exp", force=True, effective_order=True)
+    streams = [list(targets)] if isinstance(targets[0], str) else [list(stream) for stream in targets]
+    rows = [
+        scorer.sentence_score(guess, [stream[number] for stream in streams])
+        for number, guess in enumerate(predictions)
+    ]
+    counts = np.array([[*row.counts, *row.totals, row.sys_len, row.ref_len] for row in rows])
+
+    def score(draw: np.ndarray) -> Scores:
+        total = counts[draw].sum(axis=0).tolist()
+        found = BLEU.compute_bleu(total[:4], total[4:8], *total[8:], smooth_method="exp")
+        return {"bleu": float(found.score)}
+
+    return score
+
+
+def _interval(values: list[float], confidence: float, units: int) -> Interval | None:
+    numbers = np.array([value for value in values if math.isfinite(value)])
+    if len(numbers) * 2 < len(values):
+        return None
+    edges = np.percentile(numbers, [50 * (1 - confidence), 50 * (1 + confidence)])
+    return Interval(float(edges[0]), float(edges[1]), confidence, len(values), units)
+
+
+def _draws(num_units: int, resamples: int, seed: int) -> np.ndarray:
+    """Numbers of units, [resamples, num_units], from raw bits: the same in every version of NumPy."""
+    raw = np.random.Philox(key=seed).random_raw(resamples * num_units)
+    return ((raw >> np.uint64(32)) * np.uint64(num_units) >> np.uint64(32)).reshape(resamples, num_units)
+
+
+def _seed(targets: Sequence[Any], predictions: Sequence[Any]) -> int:
+    digest = hashlib.sha256()
+    for pair in zip(targets, predictions, strict=False):
+        digest.update(repr(pair).encode())
+    return int.from_bytes(digest.digest()[:8], "big")

@@ -1,0 +1,92 @@
+import time
+
+import numpy as np
+import pytest
+
+from t5x_like.text import metrics
+from t5x_like.text.metrics.bootstrap import intervals, units_of
+
+
+def coin_rows(number, share, seed=0):
+    raw = np.random.Philox(key=seed).random_raw(number) / 2**64
+    return [1] * number, (raw < share).astype(int).tolist()
+
+
+def test_the_interval_of_an_accuracy_is_that_of_a_share():
+    targets, predictions = coin_rows(1000, 0.8)
+    score = metrics.accuracy(targets, predictions)["accuracy"]
+    found = intervals(metrics.accuracy, targets, predictions)["accuracy"]
+    half = 196 * np.sqrt(score / 100 * (1 - score / 100) / 1000)
+    assert found is not None
+    assert found.low == pytest.approx(score - half, abs=0.4)
+    assert found.high == pytest.approx(score + half, abs=0.4)
+    assert (found.confidence, found.resamples, found.units) == (0.95, 1000, 1000)
+
+
+def test_the_same_rows_have_the_same_interval_and_others_another():
+    rows = coin_rows(50, 0.6)
+    assert intervals(metrics.accuracy, *rows) == intervals(metrics.accuracy, *rows)
+    assert intervals(metrics.accuracy, *rows) != intervals(metrics.accuracy, *coin_rows(50, 0.6, seed=1))
+
+
+def test_a_metric_that_is_no_mean_of_rows_is_computed_on_every_draw():
+    targets = [0, 1] * 40
+    predictions = [0, 1, 0, 0] * 20
+    for metric in (metrics.f1_score_with_invalid, metrics.matthews_corrcoef, metrics.pearson_corrcoef):
+        (found,) = intervals(metric, targets, predictions, resamples=200).values()
+        (score,) = metric(targets, predictions).values()
+        assert found is not None
+        assert found.low < score < found.high
+
+
+def test_answers_to_one_question_are_drawn_together():
+    targets = [{"value": row % 2, "group": row // 4} for row in range(40)]
+    predictions = [{"value": 1} for _ in range(40)]
+    assert len(units_of(targets)) == 10
+    exact = metrics.mean_group_metric(metrics.all_match)
+    assert intervals(exact, targets, predictions)["exact_match"] == (0.0, 0.0, 0.95, 1000, 10)
+    f1 = intervals(metrics.multirc_f1_over_all_answers, targets, predictions)["f1"]
+    assert f1 is not None
+    assert f1.low == pytest.approx(
+        f1.high
+    )  # every group has two of each class, so every draw scores the same
+
+
+def test_a_question_drawn_twice_counts_twice():
+    targets = [{"value": 1, "group": 0}, {"value": 1, "group": 1}]
+    predictions = [{"value": 1}, {"value": 0}]
+    found = intervals(metrics.mean_group_metric(metrics.all_match), targets, predictions)["exact_match"]
+    assert found is not None
+    assert (found.low, found.high) == (0.0, 100.0)
+
+
+def test_a_score_that_is_mostly_no_number_has_no_interval():
+    assert intervals(metrics.pearson_corrcoef, [1.0, 2.0, 3.0], [1.0, 1.0, 1.0]) == {"pearson_corrcoef": None}
+
+
+def test_bleu_is_added_up_from_sentences():
+    targets = ["the cat sat on the mat today", "a small dog barked at me", "it is raining in the north"] * 4
+    predictions = [
+        "the cat sat on a mat today",
+        "a small dog barked at him",
+        "it is raining in the south",
+    ] * 4
+    found = intervals(metrics.bleu, targets, predictions, resamples=100)["bleu"]
+    score = metrics.bleu(targets, predictions)["bleu"]
+    assert found is not None
+    assert found.low < score < found.high
+    (same,) = intervals(metrics.bleu, targets[:1] * 3, predictions[:1] * 3, resamples=10).values()
+    assert same is not None
+    assert same.low == pytest.approx(metrics.bleu(targets[:1] * 3, predictions[:1] * 3)["bleu"])
+
+
+def test_thousands_of_answers_take_seconds():
+    texts = [f"answer number {row} of many" for row in range(3000)]
+    start = time.monotonic()
+    intervals(metrics.squad, [[text] for text in texts], texts[1:] + texts[:1])
+    assert time.monotonic() - start < 20
+
+
+def test_settings_are_checked():
+    with pytest.raises(ValueError, match="at least 2"):
+        intervals(metrics.accuracy, [1], [1], resamples=1)
