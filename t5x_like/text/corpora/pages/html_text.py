@@ -44,6 +44,10 @@ class Extractor:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends its process; the next page starts another."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from t5x_like.text.corpora.pages.unpacking import is_packed
 
-Kind = Literal["wet", "warc", "jsonl", "parquet", "text", "lines"]
+Kind = Literal["wet", "warc", "jsonl", "parquet", "text", "lines", "html"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
 _BY_ENDING: dict[str, Kind] = {
@@ -18,6 +18,9 @@ _BY_ENDING: dict[str, Kind] = {
     ".parquet": "parquet",
     ".txt": "text",
     ".text": "text",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
 }
 PACKED_ENDINGS = (".gz", ".zst", ".zstd")
 _WIDE = {  # the longer marks first: UTF-32's begins with UTF-16's
@@ -57,7 +60,7 @@ def find_kind(file: str, packed: bytes, start: bytes, given: Kind | None) -> Kin
       ValueError: they contradict each other, or say nothing. The message doesn't name the file.
     """
     for mark, encoding in _WIDE.items():
-        if start.startswith(mark):
+        if start.startswith(mark) and (given or kind_of_name(file)) != "html":  # which may have any encoding
             raise ValueError(
                 f"{encoding} text, as its byte-order mark says; UTF-8 is needed: iconv -f {encoding} -t UTF-8"
             )

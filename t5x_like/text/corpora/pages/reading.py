@@ -9,6 +9,7 @@ from typing import IO
 from t5x_like.files import as_path
 from t5x_like.text.corpora.pages.fields import Fields
 from t5x_like.text.corpora.pages.found import Found
+from t5x_like.text.corpora.pages.html_files import read_html
 from t5x_like.text.corpora.pages.html_text import Html
 from t5x_like.text.corpora.pages.jsonl import read_jsonl
 from t5x_like.text.corpora.pages.kinds import KINDS, Kind, find_kind, kind_of_name
@@ -27,9 +28,9 @@ _START = 64  # bytes by which a file's kind is told
 class Reading:
     """How files of pages are read.
 
-    ``kind``: "wet", "warc", "jsonl", "parquet", "text" (a document a file), "lines" (one a line); by default as each
-    file's name and first bytes tell. Any but parquet may be gzip or zstd. No kind is an archive of files, so that no
-    name inside a file ever becomes a path.
+    ``kind``: "wet", "warc", "jsonl", "parquet", "html" and "text" (a page a file), "lines" (one a line); by default
+    as each file's name and first bytes tell. Any but parquet may be gzip or zstd. No kind is an archive of files, so
+    that no name inside a file ever becomes a path.
 
     ``on_damage="fail"`` stops at the first thing that can't be read, naming file and place; "skip" goes on behind it
     and counts it. No more than ``max_page_bytes`` of a page are ever held; a file may unpack to ``max_file_bytes`` at
@@ -130,6 +131,8 @@ def _of_pieces(kind: Kind, pieces: Iterable[Piece], log: FileLog, reading: Readi
         return read_wet(pieces, log, max_page_bytes=limit)
     if kind == "warc":
         return read_warc(pieces, log, html=reading.html, max_page_bytes=limit)
+    if kind == "html":
+        return read_html(pieces, log, html=reading.html, max_page_bytes=limit)
     if kind == "jsonl":
         return read_jsonl(pieces, log, fields=reading.fields, max_page_bytes=limit)
     return (read_text if kind == "text" else read_lines)(pieces, log, max_page_bytes=limit)

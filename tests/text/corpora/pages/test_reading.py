@@ -86,6 +86,16 @@ def test_plain_text_has_a_document_a_file_or_one_a_line(tmp_path: Path) -> None:
     assert len({page.url for _, page in found}) == 3
 
 
+def test_html_files_are_pages_in_whatever_encoding_they_say(tmp_path: Path) -> None:
+    for number, encoding in enumerate(["utf-8", "utf-16", "cp1251"]):
+        page = f'<html><head><meta charset="{encoding}"></head><body><p>Привет, мир.<p>Two.</body></html>'
+        found, log = read(tmp_path / f"{number}.html", page.encode(encoding), Reading())
+        assert [page.text for _, page in found] == ["Привет, мир.\n\nTwo."]
+        assert found[0].page.url == f"{tmp_path}/{number}.html#1"
+    found, log = read(tmp_path / "a.htm", b"<script>only()</script>", Reading())
+    assert (found, reasons(log)) == ([], {"filtered:no_content": 1})
+
+
 WET = b"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: u\r\nWARC-Date: 5\r\n\r\ntext\r\n\r\n"
 
 

@@ -1,0 +1,56 @@
+"""HTML files as pages, one each: documentation, a site that was copied."""
+
+import atexit
+import os
+from collections.abc import Iterable, Iterator
+
+from t5x_like.text.corpora.pages.fields import made_up_url
+from t5x_like.text.corpora.pages.found import Found
+from t5x_like.text.corpora.pages.html_text import Extractor, Html, decode_body
+from t5x_like.text.corpora.pages.page import Page
+from t5x_like.text.corpora.pages.reading_log import FileLog
+from t5x_like.text.corpora.pages.unpacking import Cut, Piece
+
+# A process for each file would take longer than most files do.
+_extractors: dict[tuple[int, Html], Extractor] = {}
+
+
+def read_html(pieces: Iterable[Piece], log: FileLog, *, html: Html, max_page_bytes: int) -> Iterator[Found]:
+    """The one page of a file.
+
+    Raises:
+      ValueError: damage, under ``on_damage="fail"``.
+    """
+    log.count("html-file")
+    parts, size = [], 0
+    for piece in pieces:
+        if isinstance(piece, Cut):
+            log.damage(piece.kind, 1, piece.reason)
+            return
+        parts.append(piece)
+        size += len(piece)
+        if size > max_page_bytes:
+            log.damage("too_long", 1, f"longer than the {max_page_bytes:,} bytes of max_page_bytes")
+            return
+    content, encoding, _ = decode_body(b"".join(parts), None)
+    if replaced := content.count("\ufffd"):
+        log.count("replaced_characters", replaced)
+        log.notice("invalid_characters", 1, f"{replaced} characters are not valid {encoding}")
+    try:
+        text = _extractor(html)(content).strip()
+    except ValueError as error:
+        log.damage("html", 1, str(error))
+        return
+    if not text:
+        log.count("filtered:no_content")
+        return
+    log.count("passed")
+    yield Found(1, Page(made_up_url(log.file, 1), text, content_type="text/html"))
+
+
+def _extractor(html: Html) -> Extractor:
+    key = os.getpid(), html  # a fork must not share its parent's
+    if key not in _extractors:
+        _extractors[key] = Extractor(html)
+        atexit.register(_extractors[key].close)
+    return _extractors[key]
