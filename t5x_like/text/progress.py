@@ -84,7 +84,7 @@ class Progress:
         if rate >= 1:
             words.append(f"{_amount(rate, self._unit)}/s")
         if self._total and rate:
-            words.append(f"{_minutes((self._total - self._done) / rate)} left")
+            words.append(f"{_time((self._total - self._done) / rate)} left")
         return ", ".join(words)
 
 
@@ -94,6 +94,8 @@ def _amount(number: float, unit: str) -> str:
     return f"{number / 1e9:.2f} GB" if number >= 1e9 else f"{number / 1e6:.1f} MB"
 
 
-def _minutes(seconds: float) -> str:
+def _time(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(seconds, 0):.0f} s"
     minutes = seconds / 60
-    return f"{minutes / 60:.1f} h" if minutes >= 90 else f"{max(minutes, 0):.0f} min"
+    return f"{minutes / 60:.1f} h" if minutes >= 90 else f"{minutes:.0f} min"

@@ -18,8 +18,8 @@ def told(total, unit, *, before=0, **options):
 
 def test_lines_tell_amount_share_rate_and_the_time_left():
     assert told(10_000_000, "bytes", seconds_between_lines=0.0) == [
-        "reading: 2.0 MB of 10.0 MB (20%), N/s, 0 min left",
-        "writing: 2.5 MB of 10.0 MB (25%), N/s, 0 min left",
+        "reading: 2.0 MB of 10.0 MB (20%), N/s, 0 s left",
+        "writing: 2.5 MB of 10.0 MB (25%), N/s, 0 s left",
     ]
     assert told(None, "rows", seconds_between_lines=0.0)[0] == "reading: 2,000,000 rows, N/s"
 

@@ -5,8 +5,9 @@ index each reader's entries begin, int64 [readers + 1]; then ``_TAIL``. A reader
 its own blocks, so that thousands of readers may share thousands of files.
 """
 
+import contextlib
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
@@ -53,7 +54,22 @@ class BlockWriter:
     def write(self, reader: int, content: bytes) -> None:
         """Appends a block for a reader."""
         block = self._compressor.compress(content)
-        self._entries.append((reader, google_crc32c.value(block), self._end, len(block)))
+        self._append(reader, google_crc32c.value(block), block)
+
+    def gather(self, paths: Sequence[str]) -> None:
+        """Takes over the blocks of other files with the same readers: what one reads lies together then."""
+        with contextlib.ExitStack() as opened:
+            streams = [opened.enter_context(as_path(path).open("rb")) for path in paths]
+            indices = [_index(stream, path, None) for stream, path in zip(streams, paths, strict=True)]
+            file = np.repeat(np.arange(len(paths)), [len(index) for index in indices])
+            index = np.concatenate([np.zeros(0, _ENTRY), *indices])
+            for number in np.lexsort([index["offset"], file, index["reader"]]).tolist():
+                reader, checksum, offset, size = index[number].item()
+                streams[file[number]].seek(offset)
+                self._append(reader, checksum, streams[file[number]].read(size))
+
+    def _append(self, reader: int, checksum: int, block: bytes) -> None:
+        self._entries.append((reader, checksum, self._end, len(block)))
         self._stream.write(block)
         self._end += len(block)
 
@@ -85,7 +101,7 @@ def read_blocks(path: str, reader: int) -> Iterator[bytes]:
     """
     decompressor = zstandard().ZstdDecompressor()
     with as_path(path).open("rb") as stream:
-        for entry in _entries(stream, path, reader):
+        for entry in _index(stream, path, reader):
             stream.seek(int(entry["offset"]))
             block = stream.read(int(entry["size"]))
             if google_crc32c.value(block) != entry["checksum"]:
@@ -93,7 +109,8 @@ def read_blocks(path: str, reader: int) -> Iterator[bytes]:
             yield decompressor.decompress(block)
 
 
-def _entries(stream: Any, path: str, reader: int) -> np.ndarray:
+def _index(stream: Any, path: str, reader: int | None) -> np.ndarray:
+    """``_ENTRY`` [.]: of the blocks for a reader, or for all of them."""
     stream.seek(0, 2)
     size = stream.tell()
     if size < _TAIL.size:
@@ -101,15 +118,25 @@ def _entries(stream: Any, path: str, reader: int) -> np.ndarray:
     stream.seek(size - _TAIL.size)
     start, num_readers, magic = _TAIL.unpack(stream.read(_TAIL.size))
     table = size - _TAIL.size - 8 * (num_readers + 1)
-    if magic != _MAGIC or not start <= table or (table - start) % _ENTRY.itemsize or reader >= num_readers:
+    if (
+        magic != _MAGIC
+        or not start <= table
+        or (table - start) % _ENTRY.itemsize
+        or (reader or 0) >= num_readers
+    ):
         raise damaged(path, "its end")
-    stream.seek(table + 8 * reader)
-    first, end = np.frombuffer(stream.read(16), "<i8").tolist()
+    first, end = 0, (table - start) // _ENTRY.itemsize
+    if reader is not None:
+        stream.seek(table + 8 * reader)
+        first, end = np.frombuffer(stream.read(16), "<i8").tolist()
     if not 0 <= first <= end <= (table - start) // _ENTRY.itemsize:
         raise damaged(path, "its index")
     stream.seek(start + first * _ENTRY.itemsize)
     entries = np.frombuffer(stream.read((end - first) * _ENTRY.itemsize), _ENTRY)
-    if (entries["offset"] + entries["size"] > start).any() or (entries["reader"] != reader).any():
+    wrong = entries["offset"] + entries["size"] > start
+    if reader is not None:
+        wrong |= entries["reader"] != reader
+    if wrong.any():
         raise damaged(path, "its index")
     return entries
 

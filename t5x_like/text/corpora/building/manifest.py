@@ -54,6 +54,7 @@ def write_manifest(plan: Plan, asked: Mapping[str, Any], files: Sequence[str]) -
                 languages.update(result["languages"])
                 after.update({int(bits): count for bits, count in result["lengths"].items()})
         stages.append({"name": stage.name, "tasks": stage.num_tasks, "seconds": _rounded(seconds)})
+    total = sum(stage["seconds"].get("processor", 0.0) for stage in stages)
     manifest = {
         "format": FORMAT,
         "version": VERSION,
@@ -66,6 +67,10 @@ def write_manifest(plan: Plan, asked: Mapping[str, Any], files: Sequence[str]) -
         "languages": _sorted(languages),
         "lengths": {"unit": "bits of the number of characters", "read": _bits(before), "kept": _bits(after)},
         "stages": stages,
+        "rate": {
+            "unit": "characters read per second of a processor",
+            "value": round(read["chars"] / max(total, 1e-3)),
+        },
         "shards": shards,
     }
     write_jsonl(f"{plan.output}/{SAMPLES}", _samples(plan, tally))

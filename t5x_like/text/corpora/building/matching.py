@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from t5x_like.text.corpora.building.blocks import BlockWriter, read_blocks
-from t5x_like.text.corpora.building.plan import Plan
+from t5x_like.text.corpora.building.plan import GATHERED, Plan, gathering
 from t5x_like.text.corpora.duplicates.duplicates import KEY, DuplicateRule
 
 
@@ -41,7 +41,7 @@ def write_keys(plan: Plan, partition: int, step: int, keys: np.ndarray) -> int:
 def match(plan: Plan, part: int, step: int) -> dict[str, Any]:
     """Compares all keys whose hashes are in the ``part``-th range; writes what goes, or what decides about it."""
     rule: DuplicateRule = plan.recipe.steps[step]
-    paths = [plan.path(stage_name("pages", step), n, "keys") for n in range(plan.num_partitions)]
+    paths = plan.sources(stage_name("pages", step), "keys", plan.num_partitions)
     matched = rule.match(_keys(read for path in paths for read in read_blocks(path, part)))
     path = plan.path(stage_name("match", step), part, "gone")
     if is_by_hash_alone(rule):
@@ -50,6 +50,17 @@ def match(plan: Plan, part: int, step: int) -> dict[str, Any]:
         with BlockWriter(path, num_readers=1) as writer:
             writer.write(0, matched.tobytes())
     return {"matched": len(matched)}
+
+
+def gather(plan: Plan, stage: str, number: int, kind: str, count: int) -> dict[str, Any]:
+    """Puts together some of the files that the ``count`` tasks of a stage left for everybody."""
+    paths = [plan.path(stage, n, kind) for n in range(number * GATHERED, min((number + 1) * GATHERED, count))]
+    # Keys have one reader more: who drew them.
+    with BlockWriter(
+        plan.path(gathering(stage), number, kind), num_readers=plan.num_partitions + 1
+    ) as writer:
+        writer.gather(paths)
+    return {"files": len(paths)}
 
 
 def resolve(plan: Plan, step: int) -> dict[str, Any]:
@@ -66,7 +77,7 @@ def read_gone(plan: Plan, partition: int, step: int) -> np.ndarray:
     blocks: Iterable[bytes]
     if is_by_hash_alone(plan.recipe.steps[step]):
         own = read_blocks(plan.path(stage_name("pages", step), partition, "keys"), plan.num_partitions)
-        paths = [plan.path(stage_name("match", step), n, "gone") for n in range(plan.num_partitions)]
+        paths = plan.sources(stage_name("match", step), "gone", plan.num_partitions)
         blocks = itertools.chain(own, *(read_blocks(path, partition) for path in paths))
     else:
         blocks = read_blocks(plan.path(stage_name("resolve", step), 0, "gone"), partition)

@@ -72,11 +72,12 @@ def _after_removal(plan: Plan, partition: int, step: int, tally: Tally) -> Itera
     rule: DuplicateRule = plan.recipe.steps[step]
     gone = read_gone(plan, partition, step)
     pages = read_standing(plan.path(stage_name("pages", step), partition, "pages"))
-    starts = np.searchsorted(gone["page"], np.arange(int(gone["page"].max(initial=0)) + 2))
+    all_parts = gone["part"].astype(np.int64)
+    starts = np.searchsorted(gone["page"], np.arange(int(gone["page"].max(initial=0)) + 2)).tolist()
     for number, standing in enumerate(pages):
         first, end = starts[number : number + 2] if number + 1 < len(starts) else (0, 0)
         counts: Counter[str] = Counter()
-        parts = gone["part"][first:end].astype(np.int64)
+        parts = all_parts[first:end]
         result = rule.remove(standing.page, parts, counts)
         if len(parts):
             tally.repeated[step].add(rule.texts(standing.page, parts))
@@ -90,8 +91,8 @@ def _after_removal(plan: Plan, partition: int, step: int, tally: Tally) -> Itera
 def _newest(plan: Plan, partition: int, tally: Tally) -> Iterator[Standing]:
     """Sorted by address, one page an address if the recipe says so, tombstones counted and left out."""
     versions: list[Version] = []
-    for number in range(plan.num_files):
-        for block in read_blocks(plan.path(cleaning_stage.STAGE, number, "pages"), partition):
+    for path in plan.sources(cleaning_stage.STAGE, "pages", plan.num_files):
+        for block in read_blocks(path, partition):
             versions += unpack_versions(block)
     versions.sort(key=lambda version: version[:8])
     unique = plan.recipe.unique_urls

@@ -19,6 +19,12 @@ _ENOUGH_PARTITIONS = 16  # for the cores of one machine: below that, partitions 
 # How much longer text is than the file it is in. Cautious: of a crawl most text is dropped before it is partitioned.
 _EXPANSION = {".gz": 4.0, ".zst": 4.0, ".parquet": 3.0}
 
+# More than so many files that all tasks of the next stage read are first put together: a crawl's 90,000 files and
+# 30,000 partitions would be billions of small reads.
+GATHER_ABOVE = 256
+GATHERED = 64
+MAX_PARTITIONS = 2**15  # reached by inputs of half a terabyte; beyond that tasks grow
+
 WORK = ".work"  # folder of what lies between stages
 
 
@@ -74,9 +80,25 @@ class Plan:
         first = self.num_train + number * each
         return Shard("validation", number, self.validation_shards, range(first, first + each))
 
+    def sources(self, stage: str, kind: str, count: int) -> list[str]:
+        """The files to read what the ``count`` tasks of a stage left for everybody."""
+        if count > GATHER_ABOVE:
+            stage, count = gathering(stage), num_gathered(count)
+        return [self.path(stage, number, kind) for number in range(count)]
+
     def path(self, stage: str, number: int, kind: str) -> str:
         """A file between stages."""
         return f"{self.output}/{WORK}/{stage}/{number:06d}.{kind}"
+
+
+def gathering(stage: str) -> str:
+    """The name of the stage that puts together what another left."""
+    return f"gather-{stage}"
+
+
+def num_gathered(count: int) -> int:
+    """Into how many files so many are put together."""
+    return -(-count // GATHERED)
 
 
 def plan(recipe: CorpusRecipe, output: str, files: Sequence[str], sizes: Sequence[int]) -> Plan:
@@ -90,6 +112,7 @@ def plan(recipe: CorpusRecipe, output: str, files: Sequence[str], sizes: Sequenc
         math.ceil(size / PARTITION_BYTES),
         min(_ENOUGH_PARTITIONS, math.ceil(size / _SMALL_PARTITION_BYTES)),
     )
+    wanted = min(wanted, MAX_PARTITIONS)
     shards = recipe.num_shards or wanted
     held_out = recipe.validation_share
     validation_shards = math.ceil(shards * held_out)
@@ -102,4 +125,3 @@ def plan(recipe: CorpusRecipe, output: str, files: Sequence[str], sizes: Sequenc
         train_shards=shards,
         validation_shards=validation_shards,
     )
-

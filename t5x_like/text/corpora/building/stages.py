@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from t5x_like.files import as_path, read_json, write_json
 from t5x_like.text.corpora.building import cleaning_stage, matching, partition_stage, shard_stage
+from t5x_like.text.corpora.building import plan as plans
 from t5x_like.text.corpora.building.matching import is_by_hash_alone, stage_name
 from t5x_like.text.corpora.building.plan import Plan
 from t5x_like.text.corpora.building.whole_files import FULL, disk_full
@@ -45,26 +46,30 @@ class Task(NamedTuple):
 def stages_of(plan: Plan) -> list[Stage]:
     """The stages of a plan, in order."""
     recipe, parts = plan.recipe, plan.num_partitions
-    clean = cleaning_stage.STAGE
-    first_end = cleaning_stage.first_duplicate_rule(plan)
-    weight = _READ + _RULE * len(recipe.page_rules(0, first_end))
-    stages = [Stage(clean, 0, plan.num_files, kinds=("pages",), weight=weight)]
-    reads: tuple[str, ...] = (clean,)
+    weight = _READ + _RULE * len(recipe.page_rules(0, cleaning_stage.first_duplicate_rule(plan)))
+    clean = Stage(cleaning_stage.STAGE, 0, plan.num_files, kinds=("pages",), weight=weight)
+    stages = [clean, *_gathering(clean, "pages")]
+    reads: tuple[str, ...] = (stages[-1].name,)
     weight = 0.0
-    rules = recipe.duplicate_rules
-    for step, end in itertools.pairwise([*rules, len(recipe.steps)]):
-        pages, match, resolve = (stage_name(kind, step) for kind in ("pages", "match", "resolve"))
-        stages += [
-            Stage(pages, step, parts, reads, ("pages", "keys"), weight + _KEYS),
-            Stage(match, step, parts, (pages,), ("gone",), _MATCH),
-        ]
-        reads = (pages, match)
-        if not is_by_hash_alone(recipe.steps[step]):
-            stages.append(Stage(resolve, step, 1, (match,), ("gone",), _MATCH))
-            reads = (pages, resolve)
+    for step, end in itertools.pairwise([*recipe.duplicate_rules, len(recipe.steps)]):
+        pages = Stage(stage_name("pages", step), step, parts, reads, ("pages", "keys"), weight + _KEYS)
+        keys = [pages, *_gathering(pages, "keys")]
+        match = Stage(stage_name("match", step), step, parts, (keys[-1].name,), ("gone",), _MATCH)
+        if is_by_hash_alone(recipe.steps[step]):
+            gone = _gathering(match, "gone")
+        else:
+            gone = [Stage(stage_name("resolve", step), step, 1, (match.name,), ("gone",), _MATCH)]
+        stages += [*keys, match, *gone]
+        reads = (pages.name, stages[-1].name)
         weight = _RULE * len(recipe.page_rules(step + 1, end))
-    end = len(recipe.steps)
-    return [*stages, Stage(shard_stage.STAGE, end, plan.num_shards, reads, (), weight + _WRITE)]
+    return [*stages, Stage(shard_stage.STAGE, len(recipe.steps), plan.num_shards, reads, (), weight + _WRITE)]
+
+
+def _gathering(stage: Stage, kind: str) -> list[Stage]:
+    if stage.num_tasks <= plans.GATHER_ABOVE:
+        return []
+    count = plans.num_gathered(stage.num_tasks)
+    return [Stage(plans.gathering(stage.name), stage.step, count, (stage.name,), (kind,), _MATCH)]
 
 
 def tasks_of(plan: Plan, stage: Stage, files: Sequence[str]) -> list[Task]:
@@ -101,6 +106,10 @@ def _do(task: Task) -> dict[str, Any]:
             return cleaning_stage.clean(plan, number, task.file)
         case "pages":
             return partition_stage.draw_keys(plan, number, step)
+        case "gather":
+            source = task.stage.removeprefix(plans.gathering(""))
+            count = plan.num_files if source == cleaning_stage.STAGE else plan.num_partitions
+            return matching.gather(plan, source, number, task.kinds[0], count)
         case "match":
             return matching.match(plan, number, step)
         case "resolve":

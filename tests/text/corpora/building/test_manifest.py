@@ -32,6 +32,7 @@ def test_counts_add_up_from_the_input_to_the_splits(output):
     assert sum(manifest["lengths"]["kept"].values()) == sum(manifest["languages"].values()) == 20
     assert manifest["lengths"]["read"]["4"] == 22  # of 8 to 15 characters
     assert {"name", "tasks", "seconds"} == set(manifest["stages"][0])
+    assert manifest["rate"]["value"] > 0
 
 
 def test_samples_are_a_few_pages_of_each_fate(output, tmp_path):

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from t5x_like.text.beam import on_runner
+from t5x_like.text.corpora.building import matching, plan
 from t5x_like.text.corpora.building.recipe import UniqueUrls
 from t5x_like.text.corpora.duplicates.near import NearDuplicates
 from t5x_like.text.corpora.rules.urls import normalise_url
@@ -132,3 +133,19 @@ def test_without_unique_urls_pages_of_one_address_all_stay(tmp_path):
     pages = [page("http://a.org", "first"), page("http://a.org", "second"), page("http://a.org", "first")]
     build(write_files(tmp_path / "in", [pages[:1], pages[1:]]), tmp_path / "out", MinChars(chars=1))
     assert sorted(row["text"] for row in rows(tmp_path / "out")) == ["first", "first", "second"]
+
+
+@pytest.mark.parametrize("lines", [LINES, LinesAtOnce(min_sentences=0)])
+def test_many_files_are_gathered_on_the_way_and_nothing_changes(tmp_path, many, lines, monkeypatch):
+    steps = (UniqueUrls(), lines, NearDuplicates(), LINES)
+    plain = build(many, tmp_path / "plain", *steps, num_shards=7)
+    monkeypatch.setattr(plan, "GATHER_ABOVE", 4)
+    monkeypatch.setattr(plan, "GATHERED", 3)
+    monkeypatch.setattr(matching, "GATHERED", 3)
+    gathered = build(many, tmp_path / "gathered", *steps, num_shards=7)
+    assert contents(tmp_path / "gathered") == contents(tmp_path / "plain")
+    assert gathered["steps"] == plain["steps"]
+    names = {stage["name"]: stage["tasks"] for stage in gathered["stages"]}
+    assert names["gather-clean"] == 2  # of five files
+    assert names["gather-pages-2"] == 3  # of seven and two partitions
+    assert ("gather-match-2" in names) == lines.BY_HASH_ALONE

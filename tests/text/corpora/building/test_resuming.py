@@ -122,6 +122,38 @@ def test_a_build_killed_at_any_moment_goes_on_to_the_same_bytes(tmp_path, inputs
     assert sorted(path.name for path in output.iterdir()) == sorted([*whole, "manifest.json"])
 
 
+def ended(group):
+    """Whether all processes of a group end, the last of which are Python's own."""
+    for _ in range(500):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_ctrl_c_leaves_no_process_and_no_half_written_file(tmp_path, inputs, whole):
+    output = tmp_path / "out"
+    program = PROGRAM + "print('never here')"
+    command = [sys.executable, "-c", program, inputs, str(output), "2"]
+    process = subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not list(output.rglob("clean/*.json")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+    out, err = process.communicate(timeout=60)
+    assert out == ""
+    assert err.rstrip().endswith("KeyboardInterrupt")
+    assert ended(process.pid)
+    assert not list(output.rglob("*.partial"))
+    subprocess.run([sys.executable, "-c", PROGRAM, inputs, str(output), "1"], check=True)
+    shards = {name: data for name, data in whole.items() if name.endswith(".zst")}
+    assert shards.items() <= contents(output).items()
+
+
 def test_half_written_files_of_a_killed_build_are_cleared_away(tmp_path, inputs, whole):
     with contextlib.suppress(StopError):
         build(inputs, tmp_path / "out", num_shards=3, run_all=stopping_after(3))
