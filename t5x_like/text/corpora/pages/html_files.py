@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from t5x_like.text.corpora.pages.fields import made_up_url
 from t5x_like.text.corpora.pages.found import Found
-from t5x_like.text.corpora.pages.html_text import Extractor, Html, decode_body
+from t5x_like.text.corpora.pages.html_text import Extractor, Html, decode_body, num_replaced
 from t5x_like.text.corpora.pages.page import Page
 from t5x_like.text.corpora.pages.reading_log import FileLog
 from t5x_like.text.corpora.pages.unpacking import Cut, Piece
@@ -32,8 +32,9 @@ def read_html(pieces: Iterable[Piece], log: FileLog, *, html: Html, max_page_byt
         if size > max_page_bytes:
             log.damage("too_long", 1, f"longer than the {max_page_bytes:,} bytes of max_page_bytes")
             return
-    content, encoding, _ = decode_body(b"".join(parts), None)
-    if replaced := content.count("\ufffd"):
+    body = b"".join(parts)
+    content, encoding, _ = decode_body(body, None)
+    if replaced := num_replaced(content, body, encoding):
         log.count("replaced_characters", replaced)
         log.notice("invalid_characters", 1, f"{replaced} characters are not valid {encoding}")
     try:

@@ -119,6 +119,12 @@ def decode_body(body: bytes, declared: str | None) -> tuple[str, str, bool]:
     return body.decode("utf-8", errors="replace"), "utf-8", not declared or known == "utf-8"
 
 
+def num_replaced(text: str, body: bytes, encoding: str) -> int:
+    """How many characters of ``decode_body``'s text stand for bytes that it couldn't read."""
+    own = body.count("\ufffd".encode()) if encoding == "utf-8" else 0
+    return text.count("\ufffd") - own
+
+
 def _known(declared: str) -> str | None:
     return need_resiliparse().map_encoding_to_html5(declared, False)
 

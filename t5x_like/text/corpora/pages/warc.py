@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from t5x_like.text.corpora.pages.found import Found
-from t5x_like.text.corpora.pages.html_text import Extractor, Html, decode_body
+from t5x_like.text.corpora.pages.html_text import Extractor, Html, decode_body, num_replaced
 from t5x_like.text.corpora.pages.http_payload import Response, parse_response
 from t5x_like.text.corpora.pages.page import Page
 from t5x_like.text.corpora.pages.reading_log import FileLog
@@ -58,7 +58,7 @@ def _page(record: WarcRecord, log: FileLog, extract: Extractor, limit: int) -> P
     text, encoding, as_declared = decode_body(response.body, charset)
     if not as_declared:
         log.notice("other_charset", record.start, f"declared as {charset}, but its bytes are {encoding}")
-    replaced = text.count("\ufffd")
+    replaced = num_replaced(text, response.body, encoding)
     if replaced:
         log.count("replaced_characters", replaced)
         log.notice("invalid_characters", record.start, f"{replaced} characters are not valid {encoding}")

@@ -92,6 +92,10 @@ def test_html_files_are_pages_in_whatever_encoding_they_say(tmp_path: Path) -> N
         found, log = read(tmp_path / f"{number}.html", page.encode(encoding), Reading())
         assert [page.text for _, page in found] == ["Привет, мир.\n\nTwo."]
         assert found[0].page.url == f"{tmp_path}/{number}.html#1"
+    _, log = read(tmp_path / "b.html", "<p>\ufffd is its own".encode(), Reading())
+    assert reasons(log) == {}
+    _, log = read(tmp_path / "b.html", b"\xef\xbb\xbf<p>\xff is not", Reading())
+    assert reasons(log) == {"replaced_characters": 1, "noticed:invalid_characters": 1}
     found, log = read(tmp_path / "a.htm", b"<script>only()</script>", Reading())
     assert (found, reasons(log)) == ([], {"filtered:no_content": 1})
 
