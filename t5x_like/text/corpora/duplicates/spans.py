@@ -9,7 +9,7 @@ import numpy as np
 
 from t5x_like.text.corpora.duplicates.duplicates import Place
 from t5x_like.text.corpora.duplicates.keys import digest, keys_of, later_ones
-from t5x_like.text.corpora.duplicates.normalise import normalise
+from t5x_like.text.corpora.duplicates.normalise import has_words, normalise
 from t5x_like.text.corpora.pages.page import Page
 from t5x_like.text.corpora.rules.rule import Dropped
 from t5x_like.text.corpora.rules.sentences import count_sentences, split_sentences
@@ -98,7 +98,7 @@ def _ends(text: str) -> list[int]:
     end = 0
     for sentence in split_sentences(text):
         end = text.index(sentence, end) + len(sentence)
-        if ends and not normalise(sentence):
+        if ends and not has_words(sentence):
             ends[-1] = end
         else:
             ends.append(end)
