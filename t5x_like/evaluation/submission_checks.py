@@ -1,0 +1,153 @@
+"""Whether files are what the servers of GLUE and SuperGLUE take: names, headers, rows, order, words."""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from t5x_like.evaluation.submission_forms import SUBMISSIONS, SubmissionForm
+
+_HEADER = "index\tprediction"
+_SHOWN = 3  # faults of one kind that are told
+
+
+class Checked(NamedTuple):
+    """``errors`` are what a server would refuse; ``missing`` files it wants before it tells an average."""
+
+    benchmark: str | None
+    errors: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+class _Line(NamedTuple):
+    """An answer with what it is the answer to: a number, or for MultiRC (passage, question, answer)."""
+
+    number: int
+    key: Any
+    label: Any
+
+
+class _FormError(ValueError):
+    """A line that isn't of the form."""
+
+
+def check_files(files: Mapping[str, bytes]) -> Checked:
+    """Checks all files of a submission, by their names in the zip."""
+    benchmark = _benchmark_of(files)
+    if benchmark is None:
+        return Checked(None, (f"no file of GLUE or SuperGLUE among {', '.join(files) or 'none'}",), ())
+    forms = {form.file: form for form in SUBMISSIONS[benchmark]}
+    errors = []
+    for name, content in files.items():
+        if name not in forms:
+            errors.append(f"{name}: {_misnamed(name, forms)}")
+            continue
+        errors += [f"{name}: {error}" for error in _errors_in(forms[name], content)]
+    return Checked(benchmark, tuple(errors), tuple(name for name in forms if name not in files))
+
+
+def _benchmark_of(files: Mapping[str, bytes]) -> str | None:
+    found = {
+        name: sum(form.file.lower() == file.rpartition("/")[2].lower() for form in forms for file in files)
+        for name, forms in SUBMISSIONS.items()
+    }
+    best = max(found, key=lambda name: found[name])
+    return best if found[best] else None
+
+
+def _misnamed(name: str, forms: Mapping[str, SubmissionForm]) -> str:
+    bare = name.rpartition("/")[2]
+    near = next((known for known in forms if known.lower() == bare.lower()), None)
+    if near and "/" in name:
+        return f"lies in a folder; put {near} at the top of the zip"
+    return f"must be called {near}" if near else f"is no file of this benchmark, only {', '.join(forms)}"
+
+
+def _errors_in(form: SubmissionForm, content: bytes) -> Iterator[str]:
+    try:
+        lines = list(_table(content) if form.is_table else _objects(form, content))
+    except (_FormError, UnicodeDecodeError) as error:
+        yield str(error)
+        return
+    if len(lines) != form.rows:
+        yield f"has {len(lines):,} answers, the test set {form.rows:,}"
+    keys = Counter(line.key for line in lines)
+    yield from _told("index given more than once", [key for key, times in keys.items() if times > 1])
+    if form.kind != "nested":
+        yield from _told("index missing", [key for key in range(form.rows) if key not in keys])
+        yield from _told("no such index", [key for key in keys if not 0 <= key < form.rows])
+    if [line.key for line in lines] != sorted(keys.elements()):
+        yield "answers are not in the order of their indices"
+    wrong = [line for line in lines if not _is_label(form, line.label)]
+    allowed = {"number": "a number from 0 to 5", "text": "a text"}.get(form.kind, " or ".join(form.words))
+    yield from _told(
+        f"answer that is not {allowed}", [f"{line.label!r} in line {line.number}" for line in wrong]
+    )
+
+
+def _told(what: str, found: Sequence[Any]) -> Iterator[str]:
+    if found:
+        more = f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
+        yield f"{what}: {', '.join(map(str, found[:_SHOWN]))}{more}"
+
+
+def _is_label(form: SubmissionForm, label: Any) -> bool:
+    if form.kind == "number":
+        try:
+            return math.isfinite(float(label)) and 0.0 <= float(label) <= 5.0
+        except ValueError:
+            return False
+    if form.kind == "text":
+        return isinstance(label, str) and bool(label.strip())
+    words = form.words if form.is_table else [int(word) if word.isdecimal() else word for word in form.words]
+    return not isinstance(label, bool) and label in words
+
+
+def _table(content: bytes) -> Iterator[_Line]:
+    lines = content.decode("utf-8").split("\n")
+    if content.startswith(b"\xef\xbb\xbf") or "\r" in content.decode("utf-8"):
+        raise _FormError("has a byte order mark or carriage returns; write plain UTF-8 with line feeds")
+    if lines[0] != _HEADER:
+        raise _FormError(f"begins with {lines[0][:40]!r}, not with the header {_HEADER!r}")
+    if lines[-1] == "":
+        lines.pop()
+    for number, line in enumerate(lines[1:], start=2):
+        cells = line.split("\t")
+        if len(cells) != 2 or not re.fullmatch(r"\d+", cells[0]):
+            raise _FormError(f"line {number} is {line[:40]!r}, not an index and an answer with a tab between")
+        yield _Line(number, int(cells[0]), cells[1])
+
+
+def _objects(form: SubmissionForm, content: bytes) -> Iterator[_Line]:
+    lines = content.decode("utf-8").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    for number, text in enumerate(lines, start=1):
+        try:
+            row = json.loads(text)
+            if form.kind == "nested":
+                yield from _answers(number, row)
+            else:
+                yield _Line(number, _integer(row["idx"]), row["label"])
+        except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+            wanted = (
+                '{"idx": 0, "passage": {"questions": […]}}'
+                if form.kind == "nested"
+                else '{"idx": 0, "label": …}'
+            )
+            raise _FormError(f"line {number} is {text[:40]!r}, not {wanted} ({error!r})") from error
+
+
+def _answers(number: int, row: Any) -> Iterator[_Line]:
+    for question in row["passage"]["questions"]:
+        for answer in question["answers"]:
+            key = tuple(_integer(part["idx"]) for part in (row, question, answer))
+            yield _Line(number, key, answer["label"])
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"idx is {value!r}, not an integer")
+    return value

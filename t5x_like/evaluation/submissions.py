@@ -1,0 +1,176 @@
+"""Answers to the hidden test sets of GLUE and SuperGLUE as the zip files that their servers score."""
+
+import io
+import json
+import math
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from t5x_like.evaluation.submission_checks import Checked, check_files
+from t5x_like.evaluation.submission_forms import SUBMISSIONS, SubmissionForm, benchmark_of
+from t5x_like.files import PathLike, as_path, write_bytes
+
+Row = Mapping[
+    str, Any
+]  # of predictions.jsonl: "answer" as postprocessed, "prediction" as written, "idx…" of the row
+
+
+class Submission(NamedTuple):
+    """What was written: files with their rows, tasks that the server wants too, and answers that had to be guessed."""
+
+    benchmark: str
+    files: dict[str, int]
+    missing: tuple[str, ...]
+    replaced: dict[
+        str, int
+    ]  # rows whose answer is none of the task's, by file: the first class stands for it
+
+
+def write_submission(path: PathLike, answers: Mapping[str, Sequence[Row]]) -> Submission:
+    """Writes the zip of one benchmark's server from the test rows of its tasks, by T5's names for them.
+
+    Dates in the zip are fixed: the same answers are the same bytes.
+
+    Raises:
+      ValueError: no task of a server, tasks of both, or files that its server would refuse (rows missing or twice,
+        wrong counts); nothing is written then.
+    """
+    benchmark = _one_benchmark(answers)
+    forms = [form for form in SUBMISSIONS[benchmark] if form.task in answers]
+    contents, replaced = {}, {}
+    for form in forms:
+        contents[form.file], replaced[form.file] = render(form, answers[form.task])
+    checked = check_files(contents)
+    if checked.errors:
+        raise ValueError(
+            f"{path} was not written, the {benchmark} server would refuse it:\n  "
+            + "\n  ".join(checked.errors)
+        )
+    write_bytes(path, _zipped(contents))
+    return Submission(
+        benchmark=benchmark,
+        files={form.file: len(answers[form.task]) for form in forms},
+        missing=checked.missing,
+        replaced={file: number for file, number in replaced.items() if number},
+    )
+
+
+def render(form: SubmissionForm, rows: Sequence[Row]) -> tuple[bytes, int]:
+    """One file's bytes, and how many answers were none of the task's.
+
+    Raises:
+      ValueError: a row without its number.
+    """
+    read = [_answer(form, row) for row in rows]
+    replaced = sum(1 for _, good in read if not good)
+    if form.kind == "nested":
+        lines = _nested(rows, [value for value, _ in read])
+    elif form.kind == "text":
+        lines = [
+            {"idx": _index(row, "query"), "label": value} for row, (value, _) in zip(rows, read, strict=True)
+        ]
+        lines = list(
+            {line["idx"]: line for line in reversed(lines)}.values()
+        )  # the first of a query's rows stays
+    else:
+        lines = [{"idx": _index(row), "label": value} for row, (value, _) in zip(rows, read, strict=True)]
+    lines.sort(key=lambda line: line["idx"])
+    if form.is_table:
+        text = "index\tprediction\n" + "".join(f"{line['idx']}\t{line['label']}\n" for line in lines)
+    else:
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    return text.encode("utf-8"), replaced
+
+
+def _one_benchmark(tasks: Iterable[str]) -> str:
+    names = {benchmark_of(task): task for task in tasks}
+    names.pop(None, None)
+    if not names:
+        listed = ", ".join(form.task for forms in SUBMISSIONS.values() for form in forms)
+        raise ValueError(f"none of the tasks {sorted(tasks)} is scored by a server; those are: {listed}")
+    if len(names) > 1:
+        raise ValueError("GLUE and SuperGLUE have servers of their own; write one submission for each")
+    (benchmark,) = (name for name in names if name)
+    return benchmark
+
+
+def _answer(form: SubmissionForm, row: Row) -> tuple[Any, bool]:
+    """What the file has for a row, and whether that is what was predicted."""
+    answer = row["answer"]
+    answer = answer["value"] if isinstance(answer, Mapping) else answer
+    if form.kind == "text":
+        text = " ".join(str(answer).split())
+        return text, bool(text)
+    if form.kind == "number":
+        value = float(answer) if isinstance(answer, int | float) else math.nan
+        good = math.isfinite(value) and row["prediction"].strip() not in ("", "nan")
+        bounded = min(max(value, 0.0), 5.0) if good else 0.0
+        return f"{bounded:.3f}", good and 0.0 <= value <= 5.0
+    good = isinstance(answer, int) and 0 <= answer < len(form.words)
+    word = form.words[answer if good else 0]
+    return int(word) if word.isdecimal() else word, good
+
+
+def _index(row: Row, part: str = "") -> int:
+    """The row's number in its test file, under the names that TFDS has for it."""
+    found = row.get(f"idx/{part}" if part else "idx")
+    nested = row.get("idx")
+    if found is None and part and isinstance(nested, Mapping):
+        found = nested.get(part)
+    if isinstance(found, bool) or not isinstance(found, int):
+        raise ValueError(
+            f"row {row.get('number', '?')} has no number (idx{f'/{part}' if part else ''}) by which a server could "
+            "know it; its task must keep the source's"
+        )
+    return found
+
+
+def _nested(rows: Sequence[Row], labels: Sequence[Any]) -> list[dict[str, Any]]:
+    passages: dict[int, dict[int, list[dict[str, int]]]] = {}
+    for row, label in zip(rows, labels, strict=True):
+        questions = passages.setdefault(_index(row, "paragraph"), {})
+        questions.setdefault(_index(row, "question"), []).append(
+            {"idx": _index(row, "answer"), "label": label}
+        )
+
+    def in_order(answers: list[dict[str, int]]) -> list[dict[str, int]]:
+        return sorted(answers, key=lambda answer: answer["idx"])
+
+    return [
+        {
+            "idx": passage,
+            "passage": {
+                "questions": [
+                    {"idx": idx, "answers": in_order(found)} for idx, found in sorted(questions.items())
+                ]
+            },
+        }
+        for passage, questions in passages.items()
+    ]
+
+
+def _zipped(contents: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in contents.items():
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+def check_submission(path: PathLike) -> Checked:
+    """Whether a zip is one that its server takes, whoever wrote it; see ``submission_checks.Checked``.
+
+    Raises:
+      ValueError: not a zip.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(as_path(path).read_bytes())) as archive:
+            twice = [name for name in archive.namelist() if archive.namelist().count(name) > 1]
+            contents = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{path} is not a zip file: {error}") from error
+    checked = check_files(contents)
+    return checked._replace(
+        errors=(*(f"{name}: is in the zip twice" for name in sorted(set(twice))), *checked.errors)
+    )
