@@ -147,7 +147,7 @@ def test_texts_that_cannot_be_used_are_refused(tmp_path):
 def test_comparing_takes_linear_time():
     rule = Contamination(texts=[("quiz", QUESTION), ("a", "a " * 20)])
     for unit in ("a", "a ", "which of the ", f"{QUESTION} ", ".", ". ", "é"):
-        text = unit * (1_000_000 // len(unit))
+        text = unit * (400_000 // len(unit))
         start = time.process_time()
         apply(rule, text)
-        assert time.process_time() - start < 10, unit
+        assert time.process_time() - start < 5, unit

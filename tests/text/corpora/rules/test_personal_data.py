@@ -158,7 +158,7 @@ def test_masking_takes_linear_time():
         "1 ",
         ".",
     ):
-        text = unit * (1_000_000 // len(unit))
+        text = unit * (400_000 // len(unit))
         start = time.process_time()
         masked(text)
-        assert time.process_time() - start < 8, unit
+        assert time.process_time() - start < 4, unit

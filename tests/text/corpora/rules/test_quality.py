@@ -181,7 +181,7 @@ def test_what_cannot_be_meant_is_refused():
 
 def test_counting_takes_linear_time():
     for unit in ("1", "a", "\n", "\n ", "1 ", "...", "•\n", "a\n\n"):
-        text = unit * (1_000_000 // len(unit))
+        text = unit * (400_000 // len(unit))
         start = time.process_time()
         for rule in RULES:
             verdict(rule, text)

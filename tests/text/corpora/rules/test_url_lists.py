@@ -113,7 +113,7 @@ def test_absurd_addresses_take_no_time(tmp_path):
     (tmp_path / "a.txt").write_text("example.org\n")
     rules = Domains(lists=str(tmp_path / "a.txt")), Urls(lists=str(tmp_path / "a.txt"))
     for unit in (".", "a.", "@", "a@", "://", "http://", "?ref", "a" * 99 + "@", "/"):
-        url = unit * (10_000_000 // len(unit))
+        url = unit * (3_000_000 // len(unit))
         start = time.process_time()
         host_of(url)
         for rule in rules:
