@@ -62,7 +62,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
         if closing:
             yield start, next_start + len(closing[0].rstrip())
             next_start = closing.end()
-        elif start < end:
+        else:
             yield start, end
         start, end = next_start, next_end
     if start < end:

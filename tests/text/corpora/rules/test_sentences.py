@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from t5x_like.text.corpora.rules import punkt
@@ -81,6 +81,10 @@ def reference() -> Any:
 
 
 @given(texts)
+@example(" .\u2028In the end")  # a space that opens the text is none to NLTK
+@example("\t.? is it")
+@example("Ⓐ. the house. ². the house. _. the house.")
+@example(' ?") \'.) "')
 @settings(max_examples=400)
 def test_sentences_are_those_of_nltk(reference: Any, text: str):
     assert split_sentences(text) == reference.tokenize(text)
