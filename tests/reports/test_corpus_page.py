@@ -9,6 +9,7 @@ from t5x_like.cli.main import main
 from t5x_like.files import write_json, write_jsonl
 from t5x_like.reports.corpus_charts import length_histogram, share
 from t5x_like.reports.corpus_page import corpus_page, write_corpus_page
+from tests.text.corpora.building.tiny import build, write_files
 
 SPLIT = {"shards": 1, "pages": 3, "chars": 1500, "bytes": 700}
 MANIFEST = {
@@ -223,3 +224,14 @@ def test_histograms_have_a_column_for_each_side_of_each_length():
     assert svg.count("<rect") == 6
     assert "16 to 31 characters: 3 of 4 pages as read" in svg
     assert "8 to 15 characters: 2 of 2 pages in the corpus" in svg
+
+
+def test_a_damaged_corpus_with_a_report_can_be_built_again(tmp_path):
+    inputs = write_files(tmp_path / "in", [[{"url": "a", "text": "Some text."}]])
+    build(inputs, tmp_path / "out")
+    assert main(["corpus", "report", str(tmp_path / "out")]) == 0
+    shard = next((tmp_path / "out").glob("*-of-*.zst"))
+    whole = shard.read_bytes()
+    shard.write_bytes(b"")
+    build(inputs, tmp_path / "out")
+    assert shard.read_bytes() == whole

@@ -25,6 +25,7 @@ from t5x_like.text.paths import find_files
 _log = logging.getLogger(__name__)
 
 _STARTED = "started.json"
+REPORT = "report.html"  # where ``t5x-like corpus report`` writes it
 _SHOWN_DIFFERENCES = 5
 
 
@@ -63,7 +64,10 @@ def build_corpus(
         if finished is not None:
             return Built(finished, was_finished=True)
         _begin(folder, asked)
-        run_stages(planned, files, sizes, workers=workers, run_all=run_all, progress=progress)
+        try:
+            run_stages(planned, files, sizes, workers=workers, run_all=run_all, progress=progress)
+        finally:
+            clear_partial_files(folder)  # of workers that were ended because another failed
         manifest = write_manifest(planned, asked, files)
         _remove_work(folder)
     if not sum(split["pages"] for split in manifest["splits"].values()):
@@ -111,7 +115,7 @@ def _begin(folder: str, asked: Mapping[str, Any]) -> None:
         _refuse_other(folder, read_json(started), asked)
         clear_partial_files(folder)
         return
-    ours = {WORK, SAMPLES, *_shard_names(folder)}
+    ours = {WORK, SAMPLES, REPORT, *_shard_names(folder)}
     foreign = sorted(path.name for path in as_path(folder).iterdir() if path.name not in ours)
     if foreign:
         raise ValueError(
