@@ -9,7 +9,8 @@ import re
 MIN_WORDS = 5
 MAX_WORD_CHARS = 1000
 END_MARKS = (".", "?", "!", '"')
-MAY_COME_LAST = frozenset((*END_MARKS, "]"))  # of a line that ends a sentence once its citation marks are gone
+# Of a line that ends a sentence, once its citation marks are gone.
+MAY_COME_LAST = frozenset((*END_MARKS, "]"))
 ELLIPSIS = "..."
 JAVASCRIPT = "javascript"
 POLICIES = (
