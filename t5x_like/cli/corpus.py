@@ -7,7 +7,6 @@ The same command again goes on where it was stopped, or checks what is finished.
 
 import argparse
 import importlib
-import importlib.util
 import os
 from typing import Any
 
@@ -26,8 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(dest="what", required=True, metavar="build|explain|report")
     _add_build(verbs.add_parser("build", help="build a corpus, or go on with it", allow_abbrev=False))
     for verb, (module, line) in _OTHERS.items():
-        if importlib.util.find_spec(f"t5x_like.cli.{module}") is None:
-            continue
         inner = verbs.add_parser(verb, help=line, allow_abbrev=False)
         importlib.import_module(f"t5x_like.cli.{module}").add_arguments(inner)
 

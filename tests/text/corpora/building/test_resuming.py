@@ -104,7 +104,7 @@ def test_what_is_done_is_not_done_again(tmp_path, inputs):
 def test_a_build_killed_at_any_moment_goes_on_to_the_same_bytes(tmp_path, inputs, whole, workers):
     output = tmp_path / "out"
     command = [sys.executable, "-c", PROGRAM, inputs, str(output), str(workers)]
-    for moment in range(1, 7):
+    for moment in range(1, 7, workers):
         process = subprocess.Popen(command, start_new_session=True)
         deadline = time.monotonic() + 20
         # The more is there, the later it is killed: at each attempt another part of the work.
