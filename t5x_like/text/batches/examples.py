@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from t5x_like.batch import Batch
+from t5x_like.text.batches.buckets import bucket_lengths
 from t5x_like.text.batches.features import Placed, make_batch
 from t5x_like.text.metrics.baselines import majority
 from t5x_like.text.objectives.objective import Example, Lengths
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.chat import ChatTask
+from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.text.vocabularies.vocabulary import end_of
 
 if TYPE_CHECKING:
@@ -119,14 +120,6 @@ class Examples:
         return registry.get_task(self.task).predict_metric_fns
 
 
-def bucket_lengths(limit: int) -> list[int]:
-    """The limit, and what halving it gives down to 32: a program is compiled for each, so there are few."""
-    lengths = [limit]
-    while lengths[-1] % 2 == 0 and lengths[-1] > 32:
-        lengths.append(lengths[-1] // 2)
-    return lengths
-
-
 def load_examples(
     task: str, split: str, *, limit: int | None = None, inputs_length: int, targets_length: int
 ) -> Examples:
@@ -159,7 +152,7 @@ def load_examples(
         target_ids=[_ids(row, "targets", lengths.targets) for row in rows],
         features=rows,
         lengths=lengths,
-        labels=tuple(definition.labels) if isinstance(definition, TextTask) else (),
+        labels=definition.answers if isinstance(definition, PairsTask) else (),
     )
 
 
@@ -209,7 +202,7 @@ def _ids(row: Mapping[str, Any], key: str, length: int) -> np.ndarray:
 
 def _training_targets(task: "seqio.Task") -> Iterator[str]:
     definition = registry.definition(task.name)
-    if isinstance(definition, TextTask):
+    if isinstance(definition, PairsTask):
         return (row.targets for row in islice(definition.read("train"), _TRAINING_TARGETS))
     vocabularies = {"targets": task.output_features["targets"].vocabulary}
     rows = _pipeline(task, "train", Lengths(512, 512))

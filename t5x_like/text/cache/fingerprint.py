@@ -12,8 +12,8 @@ import google_crc32c
 from t5x_like.files import as_path
 from t5x_like.text.paths import find_files
 from t5x_like.text.tasks.chat import ChatTask
+from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ Files = Literal["contents", "sizes", "unread"]
 
 
 def task_fingerprint(
-    task: "PretrainingTask | TextTask | ChatTask | seqio.Task", split: str, *, files: Files = "contents"
+    task: "PretrainingTask | PairsTask | ChatTask | seqio.Task", split: str, *, files: Files = "contents"
 ) -> dict[str, str]:
     """The lines of a task's split.
 
@@ -36,7 +36,7 @@ def task_fingerprint(
     Raises:
       ValueError: no such split, or files are missing.
     """
-    if not isinstance(task, PretrainingTask | TextTask | ChatTask):
+    if not isinstance(task, PretrainingTask | PairsTask | ChatTask):
         from t5x_like.text.cache.seqio_fingerprint import seqio_fingerprint
 
         return seqio_fingerprint(task, split)
@@ -45,7 +45,7 @@ def task_fingerprint(
     if isinstance(task, ChatTask):
         lines = _of_chat(task)
     else:
-        lines = _of_pretraining(task) if isinstance(task, PretrainingTask) else _of_text(task)
+        lines = _of_pretraining(task) if isinstance(task, PretrainingTask) else task.fingerprint()
     lines["vocabulary"] = open_tokenizer(task.vocabulary, task.num_sentinels).fingerprint
     return lines | ({} if files == "unread" else _of_files(task, split, with_contents=files == "contents"))
 
@@ -54,15 +54,6 @@ def _of_pretraining(task: PretrainingTask) -> dict[str, str]:
     lines = {"kind": "documents", "separator": task.separator, "column": task.column}
     lines["sentences"] = "apart" if task.sentences else "not apart"
     lines["spans"] = f"from the column {task.spans_column!r}" if task.spans_column else "none"
-    return lines
-
-
-def _of_text(task: TextTask) -> dict[str, str]:
-    lines = {"kind": "text to text", "input_template": repr(task.input_template)}
-    lines["target_template"] = repr(task.target_template)
-    lines["label_words"] = repr(dict(sorted(task.label_words.items())))
-    lines["format"] = task.format or "by the files' ending"
-    lines["columns"] = ", ".join(task.columns) or "named by the files"
     return lines
 
 
@@ -75,7 +66,7 @@ def _of_chat(task: ChatTask) -> dict[str, str]:
 
 
 def _of_files(
-    task: PretrainingTask | TextTask | ChatTask, split: str, *, with_contents: bool
+    task: PretrainingTask | PairsTask | ChatTask, split: str, *, with_contents: bool
 ) -> dict[str, str]:
     found = find_files(task.files[split])
     lines = {"files": str(len(found))}

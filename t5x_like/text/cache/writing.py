@@ -21,9 +21,9 @@ from t5x_like.text.paths import find_files
 from t5x_like.text.processes import in_order
 from t5x_like.text.progress import Progress
 from t5x_like.text.tasks.chat import ChatTask
+from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.rows import RowPolicy
-from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.text.tasks.tokenising import SourceRow, TokenisedTask, with_sentences
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def cache_split(
       ValueError: the folder holds another cache or something else, a row is bad, or the task can't be cached.
     """
     directory = os.fspath(as_path(output) / task.name / split)
-    if isinstance(task, PretrainingTask | TextTask | ChatTask):
+    if isinstance(task, PretrainingTask | PairsTask | ChatTask):
         task = with_sentences(task)
         contents = plain.describe(task, split, task_fingerprint(task, split))
     else:
@@ -88,7 +88,7 @@ def cache_split(
         finished = finished_before(directory, contents)
         if finished is not None:
             return finished
-        if isinstance(task, PretrainingTask | TextTask | ChatTask) and run_units is None:
+        if isinstance(task, PretrainingTask | PairsTask | ChatTask) and run_units is None:
             cut = _cut(task, split, num_shards, shard_bytes)
             contents = replace(contents, cut=str(cut))
             begin(directory, contents)
@@ -104,7 +104,7 @@ def cache_split(
 def _units(
     task: "TokenisedTask | seqio.Task", contents: Contents, num_shards: int | None, modules: Sequence[str]
 ) -> Sequence[Unit]:
-    if not isinstance(task, PretrainingTask | TextTask | ChatTask):
+    if not isinstance(task, PretrainingTask | PairsTask | ChatTask):
         from t5x_like.text.cache import seqio_tasks
 
         return seqio_tasks.source_units(task, contents, num_units=num_shards, modules=modules)

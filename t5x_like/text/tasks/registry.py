@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.mixtures import Mixture
+from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.text_task import TextTask
 
 if TYPE_CHECKING:
     import seqio
 
-Definition = TextTask | PretrainingTask | ChatTask | Mixture
+Definition = PairsTask | PretrainingTask | ChatTask | Mixture
 
 _definitions: dict[str, Definition] = {}
 _unknown_to_seqio: list[Definition] = []
@@ -44,7 +45,7 @@ def register(definitions: Iterable[Definition]) -> None:
                 f"there is already a task or mixture {definition.name!r}, defined otherwise; rename one of them"
             )
         for task in definition.tasks if isinstance(definition, Mixture) else ():
-            if task not in _definitions:
+            if _find(task) is None:
                 get(task)
         _definitions[definition.name] = definition
         _unknown_to_seqio.append(definition)
@@ -73,13 +74,34 @@ def _register_with_seqio(definition: Definition) -> None:
         sources.register_text_task(definition)
     elif isinstance(definition, ChatTask):
         sources.register_chat_task(definition)
-    else:
+    elif isinstance(definition, PretrainingTask):
         sources.register_pretraining_task(definition)
+    else:
+        from t5x_like.text.tasks.benchmarks.seqio_tasks import register_benchmark
+        from t5x_like.text.tasks.benchmarks.task import BenchmarkTask
+
+        assert isinstance(definition, BenchmarkTask), definition
+        register_benchmark(definition)
 
 
 def definition(name: str) -> Definition | None:
-    """Our own definition of a registered name; None for a task registered with seqio directly."""
+    """Our own definition of a registered name or a benchmark's; None for a task registered with seqio directly."""
+    return _find(name)
+
+
+def _find(name: str) -> Definition | None:
+    """What is registered under a name. A benchmark registers itself when it is first asked for."""
+    if name not in _definitions and not _known_to_seqio(name):
+        from t5x_like.text.tasks.benchmarks import catalogue
+
+        register(catalogue.definitions(name))
     return _definitions.get(name)
+
+
+def _known_to_seqio(name: str) -> bool:
+    """Whether somebody else registered the name: T5's own modules have benchmarks by the names of ours."""
+    seqio = sys.modules.get("seqio")
+    return seqio is not None and (name in seqio.TaskRegistry.names() or name in seqio.MixtureRegistry.names())
 
 
 def task_names() -> list[str]:
@@ -99,12 +121,15 @@ def get(name: str) -> "seqio.Task | seqio.Mixture":
       ValueError: there is none; says which names are near.
     """
     seqio = tell_seqio()
+    _find(name)
     if name in seqio.MixtureRegistry.names():
         return seqio.MixtureRegistry.get(name)
     if name in seqio.TaskRegistry.names():
         return seqio.TaskRegistry.get(name)
+    from t5x_like.text.tasks.benchmarks import catalogue
+
     names = [*task_names(), *mixture_names()]
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name, [*names, *catalogue.names()], n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     listed = f"Registered: {', '.join(names)}" if names else "None is registered"
     raise ValueError(
@@ -141,7 +166,7 @@ def names_of_tasks(name: str) -> list[str]:
     Raises:
       ValueError: there is none.
     """
-    known = _definitions.get(name)
+    known = _find(name)
     if known is None:
         return [task.name for task in tasks_of(name)]
     return list(known.tasks) if isinstance(known, Mixture) else [name]
@@ -149,7 +174,7 @@ def names_of_tasks(name: str) -> list[str]:
 
 def splits_of(task: str) -> tuple[str, ...]:
     """The splits of a task."""
-    known = _definitions.get(task)
+    known = _find(task)
     if known is None or isinstance(known, Mixture):
         return tuple(get_task(task).splits)
     return known.splits
@@ -161,8 +186,8 @@ def rate_of(mixture: str, task: str, count: Callable[[str], int] | None = None) 
     Raises:
       ValueError: the rate depends on a number of examples that nobody knows.
     """
-    known = _definitions.get(mixture)
-    if not isinstance(known, Mixture) or _definitions.get(task) is None:
+    known = _find(mixture)
+    if not isinstance(known, Mixture) or _find(task) is None:
         found = get(mixture)
         rate = getattr(found, "get_rate", None)
         return 1.0 if rate is None else float(rate(get_task(task)))

@@ -8,8 +8,8 @@ from t5x_like.text.objectives.objective import Example
 from t5x_like.text.objectives.replaced_tokens import ReplacedTokens
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.chat import ChatTask
+from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.tasks.text_task import TextTask
 
 if TYPE_CHECKING:
     import seqio
@@ -96,8 +96,8 @@ def show(
 
 def _raw_rows(task: "seqio.Task", split: str, num_examples: int) -> list[dict[str, Any]]:
     definition = registry.definition(task.name)
-    if isinstance(definition, TextTask):
-        return [row.row for row, _ in zip(definition.read(split), range(num_examples), strict=False)]
+    if isinstance(definition, PairsTask):
+        return [dict(row.row) for row, _ in zip(definition.read(split), range(num_examples), strict=False)]
     if isinstance(definition, ChatTask):
         rows = zip(definition.read(split), range(num_examples), strict=False)
         return [{"messages": [f"{role}: {content}" for role, content in row.messages]} for row, _ in rows]

@@ -1,26 +1,17 @@
 """A task from plain files: which columns become the input and the target, and how answers are scored."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from t5x_like.text.metrics.by_name import MetricFunction, check_metric, metric_function
-from t5x_like.text.tasks.file_task import FileTask
+from t5x_like.text.tasks.pairs import PairsTask, Worded, columns_needed
 from t5x_like.text.tasks.rows import FORMATS, Bad, Format, Row, ending_of, read_rows
 from t5x_like.text.tasks.wording import Template
 
 
-class Worded(NamedTuple):
-    """One example as text, and the row it came from."""
-
-    inputs: str
-    targets: str
-    row: dict[str, str]
-    place: str
-
-
 @dataclass(frozen=True, kw_only=True)
-class TextTask(FileTask[Worded]):
+class TextTask(PairsTask):
     """Text to text from TSV, CSV, JSONL or parquet files, gzip or zstd or not, with no Python to write.
 
     ``files`` names each split's files: a path, a pattern or several. ``{column}`` in the templates takes a
@@ -56,9 +47,38 @@ class TextTask(FileTask[Worded]):
             check_metric(metric, self.labels)
 
     @property
+    def answers(self) -> tuple[str, ...]:
+        """The words that a target can be, where they are given."""
+        return tuple(self.labels)
+
+    @property
     def metric_functions(self) -> list[MetricFunction]:
         """The metrics, from decoded targets and predictions to scores."""
         return [metric_function(metric, self.labels) for metric in self.metrics]
+
+    def word_question(self, line: str) -> str:
+        """``line`` by the input template: the line itself for its one column, or a JSON object with its columns.
+
+        Raises:
+          ValueError: it isn't that.
+        """
+        template = Template(self.input_template)
+        if len(template.fields) == 1:
+            return template.fill({template.fields[0]: line})
+        try:
+            cells = json.loads(line)
+            return template.fill({name: str(cells[name]) for name in template.fields})
+        except (json.JSONDecodeError, KeyError, TypeError):
+            raise ValueError(columns_needed(self.name, template.fields, line)) from None
+
+    def fingerprint(self) -> dict[str, str]:
+        """See ``PairsTask``."""
+        lines = {"kind": "text to text", "input_template": repr(self.input_template)}
+        lines["target_template"] = repr(self.target_template)
+        lines["label_words"] = repr(dict(sorted(self.label_words.items())))
+        lines["format"] = self.format or "by the files' ending"
+        lines["columns"] = ", ".join(self.columns) or "named by the files"
+        return lines
 
     def _rows(self, file: str) -> Iterator[Worded | Bad]:
         templates = (Template(self.input_template), Template(self.target_template))

@@ -6,13 +6,13 @@ from typing import Any
 
 from t5x_like.text.tasks.chat import ChatTask, Conversation
 from t5x_like.text.tasks.documents import Document
+from t5x_like.text.tasks.pairs import PairsTask, Worded
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.sentences import tokenise_sentences
-from t5x_like.text.tasks.text_task import TextTask, Worded
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
-TokenisedTask = PretrainingTask | TextTask | ChatTask
+TokenisedTask = PretrainingTask | PairsTask | ChatTask
 SourceRow = Document | Worded | Conversation
 
 
@@ -36,7 +36,7 @@ def feature_names(definition: TokenisedTask) -> tuple[str, ...]:
     """
     if isinstance(definition, ChatTask):
         return "tokens", "answers"
-    if isinstance(definition, TextTask):
+    if isinstance(definition, PairsTask):
         return "inputs", "targets"
     names = {
         "tokens": True,
@@ -53,7 +53,7 @@ def tokenise_rows(definition: TokenisedTask, rows: Sequence[Any]) -> list[Mappin
       ValueError: a text that the vocabulary can't read.
     """
     tokenizer = tokenizer_of(definition)
-    if isinstance(definition, TextTask):
+    if isinstance(definition, PairsTask):
         inputs, targets = (
             tokenizer.encode_all([getattr(row, name) for row in rows]) for name in ("inputs", "targets")
         )

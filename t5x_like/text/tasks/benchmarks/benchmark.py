@@ -1,22 +1,21 @@
 """The form of a benchmark: its source, wording, postprocessing, metrics and golden examples in one place.
 
-Nothing here knows where data lie or which vocabulary is used: ``task.BenchmarkTask`` joins those to it. To add one, write
-a ``Benchmark`` as ``glue.py`` has them and name its module in ``catalogue.py``.
+Nothing here knows where data lie or which vocabulary is used: ``task.BenchmarkTask`` joins those to it. To add one,
+write a ``Benchmark`` as ``glue.py`` has them and name its module in ``catalogue.py``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from t5x_like.text.tasks.benchmarks.forms import Form
-from t5x_like.text.tasks.benchmarks.source import RawRow, Source
+from t5x_like.text.tasks.benchmarks.source import Kind, RawRow, Source
 
 # What is said of a row: "inputs" and "targets", and anything else that postprocessing and submissions need.
 WordedRow = dict[str, Any]
 Wording = Callable[[RawRow], list[WordedRow]]
 Postprocess = Callable[..., Any]  # (text, example=None, is_target=False) -> what metrics compare
 MetricFunction = Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]
-ExtraKind = Literal["int", "float", "text", "texts", "ints"]
 
 
 class Example(NamedTuple):
@@ -30,8 +29,8 @@ class Example(NamedTuple):
 class Benchmark:
     """One task as it is published.
 
-    ``word`` makes a row into examples: dicts of ``inputs``, ``targets`` and ``extras``; none leaves the row out. It raises
-    ValueError, saying what is wrong with the row. ``postprocess`` and ``metrics`` are functions of
+    ``word`` makes a row into examples: dicts of ``inputs``, ``targets`` and ``extras``; none leaves the row out. It
+    raises ValueError, saying what is wrong with the row. ``postprocess`` and ``metrics`` are functions of
     ``text.postprocessing`` and ``text.metrics``, called as T5's are.
     """
 
@@ -42,11 +41,10 @@ class Benchmark:
     postprocess: Postprocess | None = None
     metrics: tuple[MetricFunction, ...] = ()
     labels: tuple[str, ...] = ()  # the answers there can be, in the order of their numbers; () where open
-    extras: Mapping[str, ExtraKind] = field(
-        default_factory=dict
-    )  # what ``word`` gives beside inputs and targets
+    extras: Mapping[str, Kind] = field(default_factory=dict)  # what ``word`` gives beside inputs and targets
     form: Form | None = None  # what an encoder's head reads
     splits: tuple[str, ...] = ()  # of the source's; all of them where not given
+    training_examples: int | None = None  # where wording multiplies rows or leaves some out
     examples: tuple[Example, ...] = ()  # three, checked by one test for all benchmarks
 
     def __post_init__(self) -> None:
@@ -58,6 +56,8 @@ class Benchmark:
             )
 
     @property
-    def num_training_rows(self) -> int:
-        """Published rows to train on, 0 where it is only measured: its rate in a mixture, before limits."""
+    def num_training_examples(self) -> int:
+        """Published examples to train on, 0 where it is only measured: its rate in T5's mixtures."""
+        if self.training_examples is not None:
+            return self.training_examples
         return self.source.rows["train"] if "train" in self.splits else 0

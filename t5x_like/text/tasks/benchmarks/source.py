@@ -4,12 +4,16 @@ Whichever it is, rows come in TFDS's feature schema: Python values, labels as nu
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 from t5x_like.text.tasks.rows import Bad
 
 RawRow = Mapping[str, Any]
+Kind = Literal["int", "float", "text", "texts", "ints"]
+Columns = Mapping[
+    str, Kind | Mapping[str, Kind]
+]  # {"sentence": "text", "idx": {"passage": "int", "query": "int"}}
 
 
 class Raw(NamedTuple):
@@ -59,14 +63,14 @@ class Source:
     """
 
     tfds: str = ""
+    hugging_face: str = ""  # the folder of its parquet or Arrow files, where it is not TFDS's name
     layouts: tuple[Layout, ...] = ()
     rows: Mapping[str, int]
     downloads: tuple[Download, ...] = ()
     home: str = ""  # the page of the benchmark
     citation: str = ""
     licence: str = ""
-    # Columns that a row must have and what each may be: "text", "int", "float", "texts", "ints", or words of classes.
-    columns: Mapping[str, Any] = field(default_factory=dict)
+    columns: Columns  # of a row, and what each holds
 
     @property
     def splits(self) -> tuple[str, ...]:

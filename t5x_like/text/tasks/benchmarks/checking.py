@@ -1,0 +1,53 @@
+"""Whether a row has the columns of its benchmark, whichever files it came from."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from t5x_like.text.tasks.benchmarks.source import Columns, Kind, RawRow
+
+_LISTS: dict[str, Kind] = {"texts": "text", "ints": "int"}
+_CALLED = {
+    "int": "a whole number",
+    "float": "a number",
+    "text": "text",
+    "texts": "a list of texts",
+    "ints": "a list",
+}
+
+
+def fault_of(row: RawRow, columns: Columns) -> str | None:
+    """What a user needs to hear of a row that lacks a column or has something else in it; None where all is well."""
+    for name, kind in columns.items():
+        if name not in row or row[name] is None:
+            near = difflib.get_close_matches(name, list(row), n=1)
+            hint = f"; is {near[0]!r} meant?" if near else ""
+            return f"no column {name!r}, only {', '.join(map(str, row)) or 'none'}{hint}"
+        if isinstance(kind, Mapping):
+            inner = (
+                fault_of(row[name], kind) if isinstance(row[name], Mapping) else f"not columns: {row[name]!r}"
+            )
+            if inner:
+                return f"{name}: {inner}"
+        elif not _is(row[name], kind):
+            return f"column {name!r} must hold {_CALLED[kind]}, not {_short(row[name])}"
+    return None
+
+
+def _is(value: Any, kind: Kind) -> bool:
+    if kind in _LISTS:
+        return isinstance(value, list | tuple) and all(_is(each, _LISTS[kind]) for each in value)
+    if kind == "text":
+        return isinstance(value, str)
+    numbers = int if kind == "int" else int | float
+    return isinstance(value, numbers) and not isinstance(value, bool)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def empty_texts(row: RawRow, columns: Columns) -> list[str]:
+    """The columns of text in which nothing stands."""
+    return [name for name, kind in columns.items() if kind == "text" and not str(row[name]).strip()]

@@ -1,0 +1,68 @@
+"""Rows in Hugging Face's files: parquet, as its hub has them, and Arrow, as ``save_to_disk`` writes them."""
+
+from collections.abc import Iterator
+
+from t5x_like.files import as_path
+from t5x_like.text.tasks.benchmarks.source import Layout, Raw, Source
+from t5x_like.text.tasks.rows import Bad
+
+
+def hugging_face_layouts(source: Source) -> tuple[Layout, ...]:
+    """``<name>/train-00000-of-00001.parquet`` and ``<name>/train/data-00000-of-00001.arrow``, for each split.
+
+    The name is TFDS's, ``glue/cola``, under which both have the same columns.
+    """
+    name = source.hugging_face or source.tfds.partition(":")[0]
+    if not name:
+        return ()
+    files = {
+        split: (
+            f"{name}/{split}-*.parquet",
+            f"{name}/{split}.parquet",
+            f"{name}/{split}/*.parquet",
+            f"{name}/{split}/*.arrow",
+            f"{name}/**/*-{split}.arrow",
+        )
+        for split in source.splits
+    }
+
+    def read(file: str, split: str) -> Iterator[Raw | Bad]:
+        del split
+        return read_columns(file)
+
+    return (Layout(files=files, read=read, name="Hugging Face files"),)
+
+
+def read_columns(file: str) -> Iterator[Raw | Bad]:
+    """The rows of a parquet or Arrow file, by their columns.
+
+    Raises:
+      ValueError: it isn't one.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    with as_path(file).open("rb") as stream:
+        try:
+            if file.endswith(".parquet"):
+                batches = pyarrow.parquet.ParquetFile(stream).iter_batches()
+            else:
+                batches = _arrow_batches(stream)
+            number = 0
+            for batch in batches:
+                for values in batch.to_pylist():
+                    number += 1
+                    yield Raw(values, f"{file}:row {number}")
+        except pyarrow.ArrowInvalid as error:
+            raise ValueError(f"{file} is not a parquet or Arrow file: {error}") from error
+
+
+def _arrow_batches(stream):
+    import pyarrow.ipc
+
+    try:
+        return pyarrow.ipc.open_stream(stream)
+    except pyarrow.ArrowInvalid:
+        stream.seek(0)
+        opened = pyarrow.ipc.open_file(stream)
+        return (opened.get_batch(number) for number in range(opened.num_record_batches))
