@@ -10,7 +10,7 @@ Rules that look at more than one page (addresses and lines that come twice) are 
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from t5x_like.cli.arguments import CORPUS, add_gin_arguments, load_configuration
@@ -19,6 +19,7 @@ from t5x_like.cli.mistakes import Mistake
 if TYPE_CHECKING:
     from t5x_like.cli.pages_to_explain import PageToExplain
     from t5x_like.text.corpora.rules.explaining import ExplainedPage
+    from t5x_like.text.corpora.rules.rule import PageRule
 
 RECIPE = "gin/corpora/c4_en.gin"
 
@@ -56,12 +57,11 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.gin_file = arguments.gin_file or [RECIPE]
     recipe: Any = load_configuration(arguments, CORPUS).value
     from t5x_like.cli.other_bad_words import with_bad_words
-    from t5x_like.text.corpora.rules.explaining import explain_page
 
     left_out = ", ".join(step.NAME for step in recipe.steps if not hasattr(step, "apply"))
     with with_bad_words(recipe.steps, arguments.bad_words) as steps:
         rules = [step for step in steps if hasattr(step, "apply")]
-        explained = ((page, explain_page(page.page, rules)) for page in _pages(arguments, recipe.reading))
+        explained = ((page, _explain(page, rules)) for page in _pages(arguments, recipe.reading))
         if arguments.json:
             for page, explanation in explained:
                 print(json.dumps(_in_json(page, explanation)))
@@ -71,6 +71,15 @@ def run(arguments: argparse.Namespace) -> int:
         note = f"Left out, since they look at all pages: {left_out}"
         print(note, file=sys.stderr if arguments.json else sys.stdout)
     return 0
+
+
+def _explain(page: "PageToExplain", rules: "Sequence[PageRule]") -> "ExplainedPage":
+    from t5x_like.text.corpora.rules.explaining import ExplainedPage, explain_page
+
+    if page.fault is None:
+        return explain_page(page.page, rules)
+    print(f"t5x-like: {page.fault}", file=sys.stderr)
+    return ExplainedPage(None, "unreadable", (), ())
 
 
 def _pages(arguments: argparse.Namespace, reading: Any) -> Iterator["PageToExplain"]:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -34,9 +33,10 @@ def with_bad_words(steps: Sequence[Any], file: str | None) -> Iterator[Sequence[
     with tempfile.TemporaryDirectory(prefix="bad_words_") as folder:
         lists = str(path)
         if not _tells_language(path, kept):
+            content = path.read_bytes()  # once: it may be a pipe
             for language in kept:
-                shutil.copyfile(
-                    path, Path(folder) / f"{language}{'.json' if path.suffix == '.json' else '.txt'}"
+                (Path(folder) / f"{language}{'.json' if path.suffix == '.json' else '.txt'}").write_bytes(
+                    content
                 )
             lists = folder
         yield [

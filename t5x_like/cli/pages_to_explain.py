@@ -8,6 +8,7 @@ from typing import IO, Any, NamedTuple
 
 from t5x_like.cli.mistakes import Mistake
 from t5x_like.files import as_path
+from t5x_like.text.corpora.pages.fields import Fields
 from t5x_like.text.corpora.pages.kinds import Kind, kind_of_content, kind_of_name
 from t5x_like.text.corpora.pages.lines import in_lines
 from t5x_like.text.corpora.pages.page import Page
@@ -18,20 +19,22 @@ STANDARD_INPUT = "-"
 
 
 class PageToExplain(NamedTuple):
-    """A page, and how to call it: by its address, or by where it was found."""
+    """A page, and how to call it: by its address, or by where it was found. ``fault`` is why it can't be read."""
 
     name: str
     url: str | None
     page: Page
+    fault: str | None = None
 
 
 def pages_to_explain(file: str, reading: Reading, *, kind: Kind) -> Iterator[PageToExplain]:
     """The pages of a file or, for ``-``, of standard input; ``kind`` is what it is where nothing tells.
 
-    JSONL and plain text may be gzip or zstd, and their pages blank; other kinds are read as for building a corpus.
+    JSONL and plain text may be gzip or zstd, and their pages blank; other kinds are read as for building a corpus. A
+    row of JSONL that can't be read is given with its fault, so that the others are explained all the same.
 
     Raises:
-      ValueError: there is no such file, or a page in it can't be read; with file and place.
+      ValueError: there is no such file, or it can't be read; with file and place.
     """
     if file == STANDARD_INPUT:
         yield from _pages(sys.stdin.buffer, "standard input", reading, kind)
@@ -63,26 +66,28 @@ def _pages(stream: IO[bytes], file: str, reading: Reading, kind: Kind) -> Iterat
 
 
 def _rows(pieces: Iterable[Piece], file: str, reading: Reading) -> Iterator[PageToExplain]:
-    fields = reading.fields
     for number, line in in_lines(pieces, max_bytes=reading.max_page_bytes):
         place = f"{file}, line {number}"
-        text = _text(_whole(line, place), place)
-        if not text.strip():
-            continue
-        row = _object(text, place)
-        values = {name: row.get(name) for name in fields.names}
-        for name, value in values.items():
-            if not isinstance(value, str) and (value is not None or name == fields.text):
-                known = ", ".join(list(row)[:20])
-                raise Mistake(f"{place}: {name!r} should be text, not {value!r:.60}; there are {known}")
-        url = values[fields.url]
-        page = Page(
-            url or "",
-            values[fields.text] or "",
-            values[fields.timestamp] or "",
-            language=values[fields.language],
-        )
-        yield PageToExplain(url or place, url, page)
+        try:
+            text = _text(_whole(line, place), place)
+            if text.strip():
+                yield _page_of(_object(text, place), place, reading.fields)
+        except Mistake as mistake:
+            yield PageToExplain(place, None, Page("", ""), str(mistake))
+
+
+def _page_of(row: dict[str, Any], place: str, fields: Fields) -> PageToExplain:
+    values = {name: row.get(name) for name in fields.names}
+    url = values[fields.url] if isinstance(values[fields.url], str) else None
+    for name, value in values.items():
+        if not isinstance(value, str) and (value is not None or name == fields.text):
+            known = ", ".join(list(row)[:20])
+            fault = f"{place}: {name!r} should be text, not {value!r:.60}; there are {known}"
+            return PageToExplain(url or place, url, Page("", ""), fault)
+    page = Page(
+        url or "", values[fields.text] or "", values[fields.timestamp] or "", language=values[fields.language]
+    )
+    return PageToExplain(url or place, url, page)
 
 
 def _object(text: str, place: str) -> dict[str, Any]:

@@ -128,12 +128,16 @@ def test_without_a_rule_for_lines_every_line_passes(tmp_path: Path, capsys: pyte
         ('{"text": "a"\n', "line 1: invalid JSON"),
     ],
 )
-def test_rows_that_cannot_be_read_are_named(
+def test_rows_that_cannot_be_read_are_named_and_the_others_explained(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: str, complaint: str
 ):
-    (tmp_path / "pages.jsonl").write_text(rows)
-    assert main(["corpus", "explain", "--input", str(tmp_path / "pages.jsonl"), "--json"]) == MISTAKE
-    assert f"{tmp_path}/pages.jsonl, {complaint}" in capsys.readouterr().err
+    (tmp_path / "pages.jsonl").write_text(rows + '{"url": "good", "text": "Short."}\n')
+    assert main(["corpus", "explain", "--input", str(tmp_path / "pages.jsonl"), "--json"]) == 0
+    told = capsys.readouterr()
+    assert f"{tmp_path}/pages.jsonl, {complaint}" in told.err
+    *_, unreadable, good = map(json.loads, told.out.splitlines())
+    assert (unreadable["reason"], unreadable["kept"], unreadable["lines"]) == ("unreadable", False, [])
+    assert (good["url"], good["reason"]) == ("good", "filtered:too_few_sentences")
 
 
 def test_no_page_is_a_mistake_that_says_what_to_give(capsys: pytest.CaptureFixture[str]):

@@ -13,6 +13,7 @@ from t5x_like.files import as_path
 from t5x_like.text.corpora.pages.page import Page
 from t5x_like.text.corpora.rules.language_identifier import missing_library
 from t5x_like.text.corpora.rules.rule import Dropped
+from t5x_like.text.corpora.rules.urls import normalise_url, url_digest
 from t5x_like.text.paths import find_file
 
 SHIPPED = "data/bad_words"
@@ -84,8 +85,7 @@ class BadWords:
 
 def _is_spared(url: str, fraction: float) -> bool:
     numerator, denominator = float(fraction).as_integer_ratio()
-    digest = hashlib.md5(url.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
-    return int.from_bytes(digest, "big") % denominator >= numerator
+    return int.from_bytes(url_digest(normalise_url(url)), "big") % denominator >= numerator
 
 
 class _Terms:
