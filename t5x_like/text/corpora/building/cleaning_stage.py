@@ -39,10 +39,8 @@ def clean(plan: Plan, number: int, file: str) -> dict[str, Any]:
         for record, found in enumerate(read_pages(file, plan.recipe.reading, log)):
             try:
                 cleaner.take(record, found.page)
-            except Exception as error:
-                raise ValueError(
-                    f"{file}, page {record} ({found.page.url}): {type(error).__name__}: {error}"
-                ) from error
+            except ValueError as error:
+                raise ValueError(f"{file}, page {record}: {error}") from error
             if cleaner.waiting_chars >= _BUFFER_CHARS:
                 cleaner.flush(writer)
         cleaner.flush(writer)

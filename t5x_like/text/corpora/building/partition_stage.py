@@ -22,7 +22,7 @@ from t5x_like.text.corpora.building.pages_between import (
 )
 from t5x_like.text.corpora.building.plan import Plan
 from t5x_like.text.corpora.building.recipe import UniqueUrls
-from t5x_like.text.corpora.building.tally import Outcome, Tally, apply_rules
+from t5x_like.text.corpora.building.tally import Outcome, Tally, apply_rules, rule_failed
 from t5x_like.text.corpora.duplicates.duplicates import KEY, DuplicateRule
 from t5x_like.text.corpora.rules.rule import Dropped
 
@@ -35,7 +35,10 @@ def draw_keys(plan: Plan, partition: int, step: int) -> dict[str, Any]:
 
     def pages() -> Iterator[Standing]:
         for number, standing in enumerate(standing_before(plan, partition, step, tally)):
-            drawn = rule.keys(standing.page, standing.place)
+            try:
+                drawn = rule.keys(standing.page, standing.place)
+            except Exception as error:
+                raise rule_failed(rule.NAME, standing.page, error) from error
             drawn["partition"], drawn["page"] = partition, number
             keys.append(drawn)
             yield standing
@@ -78,7 +81,10 @@ def _after_removal(plan: Plan, partition: int, step: int, tally: Tally) -> Itera
         first, end = starts[number : number + 2] if number + 1 < len(starts) else (0, 0)
         counts: Counter[str] = Counter()
         parts = all_parts[first:end]
-        result = rule.remove(standing.page, parts, counts)
+        try:
+            result = rule.remove(standing.page, parts, counts)
+        except Exception as error:
+            raise rule_failed(rule.NAME, standing.page, error) from error
         if len(parts):
             tally.repeated[step].add(rule.texts(standing.page, parts))
         seen = tuple((step, name, count) for name, count in counts.items())

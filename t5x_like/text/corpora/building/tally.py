@@ -24,17 +24,30 @@ class Outcome(NamedTuple):
 
 
 def apply_rules(rules: Sequence[tuple[int, PageRule]], page: Page) -> Outcome:
-    """Applies rules, given with the numbers of their steps, up to the first that drops the page."""
+    """Applies rules, given with the numbers of their steps, up to the first that drops the page.
+
+    Raises:
+      ValueError: a rule failed; names it and the page.
+    """
     seen: list[tuple[int, str, int]] = []
     for number, rule in rules:
         counts: Counter[str] = Counter()
-        result = rule.apply(page, counts)
+        try:
+            result = rule.apply(page, counts)
+        except Exception as error:
+            raise rule_failed(rule.NAME, page, error) from error
         if counts:
             seen += [(number, name, count) for name, count in counts.items()]
         if isinstance(result, Dropped):
             return Outcome(page, (number, result.reason), tuple(seen))
         page = result
     return Outcome(page, None, tuple(seen))
+
+
+def rule_failed(name: str, page: Page, error: Exception) -> ValueError:
+    """What the user reads where a rule raised something."""
+    told = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    return ValueError(f"{told} (step {name}, page {page.url})")
 
 
 class Tally:

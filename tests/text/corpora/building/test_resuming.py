@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from t5x_like.text.corpora.building.recipe import UniqueUrls
 from tests.text.corpora.building.tiny import (
+    LINES,
     STEPS,
     MinChars,
     NoDigits,
@@ -253,12 +254,15 @@ def test_a_damaged_file_between_stages_is_named_with_the_remedy(tmp_path, inputs
     assert contents(tmp_path / "out") == whole
 
 
-def test_a_rule_that_breaks_names_file_and_page(tmp_path):
+def test_a_rule_that_breaks_names_itself_and_the_page_and_where_it_can_the_file(tmp_path):
     inputs = write_files(
         tmp_path / "in", [[page("http://a.org/1", "fine"), page("http://a.org/2", "explode")]]
     )
-    with pytest.raises(ValueError, match=r"000\.jsonl, page 1 \(http://a.org/2\): ZeroDivisionError: boom"):
-        build(inputs, tmp_path / "out", NoDigits())
+    told = r"ZeroDivisionError: boom \(step no-digits, page http://a.org/2\)"
+    with pytest.raises(ValueError, match=r"000\.jsonl, page 1: " + told):
+        build(inputs, tmp_path / "first", NoDigits())
+    with pytest.raises(ValueError, match="^" + told):
+        build(inputs, tmp_path / "later", UniqueUrls(), LINES, NoDigits())
 
 
 def test_damaged_records_are_counted_where_they_are_skipped(tmp_path):
