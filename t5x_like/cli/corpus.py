@@ -16,13 +16,14 @@ from t5x_like.cli.mistakes import Mistake
 # Verb: the module that has add_arguments(parser) and run(arguments), and its line in --help. ``build`` is here.
 _OTHERS = {
     "explain": ("corpus_explain", "every rule's verdict on pages, line by line"),
+    "evaluation_texts": ("corpus_evaluation_texts", "what tasks ask and answer, to keep it out of a corpus"),
     "report": ("corpus_report", "one HTML page: what was kept and dropped, and why"),
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of ``t5x-like corpus``."""
-    verbs = parser.add_subparsers(dest="what", required=True, metavar="build|explain|report")
+    verbs = parser.add_subparsers(dest="what", required=True, metavar="|".join(["build", *_OTHERS]))
     _add_build(verbs.add_parser("build", help="build a corpus, or go on with it", allow_abbrev=False))
     for verb, (module, line) in _OTHERS.items():
         inner = verbs.add_parser(verb, help=line, allow_abbrev=False)
