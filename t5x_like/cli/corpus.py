@@ -94,11 +94,14 @@ def _table(manifest: dict[str, Any]) -> str:
 def _summary(output: str, manifest: dict[str, Any]) -> str:
     read, splits = manifest["input"], manifest["splits"]
     parts = [
-        f"{split['pages']:,} pages for {name} ({split['bytes'] / 1e6:,.1f} MB in {split['shards']:,} "
-        f"shard{'' if split['shards'] == 1 else 's'})"
+        f"{split['pages']:,} for {name} ({split['bytes'] / 1e6:,.1f} MB in {_plural(split['shards'], 'shard')})"
         for name, split in splits.items()
     ]
     damaged = manifest["reading"]["damaged"]
-    return f"{output}: of {read['pages']:,} pages {' and '.join(parts)}" + (
-        f"; damage was met {damaged:,} times, see manifest.json" if damaged else ""
+    return f"{output}: of {_plural(read['pages'], 'page')} {' and '.join(parts)}" + (
+        f"; damage was met {_plural(damaged, 'time')}, see manifest.json" if damaged else ""
     )
+
+
+def _plural(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -9,6 +9,7 @@ from t5x_like.files import as_path, read_jsonl, write_text
 from t5x_like.reports.corpus_charts import share
 from t5x_like.reports.corpus_sections import (
     decisions,
+    found,
     funnel,
     is_decision,
     languages,
@@ -45,6 +46,7 @@ def corpus_page(manifest: Mapping[str, Any], shown: Sequence[Mapping[str, Any]])
         Section("Why pages went", reasons(manifest)),
         Section("Lines and sentences", decisions(manifest)),
         Section("What was removed most often", repeated(manifest)),
+        Section("What else was found", found(manifest)),
         Section("Lengths of pages", lengths(manifest)),
         Section("Languages", languages(manifest)),
         Section("Reading the input", reading(manifest)),
@@ -104,11 +106,14 @@ def _duplicates(manifest: Mapping[str, Any]) -> tuple[str, str] | None:
         repeated = sum(count for name, count in names.items() if "duplicate" in name)
         if repeated:
             lines, seen = lines + repeated, seen + sum(names.values())
-        pages += sum(count for reason, count in step["dropped"].items() if "duplicate" in reason)
+        pages += sum(step["dropped"].get(reason, 0) for reason in _COPIES)
     if seen:
         also = f"; {_plural(pages, 'page')}" if pages else ""
         return f"{lines:,}", f"{share(lines, seen)} of the lines or sentences that came so far{also}"
     return (f"{pages:,}", "pages that are there in another version") if pages else None
+
+
+_COPIES = ("filtered:duplicate_url", "filtered:near_duplicate")  # not a page that repeats itself
 
 
 def _time(manifest: Mapping[str, Any]) -> str:

@@ -7,12 +7,13 @@ from typing import Any
 
 from t5x_like.reports.corpus_charts import Bar, bars, legend, length_histogram, share
 from t5x_like.reports.corpus_samples import printable, samples_body
-from t5x_like.reports.corpus_words import decision_in_words, reason_in_words
+from t5x_like.reports.corpus_words import count_in_words, decision_in_words, reason_in_words
 from t5x_like.reports.tables import facts_table, table
 
 _LANGUAGES = 15
 _REPEATED = 20
 _OTHER_LANGUAGE = "filtered:ignored_language-"
+_OF_LANGUAGES = (_OTHER_LANGUAGE, "passed:")
 
 
 def funnel(manifest: Mapping[str, Any]) -> str:
@@ -97,6 +98,17 @@ def repeated(manifest: Mapping[str, Any]) -> str:
             heading = f"<h3>{escape(step['name'])}</h3>"
             parts.append(heading + table([">times", "how it begins"], rows, css_class="repeated"))
     return "\n".join(parts)
+
+
+def found(manifest: Mapping[str, Any]) -> str:
+    """What steps counted besides: evaluation texts met, personal data masked, bad words by language."""
+    rows = [
+        [escape(step["name"]), escape(count_in_words(name)), f"{count:,}"]
+        for step in manifest["steps"]
+        for name, count in sorted(step["seen"].items())
+        if not is_decision(name) and not name.startswith(_OF_LANGUAGES)
+    ]
+    return table(["step", "what", ">times"], rows, css_class="found") if rows else ""
 
 
 def is_decision(name: str) -> bool:

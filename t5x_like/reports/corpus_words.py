@@ -42,5 +42,20 @@ def decision_in_words(decision: str) -> str:
     return _DECISIONS.get(decision, _plain(decision))
 
 
+_COUNTS = {
+    "n-grams": "runs of words shared with evaluation texts “{}”",
+    "pages": "pages that share such runs with “{}”",
+    "masked": "masked: {}",
+}
+
+
+def count_in_words(name: str) -> str:
+    """What else a step counted: ``n-grams:squad``, ``masked:email``, ``-en:filtered``."""
+    kind, _, what = name.partition(":")
+    if kind in _COUNTS:
+        return _COUNTS[kind].format(what)
+    return f"pages in {kind[1:]}: {what}" if kind.startswith("-") else name
+
+
 def _plain(name: str) -> str:
     return name.rpartition("filtered:")[2].replace("_", " ").replace("-", " ")

@@ -42,9 +42,7 @@ def test_a_table_tells_what_each_step_did(capsys):
         "too-long-filter       10     8        2  too_long 2",
         "duplicate-url-filter   8     4        4  duplicate_url 4",
     ]
-    assert table[3].startswith(
-        "out: of 10 pages 4 pages for train (0.0 MB in 1 shard) and 0 pages for validation"
-    )
+    assert table[3].startswith("out: of 10 pages 4 for train (0.0 MB in 1 shard) and 0 for validation")
     assert main(BUILD) == 0
     assert capsys.readouterr().out.splitlines()[-1].endswith(" – finished before, and whole")
 
@@ -52,7 +50,7 @@ def test_a_table_tells_what_each_step_did(capsys):
 def test_flags_overrule_the_recipe_and_inputs_add_up(folder, capsys):
     (folder / "more.jsonl").write_text('{"url": "http://b.org", "text": "more"}\n')
     assert main([*BUILD, "--input=more.jsonl", "--gin.SHARDS=3", "--gin.length.MaxLength.chars=99"]) == 0
-    assert "of 11 pages 6 pages for train (0.0 MB in 3 shards)" in capsys.readouterr().out
+    assert "of 11 pages 6 for train (0.0 MB in 3 shards)" in capsys.readouterr().out
 
 
 def test_the_same_on_beam(capsys):

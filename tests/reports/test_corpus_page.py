@@ -155,6 +155,18 @@ def test_it_tells_how_many_pages_stay_and_why_others_went(html):
     assert "pages a second and core 400" in text
 
 
+def test_evaluation_texts_and_personal_data_are_told_and_repetition_is_no_copy():
+    other = copy.deepcopy(MANIFEST)
+    other["steps"][0]["dropped"] = {"filtered:duplicate_5_grams": 600}
+    other["steps"][3]["seen"] = {"n-grams:squad": 12, "pages:squad": 3, "masked:email": 7, "-en:filtered": 1}
+    _, text = _read(corpus_page(other, []))
+    assert "of the lines or sentences that came so far What" in text
+    assert "runs of words shared with evaluation texts “squad” 12" in text
+    assert "pages that share such runs with “squad” 3" in text
+    assert "masked: email 7" in text
+    assert "pages in en: filtered 1" in text
+
+
 def test_bars_of_steps_add_up_to_the_pages_that_came(html):
     seen, _ = _read(html)
     widths = [attrs["style"] for tag, attrs in seen.tags if tag == "i" and "style" in attrs]
