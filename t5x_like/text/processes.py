@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
@@ -45,31 +45,46 @@ def in_order(
             yield _result(waiting.popleft())
 
 
+class Workers(NamedTuple):
+    """So many processes, or this one where ``pool`` is None."""
+
+    number: int
+    pool: ProcessPoolExecutor | None
+
+
+@contextlib.contextmanager
+def start_workers(number: int, *, flag: str, kept: str) -> Iterator[Workers]:
+    """Processes for ``as_done``, as long as the context lasts; ended at once if an error comes by.
+
+    Raises:
+      ValueError: a process was killed; says to lower ``flag``, and that what is ``kept`` isn't lost.
+    """
+    if number <= 1:
+        yield Workers(1, None)
+        return
+    with _pool(number, None, flag=flag, kept=kept) as pool:
+        yield Workers(number, pool)
+
+
 def as_done(
-    function: Callable[[Given], Result],
-    work: Iterable[Given],
-    *,
-    num_processes: int,
-    flag: str = "--workers",
-    kept: str = "tasks",
+    function: Callable[[Given], Result], work: Iterable[Given], workers: Workers
 ) -> Generator[tuple[Given, Result]]:
     """What was given and what came of it, in the order in which they are finished: no process waits for another's.
 
     Raises:
-      ValueError: as ``in_order``.
+      ValueError: whatever ``function`` raised so.
     """
-    if num_processes <= 1:
+    if workers.pool is None:
         for piece in work:
             yield piece, function(piece)
         return
-    with _pool(num_processes, None, flag=flag, kept=kept) as pool:
-        running: dict[Future[Result], Given] = {}
-        for piece in work:
-            running[pool.submit(function, piece)] = piece
-            if len(running) >= 2 * num_processes:
-                yield from _finished(running)
-        while running:
+    running: dict[Future[Result], Given] = {}
+    for piece in work:
+        running[workers.pool.submit(function, piece)] = piece
+        if len(running) >= 2 * workers.number:
             yield from _finished(running)
+    while running:
+        yield from _finished(running)
 
 
 def _finished(running: "dict[Future[Result], Given]") -> Iterator[tuple[Given, Result]]:

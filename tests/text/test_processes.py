@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from t5x_like.text.processes import as_done, in_order
+from t5x_like.text.processes import as_done, in_order, start_workers
 
 
 def _rest(seconds):
@@ -21,23 +21,29 @@ def _die(number):
     os.kill(os.getpid(), 9)
 
 
+def done(function, work, number=2):
+    with start_workers(number, flag="--workers", kept="tasks") as workers:
+        return list(as_done(function, work, workers))
+
+
 def test_one_process_is_this_one():
-    assert list(as_done(_rest, [0.0, 0.0], num_processes=1)) == [(0.0, os.getpid())] * 2
+    assert done(_rest, [0.0, 0.0], number=1) == [(0.0, os.getpid())] * 2
     assert list(in_order(_rest, [0.0], num_processes=1)) == [os.getpid()]
 
 
 def test_what_is_done_first_comes_first_and_what_is_given_first_where_order_counts():
     work = [1.0, 0.0, 0.01, 0.02, 0.03]
-    assert [given for given, _ in as_done(_rest, work, num_processes=2)][-1] == 1.0
+    assert [given for given, _ in done(_rest, work)][-1] == 1.0
     assert len(list(in_order(_rest, work, num_processes=2))) == 5
 
 
-@pytest.mark.parametrize("run", [as_done, in_order])
-def test_a_mistake_comes_back_as_it_was_told(run):
+def test_a_mistake_comes_back_as_it_was_told():
     with pytest.raises(ValueError, match=r"^1 is refused$"):
-        list(run(_refuse, [1], num_processes=2))
+        done(_refuse, [1])
+    with pytest.raises(ValueError, match=r"^1 is refused$"):
+        list(in_order(_refuse, [1], num_processes=2))
 
 
 def test_a_killed_process_is_told_with_the_flag_to_turn():
     with pytest.raises(ValueError, match="lower --workers: finished tasks are kept"):
-        list(as_done(_die, [1, 2], num_processes=2))
+        done(_die, [1, 2])

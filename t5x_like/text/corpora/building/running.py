@@ -16,7 +16,7 @@ from t5x_like.text.corpora.building.stages import (
     tasks_of,
 )
 from t5x_like.text.corpora.building.whole_files import is_partial
-from t5x_like.text.processes import as_done
+from t5x_like.text.processes import as_done, start_workers
 from t5x_like.text.progress import Progress
 
 
@@ -39,7 +39,11 @@ def run_stages(
     costs = _costs(stages, sum(sizes), sizes)
     total = sum(sum(each) for each in costs.values())
     left = sum(costs[task.stage][task.number] for tasks in open_tasks.values() for task in tasks)
-    with Progress(plan.recipe.name, round(total), "bytes", shown=progress) as bar:
+    needed = 1 if run_all else min(workers, max(len(tasks) for tasks in open_tasks.values()))
+    with (
+        Progress(plan.recipe.name, round(total), "bytes", shown=progress) as bar,
+        start_workers(needed, flag="--workers", kept="tasks") as processes,
+    ):
         bar.skip(round(total - left))
         reached = total - left
         for stage in stages:
@@ -53,8 +57,7 @@ def run_stages(
             elif tasks:
                 # The longest first, so that none is left for the end.
                 tasks = sorted(tasks, key=lambda task: -costs[task.stage][task.number])
-                ended = as_done(run_task, tasks, num_processes=min(workers, len(tasks)), kept="tasks")
-                with contextlib.closing(ended):
+                with contextlib.closing(as_done(run_task, tasks, processes)) as ended:
                     for task, _ in ended:
                         reached += costs[task.stage][task.number]
                         bar.reach(round(reached))
