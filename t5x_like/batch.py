@@ -13,6 +13,8 @@ class Batch(NamedTuple):
 
     Segment ids say what is real: 0 is padding, ``k`` the k-th example packed into the row. Without them every
     position of the stream is real and each row is one example. Without positions they count from 0 in each row.
+
+    Where one of C choices is right, streams are [B, C, L] and labels [B].
     """
 
     encoder_input_tokens: Array = None  # int32 [B, M]
@@ -38,3 +40,7 @@ class Batch(NamedTuple):
     sequence_labels: Array = None  # int32 [B], of whole sequences: next sentence, class
     # int32 [B], 1 where the row goes on where this row of the batch before ended, 0 where it starts (Transformer-XL).
     continues: Array = None
+    sequence_values: Array = None  # float32 [B], numbers to be told of whole sequences; NaN where unlabelled
+    sequence_spans: Array = (
+        None  # int32 [B, 2], first and last token of an answer; 0 and 0 for none, -1 unlabelled
+    )

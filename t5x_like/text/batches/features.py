@@ -68,6 +68,32 @@ def make_batch(
     return Batch(**streams, **_of_targets(rows, decoder, fields))
 
 
+def make_batch_of_choices(
+    rows: Rows, num_choices: int, *, lengths: Lengths, fields: Collection[str], zero_is_padding: bool = True
+) -> Batch:
+    """Rows of at most one example each, of which every choice is a row of an encoder: streams are [B, C, L]."""
+    choices = [
+        [placed._replace(example=placed.example.choices[choice]) for placed in row]
+        for row in rows
+        for choice in range(num_choices)
+    ]
+    of_choices = [field for field in fields if field != "label"]
+    batch = make_batch(
+        choices,
+        lengths=lengths,
+        layout="encoder",
+        fields=of_choices,
+        packed=False,
+        zero_is_padding=zero_is_padding,
+    )
+    streams = (
+        None if stream is None else stream.reshape(len(rows), num_choices, *stream.shape[1:])
+        for stream in batch
+    )
+    labels = [row[0].example.label if row else -1 for row in rows]
+    return Batch(*streams)._replace(sequence_labels=np.array(labels, np.int32))
+
+
 def lay_out(
     rows: Sequence[Sequence[np.ndarray | None]], length: int, *, zero_is_padding: bool = True
 ) -> Stream:
@@ -116,6 +142,12 @@ def _of_targets(rows: Rows, stream: Stream, fields: Collection[str]) -> dict[str
     if "label" in fields:
         labels = [row[0].example.label if row else -1 for row in rows]
         beside["sequence_labels"] = np.array(labels, np.int32)
+    if "value" in fields:
+        values = [row[0].example.value if row else np.nan for row in rows]
+        beside["sequence_values"] = np.array(values, np.float32)
+    if "span" in fields:
+        spans = [row[0].example.span if row else (-1, -1) for row in rows]
+        beside["sequence_spans"] = np.array(spans, np.int32).reshape(-1, 2)
     if "continues" in fields:
         follows = [row[0].example.continues if row else 0 for row in rows]
         beside["continues"] = np.array(follows, np.int32)

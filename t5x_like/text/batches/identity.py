@@ -27,6 +27,8 @@ def describe(config: "LoaderConfig", opened: OpenedTasks, *, pack: bool) -> dict
     some: dict[str, Any] = {"batch_size": config.batch_size} if opened.traits.contiguous else {}
     if config.prompts != "prefix":
         some["prompts"] = config.prompts
+    if config.group_by_length:
+        some["groups"] = config.batch_size
     if config.learn != "targets":
         some["learn"] = config.learn
     return some | {

@@ -8,8 +8,10 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from t5x_like.batch import Batch
+from t5x_like.text.batches.buckets import cut_to_bucket, like_lengths_together
 from t5x_like.text.batches.identity import compare, describe
 from t5x_like.text.batches.opening import open_tasks
+from t5x_like.text.batches.order import key_of
 from t5x_like.text.batches.planner import Place, Planned, Planner
 from t5x_like.text.batches.row_maker import RowMaker, join_rows, take_rows
 from t5x_like.text.batches.sources import Learn, Prompts
@@ -39,6 +41,10 @@ class LoaderConfig:
     the examples that touch damaged bytes), or are made at the start: up to ``memory_tokens`` tokens a task are then
     held (2 or 4 bytes each). A larger task is read as a stream, which a restart replays from the start of its epoch.
 
+    ``layout="encoder"`` of a benchmark, or of a task from files with labels, gives what an encoder's head reads:
+    [CLS] A [SEP] B [SEP], unpacked, cut at ``inputs_length`` and only as long as a batch needs (where one process reads
+    it all). With ``group_by_length`` examples of like length, of a thousand that follow each other, share batches.
+
     ``num_workers`` processes make batches; the batches are the same with any number of them.
     """
 
@@ -58,6 +64,7 @@ class LoaderConfig:
     layout: Layout | None = None
     prompts: Prompts = "prefix"
     learn: Learn = "targets"
+    group_by_length: bool = False
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "memory_tokens"):
@@ -78,6 +85,10 @@ class LoaderConfig:
         if self.layout is not None and self.layout not in get_args(Layout):
             known = ", ".join(map(repr, get_args(Layout)))
             raise ValueError(f"layout must be one of {known}, or None for a task's own; got {self.layout!r}")
+        if self.group_by_length and self.layout != "encoder":
+            raise ValueError(
+                "group_by_length is for tasks of encoders' heads (layout='encoder'); others are packed"
+            )
         if self.num_workers < 0:
             raise ValueError(f"num_workers must not be negative, got {self.num_workers}")
 
@@ -113,6 +124,8 @@ class Loader:
         )
         self._planner = Planner(opened.sources, opened.shares, seed=config.seed, repeat=config.repeat)
         self._identity = describe(config, opened, pack=self._make.pack)
+        self.head = opened.traits.head
+        self._cuts = self.head is not None and process_count == 1
         self._workers: Workers[list[Planned], Batch] | None = None
         self._num_filled = np.zeros(2, np.int64)  # real tokens and places, since the start
         self._place = self._planner.first
@@ -143,6 +156,7 @@ class Loader:
         if num_missing:
             parts.append(self._make.lay_out([[]] * num_missing))
         batch = join_rows(parts)
+        batch = cut_to_bucket(batch) if self._cuts else batch
         self._num_filled += _count_filled(batch)
         return batch
 
@@ -199,6 +213,8 @@ class Loader:
         def wanted() -> Iterator[list[Planned]]:
             begun = -row  # of the window's first row, as a row of some batch
             for here, planned in self._planner.windows(place):
+                if self.config.group_by_length:
+                    planned = self._grouped(here, planned)
                 numbers = np.arange(len(planned))
                 if not self._make.pack:  # then it is known which rows are this process's
                     in_batch = (begun + numbers) % self.config.batch_size
@@ -213,6 +229,11 @@ class Loader:
                 yield _Window(here, _num_rows(rows), rows, np.arange(_num_rows(rows)))
             else:
                 yield _Window(here, num_planned, rows, numbers)
+
+    def _grouped(self, place: Place, planned: list[Planned]) -> list[Planned]:
+        sizes = [self._make.size(each) for each in planned]
+        key = key_of(self.config.seed, "groups", place.window)
+        return [planned[number] for number in like_lengths_together(sizes, self.config.batch_size, key)]
 
     def _made(self, wanted: Iterator[list[Planned]]) -> Iterator[Batch]:
         if self.config.num_workers:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from t5x_like.text.batches.chats import Chats
 from t5x_like.text.batches.contiguous import ContiguousRows
+from t5x_like.text.batches.heads import open_head_task
 from t5x_like.text.batches.holding import Stored, TooLarge, hold
 from t5x_like.text.batches.opened import PAIRS, OpenedTask, OpenedTasks
 from t5x_like.text.batches.pretraining_examples import PretrainingExamples
@@ -74,6 +75,8 @@ def tasks_and_rates(config: "LoaderConfig") -> tuple[list[str], list[float]]:
 
 def _open_task(name: str, config: "LoaderConfig") -> OpenedTask:
     definition = registry.definition(name)
+    if config.layout == "encoder" and not isinstance(definition, PretrainingTask):
+        return open_head_task(definition, name, config)
     if config.cache is not None:
         return open_cached_task(name, config, config.cache)
     if definition is None or isinstance(definition, Mixture):
@@ -226,6 +229,10 @@ def _common(traits: Sequence[Traits], names: Sequence[str]) -> Traits:
         raise ValueError(
             f"tasks of different layouts can't share batches ({listed}); layout='decoder' makes one"
         )
+    if len({(each.head, each.num_choices, each.head and each.fields) for each in traits}) > 1:
+        raise ValueError(
+            f"{', '.join(names)} are for different heads, which can't share batches; train on one of them"
+        )
     contiguous = [name for name, each in zip(names, traits, strict=True) if each.contiguous]
     if contiguous and len(names) > 1:
         raise ValueError(
@@ -235,5 +242,10 @@ def _common(traits: Sequence[Traits], names: Sequence[str]) -> Traits:
     fields = dict.fromkeys(field for each in traits for field in each.fields)
     fills_rows = any(each.fills_rows for each in traits)
     return Traits(
-        layout=traits[0].layout, fields=tuple(fields), fills_rows=fills_rows, contiguous=bool(contiguous)
+        layout=traits[0].layout,
+        fields=tuple(fields),
+        fills_rows=fills_rows,
+        contiguous=bool(contiguous),
+        num_choices=traits[0].num_choices,
+        head=traits[0].head,
     )

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from t5x_like.batch import Batch
-from t5x_like.text.batches.features import Placed, make_batch
+from t5x_like.text.batches.features import Placed, make_batch, make_batch_of_choices
+from t5x_like.text.batches.heads import HeadSource
 from t5x_like.text.batches.packing import pack_rows
 from t5x_like.text.batches.planner import Planned
 from t5x_like.text.batches.sources import Source
@@ -37,6 +38,14 @@ class RowMaker(NamedTuple):
 
     def lay_out(self, rows: Sequence[Sequence[Placed]]) -> Batch:
         """Rows of examples as a batch."""
+        if self.traits.num_choices:
+            return make_batch_of_choices(
+                rows,
+                self.traits.num_choices,
+                lengths=self.lengths,
+                fields=self.traits.fields,
+                zero_is_padding=self.zero_is_padding,
+            )
         return make_batch(
             rows,
             lengths=self.lengths,
@@ -45,6 +54,12 @@ class RowMaker(NamedTuple):
             packed=self.pack,
             zero_is_padding=self.zero_is_padding,
         )
+
+    def size(self, planned: Planned) -> int:
+        """How long the row of an encoder's head is, before it is made."""
+        source = self.sources[planned.task]
+        assert isinstance(source, HeadSource)
+        return int(source.sizes(planned.epoch, [planned.position])[0])
 
     def release(self, planned: Sequence[Planned]) -> None:
         """Lets sources forget these examples and all before them."""

@@ -1,5 +1,6 @@
 """What every pretraining objective is: how text is cut for it, and how a cut becomes something to learn."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -59,7 +60,10 @@ class Example(NamedTuple):
     block_positions: np.ndarray | None = None  # int32
     prefix: np.ndarray | None = None  # int32, 1 where tokens are seen from before
     ranks: np.ndarray | None = None  # int32, see Batch
-    label: int = -1  # of the whole sequence
+    label: int = -1  # of the whole sequence; of several choices the right one
+    value: float = math.nan  # of the whole sequence, where a number is to be told
+    span: tuple[int, int] = (-1, -1)  # first and last token of an answer; (0, 0) where there is none
+    choices: tuple["Example", ...] = ()  # each a row of its own, in place of all that belongs to a stream
     continues: int = 0  # 1 where it goes on where the same row of the batch before ended
 
 
@@ -70,7 +74,8 @@ class Traits(NamedTuple):
     ``ends_documents``: an end of sequence stands after each document of a window. ``needs_sentences``: windows say
     where sentences end. ``fills_rows``: one example is a row; others may share one. ``contiguous``: texts are rows of
     one long text, each going on where the last one ended. ``num_copies``: after so many epochs texts and their seeds
-    come again, in another order (None: never).
+    come again, in another order (None: never). ``num_choices``: an example is that many rows (0: one, no choice).
+    ``head``: the kind of an encoder's head that reads them, and how many scores it gives.
     """
 
     layout: Layout
@@ -80,6 +85,8 @@ class Traits(NamedTuple):
     fills_rows: bool = False
     contiguous: bool = False
     num_copies: int | None = None
+    num_choices: int = 0
+    head: tuple[str, int] | None = None
 
 
 def lengths_of(examples: Sequence[Example]) -> np.ndarray:

@@ -1,0 +1,215 @@
+"""Rows of a task for encoders' heads as tokens and labels, held in memory."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from t5x_like.text.batches.head_framing import Framed, Framing, framing_of
+from t5x_like.text.batches.head_pieces import encode_with_places, encode_words, tokens_of
+from t5x_like.text.batches.ragged import Ragged, RaggedBuilder
+from t5x_like.text.objectives.objective import Example
+from t5x_like.text.tasks.benchmarks.forms import Choices, Form, Number, Spans, TokenClasses
+from t5x_like.text.tasks.head_rows import HeadRow
+from t5x_like.text.vocabularies.ids import ids_of
+
+_AT_ONCE = 1024  # rows given to the tokenizer together
+
+
+class Made(NamedTuple):
+    """One example: a row of an encoder, or one for each choice."""
+
+    rows: tuple[Framed, ...]
+    origin: int  # the number of the row that it is of; a long context makes several examples
+    label: int = -1
+    value: float = np.nan
+    span: tuple[int, int] = (-1, -1)
+    classes: np.ndarray | None = None  # int32 [L], -1 where a token has none
+    starts: np.ndarray | None = (
+        None  # int32, of the second text's tokens: the characters that each stands for
+    )
+    ends: np.ndarray | None = None
+
+
+class HeadExamples:
+    """Examples by number, as small as they can be held."""
+
+    def __init__(self, form: Form, framing: Framing, made: Sequence[Made], vocab_size: int) -> None:
+        self.form, self.framing = form, framing
+        self.num_choices = len(made[0].rows) if isinstance(form, Choices) and made else 0
+        rows = [row for each in made for row in each.rows]
+        self._tokens = _ragged([row.tokens for row in rows], vocab_size)
+        self._seconds = np.array([row.second for row in rows], np.int32)
+        self.labels = np.array([each.label for each in made], np.int32)
+        self.values = np.array([each.value for each in made], np.float32)
+        self.spans = np.array([each.span for each in made], np.int32).reshape(-1, 2)
+        self.origins = np.array([each.origin for each in made], np.int64)
+        self.num_cut = len({each.origin for each in made if any(row.num_cut for row in each.rows)})
+        # One more, so that nothing is below 0.
+        self._classes = _ragged([_or_nothing(each.classes) + 1 for each in made], 2**16)
+        self._starts, self._ends = (
+            _ragged([_or_nothing(getattr(each, side)) for each in made], 2**31) for side in ("starts", "ends")
+        )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def checksum(self) -> int:
+        """Tells other examples from these."""
+        digest = hashlib.blake2b(digest_size=7)
+        columns = (
+            self._seconds,
+            self.labels,
+            self.values,
+            self.spans,
+            self._classes.flat,
+            self._classes.ends,
+        )
+        for column in (self._tokens.flat, self._tokens.ends, *columns):
+            digest.update(repr(column.shape).encode() + np.ascontiguousarray(column).tobytes())
+        return int.from_bytes(digest.digest(), "big")
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """int64 [N]: the tokens of each example's longest row."""
+        return self._tokens.lengths.reshape(len(self), -1).max(axis=1)
+
+    def example(self, number: int) -> Example:
+        """What ``batches.features`` lays out."""
+        choices = self.num_choices or 1
+        rows = [self._row(number * choices + choice) for choice in range(choices)]
+        labelled = {
+            "label": int(self.labels[number]),
+            "value": float(self.values[number]),
+            "span": (int(self.spans[number, 0]), int(self.spans[number, 1])),
+        }
+        if self.num_choices:
+            return Example(choices=tuple(rows), **labelled)
+        if isinstance(self.form, TokenClasses):
+            classes = self._classes[number] - 1
+            weights = (classes >= 0).astype(np.float32)
+            return rows[0]._replace(targets=np.maximum(classes, 0), weights=weights)
+        return rows[0]._replace(**labelled)
+
+    def second(self, number: int) -> int:
+        """Where the second text of an example begins."""
+        return int(self._seconds[number * (self.num_choices or 1)])
+
+    def places(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Where the characters begin and end that each token of the second text stands for."""
+        return self._starts[number], self._ends[number]
+
+    def _row(self, number: int) -> Example:
+        tokens = self._tokens[number]
+        types = self.framing.token_types(len(tokens), int(self._seconds[number]))
+        return Example(inputs=tokens, token_types=types, weights=np.zeros(len(tokens), np.float32))
+
+
+def make_examples(
+    form: Form, rows: Iterable[HeadRow], tokenizer: Any, *, length: int, stride: int = 128
+) -> HeadExamples:
+    """Tokenises rows.
+
+    Contexts that are longer than there is room are read in windows, each ``stride`` tokens after the one before, as
+    BERT reads SQuAD's (Devlin et al. 2019, §4.2 and their code). Other texts are cut, which ``num_cut`` counts in rows.
+
+    Raises:
+      ValueError: choices of different numbers, or a vocabulary or length that leaves no room.
+    """
+    framing = framing_of(tokenizer, length)
+    made: list[Made] = []
+    rows, number = iter(rows), 0
+    while chunk := list(islice(rows, _AT_ONCE)):
+        made += _make(form, chunk, number, tokenizer, framing, stride)
+        number += len(chunk)
+    if len({len(each.rows) for each in made}) > 1:
+        counts = sorted({len(each.rows) for each in made})
+        raise ValueError(f"rows have {' or '.join(map(str, counts))} choices; all must have equally many")
+    return HeadExamples(form, framing, made, tokenizer.vocab_size)
+
+
+def _make(
+    form: Form, rows: list[HeadRow], first: int, tokenizer: Any, framing: Framing, stride: int
+) -> list[Made]:
+    if isinstance(form, TokenClasses):
+        return _token_classes(rows, first, tokenizer, framing)
+    if isinstance(form, Spans):
+        return [
+            made
+            for origin, row, question, context in zip(
+                range(first, first + len(rows)),
+                rows,
+                tokenizer.encode_all([row.texts[0][0] for row in rows]),
+                encode_with_places(tokenizer, [row.texts[0][1] for row in rows]),
+                strict=True,
+            )
+            for made in _windows(row, origin, question, context, framing, stride)
+        ]
+    encoded = iter(tokenizer.encode_all([text for row in rows for texts in row.texts for text in texts]))
+    return [
+        Made(
+            rows=tuple(framing.frame([next(encoded) for _ in texts]) for texts in row.texts),
+            origin=first + number,
+            label=-1 if isinstance(form, Number) else row.label,
+            value=row.value,
+        )
+        for number, row in enumerate(rows)
+    ]
+
+
+_LONGEST_QUESTION = 64  # tokens; what is beyond is cut (Devlin et al. 2019's code)
+
+
+def _windows(
+    row: HeadRow, origin: int, question: list[int], context: Any, framing: Framing, stride: int
+) -> Iterable[Made]:
+    asked = question[: min(_LONGEST_QUESTION, framing.room(2) // 2)]
+    room = framing.room(2) - len(asked)
+    answer = tokens_of(context, row.answers[0]) if row.answers else None
+    for start in range(0, max(len(context.ids) - room, 0) + stride, stride):
+        inside = slice(start, start + room)
+        framed = framing.frame([asked, context.ids[inside].tolist()])
+        framed = framed._replace(num_cut=len(question) - len(asked))
+        span = (-1, -1)
+        if row.answers is not None:
+            span = (0, 0)  # no answer is at [CLS]
+            if answer and start <= answer[0] and answer[1] < start + room:
+                span = (answer[0] - start + framed.second, answer[1] - start + framed.second)
+        yield Made((framed,), origin, span=span, starts=context.starts[inside], ends=context.ends[inside])
+        if start + room >= len(context.ids):
+            return
+
+
+def _token_classes(rows: list[HeadRow], first: int, tokenizer: Any, framing: Framing) -> list[Made]:
+    """The first token of each word has its class, the others none (Devlin et al. 2019, §5.3)."""
+    unknown = ids_of(tokenizer).unknown
+    of_words = encode_words(tokenizer, [row.words for row in rows], 0 if unknown is None else unknown)
+    made = []
+    for origin, row, words in zip(range(first, first + len(rows)), rows, of_words, strict=True):
+        framed = framing.frame([[number for word in words for number in word]])
+        tags = [
+            tag if part == 0 else -1
+            for tag, word in zip(row.tags, words, strict=True)
+            for part in range(len(word))
+        ]
+        kept = len(framed.tokens) - 2
+        firsts = [int(part == 0) for word in words for part in range(len(word))][:kept]
+        classes = np.array([-1, *tags[:kept], -1], np.int32)
+        # Where words begin, which predictions are read at; ends say nothing here.
+        made.append(
+            Made((framed,), origin, classes=classes, starts=np.flatnonzero([0, *firsts, 0]).astype(np.int32))
+        )
+    return made
+
+
+def _ragged(sequences: Iterable[np.ndarray], size: int) -> Ragged:
+    builder = RaggedBuilder(size)
+    builder.extend(sequences)
+    return builder.build()
+
+
+def _or_nothing(array: np.ndarray | None) -> np.ndarray:
+    return np.zeros(0, np.int32) if array is None else array

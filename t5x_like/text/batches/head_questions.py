@@ -1,0 +1,222 @@
+"""A task's rows to be told by a head, and the scores of what it tells: as if it had written the answers."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from t5x_like.batch import Batch
+from t5x_like.text import metrics
+from t5x_like.text.batches.buckets import cut_to_bucket
+from t5x_like.text.batches.features import Placed
+from t5x_like.text.batches.head_examples import HeadExamples, make_examples
+from t5x_like.text.batches.heads import traits_of
+from t5x_like.text.batches.row_maker import RowMaker
+from t5x_like.text.objectives.objective import Lengths
+from t5x_like.text.tasks import registry
+from t5x_like.text.tasks.benchmarks.benchmark import Benchmark
+from t5x_like.text.tasks.benchmarks.forms import Choices, Classes, Form, Number, Spans, TokenClasses
+from t5x_like.text.tasks.benchmarks.task import BenchmarkTask
+from t5x_like.text.tasks.head_rows import head_of
+from t5x_like.text.tasks.head_tasks import Read, form_of, read_head_rows
+from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.vocabularies.opening import open_tokenizer
+
+Answer = int | float | str | list[int]  # a class or choice, a number, a text, a class for each word
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadQuestions:
+    """The rows of one split, with or without labels, in the order of the files."""
+
+    task: str
+    form: Form
+    read: list[Read]
+    examples: HeadExamples
+    lengths: Lengths
+    zero_is_padding: bool
+    benchmark: Benchmark | None  # of which a task from files has none
+    vocab_size: int
+
+    def __len__(self) -> int:
+        return len(self.read)
+
+    @property
+    def head(self) -> tuple[str, int]:
+        """The kind of head that answers, and its number of scores."""
+        return head_of(self.form)
+
+    def batches(self, batch_size: int) -> Iterator[tuple[np.ndarray, Batch]]:
+        """Batches with the numbers of their examples, those of like length together, filled up with empty rows."""
+        maker = RowMaker(
+            (), self.lengths, traits_of(self.form, self.examples.num_choices), False, self.zero_is_padding
+        )
+        by_size = np.argsort(self.examples.sizes, kind="stable")
+        for start in range(0, len(by_size), batch_size):
+            numbers = by_size[start : start + batch_size]
+            rows = [[Placed(self.examples.example(number))] for number in numbers.tolist()]
+            yield numbers, cut_to_bucket(maker.lay_out([*rows, *[[]] * (batch_size - len(rows))]))
+
+    @property
+    def num_labelled(self) -> int:
+        """Rows that can be scored."""
+        return len(self._labelled)
+
+    def score(self, answers: Sequence[Answer]) -> dict[str, float]:
+        """The task's metrics over the rows that have labels; nothing where none has."""
+        rows = self._labelled
+        if not rows:
+            return {}
+        targets = [self._target(self.read[row]) for row in rows]
+        given = [self._compared(self.read[row], answers[row]) for row in rows]
+        found: dict[str, float] = {}
+        for metric in self._metrics:
+            found |= {name: float(score) for name, score in metric(targets, given).items()}
+        return found
+
+    def rows(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
+        """Lines for ``predictions.jsonl``: ``target`` is None where unlabelled, ``answer`` is what metrics compare."""
+        return [
+            {
+                "task": self.task,
+                "input": self._input(read),
+                "target": self._target_text(read) if read.row.is_labelled(self.form) else None,
+                "prediction": self._written(answer),
+                "answer": self._compared(read, answer),
+                **{name: value for name, value in read.raw.values.items() if name.startswith("idx")},
+            }
+            for read, answer in zip(self.read, answers, strict=True)
+        ]
+
+    def commonest(self, training_rows: Iterator[Read]) -> list[Answer] | None:
+        """The commonest class or choice in training, or the mean number, for every row; ``None`` of other forms."""
+        rows = [each.row for each in training_rows if each.row.is_labelled(self.form)]
+        if not rows or isinstance(self.form, Spans | TokenClasses):
+            return None
+        answer: Answer = float(np.mean([row.value for row in rows]))
+        if not isinstance(self.form, Number):
+            answer = Counter(row.label for row in rows).most_common(1)[0][0]
+        return [answer for _ in self.read]
+
+    @property
+    def _labelled(self) -> list[int]:
+        return [number for number, each in enumerate(self.read) if each.row.is_labelled(self.form)]
+
+    @property
+    def _metrics(self) -> Sequence[Any]:
+        if isinstance(self.form, TokenClasses):
+            return (metrics.chunk_f1,)
+        if isinstance(self.form, Spans):
+            return (squad_or_none,)
+        if self.benchmark is not None and self.benchmark.metrics:
+            return self.benchmark.metrics
+        return (metrics.pearson_corrcoef,) if isinstance(self.form, Number) else (metrics.accuracy,)
+
+    def _worded(self, read: Read) -> Mapping[str, Any] | None:
+        """The row as the text-to-text form has it, where that is one example and its answers are the same."""
+        if self.benchmark is None or self.benchmark.postprocess is None or not self._labels:
+            return None
+        worded = self.benchmark.word(read.raw.values)
+        return worded[0] if len(worded) == 1 else None
+
+    @property
+    def _labels(self) -> tuple[str, ...]:
+        """The words of classes, as they are written in answers."""
+        if not isinstance(self.form, Classes | Choices):
+            return ()
+        labels = () if self.benchmark is None else self.benchmark.labels
+        if isinstance(self.form, Classes):
+            return labels if len(labels) == len(self.form.classes) else self.form.classes
+        return labels if len(labels) == self.examples.num_choices else ()
+
+    def _compared(self, read: Read, answer: Answer) -> Any:
+        """As metrics want it."""
+        if isinstance(self.form, TokenClasses):
+            assert isinstance(answer, list)
+            return [self.form.classes[number] for number in answer]
+        worded = self._worded(read)
+        if worded is None:
+            return answer
+        assert self.benchmark is not None
+        assert self.benchmark.postprocess is not None
+        return self.benchmark.postprocess(self._written(answer), example=worded, is_target=False)
+
+    def _target(self, read: Read) -> Any:
+        row = read.row
+        if isinstance(self.form, TokenClasses):
+            return [self.form.classes[max(tag, 0)] for tag in row.tags]
+        if isinstance(self.form, Number):
+            return row.value
+        if isinstance(self.form, Spans):
+            return [row.texts[0][1][start:end] for start, end in row.answers or ()]
+        worded = self._worded(read)
+        if worded is None:
+            return row.label
+        assert self.benchmark is not None
+        assert self.benchmark.postprocess is not None
+        return self.benchmark.postprocess(worded["targets"], example=worded, is_target=True)
+
+    def _target_text(self, read: Read) -> Any:
+        if isinstance(self.form, Classes | Choices):
+            return self._written(read.row.label)
+        return self._target(read)
+
+    def _written(self, answer: Answer) -> Any:
+        """In the words of the task."""
+        if isinstance(answer, list):
+            return self._compared(self.read[0], answer)
+        if isinstance(answer, int) and self._labels:
+            return self._labels[answer]
+        return answer
+
+    def _input(self, read: Read) -> str:
+        if read.row.words:
+            return " ".join(read.row.words)
+        return "\n".join(dict.fromkeys(text for texts in read.row.texts for text in texts))
+
+
+def squad_or_none(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> dict[str, float]:
+    """SQuAD's exact match and F1; without answers nothing is the right one (Rajpurkar et al. 2018, version 2.0)."""
+    return metrics.squad([list(answers) or [""] for answers in targets], predictions)
+
+
+def load_questions(task: str, split: str, *, inputs_length: int, limit: int | None = None) -> HeadQuestions:
+    """The first ``limit`` rows of a split, or all.
+
+    Raises:
+      ValueError: unknown task or split, no form for a head, bad rows, or none.
+    """
+    definition: Any = registry.definition(task)
+    form = form_of(definition, task)
+    if split not in definition.splits:
+        raise ValueError(f"task {task!r} has no split {split!r}; there are {', '.join(definition.splits)}")
+    read = list(islice(read_head_rows(definition, split), limit))
+    if not read:
+        raise ValueError(f"task {task!r}, split {split!r}: no rows")
+    tokenizer = open_tokenizer(definition.vocabulary, definition.num_sentinels)
+    examples = make_examples(form, (each.row for each in read), tokenizer, length=inputs_length)
+    return HeadQuestions(
+        task=task,
+        form=form,
+        read=read,
+        examples=examples,
+        lengths=Lengths(inputs_length, 2),
+        zero_is_padding=ids_of(tokenizer).pad == 0,
+        benchmark=definition.benchmark if isinstance(definition, BenchmarkTask) else None,
+        vocab_size=tokenizer.vocab_size,
+    )
+
+
+def training_rows(task: str) -> Iterator[Read]:
+    """What the commonest answer is taken from; nothing where there is nothing to train on."""
+    definition: Any = registry.definition(task)
+    if "train" not in definition.splits:
+        return iter(())
+    try:
+        rows = read_head_rows(definition, "train")
+        return iter([next(rows), *rows])
+    except (ValueError, StopIteration):  # its files need not be here to evaluate on others
+        return iter(())
