@@ -65,7 +65,7 @@ def read_hugging_face(
     wanted = {path: leaf for path, leaf in leaves.items() if path not in found.fresh}
     params = read_weights(found.table, parameters.unflatten(wanted), found.source, place=place)
     if found.fresh:
-        params = _with_fresh_heads(config, params, found.fresh, str(directory), seed, place)
+        params = with_fresh_heads(config, params, found.fresh, str(directory), seed, place)
     if found.idle:
         logging.getLogger(__name__).info("%s: not used here: %s", directory, ", ".join(found.idle))
     return HuggingFaceModel(config, params, theirs)
@@ -83,6 +83,16 @@ def open_hugging_face(path: PathLike) -> HuggingFaceModel:
     shapes = parameters.abstract(config)[1]
     params = read_weights(found.table, shapes, found.source, place=lambda _, unread: unread)
     return HuggingFaceModel(config, params, theirs)
+
+
+def configuration_of(directory: PathLike) -> Any:
+    """The model that a directory's ``config.json`` describes.
+
+    Raises:
+      ValueError: there is none, or it is a model or a configuration that we don't know.
+    """
+    fields = _fields_of(directory)
+    return zoo_of(fields, str(directory)).from_hugging_face(fields)
 
 
 class _Opened(NamedTuple):
@@ -119,9 +129,10 @@ def _open(path: PathLike, *, task: Task | None = None, num_labels: int | None = 
     return _Opened(config, found, fields)
 
 
-def _with_fresh_heads(
+def with_fresh_heads(
     config: Any, params: Any, fresh: tuple[str, ...], where: str, seed: int, place: Callable[..., Any]
 ) -> dict[str, Any]:
+    """``params`` with heads drawn from ``seed`` at the paths ``fresh``, and a warning that says so."""
     warnings.warn(
         f"{where} has no weights for {', '.join(fresh)}; they are freshly drawn from seed {seed}, so train this head "
         "before you use it",

@@ -7,7 +7,9 @@ from typing import Any, Protocol
 
 import jax
 
+from t5x_like.checkpoints.starting import CheckpointModel
 from t5x_like.evaluation.evaluator import TaskEvaluation
+from t5x_like.evaluation.heads import HeadEvaluation
 from t5x_like.optimizers.optimizers import Adafactor, AdamW
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.text.batches.loader import LoaderConfig
@@ -52,18 +54,18 @@ class Experiment:
 
     ``tasks`` are registered at start-up; ``train.mixture`` and the evaluations name them or any task that a user's
     module registered. ``validations`` are splits whose teacher-forced loss is measured during training,
-    ``evaluations`` those that are decoded and scored. ``start_from`` is another run's directory, whose newest weights
-    are taken and whose optimizer state is not. The same experiment on the same code gives the same losses, bit for
-    bit on CPU.
+    ``evaluations`` those that are decoded and scored, or told by a head. ``start_from`` is another run's directory,
+    whose newest weights are taken and whose optimizer state is not, or a Hugging Face directory; ``CheckpointModel`` is
+    the model that it holds. The same experiment on the same code gives the same losses, bit for bit on CPU.
     """
 
-    model: ModelConfig
+    model: ModelConfig | CheckpointModel
     train: LoaderConfig
     model_dir: str
     total_steps: int
     tasks: tuple[Definition, ...] = ()
     validations: tuple[LoaderConfig, ...] = ()
-    evaluations: tuple[TaskEvaluation, ...] = ()
+    evaluations: tuple[TaskEvaluation | HeadEvaluation, ...] = ()
     optimizer: Adafactor | AdamW = field(default_factory=Adafactor)
     loss: LossConfig = field(default_factory=LossConfig)
     mesh: MeshConfig = field(default_factory=MeshConfig)
@@ -92,6 +94,8 @@ FREE_ON_RESUME = re.compile(
 
 def describe(value: Any, prefix: str = "") -> dict[str, Any]:
     """Flattens a tree of dataclasses to ``{"optimizer.learning_rate.base": 1.0, …}``, JSON values only."""
+    if hasattr(value, "described") and not isinstance(value, type):  # it has parts that no text stands for
+        return {f"{prefix}is": type(value).__name__} | describe(value.described(), prefix)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         described: dict[str, Any] = {}
         for part in dataclasses.fields(value):

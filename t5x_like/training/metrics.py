@@ -19,8 +19,10 @@ class Totals(NamedTuple):
     correct: jax.Array  # [] weighted count of targets that were the most likely token
     target_tokens: jax.Array  # [] sum of loss weights
     tokens: jax.Array  # [] real tokens seen, both streams
-    sequence_loss: jax.Array  # [] cross entropy of a head's classes, summed over labelled sequences
-    sequence_correct: jax.Array  # [] count of those whose label was the most likely class
+    sequence_loss: (
+        jax.Array
+    )  # [] of a head (cross entropy, or squared errors), summed over labelled sequences
+    sequence_correct: jax.Array  # [] count of those told right: class, choice, both ends, a number within 0.5
     sequences: jax.Array  # [] labelled sequences
     balance_loss: jax.Array  # [] what routers of experts were charged, summed over steps
     gradient_norm: jax.Array  # [] sum over steps
@@ -57,6 +59,9 @@ def summarise(totals: Totals, task_names: tuple[str, ...] = ()) -> dict[str, Any
     if sums.sequences > 0:
         summary["sequence_cross_entropy"] = float(sums.sequence_loss) / float(sums.sequences)
         summary["sequence_accuracy"] = float(sums.sequence_correct) / float(sums.sequences)
+        if sums.target_tokens == 0:  # nothing else is learned
+            loss, accuracy = summary["sequence_cross_entropy"], summary["sequence_accuracy"]
+            summary |= {"loss": loss, "cross_entropy": loss, "accuracy": accuracy}
     if sums.steps > 0:
         summary["gradient_norm"] = float(sums.gradient_norm) / float(sums.steps)
         if sums.balance_loss > 0:

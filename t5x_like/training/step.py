@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import optax
 
 from t5x_like.batch import Batch
-from t5x_like.model import parameters
+from t5x_like.model import choices, parameters
 from t5x_like.model.families.family import Measure, Predictions
 from t5x_like.model.families.memory import Memory
-from t5x_like.training.losses import LossConfig, sequence_losses, token_losses, weigh_tokens
+from t5x_like.training.head_losses import labelled, measure_sequences
+from t5x_like.training.losses import LossConfig, token_losses, weigh_tokens
 from t5x_like.training.metrics import Totals, add, zero_totals
 from t5x_like.training.state import State, StatePlan
 
@@ -30,9 +31,7 @@ def train_step(
 
     def step(state: State, batch: Batch) -> State:
         batch = with_targets(batch)
-        weights, divisor = weigh_tokens(
-            batch.target_tokens, batch.loss_weights, loss, target_segment_ids(batch)
-        )
+        weights, divisor = _weigh(batch, loss)
         memory = _memory_for(batch, state.get("memory"))
         num_tasks = state["totals"].task_loss.shape[0]
         key = jax.random.fold_in(jax.random.key(seed), state["step"])
@@ -43,9 +42,9 @@ def train_step(
             model = parameters.merge(plan.graphdef, params)
             losses, totals, predictions = _measure(model, part, loss, num_tasks, dropout_key, memory)
             # Beside the tokens: means over the whole batch's sequences, and over microbatches.
-            of_sequences = totals.sequence_loss / _not_zero(_labelled(batch))
+            of_sequences = totals.sequence_loss / _not_zero(labelled(batch))
             balance = totals.balance_loss / num_microbatches
-            total = jnp.sum(losses * weights) / divisor + of_sequences + balance
+            total = jnp.sum(losses * weights.reshape(losses.shape)) / divisor + of_sequences + balance
             for extra in (predictions.extra_losses or {}).values():
                 total = total + extra.weight * extra.total / _not_zero(_real_targets(batch))
             return total, (totals, predictions.memory)
@@ -102,6 +101,7 @@ def _measure(
     memory: Memory | None,
 ) -> tuple[jax.Array, Totals, Predictions]:
     remembering = {} if memory is None else {"memory": memory}
+    num_choices, batch = choices.num_choices(batch), choices.as_rows(batch)
     predictions: Predictions = model(batch, dropout_key=dropout_key, **remembering)
     logits = token_scores(predictions, batch)
     losses, z_losses = token_losses(logits, batch.target_tokens, loss)
@@ -120,7 +120,7 @@ def _measure(
         correct=jnp.sum((jnp.argmax(logits, -1) == batch.target_tokens) * weights),
         target_tokens=jnp.sum(weights),
         tokens=_real_tokens(batch),
-        **_measure_sequences(batch, predictions.heads),
+        **_measure_sequences(batch, predictions.heads, num_choices),
         **({} if predictions.balance_loss is None else {"balance_loss": predictions.balance_loss}),
         task_loss=jnp.einsum("bl,blt->t", cross_entropies, by_task),
         task_tokens=jnp.sum(by_task, axis=(0, 1)),
@@ -156,16 +156,24 @@ def target_segment_ids(batch: Batch) -> jax.Array | None:
     return batch.encoder_segment_ids if batch.decoder_input_tokens is None else batch.decoder_segment_ids
 
 
-def _measure_sequences(batch: Batch, heads: dict[str, jax.Array] | None) -> dict[str, jax.Array]:
+def _weigh(batch: Batch, loss: LossConfig) -> tuple[jax.Array, jax.Array]:
+    """The weight of each target, shaped as they are in the batch, and the number to divide by."""
+    rows = choices.as_rows(batch)
+    weights, divisor = weigh_tokens(rows.target_tokens, rows.loss_weights, loss, target_segment_ids(rows))
+    return weights.reshape(batch.loss_weights.shape), divisor
+
+
+def _measure_sequences(
+    batch: Batch, heads: dict[str, jax.Array] | None, num_choices: int
+) -> dict[str, jax.Array]:
     """The second loss, of the one head that scores whole sequences, where sequences have labels."""
-    of_sequences = [scores for scores in (heads or {}).values() if scores.ndim == 2]
-    if batch.sequence_labels is None or not of_sequences:
+    measured = measure_sequences(batch, heads, num_choices)
+    if measured is None:
         return {}
-    (scores,), labels = of_sequences, batch.sequence_labels
     return {
-        "sequence_loss": jnp.sum(sequence_losses(scores, labels)),
-        "sequence_correct": jnp.sum((jnp.argmax(scores, -1) == labels).astype(jnp.float32)),
-        "sequences": _labelled(batch),
+        "sequence_loss": jnp.sum(measured.losses),
+        "sequence_correct": jnp.sum(measured.correct),
+        "sequences": jnp.sum(measured.labelled),
     }
 
 
@@ -183,11 +191,6 @@ def _real_targets(batch: Batch) -> jax.Array:
     segment_ids = target_segment_ids(batch)
     count = jnp.size(batch.target_tokens) if segment_ids is None else jnp.count_nonzero(segment_ids)
     return jnp.asarray(count, jnp.float32)
-
-
-def _labelled(batch: Batch) -> jax.Array:
-    labels = batch.sequence_labels
-    return jnp.zeros(()) if labels is None else jnp.sum(labels >= 0).astype(jnp.float32)
 
 
 def _not_zero(count: jax.Array) -> jax.Array:

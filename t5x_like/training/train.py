@@ -2,13 +2,17 @@
 
 import contextlib
 import logging
+from dataclasses import replace
+from typing import Any
 
 import jax
 from jax.sharding import Mesh
 
-from t5x_like.checkpoints.checkpoints import Checkpoints, restore_params
-from t5x_like.evaluation.evaluator import Evaluator
+from t5x_like.checkpoints.checkpoints import Checkpoints
+from t5x_like.checkpoints.starting import CheckpointModel, check_head, starting_params
+from t5x_like.evaluation.heads import evaluator_of
 from t5x_like.partitioning.shard import check_batch_size, row_share
+from t5x_like.text.batches.heads import head_for
 from t5x_like.text.batches.loader import Loader, build_loader
 from t5x_like.text.tasks import registry
 from t5x_like.training.experiment import Experiment
@@ -30,16 +34,20 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     Raises:
       ValueError: the configuration can't work, or ``model_dir`` holds a run of another configuration.
     """
+    registry.register(experiment.tasks)
+    experiment = with_model(experiment)
+    model: Any = experiment.model
     refuse_another_run(experiment)
     mesh = experiment.mesh.build()
     check_batch_size(experiment.train.batch_size // experiment.num_microbatches, mesh)
 
-    registry.register(experiment.tasks)
     loader = build_loader(experiment.train, *row_share(mesh))
-    check_vocabulary(loader.vocabulary, experiment.model.vocab_size)
+    if loader.head is not None:
+        check_head(model, loader.head, what=f"mixture {experiment.train.mixture!r}")
+    check_vocabulary(loader.vocabulary, model.vocab_size)
 
     plan = plan_state(
-        experiment.model,
+        model,
         experiment.optimizer,
         mesh,
         num_tasks=len(loader.task_names),
@@ -49,10 +57,10 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
         plan, experiment.loss, seed=experiment.seed, num_microbatches=experiment.num_microbatches
     )
     validators = [
-        Validator(config, plan, experiment.loss, mesh, vocab_size=experiment.model.vocab_size)
+        Validator(config, plan, experiment.loss, mesh, vocab_size=model.vocab_size)
         for config in experiment.validations
     ]
-    evaluators = [Evaluator(evaluation, plan.graphdef, mesh) for evaluation in experiment.evaluations]
+    evaluators = [evaluator_of(evaluation, plan.graphdef, mesh) for evaluation in experiment.evaluations]
 
     keep = experiment.cadence.keep_checkpoints
     with Checkpoints(experiment.model_dir, keep=keep) as checkpoints, contextlib.closing(loader):
@@ -75,6 +83,18 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
             )
             with jax.set_mesh(mesh):  # where the step lays its activations out
                 return loop.run(state, start_step)
+
+
+def with_model(experiment: Experiment) -> Experiment:
+    """The experiment with its model's own configuration, where that is to be found in ``start_from``.
+
+    Raises:
+      ValueError: there is no model there, or it can't have the head that the tasks need.
+    """
+    if not isinstance(experiment.model, CheckpointModel):
+        return experiment
+    model = experiment.model.resolve(experiment.start_from, head_for(experiment.train))
+    return replace(experiment, model=model)
 
 
 def check_vocabulary(vocabulary: object, vocab_size: int) -> None:
@@ -103,7 +123,13 @@ def starting_state(
         loader.restore(restored.loader_state)
         return restored.state, restored.step
     if experiment.start_from:
-        params = restore_params(experiment.start_from, plan.abstract["params"])
+        params = starting_params(
+            experiment.start_from,
+            experiment.model,
+            plan.abstract["params"],
+            mesh=experiment.mesh.build(),
+            seed=experiment.seed,
+        )
         return fine_tuning_state(plan, params), 0
     return new_state(plan, experiment.model, seed=experiment.seed), 0
 

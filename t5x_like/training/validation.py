@@ -50,6 +50,8 @@ class Validator:
             placed = place(batch, mesh=self._mesh)
             totals, memory = self._step(params, placed, totals, memory)
             counts = counts + np.asarray(self._count(placed), np.float64)
+        if not float(totals.target_tokens) and float(totals.sequences):
+            return summarise(totals, tuple(loader.task_names))
         if not float(totals.target_tokens):
             raise ValueError(
                 f"no target token in {self._config.split!r} of {self.name!r}; is the split empty?"

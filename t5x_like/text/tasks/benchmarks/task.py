@@ -37,15 +37,18 @@ class BenchmarkTask(PairsTask):
 
     vocabulary: str = ""
     data_dir: str | None = None
-    benchmark: Benchmark = None  # pyright: ignore[reportAssignmentType] - found by its name where not given
+    # A Benchmark, found by its name where not given. (Any: a run's kept configuration gives None again.)
+    benchmark: Any = None
 
     def __post_init__(self) -> None:
-        if self.benchmark is None:
+        found: Benchmark | None = self.benchmark
+        if found is None:
             from t5x_like.text.tasks.benchmarks import catalogue
 
-            object.__setattr__(self, "benchmark", catalogue.benchmark(self.name))
+            found = catalogue.benchmark(self.name)
+            object.__setattr__(self, "benchmark", found)
         if not self.files:
-            files = SplitFiles(self.benchmark.source, self.benchmark.splits, self.data_dir)
+            files = SplitFiles(found.source, found.splits, self.data_dir)
             object.__setattr__(self, "files", files)
         if not self.vocabulary:
             object.__setattr__(self, "vocabulary", os.environ.get(VOCABULARY) or T5_VOCABULARY)
@@ -147,6 +150,12 @@ class BenchmarkTask(PairsTask):
         wording = repr([(example.row, example.worded) for example in self.benchmark.examples])
         lines = {"kind": "benchmark", "benchmark": self.benchmark.name}
         return lines | {"wording": f"crc32c {google_crc32c.value(wording.encode()):08x}"}
+
+    def described(self) -> dict[str, Any]:
+        """What tells this task from others: what was given, and the wording; not where the folder's files are."""
+        names = ("name", "vocabulary", "on_bad_row", "num_sentinels", "data_dir")
+        files = {} if isinstance(self.files, SplitFiles) else {"files": dict(self.files)}
+        return {name: getattr(self, name) for name in names} | files | self.fingerprint()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By name where it is one of the catalogue's: its functions need not be picklable."""

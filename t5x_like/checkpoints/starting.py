@@ -1,0 +1,189 @@
+"""Where fine-tuning starts: another run's weights or a Hugging Face directory's, with the head that a task needs."""
+
+import dataclasses
+import importlib
+import logging
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import jax
+from jax.sharding import Mesh
+
+from t5x_like.checkpoints.checkpoints import restore_params
+from t5x_like.checkpoints.hugging_face import configuration_of, read_hugging_face, with_fresh_heads
+from t5x_like.checkpoints.model_config import load_run, read_model_config
+from t5x_like.checkpoints.placement import put
+from t5x_like.files import PathLike, as_path
+from t5x_like.model import parameters
+from t5x_like.model.layers.stack import Rematerialisation
+
+_log = logging.getLogger(__name__)
+
+# What may differ between weights and the model that goes on from them.
+_FREE = (
+    "task",
+    "num_labels",
+    "problem",
+    "dropout_rate",
+    "compute_dtype",
+    "rematerialisation",
+    "vocab_multiple",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointModel:
+    """The model of ``start_from`` itself, with the head that the tasks need which it is trained on.
+
+    ``dropout_rate`` is the checkpoint's own where not given; of a Hugging Face directory what its ``config.json`` says.
+    """
+
+    dropout_rate: float | None = None
+    compute_dtype: Literal["float32", "bfloat16"] = "float32"
+    rematerialisation: Rematerialisation = "none"
+
+    def resolve(self, directory: PathLike | None, head: tuple[str, int] | None) -> Any:
+        """The checkpoint's configuration with a head: its kind and its number of scores.
+
+        Raises:
+          ValueError: no directory, one that holds no model, or a model that can't have such a head.
+        """
+        if not directory:
+            raise ValueError(
+                "a CheckpointModel is the model of start_from: say which directory, START_FROM='…'"
+            )
+        config = configuration_at(directory)
+        given = {"compute_dtype": self.compute_dtype, "rematerialisation": self.rematerialisation}
+        if self.dropout_rate is not None:
+            given["dropout_rate"] = self.dropout_rate  # pyright: ignore[reportArgumentType] - of another type
+        config = replace(config, **{name: value for name, value in given.items() if hasattr(config, name)})
+        return config if head is None else with_head(config, *head, where=str(directory))
+
+
+def is_run(directory: PathLike) -> bool:
+    """Whether it is one of our runs, and no Hugging Face directory."""
+    return (as_path(directory) / "model.json").exists()
+
+
+def is_hugging_face(directory: PathLike) -> bool:
+    """Whether it is a directory with a ``config.json`` that is not a run's."""
+    return (as_path(directory) / "config.json").exists() and not is_run(directory)
+
+
+def configuration_at(directory: PathLike) -> Any:
+    """Which model a run or a Hugging Face directory holds.
+
+    Raises:
+      ValueError: neither, or a model that we don't know.
+    """
+    if is_run(directory):
+        return read_model_config(directory)
+    if is_hugging_face(directory):
+        return configuration_of(directory)
+    raise ValueError(
+        f"{directory} holds no model: give a run's directory (with model.json), or one of Hugging Face's (with "
+        "config.json)"
+    )
+
+
+def with_head(config: Any, kind: str, num_labels: int, *, where: str) -> Any:
+    """The same model with another head.
+
+    Raises:
+      ValueError: it can't have one of that kind.
+    """
+    zoo = importlib.import_module(type(config).__module__)
+    able = set(getattr(zoo, "HUGGING_FACE_CLASSES", {}).values())
+    if kind not in able or not hasattr(config, "num_labels"):
+        raise ValueError(
+            f"{where} is a {type(config).__name__}, which has no head for {kind.replace('_', ' ')}; take an encoder "
+            "such as BERT, or let the model write its answers (without layout='encoder')"
+        )
+    if kind == "multiple_choice":
+        return replace(config, task=kind)
+    return replace(config, task=kind, num_labels=num_labels)
+
+
+def check_head(config: Any, head: tuple[str, int], *, what: str) -> None:
+    """Whether a model has the head that ``what`` needs.
+
+    Raises:
+      ValueError: it has another, or none.
+    """
+    kind, num_labels = head
+    task, has = getattr(config, "task", None), getattr(config, "num_labels", None)
+    if task == kind and (has == num_labels or kind in ("multiple_choice", "question_answering")):
+        return
+    wanted = f"{kind.replace('_', ' ')} with {num_labels} score{'s' * (num_labels > 1)}"
+    given = f"one for {str(task).replace('_', ' ')}" + (f" with {has} scores" if task == kind else "")
+    raise ValueError(
+        f"{what} needs a head for {wanted}; the model has {given}. Fine-tune it on such a task first"
+    )
+
+
+def starting_params(directory: PathLike, config: Any, like: Any, *, mesh: Mesh, seed: int) -> Any:
+    """The weights at ``directory`` for a model of ``config``, whose places and shapes ``like`` tells.
+
+    Heads that are missing there, or have another shape, are drawn from ``seed``, which is said.
+
+    Raises:
+      FileNotFoundError, ValueError: no weights, or those of another model.
+    """
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        if is_hugging_face(directory):
+            params = _of_hugging_face(directory, config, mesh, seed)
+        elif is_run(directory):
+            params = _of_run(directory, config, like, mesh, seed)
+        else:
+            params = restore_params(directory, like)
+    for warning in said:
+        _log.warning("%s", warning.message)
+    return params
+
+
+def _of_hugging_face(directory: PathLike, config: Any, mesh: Mesh, seed: int) -> Any:
+    _compare(configuration_of(directory), config, directory)
+    asked = {name: getattr(config, name) for name in ("task", "num_labels") if hasattr(config, name)}
+    return read_hugging_face(directory, mesh=mesh, seed=seed, **asked).params
+
+
+def _of_run(directory: PathLike, config: Any, like: Any, mesh: Mesh, seed: int) -> Any:
+    """All but heads must be there and of one shape."""
+    saved = read_model_config(directory)
+    if getattr(saved, "task", None) == getattr(config, "task", None) and saved == config:
+        return restore_params(directory, like)
+    wanted = parameters.flatten(like)
+    shapes = parameters.flatten(parameters.abstract(saved)[1])
+    fresh = tuple(
+        path for path, leaf in wanted.items() if path not in shapes or shapes[path].shape != leaf.shape
+    )
+    if any(not path.startswith("heads/") for path in fresh) or not fresh:
+        return restore_params(directory, like)  # it fits, or is refused with all that differs
+    found = parameters.flatten(load_run(directory, mesh=mesh)[1])
+    params = {path: found[path] for path in wanted if path not in fresh}
+
+    def place(path: str, array: Any) -> jax.Array:
+        return put(array, wanted[path].sharding)
+
+    return with_fresh_heads(config, parameters.unflatten(params), fresh, str(directory), seed, place)
+
+
+def _compare(theirs: Any, ours: Any, directory: PathLike) -> None:
+    """Refuses weights of a model that would compute something else."""
+    if type(theirs) is not type(ours):
+        raise ValueError(
+            f"{directory} holds a {type(theirs).__name__}, but the run's model is a {type(ours).__name__}"
+        )
+    lines = [
+        f"{field.name}: {getattr(theirs, field.name)!r} there, {getattr(ours, field.name)!r} here"
+        for field in dataclasses.fields(ours)
+        if field.name not in _FREE and getattr(theirs, field.name) != getattr(ours, field.name)
+    ]
+    if lines:
+        listed = "\n  ".join(lines)
+        raise ValueError(
+            f"the weights at {directory} are of another model:\n  {listed}\nWith model = @CheckpointModel() it is "
+            "theirs"
+        )

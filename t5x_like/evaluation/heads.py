@@ -1,0 +1,208 @@
+"""Answers of an encoder's head to a task's held-out rows, and their scores."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from t5x_like.batch import Batch
+from t5x_like.evaluation.evaluator import Evaluator, TaskEvaluation, TaskResult, local_rows
+from t5x_like.evaluation.spans import NO_ANSWER, best_spans
+from t5x_like.model import choices, parameters
+from t5x_like.partitioning.shard import check_batch_size, place, replicated
+from t5x_like.text.batches.head_questions import Answer, HeadQuestions, load_questions, training_rows
+from t5x_like.text.tasks import registry
+from t5x_like.text.tasks.benchmarks.forms import Choices, Number, Spans, TokenClasses
+
+_log = logging.getLogger(__name__)
+
+# Where a model has the scores of each kind of head.
+_NAMES = {
+    "sequence_classification": "classes",
+    "multiple_choice": "choice",
+    "token_classification": "token_classes",
+    "question_answering": "span",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadEvaluation:
+    """Which rows a head is asked about. A mixture's tasks are evaluated one by one.
+
+    Texts longer than ``inputs_length`` tokens are cut, contexts of questions read in windows. An answer is at most
+    ``max_answer_length`` tokens; where there may be none, it must beat that by ``no_answer_threshold``.
+    """
+
+    mixture: str
+    inputs_length: int
+    split: str = "validation"
+    batch_size: int = 64
+    limit: int | None = None
+    max_answer_length: int = 30
+    no_answer_threshold: float = 0.0
+
+
+def evaluator_of(evaluation: TaskEvaluation | HeadEvaluation, graphdef: Any, mesh: Mesh) -> Any:
+    """What runs an evaluation."""
+    if isinstance(evaluation, HeadEvaluation):
+        return HeadEvaluator(evaluation, graphdef, mesh)
+    return Evaluator(evaluation, graphdef, mesh)
+
+
+class HeadEvaluator:
+    """One evaluation, compiled once and run on any weights."""
+
+    def __init__(self, evaluation: HeadEvaluation, graphdef: Any, mesh: Mesh):
+        check_batch_size(evaluation.batch_size, mesh)
+        self._evaluation, self._graphdef, self._mesh = evaluation, graphdef, mesh
+        self._questions = {
+            task: load_questions(
+                task, evaluation.split, inputs_length=evaluation.inputs_length, limit=evaluation.limit
+            )
+            for task in registry.names_of_tasks(evaluation.mixture)
+        }
+        for questions in self._questions.values():
+            if questions.examples.num_cut:
+                _log.warning(
+                    "task %s, split %s: %d of %d rows are longer than inputs_length=%d and were cut",
+                    questions.task,
+                    evaluation.split,
+                    questions.examples.num_cut,
+                    len(questions),
+                    evaluation.inputs_length,
+                )
+        self._scorers = {
+            kind: make_head_scorer(graphdef, name, mesh)
+            for kind, name in _NAMES.items()
+            if kind in {questions.head[0] for questions in self._questions.values()}
+        }
+
+    def run(self, params: Any) -> dict[str, TaskResult]:
+        """Evaluates every task with these weights.
+
+        Raises:
+          ValueError: the model lacks the head that a task needs.
+        """
+        return {task: self._run_task(questions, params) for task, questions in self._questions.items()}
+
+    def _run_task(self, questions: HeadQuestions, params: Any) -> TaskResult:
+        require_head(parameters.merge(self._graphdef, params), questions)
+        scores = self._scores(questions, params)
+        answers = self._answers(questions, scores)
+        if not questions.num_labelled:
+            _log.warning(
+                "task %s, split %s: no row has a label; predictions are given, and no scores",
+                questions.task,
+                self._evaluation.split,
+            )
+        commonest = questions.commonest(training_rows(questions.task))
+        baseline = {} if commonest is None else questions.score(commonest)
+        return TaskResult(questions.score(answers), _finite(baseline), questions.rows(answers))
+
+    def _scores(self, questions: HeadQuestions, params: Any) -> list[np.ndarray]:
+        """What the head says of each example, in order."""
+        score = self._scorers[questions.head[0]]
+        found: list[Any] = [None] * len(questions.examples)
+        for numbers, batch in questions.batches(self._evaluation.batch_size):
+            scores = score(params, place(local_rows(batch, self._mesh), self._mesh))
+            for number, row in zip(numbers.tolist(), scores, strict=False):
+                found[number] = row
+        return found
+
+    def _answers(self, questions: HeadQuestions, scores: Sequence[np.ndarray]) -> list[Answer]:
+        form = questions.form
+        if isinstance(form, Number):
+            return [float(np.clip(row[0], form.lowest, form.highest)) for row in scores]
+        if isinstance(form, Spans):
+            return span_answers(
+                questions,
+                scores,
+                max_answer_length=self._evaluation.max_answer_length,
+                threshold=self._evaluation.no_answer_threshold,
+            )
+        if isinstance(form, TokenClasses):
+            return [word_classes(questions, number, row) for number, row in enumerate(scores)]
+        return [int(np.argmax(row)) for row in scores]
+
+
+def make_head_scorer(graphdef: Any, name: str, mesh: Mesh) -> Callable[[Any, Batch], np.ndarray]:
+    """The compiled function ``(params, batch) -> float32``: [B, C] of classes and choices, [B, L, C] of tokens."""
+
+    def score(params: Any, batch: Batch) -> jax.Array:
+        heads = parameters.merge(graphdef, params)(choices.as_rows(batch)).heads
+        count = choices.num_choices(batch)
+        return choices.side_by_side(heads[name], count) if count else heads[name]
+
+    compiled = jax.jit(score, out_shardings=replicated(mesh))
+    return lambda params, batch: np.asarray(compiled(params, batch))
+
+
+def require_head(model: Any, questions: HeadQuestions) -> None:
+    """Whether a model has what a task's rows are told by.
+
+    Raises:
+      ValueError: it lacks the head, or has one with other scores.
+    """
+    kind, num_labels = questions.head
+    heads = getattr(getattr(model, "heads", None), "scores", {})
+    wanted = 1 if isinstance(questions.form, Choices) else num_labels
+    found = heads[_NAMES[kind]].config.num_outputs if _NAMES[kind] in heads else None
+    if found == wanted:
+        return
+    has = ", ".join(f"{name} ({head.config.num_outputs})" for name, head in heads.items()) or "none"
+    raise ValueError(
+        f"task {questions.task!r} needs a head for {kind.replace('_', ' ')} with {wanted} score{'s' * (wanted > 1)}; "
+        f"the model's heads: {has}. Fine-tune it on such a task first"
+    )
+
+
+def span_answers(
+    questions: HeadQuestions, scores: Sequence[np.ndarray], *, max_answer_length: int, threshold: float
+) -> list[Answer]:
+    """The best span of each question among the windows of its context, as it is written there.
+
+    Where there may be none, the least score of no answer among windows is what the best span has to beat.
+    """
+    best: list[tuple[float, str]] = [(-np.inf, "")] * len(questions)
+    nothing = np.full(len(questions), np.inf)
+    for number, ends in enumerate(scores):
+        row = int(questions.examples.origins[number])
+        starts, stops = questions.examples.places(number)
+        first = questions.examples.second(number)
+        inside = np.zeros(len(ends), np.int32)
+        inside[first : first + len(starts)] = 1
+        found = best_spans(
+            ends[None, :, 0],
+            ends[None, :, 1],
+            inside[None],
+            max_answer_length=max_answer_length,
+            may_be_unanswerable=True,
+            threshold=-np.inf,
+        )
+        nothing[row] = min(nothing[row], float(found.null_scores[0]))
+        if found.starts[0] != NO_ANSWER and found.scores[0] > best[row][0]:
+            place = slice(starts[found.starts[0] - first], stops[found.ends[0] - first])
+            best[row] = (float(found.scores[0]), questions.read[row].row.texts[0][1][place])
+    assert isinstance(questions.form, Spans)
+    if not questions.form.unanswerable:
+        return [text for _, text in best]
+    pairs = zip(best, nothing.tolist(), strict=True)
+    return [text if score > none + threshold else "" for (score, text), none in pairs]
+
+
+def word_classes(questions: HeadQuestions, number: int, scores: np.ndarray) -> list[int]:
+    """The class of each word, told by its first token; of words that were cut off, that of words outside."""
+    assert isinstance(questions.form, TokenClasses)
+    classes = questions.form.classes
+    told = np.argmax(scores[questions.examples.places(number)[0]], axis=-1).tolist()
+    outside = classes.index("O") if "O" in classes else 0
+    return told + [outside] * (len(questions.read[number].row.words) - len(told))
+
+
+def _finite(scores: dict[str, float]) -> dict[str, float]:
+    """Correlations of one answer given always are no numbers."""
+    return {name: score for name, score in scores.items() if np.isfinite(score)}
