@@ -15,6 +15,7 @@ from t5x_like.optimizers.adafactor import (
     adafactor_state_axes,
     is_axes,
 )
+from t5x_like.optimizers.parameter_groups import scale_by_depth
 from t5x_like.optimizers.schedules import Constant, InverseSqrt, Schedule
 
 
@@ -61,7 +62,8 @@ class Adafactor:
 class AdamW:
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101).
 
-    Norm scales, biases and relative-position tables do not decay.
+    Norm scales, biases and relative-position tables do not decay. ``layer_decay`` multiplies the learning rate once for
+    each block between a weight and the heads: see :func:`t5x_like.optimizers.parameter_groups.scale_by_depth`.
     """
 
     learning_rate: Schedule = field(default_factory=lambda: Constant(value=1e-4))
@@ -70,6 +72,7 @@ class AdamW:
     epsilon: float = 1e-8
     weight_decay_rate: float = 0.01
     max_gradient_norm: float | None = 1.0
+    layer_decay: float | None = None
 
     def __post_init__(self) -> None:
         _check_fraction("beta1", self.beta1)
@@ -86,6 +89,8 @@ class AdamW:
             weight_decay=self.weight_decay_rate,
             mask=decay_mask(axes),
         )
+        if self.layer_decay is not None:
+            adamw = optax.chain(adamw, scale_by_depth(axes, self.layer_decay))
         return _clipped(self.max_gradient_norm, adamw)
 
     def state_axes(self, abstract_state: Any, axes: Any) -> Any:

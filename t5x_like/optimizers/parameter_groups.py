@@ -1,0 +1,98 @@
+"""Learning rates by depth: what lies nearer to the input was learned longer, and is changed less.
+
+Howard and Ruder 2018, §3.2, https://arxiv.org/abs/1801.06146; used to fine-tune ELECTRA and XLNet (Clark et al. 2020,
+appendix B, https://arxiv.org/abs/2003.10555).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from t5x_like.optimizers.adafactor import is_axes
+
+_LAYERS = "layers"
+
+
+def scale_by_depth(axes: Any, decay: float) -> optax.GradientTransformation:
+    """Multiplies finished updates: heads by 1, the last of N blocks by ``decay``, embeddings by its power N + 1.
+
+    ``axes`` is the tree of axis names, in which stacked blocks lead with ``"layers"``. What belongs to no block and is
+    no embedding, such as a stack's last norm, counts as heads do. (ELECTRA's code leaves one more step between heads
+    and blocks; divide its rate for that.)
+
+    Raises:
+      ValueError: ``decay`` is not above 0 and at most 1, or there are no stacked blocks.
+    """
+    if not 0 < decay <= 1:
+        raise ValueError(f"layer_decay is {decay}; give a factor above 0 and at most 1, such as 0.8")
+    if not _slots(axes):
+        raise ValueError(
+            "layer_decay needs blocks of their own for layers; this model has none, so leave it out"
+        )
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        del params
+        return jax.tree.map(jnp.multiply, updates, depth_factors(updates, axes, decay)), state
+
+    return optax.GradientTransformation(lambda _: optax.EmptyState(), update)  # pyright: ignore[reportArgumentType]
+
+
+def depth_factors(params: Any, axes: Any, decay: float) -> Any:
+    """The factors of weights: a tree like ``params`` of arrays [1, …], or of stacked blocks [N, 1, …]."""
+    slots = _slots(axes)
+    leaves, tree = jax.tree_util.tree_flatten_with_path(params)
+    paths = [tuple(str(getattr(part, "key", part)) for part in path) for path, _ in leaves]
+    counts: dict[tuple[str, ...], int] = {}
+    for path, (_, leaf) in zip(paths, leaves, strict=True):
+        slot = _slot_of(path, slots)
+        if slot is not None:
+            counts[slot] = leaf.shape[0]
+    numbers = _layer_numbers(counts)
+    total = {
+        stack: sum(count for slot, count in counts.items() if slot[:-1] == stack)
+        for stack in {s[:-1] for s in counts}
+    }
+    deepest = max(total.values(), default=0)
+
+    def factor(path: tuple[str, ...], leaf: jax.Array) -> jax.Array:
+        slot = _slot_of(path, slots)
+        if slot is None:
+            power = jnp.full((1,), float(deepest + 1 if path[0] == "embedding" else 0))
+        else:
+            power = total[slot[:-1]] - jnp.asarray(numbers[slot], jnp.float32)
+        return (decay**power).reshape(-1, *(1,) * (leaf.ndim - 1)) if leaf.ndim else (decay**power)[0]
+
+    return tree.unflatten([factor(path, leaf) for path, (_, leaf) in zip(paths, leaves, strict=True)])
+
+
+def _slots(axes: Any) -> set[tuple[str, ...]]:
+    """The paths of stacked blocks, ``("encoder", "layers", "0")``."""
+    found = set()
+    for path, names in jax.tree_util.tree_flatten_with_path(axes, is_leaf=is_axes)[0]:
+        parts = tuple(str(getattr(part, "key", part)) for part in path)
+        if names[:1] == (_LAYERS,) and _LAYERS in parts:
+            found.add(parts[: parts.index(_LAYERS) + 2])
+    return found
+
+
+def _slot_of(path: tuple[str, ...], slots: set[tuple[str, ...]]) -> tuple[str, ...] | None:
+    return next((path[:size] for size in range(len(path)) if path[:size] in slots), None)
+
+
+def _layer_numbers(counts: Mapping[tuple[str, ...], int]) -> dict[tuple[str, ...], list[int]]:
+    """The numbers of the layers that each slot holds: slots of one length take turns, others follow each other."""
+    numbers: dict[tuple[str, ...], list[int]] = {}
+    for stack in {slot[:-1] for slot in counts}:
+        slots = sorted((slot for slot in counts if slot[:-1] == stack), key=lambda slot: int(slot[-1]))
+        if len({counts[slot] for slot in slots}) == 1:
+            for offset, slot in enumerate(slots):
+                numbers[slot] = [turn * len(slots) + offset for turn in range(counts[slot])]
+            continue
+        start = 0
+        for slot in slots:
+            numbers[slot] = list(range(start, start + counts[slot]))
+            start += counts[slot]
+    return numbers
