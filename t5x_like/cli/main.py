@@ -25,6 +25,7 @@ VERBS = {
     "config": ("config", "show or validate a resolved configuration"),
     "model": ("model", "show a model's weights, and how a mesh would cut them"),
     "tasks": ("tasks", "list the tasks that are known, or show one's examples"),
+    "data": ("data", "see which benchmarks' data are there, and fetch them"),
     "cache": ("cache", "tokenise tasks once, for training that starts at once anywhere in them"),
     "vocabulary": ("vocabulary", "learn vocabularies from text, compare them, look into one"),
     "corpus": ("corpus", "build a training corpus from a web crawl; see what its rules do"),

@@ -1,4 +1,5 @@
-"""Tasks and mixtures by name: those of a gin file, of your own modules, or, with neither, those that are shipped.
+"""Tasks and mixtures by name: those of a gin file, of your own modules, or, with neither, those that are shipped;
+and the benchmarks, which need no file.
 
 t5x-like tasks list                          names, splits and metrics
 t5x-like tasks show wordnet_definitions      a few examples: raw, worded and tokenised
@@ -44,6 +45,16 @@ def run(arguments: argparse.Namespace) -> int:
     import_users_modules(arguments)
     if arguments.gin_file:
         registry.register(load_part(arguments, EXPERIMENT, "tasks", "TASKS"))
+    from t5x_like.text.tasks.benchmarks import card, catalogue
+
+    if (
+        arguments.what == "show"
+        and arguments.name in catalogue.names()
+        and not registry.is_defined(arguments.name)
+    ):
+        print(card.card(arguments.name))
+        print("\nIt needs no file: name it wherever a task is named. Its data: t5x-like data status")
+        return 0
     if arguments.what == "show":
         description = showing.describe(arguments.name)
         print(_describe(description))
@@ -57,7 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"\n{_example(shown)}")
         return 0
     names = [*registry.task_names(), *registry.mixture_names()]
-    print("\n\n".join(_describe(showing.describe(name)) for name in names) or "no task is registered")
+    cards = [card.short_card(name) for name in catalogue.names() if name not in names]
+    print("\n\n".join([*(_describe(showing.describe(name)) for name in names), *cards]))
     return 0
 
 

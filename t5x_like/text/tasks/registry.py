@@ -84,6 +84,11 @@ def _register_with_seqio(definition: Definition) -> None:
         register_benchmark(definition)
 
 
+def is_defined(name: str) -> bool:
+    """Whether somebody registered the name, here or with seqio; a benchmark is known without that."""
+    return name in _definitions or _known_to_seqio(name)
+
+
 def definition(name: str) -> Definition | None:
     """Our own definition of a registered name or a benchmark's; None for a task registered with seqio directly."""
     return _find(name)

@@ -6,29 +6,50 @@ They are known by name wherever a task or mixture is named. ``register`` says in
 >>> benchmarks.register("glue_v002_proportional", vocabulary="bytes", data_dir="data")
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from t5x_like.text.tasks.benchmarks.task import BenchmarkTask
+    from t5x_like.text.tasks.mixtures import Mixture
 
 
-def benchmark_tasks(*names: str, **settings: Any) -> tuple[Any, ...]:
-    """Definitions of benchmarks and mixtures by name, all where none is named, for ``registry`` or a recipe's tasks.
+def benchmark_tasks(
+    names: str | Sequence[str] = (),
+    *,
+    vocabulary: str = "",
+    data_dir: str | None = None,
+    on_bad_row: Literal["fail", "skip"] = "fail",
+    num_sentinels: int = 100,
+) -> "tuple[BenchmarkTask | Mixture, ...]":
+    """Definitions of benchmarks and mixtures by name, all where none is named: a recipe's ``TASKS``.
 
-    ``settings`` are those of ``BenchmarkTask``: ``vocabulary``, ``data_dir``, ``on_bad_row`` and ``num_sentinels``.
+    See ``task.BenchmarkTask`` for what is not given. A mixture comes with its tasks.
 
     Raises:
       ValueError: no such name.
     """
     from t5x_like.text.tasks.benchmarks import catalogue
 
-    found: dict[str, Any] = {}
-    for name in names or catalogue.names():
-        made = catalogue.definitions(name, **settings)
+    found: dict[str, BenchmarkTask | Mixture] = {}
+    for name in [names] if isinstance(names, str) else names or catalogue.names():
+        made = catalogue.definitions(
+            name, vocabulary=vocabulary, data_dir=data_dir, on_bad_row=on_bad_row, num_sentinels=num_sentinels
+        )
         if not made:
             catalogue.benchmark(name)  # says that there is none, and which are near
         found |= {each.name: each for each in made}
     return tuple(found.values())
 
 
-def register(*names: str, **settings: Any) -> None:
+def register(
+    names: str | Sequence[str] = (),
+    *,
+    vocabulary: str = "",
+    data_dir: str | None = None,
+    on_bad_row: Literal["fail", "skip"] = "fail",
+    num_sentinels: int = 100,
+) -> None:
     """Makes benchmarks known to our registry and to seqio's, all where none is named; see ``benchmark_tasks``.
 
     Raises:
@@ -36,5 +57,13 @@ def register(*names: str, **settings: Any) -> None:
     """
     from t5x_like.text.tasks import registry
 
-    registry.register(benchmark_tasks(*names, **settings))
+    registry.register(
+        benchmark_tasks(
+            names,
+            vocabulary=vocabulary,
+            data_dir=data_dir,
+            on_bad_row=on_bad_row,
+            num_sentinels=num_sentinels,
+        )
+    )
     registry.tell_seqio()

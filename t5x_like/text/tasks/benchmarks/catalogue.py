@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from t5x_like.text.tasks.benchmarks.benchmark import Benchmark
 
 # Each has BENCHMARKS, and may have MIXTURES: names of benchmarks with their rates, by the mixture's name.
-MODULES = ("glue", "super_glue", "dpr")
+MODULES: tuple[str, ...] = ("glue", "super_glue", "dpr")
 
 
 @functools.cache
@@ -28,6 +28,11 @@ def mixtures() -> Mapping[str, Mixture]:
         for module in _modules()
         for name, rates in getattr(module, "MIXTURES", {}).items()
     }
+
+
+def family(module: str) -> "tuple[Benchmark, ...]":
+    """The benchmarks of one module, such as ``glue``."""
+    return tuple(dict(zip(MODULES, _modules(), strict=True))[module].BENCHMARKS)
 
 
 def names() -> tuple[str, ...]:

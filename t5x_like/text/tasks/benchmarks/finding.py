@@ -100,12 +100,21 @@ class SplitFiles(Mapping[str, tuple[str, ...]]):
 
 def how_to_get(source: Source, split: str, folder: str) -> str:
     """What to tell a user who lacks the files of a split."""
-    wanted = [pattern for layout in source.layouts for pattern in layout.files.get(split, ())[:1]]
+    wanted = wanted_files(source, split)
     place = f"put {' or '.join(wanted)} into {folder}" if wanted else f"prepare it in {folder}"
-    urls = [each.url for each in source.downloads]
-    come_from = f", from {', '.join(urls)}" if urls else f" ({source.home})" if source.home else ""
-    prepared = f", or let TensorFlow Datasets prepare {source.tfds}" if source.tfds else ""
     return (
-        f"no files of the split {split!r} below {folder!r}: {place}{come_from}{prepared}; --data_dir or "
+        f"no files of the split {split!r} below {folder!r}: {place}, {' or '.join(origins(source))}; --data_dir or "
         f"${DATA_DIR} names another folder, t5x-like data status tells what is there"
     )
+
+
+def wanted_files(source: Source, split: str) -> list[str]:
+    """The first name, below the data folder, by which each layout knows the split's files."""
+    return [pattern for layout in source.layouts for pattern in layout.files.get(split, ())[:1]]
+
+
+def origins(source: Source) -> list[str]:
+    """Where the files come from, for people."""
+    urls = [each.url for each in source.downloads]
+    found = [f"from {', '.join(urls)}"] if urls else [f"see {source.home}"] if source.home else []
+    return [*found, *([f"let TensorFlow Datasets prepare {source.tfds}"] if source.tfds else [])]

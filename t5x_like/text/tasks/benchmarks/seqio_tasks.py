@@ -23,9 +23,15 @@ class BenchmarkRows(PlainFiles):
     def __init__(self, task: BenchmarkTask) -> None:
         super().__init__(task, ())
 
-    def num_input_examples(self, split: str) -> int:
-        """Rows of the split, counted once by reading it."""
+    def num_input_examples(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, split: str
+    ) -> int | None:
+        """Rows of the split, counted once by reading it; None where they are not there."""
         if split not in self._counts:
+            try:
+                self.task.files[split]
+            except ValueError:
+                return None
             self._counts[split] = sum(1 for _ in self.task.raw_rows(split))
         return self._counts[split]
 

@@ -27,7 +27,7 @@ class JsonLines:
         seen: dict[str, str] = {}
         for number, line in lines_of(file):
             place = f"{file}:{number}"
-            value = _object_of(decode_line(line, file, number), place)
+            value = object_of(decode_line(line, file, number), place)
             if value is None:
                 continue
             if isinstance(value, Bad):
@@ -62,7 +62,8 @@ class JsonLines:
         row["label"] = -1 if label is None else class_of(label, self.classes)
 
 
-def _object_of(text: str | Bad, place: str) -> dict[str, Any] | Bad | None:
+def object_of(text: str | Bad, place: str) -> dict[str, Any] | Bad | None:
+    """The object that a line of JSON is; None where nothing is on it."""
     if isinstance(text, Bad) or not text.strip():
         return text if isinstance(text, Bad) else None
     try:

@@ -1,0 +1,78 @@
+"""Benchmarks' data: what is there, what is missing and where to get it.
+
+t5x-like data status                         every benchmark, split by split
+t5x-like data status glue --data_dir data    GLUE's, below the folder data
+t5x-like data fetch glue super_glue          download what is missing
+"""
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from t5x_like.text.tasks.benchmarks.status import SplitStatus
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of ``t5x-like data``."""
+    verbs = parser.add_subparsers(dest="what", metavar="status|fetch", required=True)
+    status = verbs.add_parser("status", help="rows by split, and what is missing", allow_abbrev=False)
+    fetch = verbs.add_parser("fetch", help="download what is missing", allow_abbrev=False)
+    for verb, number in ((status, "*"), (fetch, "+")):
+        verb.add_argument(
+            "names",
+            nargs=number,
+            metavar="NAME",
+            help="a benchmark, a mixture, or a family: glue, super_glue, …",
+        )
+        verb.add_argument(
+            "--data_dir", default=None, metavar="DIR", help="the data's folder ($T5X_LIKE_DATA, or data)"
+        )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints; mistakes are raised."""
+    from t5x_like.text.tasks.benchmarks import catalogue, status
+    from t5x_like.text.tasks.benchmarks.finding import data_directory, origins
+
+    folder = data_directory(arguments.data_dir)
+    names = status.chosen(arguments.names)
+    if arguments.what == "fetch":
+        from t5x_like.text.tasks.benchmarks.fetching import fetch
+
+        number = fetch(names, folder)
+        print(f"fetched {number} files into {folder}" if number else f"nothing to fetch into {folder}")
+        return 0
+    print(f"benchmarks below {folder}\n")
+    num_missing = 0
+    for name in names:
+        benchmark = catalogue.benchmark(name)
+        print(f"{name}  {benchmark.title}")
+        found = status.status_of(name, folder)
+        missing = sum(not each.files for each in found)
+        num_missing += missing
+        from_where = [f"  to get them: {' or '.join(origins(benchmark.source))}"] if missing else []
+        print("\n".join([*_lines(found), *from_where]) + "\n")
+    if num_missing:
+        named = " ".join(arguments.names) or "NAME"
+        print(f"{num_missing} splits are missing; t5x-like data fetch {named} --data_dir {folder} downloads")
+    return 0
+
+
+def _lines(found: "list[SplitStatus]") -> list[str]:
+    width = max(len(each.split) for each in found)
+    lines = []
+    for each in found:
+        if not each.files:
+            shown = f"missing ({each.published:,} rows): {' or '.join(each.wanted)}"
+        else:
+            published = "as published" if each.is_whole else f"of {each.published:,} published"
+            shown = f"{each.num_rows:,} rows, {published}; {each.layout}: {_files(each)}"
+        lines.append(f"  {each.split:<{width}}  {shown}")
+        if each.fault:
+            lines.append(f"  {'':<{width}}  {each.num_bad:,} bad rows; first: {each.fault}")
+    return lines
+
+
+def _files(each: "SplitStatus") -> str:
+    first, *others = each.files
+    return f"{first} and {len(others)} more" if others else first
