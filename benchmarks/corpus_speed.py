@@ -3,6 +3,7 @@
     apt-get download python3.11-doc anarchism
     python -m benchmarks.corpus_speed --packages python3.11-doc_*.deb anarchism_*.deb
     python -m benchmarks.corpus_speed --packages *.deb --measure cleaning --output speed.json
+    python -m benchmarks.corpus_speed --packages *.deb --measure --whole
 
 Pages are the HTML files of Debian packages, as the whole text that resiliparse finds in them: menus, tables, code and
 prose, a line each block, as in Common Crawl's WET files; and the shipped King James Bible, a chapter a page, a verse or
@@ -30,6 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.corpus_whole import measure_whole
 from benchmarks.machine import about
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,6 +59,8 @@ def main() -> None:
         measured[name] = measure(MEASUREMENTS[name], texts, arguments.seconds)
         print(f"{name}: {measured[name]}", file=sys.stderr)
     result = about(num_cores=1) | {"input": described(texts), "measurements": measured}
+    if arguments.whole:
+        result["whole_builds"] = measure_whole(texts, plain_path(), arguments.seconds)
     print(json.dumps(result, indent=2))
     if arguments.output:
         from t5x_like.files import write_json
@@ -70,7 +74,10 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--packages", nargs="*", default=[], metavar="DEB", help="Debian packages with HTML")
     names = list(MEASUREMENTS)
-    parser.add_argument("--measure", nargs="+", choices=names, default=names, metavar="NAME")
+    parser.add_argument("--measure", nargs="*", choices=names, default=names, metavar="NAME")
+    parser.add_argument(
+        "--whole", action="store_true", help="measure whole builds too, from WET files to shards"
+    )
     parser.add_argument("--seconds", type=float, default=10.0, help="of CPU for each rate")
     parser.add_argument("--output", metavar="FILE")
     return parser.parse_args()
@@ -237,6 +244,17 @@ def plain_english() -> Callable[[str], Any]:
         return bool(best) and best[0].lang == "en" and best[0].prob >= 0.99
 
     return is_english
+
+
+def plain_path() -> Callable[[str], Any]:
+    """What the reference's figure of a whole path counts: cleaning, then langdetect on what is left."""
+    clean, is_english = plain_cleaning(), plain_english()
+
+    def keep(text: str) -> bool:
+        cleaned = clean(text)[0] if len(text) <= MAX_CHARS else None
+        return cleaned is not None and is_english(cleaned)
+
+    return keep
 
 
 def our_bad_words() -> Callable[[str], Any]:
