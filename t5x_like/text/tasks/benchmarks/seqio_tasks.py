@@ -48,7 +48,7 @@ def register_benchmark(task: BenchmarkTask) -> None:
     """Adds it to seqio's registry."""
     seqio.TaskRegistry.add(
         task.name,
-        source=BenchmarkRows(task),
+        source=BenchmarkRows(task),  # pyright: ignore[reportArgumentType] - numbers may be unknown
         output_features=_features(task),
         preprocessors=[
             worded_rows(task.benchmark, skip=task.on_bad_row == "skip"),

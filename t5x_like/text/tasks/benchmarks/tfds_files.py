@@ -44,7 +44,7 @@ def read_tfds(file: str, split: str) -> Iterator[Raw | Bad]:
 def _features_of(folder: str) -> Any:
     import tensorflow_datasets as tfds
 
-    return tfds.builder_from_directory(folder).info.features
+    return tfds.features.FeatureConnector.from_config(folder)
 
 
 def python_value(value: Any) -> Any:

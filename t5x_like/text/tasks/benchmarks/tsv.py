@@ -39,18 +39,22 @@ class Table:
         is_test = split.startswith("test")
         broken: list[str] = []
         for number, row in enumerate(read_rows(file, "tsv", columns=self.headerless.get(split, ()))):
-            if isinstance(row, Row):
-                if not number:
-                    self._check_columns(file, row, is_test)
-                yield self._raw(row, number, is_test)
-            elif self.leaves_out_broken and "columns, where" in row.reason:
-                broken.append(str(row))
+            if isinstance(row, Row) and not number:
+                self._check_columns(file, row, is_test)
+            if self.leaves_out_broken and self._is_broken(row, is_test):
+                broken.append(row.place)
             else:
-                yield row
+                yield self._raw(row, number, is_test) if isinstance(row, Row) else row
         if broken:
             _log.warning(
                 "%s: %d broken rows are left out, as they always are (%s)", file, len(broken), broken[0]
             )
+
+    def _is_broken(self, row: Row | Bad, is_test: bool) -> bool:
+        """Cut in two: with other columns than the header's, or without a label."""
+        if isinstance(row, Bad):
+            return "columns, where" in row.reason
+        return not is_test and not row.cells.get(self.label)
 
     def _check_columns(self, file: str, row: Row, is_test: bool) -> None:
         needed = [*self.texts.values(), *([] if is_test else [self.label])]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -90,11 +91,15 @@ def test_mnli_columns_are_found_by_their_names(tmp_path: Path) -> None:
 
 def test_rows_of_qqp_that_are_broken_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
-    write(tmp_path, "QQP/train.tsv", header + "1\t2\t3\tA?\tB?\t1\n4\t5\t6\tcut here\n7\t8\t9\tC?\tD?\t0\n")
+    write(
+        tmp_path,
+        "QQP/train.tsv",
+        header + "1\t2\t3\tA?\tB?\t1\n4\t5\t6\tcut here\n7\t8\t9\tC?\tD?\t\n7\t8\t9\tC?\tD?\t0\n",
+    )
     with caplog.at_level(logging.WARNING):
         found = rows_of(task_of("glue_qqp_v002", tmp_path))
-    assert [(row["idx"], row["label"]) for row in found] == [(0, 1), (2, 0)]
-    assert "1 broken rows are left out" in caplog.text
+    assert [(row["idx"], row["label"]) for row in found] == [(0, 1), (3, 0)]
+    assert "2 broken rows are left out" in caplog.text
     assert "train.tsv:3" in caplog.text
 
 
@@ -233,6 +238,24 @@ def test_empty_texts_are_used_and_told(tmp_path: Path, caplog: pytest.LogCapture
         assert len(list(task_of("glue_rte_v002", tmp_path).read("validation"))) == 3
     assert "2 rows have an empty text, and are used as they are" in caplog.text
     assert "dev.tsv:2: sentence1" in caplog.text
+
+
+def test_what_tensorflow_datasets_prepared_is_read(tmp_path: Path) -> None:
+    import tensorflow as tf
+    import tensorflow_datasets as tfds
+
+    rows = [{"sentence": "Ä b", "label": 1, "idx": 0}, {"sentence": "", "label": -1, "idx": 1}]
+    label = tfds.features.ClassLabel(names=["unacceptable", "acceptable"])
+    features = tfds.features.FeaturesDict({"sentence": tfds.features.Text(), "label": label, "idx": np.int32})
+    folder = tmp_path / "glue" / "cola" / "2.0.0"
+    folder.mkdir(parents=True)
+    with tf.io.TFRecordWriter(str(folder / "glue-train.tfrecord-00000-of-00001")) as writer:
+        for row in rows:
+            writer.write(features.serialize_example(features.encode_example(row)))
+    features.save_config(str(folder))
+    task = task_of("glue_cola_v002", tmp_path)
+    assert rows_of(task) == rows
+    assert task.files["train"][0].endswith("glue/cola/2.0.0/glue-train.tfrecord-00000-of-00001")
 
 
 def test_a_split_that_is_not_there_is_told_with_where_to_get_it(tmp_path: Path) -> None:
