@@ -36,9 +36,10 @@ def write_manifest(plan: Plan, asked: Mapping[str, Any], files: Sequence[str]) -
     before, after, languages = Counter[int](), Counter[int](), Counter[str]()
     shards, stages, read = [], [], Counter[str]()
     for stage in stages_of(plan):
-        seconds = Counter[str]()
+        seconds, size = Counter[str](), 0
         for result in _results(plan, stage, files):
             seconds.update(result["seconds"])
+            size += sum(result["sizes"].values())  # what it left for other stages
             if "tally" in result:
                 tally.add_json(result["tally"])
             if "reading" in result:
@@ -53,7 +54,9 @@ def write_manifest(plan: Plan, asked: Mapping[str, Any], files: Sequence[str]) -
                 shards.append(result["shard"])
                 languages.update(result["languages"])
                 after.update({int(bits): count for bits, count in result["lengths"].items()})
-        stages.append({"name": stage.name, "tasks": stage.num_tasks, "seconds": _rounded(seconds)})
+        stages.append(
+            {"name": stage.name, "tasks": stage.num_tasks, "bytes": size, "seconds": _rounded(seconds)}
+        )
     total = sum(stage["seconds"].get("processor", 0.0) for stage in stages)
     manifest = {
         "format": FORMAT,
