@@ -120,6 +120,10 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     for key in sorted(old.keys() | new.keys()):
         if FREE_ON_RESUME.match(key) or (key in old and key in new and old[key] == new[key]):
             continue
+        if key not in old and (
+            new[key] is None or new[key] is False
+        ):  # an earlier version lacked it; it is off
+            continue
         lines.append(
             f"{key}: the run has {old.get(key, 'nothing')!r}, you ask for {new.get(key, 'nothing')!r}"
         )

@@ -70,10 +70,10 @@ class HeadQuestions:
         rows = self._labelled
         if not rows:
             return {}
-        targets = [self._target(self.read[row]) for row in rows]
+        targets = self.targets
         given = [self._compared(self.read[row], answers[row]) for row in rows]
         found: dict[str, float] = {}
-        for metric in self._metrics:
+        for metric in self.metrics:
             found |= {name: float(score) for name, score in metric(targets, given).items()}
         return found
 
@@ -106,7 +106,13 @@ class HeadQuestions:
         return [number for number, each in enumerate(self.read) if each.row.is_labelled(self.form)]
 
     @property
-    def _metrics(self) -> Sequence[Any]:
+    def targets(self) -> list[Any]:
+        """True answers of the rows that have labels, as metrics want them."""
+        return [self._target(self.read[row]) for row in self._labelled]
+
+    @property
+    def metrics(self) -> Sequence[Any]:
+        """What scores answers."""
         if isinstance(self.form, TokenClasses):
             return (metrics.chunk_f1,)
         if isinstance(self.form, Spans):

@@ -8,10 +8,9 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from t5x_like.batch import Batch
-from t5x_like.text.batches.buckets import cut_to_bucket, like_lengths_together
+from t5x_like.text.batches.buckets import cut_to_bucket
 from t5x_like.text.batches.identity import compare, describe
 from t5x_like.text.batches.opening import open_tasks
-from t5x_like.text.batches.order import key_of
 from t5x_like.text.batches.planner import Place, Planned, Planner
 from t5x_like.text.batches.row_maker import RowMaker, join_rows, take_rows
 from t5x_like.text.batches.sources import Learn, Prompts
@@ -214,7 +213,8 @@ class Loader:
             begun = -row  # of the window's first row, as a row of some batch
             for here, planned in self._planner.windows(place):
                 if self.config.group_by_length:
-                    planned = self._grouped(here, planned)
+                    key = self.config.seed, "groups", here.window
+                    planned = self._make.grouped(planned, self.config.batch_size, key)
                 numbers = np.arange(len(planned))
                 if not self._make.pack:  # then it is known which rows are this process's
                     in_batch = (begun + numbers) % self.config.batch_size
@@ -229,11 +229,6 @@ class Loader:
                 yield _Window(here, _num_rows(rows), rows, np.arange(_num_rows(rows)))
             else:
                 yield _Window(here, num_planned, rows, numbers)
-
-    def _grouped(self, place: Place, planned: list[Planned]) -> list[Planned]:
-        sizes = [self._make.size(each) for each in planned]
-        key = key_of(self.config.seed, "groups", place.window)
-        return [planned[number] for number in like_lengths_together(sizes, self.config.batch_size, key)]
 
     def _made(self, wanted: Iterator[list[Planned]]) -> Iterator[Batch]:
         if self.config.num_workers:

@@ -6,8 +6,10 @@ from typing import NamedTuple
 import numpy as np
 
 from t5x_like.batch import Batch
+from t5x_like.text.batches.buckets import like_lengths_together
 from t5x_like.text.batches.features import Placed, make_batch, make_batch_of_choices
 from t5x_like.text.batches.heads import HeadSource
+from t5x_like.text.batches.order import key_of
 from t5x_like.text.batches.packing import pack_rows
 from t5x_like.text.batches.planner import Planned
 from t5x_like.text.batches.sources import Source
@@ -55,7 +57,18 @@ class RowMaker(NamedTuple):
             zero_is_padding=self.zero_is_padding,
         )
 
-    def size(self, planned: Planned) -> int:
+    def grouped(self, planned: Sequence[Planned], batch_size: int, key: tuple[object, ...]) -> list[Planned]:
+        """Rows of like length together, drawn by ``key``; an epoch of the only task before the next one."""
+        found: list[Planned] = []
+        epochs = sorted({each.epoch for each in planned}) if len(self.sources) == 1 else [None]
+        for epoch in epochs:
+            rows = [each for each in planned if epoch in (None, each.epoch)]
+            sizes = [self._size(each) for each in rows]
+            order = like_lengths_together(sizes, batch_size, key_of(*key, epoch))
+            found += [rows[number] for number in order]
+        return found
+
+    def _size(self, planned: Planned) -> int:
         """How long the row of an encoder's head is, before it is made."""
         source = self.sources[planned.task]
         assert isinstance(source, HeadSource)
