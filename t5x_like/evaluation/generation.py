@@ -47,7 +47,12 @@ class Generation:
 
 
 def make_generator(
-    graphdef: Any, generation: Generation, mesh: Mesh, *, eos_token_id: int
+    graphdef: Any,
+    generation: Generation,
+    mesh: Mesh,
+    *,
+    eos_token_id: int | tuple[int, ...],
+    start_token_id: int = 0,
 ) -> Callable[[Any, Batch], np.ndarray]:
     """The compiled function ``(params, batch) -> ids`` that reads the encoder streams of ``batch``, on the mesh.
 
@@ -56,22 +61,29 @@ def make_generator(
 
     def generate(params: Any, batch: Batch) -> jax.Array:
         model = parameters.merge(graphdef, params)
-        return decode(model, batch, generation, eos_token_id=eos_token_id)
+        return decode(model, batch, generation, eos_token_id=eos_token_id, start_token_id=start_token_id)
 
     compiled = jax.jit(generate, out_shardings=replicated(mesh))
     return lambda params, batch: np.asarray(compiled(params, batch))
 
 
-def decode(model: Any, batch: Batch, generation: Generation, *, eos_token_id: int) -> jax.Array:
+def decode(
+    model: Any,
+    batch: Batch,
+    generation: Generation,
+    *,
+    eos_token_id: int | tuple[int, ...],
+    start_token_id: int = 0,
+) -> jax.Array:
     """Reads the encoder's stream, then writes one token at a time: int32 [B, max_new_tokens].
 
-    A decoder goes on from it as from a prompt; an encoder-decoder starts with padding, id 0, as T5 does.
+    A decoder goes on from it as from a prompt; an encoder-decoder starts with ``start_token_id``: T5's is padding, 0.
     """
     inputs, segment_ids = batch.encoder_input_tokens, batch.encoder_segment_ids
     if isinstance(model, EncoderDecoder):
         encoded = model.encode(inputs, segment_ids)
         cache = model.start_cache(encoded, segment_ids, max_length=generation.max_new_tokens)
-        start_tokens = jnp.zeros(encoded.shape[0], jnp.int32)
+        start_tokens = jnp.full(encoded.shape[0], start_token_id, jnp.int32)
     else:
         start_tokens, cache = model.start_cache(inputs, segment_ids, max_new_tokens=generation.max_new_tokens)
     if generation.num_beams > 1:

@@ -89,6 +89,10 @@ class HeadEvaluator:
         """
         return {task: self._run_task(questions, params) for task, questions in self._questions.items()}
 
+    def questions(self, task: str) -> HeadQuestions:
+        """What one task's rows are."""
+        return self._questions[task]
+
     def _run_task(self, questions: HeadQuestions, params: Any) -> TaskResult:
         require_head(parameters.merge(self._graphdef, params), questions)
         scores = self._scores(questions, params)

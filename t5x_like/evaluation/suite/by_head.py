@@ -1,0 +1,44 @@
+"""One task answered by a fine-tuned encoder's head, and scored: the rows and the entry that the other ways give."""
+
+from t5x_like.evaluation.heads import HeadEvaluation, HeadEvaluator
+from t5x_like.evaluation.suite.loaded_model import LoadedModel
+from t5x_like.evaluation.suite.recording import Row
+from t5x_like.evaluation.suite.scoring import Entry, counts, score
+from t5x_like.evaluation.suite.settings import SuiteRun
+from t5x_like.text.tasks import registry
+from t5x_like.text.tasks.pairs import PairsTask
+
+
+def answer_by_head(
+    model: LoadedModel, definition: PairsTask, run: SuiteRun, *, length: int
+) -> tuple[list[Row], Entry]:
+    """All rows of the split, in order, and the task's entry in ``scores.json``.
+
+    Raises:
+      ValueError: the model lacks the head that the task needs, or the task has no form for one.
+    """
+    registry.register([definition])  # pyright: ignore[reportArgumentType] - it is one of those that are known
+    evaluation = HeadEvaluation(
+        mixture=definition.name,
+        inputs_length=length,
+        split=run.split,
+        batch_size=run.batch_size,
+        limit=run.limit,
+    )
+    evaluator = HeadEvaluator(evaluation, model.graphdef, model.mesh)
+    result = evaluator.run(model.params)[definition.name]
+    questions = evaluator.questions(definition.name)
+    labelled = [number for number, row in enumerate(result.rows) if row["target"] is not None]
+    entry = score(
+        questions.metrics,
+        questions.targets,
+        [result.rows[number]["answer"] for number in labelled],
+        resamples=run.resamples,
+    )
+    rows = [{**row, "number": number} for number, row in enumerate(result.rows)]
+    return rows, entry | counts(run.split, rows, num_labelled=len(labelled)) | {
+        "baseline": dict(result.baseline),
+        "invalid": 0,
+        "labels": list(getattr(questions.form, "classes", ())),
+        "cut_inputs": int(questions.examples.num_cut),
+    }

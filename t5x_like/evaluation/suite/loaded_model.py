@@ -1,0 +1,179 @@
+"""A checkpoint ready to be asked: a run of ours or a Hugging Face directory, with the vocabulary beside it."""
+
+import hashlib
+from typing import Any, Literal, NamedTuple
+
+import jax
+from jax.sharding import Mesh
+
+from t5x_like.checkpoints.hugging_face import read_hugging_face
+from t5x_like.checkpoints.model_config import load_run
+from t5x_like.checkpoints.special_ids import special_ids_of
+from t5x_like.checkpoints.steps import absolute, find_checkpoints, finished_steps
+from t5x_like.checkpoints.vocabularies import vocabulary_of
+from t5x_like.decoding.decodable import as_ids
+from t5x_like.files import as_path
+from t5x_like.model import parameters
+from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
+
+Kind = Literal["encoder", "decoder", "encoder_decoder"]
+
+_T5_START = 0  # what begins a decoder's stream in our runs, as in T5
+
+
+class LoadedModel(NamedTuple):
+    """Weights on a mesh and all that asking them needs."""
+
+    kind: Kind
+    config: Any
+    graphdef: Any
+    params: Any
+    mesh: Mesh
+    tokenizer: Tokenizer
+    start: int  # begins an encoder-decoder's answer
+    ends: tuple[int, ...]  # each ends a text
+    begin: int | None  # begins every text that is read, if the model wants that
+    positions: int | None  # the longest text it can read; None where nothing limits it
+
+    @property
+    def num_parameters(self) -> int:
+        """Numbers in its weights."""
+        return sum(leaf.size for leaf in jax.tree.leaves(self.params))
+
+
+def load_model(
+    checkpoint: str, *, mesh: Mesh, step: int | None = None, vocabulary: str = "", num_sentinels: int = 100
+) -> LoadedModel:
+    """Reads weights straight onto the mesh. ``vocabulary`` stands for the one beside the weights, if given.
+
+    Raises:
+      ValueError: neither a run nor a Hugging Face directory, no vocabulary, or one that doesn't fit the model.
+    """
+    fields: dict[str, Any] = {}
+    if is_run(checkpoint):
+        config, params = load_run(checkpoint, step=step, mesh=mesh)
+    elif step is not None:
+        raise ValueError(f"{checkpoint} is no run, it has no steps; leave --step out")
+    else:
+        config, params, fields = read_hugging_face(checkpoint, mesh=mesh)
+    graphdef, _, _ = parameters.abstract(config)
+    tokenizer = _tokenizer(checkpoint, vocabulary, num_sentinels, fields, config)
+    special = special_ids_of(fields) if fields else None
+    ends = as_ids(special.eos) if special else ()
+    own_end = () if tokenizer.special.eos is None else (tokenizer.special.eos,)
+    ends = ends or own_end
+    begin = _begin_of(fields, tokenizer, ends)
+    return LoadedModel(
+        kind=kind_of(parameters.merge(graphdef, params)),
+        config=config,
+        graphdef=graphdef,
+        params=params,
+        mesh=mesh,
+        tokenizer=tokenizer,
+        start=special.decoder_start if special else _T5_START,
+        ends=ends,
+        begin=begin,
+        positions=_positions(config, fields),
+    )
+
+
+def is_run(checkpoint: str) -> bool:
+    """Whether a directory is a run of ours (or a step of one).
+
+    Raises:
+      ValueError: it is nothing that can be evaluated.
+    """
+    directory = as_path(checkpoint)
+    if (directory / "model.json").exists():
+        return True
+    if (directory / "config.json").exists() or checkpoint.endswith(".gguf"):
+        return False
+    raise ValueError(
+        f"{checkpoint} is neither a run (with model.json) nor a Hugging Face directory (with config.json); give the "
+        "directory that train wrote, or that save_pretrained wrote"
+    )
+
+
+def steps_of(checkpoint: str) -> list[int]:
+    """The finished steps of a run, in ascending order."""
+    return finished_steps(find_checkpoints(absolute(checkpoint))[0])
+
+
+def identity_of(checkpoint: str, step: int | None) -> str:
+    """A short hash that other weights would not have."""
+    directory = as_path(checkpoint)
+    digest = hashlib.sha256()
+    if step is not None:
+        files = [find_checkpoints(absolute(checkpoint))[0] / str(step) / "manifest.json"]
+    else:
+        files = sorted(
+            [*directory.glob("*.safetensors"), *directory.glob("*.bin"), directory / "config.json"]
+        )
+    for file in files:
+        if file.exists():
+            digest.update(f"{file.name} {file.stat().length}".encode())
+            with file.open("rb") as stream:
+                digest.update(stream.read(1 << 20))
+    return digest.hexdigest()[:16]
+
+
+def kind_of(model: Any) -> Kind:
+    """Which family a model is of, as far as asking it goes.
+
+    Raises:
+      ValueError: one that can't be asked.
+    """
+    from t5x_like.model.families.decoder import Decoder
+    from t5x_like.model.families.encoder import Encoder
+    from t5x_like.model.families.encoder_decoder import EncoderDecoder
+
+    kinds: dict[type, Kind] = {EncoderDecoder: "encoder_decoder", Decoder: "decoder", Encoder: "encoder"}
+    for family, kind in kinds.items():
+        if isinstance(model, family):
+            return kind
+    raise ValueError(
+        f"a {type(model).__name__} can't be evaluated on benchmarks yet: encoders, decoders and encoder-decoders can"
+    )
+
+
+def _tokenizer(
+    checkpoint: str, vocabulary: str, num_sentinels: int, fields: dict[str, Any], config: Any
+) -> Tokenizer:
+    if vocabulary:
+        found = open_tokenizer(vocabulary, num_sentinels)
+    elif fields:
+        found = vocabulary_of(checkpoint, fields, config.vocab_size)
+    else:
+        found = _beside(checkpoint, num_sentinels)
+    if found is None:
+        raise ValueError(f"{checkpoint} has no vocabulary beside its weights; name it: --vocabulary PATH")
+    if found.vocab_size > config.vocab_size:
+        raise ValueError(
+            f"the vocabulary {vocabulary or checkpoint} has {found.vocab_size:,} ids, the model embeddings for "
+            f"{config.vocab_size:,}: they don't belong together"
+        )
+    return found
+
+
+def _beside(checkpoint: str, num_sentinels: int) -> Tokenizer | None:
+    from t5x_like.text.vocabularies.opening import vocabulary_files
+
+    return open_tokenizer(checkpoint, num_sentinels) if vocabulary_files(checkpoint) else None
+
+
+def _begin_of(fields: dict[str, Any], tokenizer: Tokenizer, ends: tuple[int, ...]) -> int | None:
+    """LLaMA's and Gemma's texts begin with an id of its own, BART's too; GPT-2's one id for both ends begins none."""
+    begin = fields.get("bos_token_id") if fields.get("model_type") not in ("t5", "mt5", "umt5") else None
+    return begin if begin is not None and begin == tokenizer.special.bos and begin not in ends else None
+
+
+def _positions(config: Any, fields: dict[str, Any]) -> int | None:
+    for holder, names in (
+        (fields, ("n_positions", "max_position_embeddings")),
+        (vars(config), ("num_positions",)),
+    ):
+        for name in names:
+            if isinstance(holder.get(name), int) and fields.get("model_type") not in ("t5", "mt5", "umt5"):
+                return holder[name]
+    return None

@@ -1,0 +1,129 @@
+"""A task's rows as questions with their true answers, where there are any: read without TensorFlow."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+from t5x_like.text.tasks import registry
+from t5x_like.text.tasks.benchmarks import catalogue
+from t5x_like.text.tasks.benchmarks.forms import Number
+from t5x_like.text.tasks.benchmarks.task import BenchmarkTask
+from t5x_like.text.tasks.pairs import PairsTask, Worded
+
+# What T5's wording writes where a row has no label.
+_UNKNOWN = "<unk>"
+
+
+class Question(NamedTuple):
+    """One question by its place in the split, and what postprocessing needs to know of it (``example``)."""
+
+    number: int
+    inputs: str
+    targets: str
+    example: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Questions:
+    """The questions of one task's split, in the order of its files."""
+
+    definition: PairsTask
+    split: str
+    rows: tuple[Question, ...]
+
+    @property
+    def task(self) -> str:
+        """Its name."""
+        return self.definition.name
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Every answer there can be, in the order of their numbers; empty where answers are open."""
+        return self.definition.answers
+
+    @property
+    def is_number(self) -> bool:
+        """Whether answers are numbers."""
+        definition = self.definition
+        return isinstance(definition, BenchmarkTask) and isinstance(definition.benchmark.form, Number)
+
+    @property
+    def num_unlabelled(self) -> int:
+        """Rows whose true answer is not known, as in the test splits of GLUE and SuperGLUE."""
+        return sum(not self.is_labelled(row) for row in self.rows)
+
+    def is_labelled(self, row: Question) -> bool:
+        """Whether a row's true answer is known."""
+        if row.targets == _UNKNOWN or row.example.get("label") == -1:
+            return False
+        if self.is_number:
+            return row.targets != "-1.0"
+        return not self.labels or row.targets in self.labels
+
+    def is_valid(self, text: str) -> bool:
+        """Whether a written answer is one that there can be."""
+        if self.is_number:
+            try:
+                return float(text) == float(text)
+            except ValueError:
+                return False
+        return text in self.labels if self.labels else bool(text.strip())
+
+    def answer_of(self, row: Question, text: str, *, is_target: bool = False) -> Any:
+        """A written answer as the task's metrics want it."""
+        postprocess = getattr(getattr(self.definition, "benchmark", None), "postprocess", None)
+        if postprocess is None:
+            return text
+        return postprocess(text, example=dict(row.example), is_target=is_target)
+
+
+def find_task(
+    name: str, *, vocabulary: str = "", num_sentinels: int = 100, data_dir: str | None = None
+) -> PairsTask:
+    """The benchmark of that name, or a registered task of questions and answers.
+
+    Raises:
+      ValueError: there is none, or it is of another kind.
+    """
+    known = registry.definition(name) if name not in catalogue.benchmarks() else None
+    if isinstance(known, PairsTask):
+        return known
+    if known is not None:
+        raise ValueError(
+            f"{name!r} is no task of questions and answers; name one that `t5x-like tasks list` tells"
+        )
+    return BenchmarkTask(name=name, vocabulary=vocabulary, num_sentinels=num_sentinels, data_dir=data_dir)
+
+
+def load_questions(definition: PairsTask, split: str, *, limit: int | None = None) -> Questions:
+    """The first ``limit`` questions of a split, or all.
+
+    Raises:
+      ValueError: no such split, files that are not there, or bad rows.
+    """
+    if split not in definition.splits:
+        raise ValueError(
+            f"task {definition.name!r} has no split {split!r}; there are {', '.join(definition.splits)}"
+        )
+    rows = (_question(number, row) for number, row in enumerate(definition.read(split)))
+    found = tuple(islice(rows, limit))
+    if not found:
+        raise ValueError(f"task {definition.name!r}, split {split!r}: no examples")
+    return Questions(definition=definition, split=split, rows=found)
+
+
+def training_rows(definition: PairsTask, *, limit: int | None = None) -> Sequence[Worded]:
+    """Labelled rows to learn from: for examples in prompts, and for the commonest answer. Empty where there are none.
+
+    Raises:
+      ValueError: bad rows.
+    """
+    if "train" not in definition.splits:
+        return ()
+    return tuple(row for row in islice(definition.read("train"), limit) if row.targets != _UNKNOWN)
+
+
+def _question(number: int, row: Worded) -> Question:
+    texts = {"inputs_pretokenized": row.inputs, "targets_pretokenized": row.targets}
+    return Question(number, row.inputs, row.targets, {**row.extras, **texts})

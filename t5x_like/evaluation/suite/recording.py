@@ -1,0 +1,130 @@
+"""Answers on disk as they are given, so that an evaluation that was killed goes on where it was."""
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from t5x_like.evaluation.suite.questions import Questions
+from t5x_like.files import as_path, read_json, read_jsonl, write_json, write_jsonl
+
+IDENTITY = "evaluation.json"
+PREDICTIONS = "predictions.jsonl"
+SCORES = "scores.json"
+
+Row = dict[str, Any]
+
+
+def claim(directory: str, identity: Mapping[str, Any]) -> None:
+    """Makes ``directory`` this evaluation's own, or goes on with it if it is already.
+
+    Raises:
+      ValueError: it holds another evaluation's results, of another checkpoint, task set or setting, or other files.
+    """
+    path = as_path(directory) / IDENTITY
+    results = (SCORES, PREDICTIONS, f"*/{PREDICTIONS}")
+    found = sorted(file.name for pattern in results for file in as_path(directory).glob(pattern))
+    if found and not path.exists():
+        raise ValueError(
+            f"{directory} holds {found[0]} of an evaluation that this one can't go on with; nothing was overwritten. "
+            "Give another --output_dir"
+        )
+    known = read_json(path) if path.exists() else {}
+    differing = [name for name in {**known, **identity} if known.get(name) != identity.get(name)]
+    if found and differing:
+        listed = "; ".join(
+            f"{name} {_shown(known.get(name))}, now {_shown(identity.get(name))}"
+            for name in differing
+            if name != "settings_hash"
+        )
+        raise ValueError(
+            f"{directory} holds the results of another evaluation ({listed}); nothing was overwritten. Give another "
+            "--output_dir, or remove that folder"
+        )
+    if jax.process_index() == 0:
+        write_json(path, identity)
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) < 80 else f"{text[:77]}…"
+
+
+class Record:
+    """The answers to one task's questions, of which some may have been given before."""
+
+    def __init__(self, directory: str, questions: Questions):
+        """Reads what there is.
+
+        Raises:
+          ValueError: those are answers to other questions.
+        """
+        self.path = as_path(directory) / questions.task / PREDICTIONS
+        self._questions = questions
+        self.rows: dict[int, Row] = {}
+        if self.path.exists():
+            self.rows = {row["number"]: row for row in read_jsonl(self.path)}
+            self._refuse_others()
+            if jax.process_index() == 0 and self.rows:
+                write_jsonl(self.path, self.rows.values())  # without a line that was cut short
+
+    def add(self, rows: Iterable[Row]) -> None:
+        """Writes the answers of a batch, after those before it."""
+        new = [_of_json(row) for row in rows if row["number"] not in self.rows]
+        self.rows |= {row["number"]: row for row in new}
+        if jax.process_index() != 0 or not new:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in new))
+            file.flush()
+            if "://" not in os.fspath(self.path):
+                os.fsync(file.fileno())
+
+    def replace(self, rows: Sequence[Row]) -> None:
+        """All answers at once, in place of any before."""
+        self.rows = {row["number"]: _of_json(row) for row in rows}
+        if jax.process_index() == 0:
+            write_jsonl(self.path, self.rows.values())
+
+    def finish(self) -> list[Row]:
+        """All answers in the order of their questions, written so.
+
+        Raises:
+          ValueError: some question has none.
+        """
+        missing = [row.number for row in self._questions.rows if row.number not in self.rows]
+        if missing:
+            raise ValueError(
+                f"{self.path}: {len(missing)} questions have no answer, the first is {missing[0]}"
+            )
+        rows = [self.rows[row.number] for row in self._questions.rows]
+        if jax.process_index() == 0:
+            write_jsonl(self.path, rows)
+        return rows
+
+    def _refuse_others(self) -> None:
+        asked = {row.number: row for row in self._questions.rows}
+        for number, row in self.rows.items():
+            question = asked.get(number)
+            if question is None or row["input"] != question.inputs:
+                raise ValueError(
+                    f"{self.path} has an answer to question {number}, which is another one now: the data, or the "
+                    "limit, have changed. Nothing was overwritten; give another --output_dir"
+                )
+
+
+def _of_json(value: Any) -> Any:
+    """As JSON can have it: no NaN, no NumPy."""
+    if isinstance(value, Mapping):
+        return {str(key): _of_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_of_json(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _of_json(value.tolist())
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return None if isinstance(value, float) and not math.isfinite(value) else value
