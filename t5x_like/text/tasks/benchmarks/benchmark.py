@@ -43,6 +43,7 @@ class Benchmark:
     labels: tuple[str, ...] = ()  # the answers there can be, in the order of their numbers; () where open
     extras: Mapping[str, Kind] = field(default_factory=dict)  # what ``word`` gives beside inputs and targets
     form: Form | None = None  # what an encoder's head reads
+    asked: tuple[str, ...] = ()  # the columns that a question is made of; all that hold text where not given
     splits: tuple[str, ...] = ()  # of the source's; all of them where not given
     training_examples: int | None = None  # where wording multiplies rows or leaves some out
     examples: tuple[Example, ...] = ()  # three, checked by one test for all benchmarks

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from t5x_like.text.tasks.benchmarks.benchmark import Benchmark
 
 # Each has BENCHMARKS, and may have MIXTURES: names of benchmarks with their rates, by the mixture's name.
-MODULES: tuple[str, ...] = ("glue", "super_glue", "dpr")
+MODULES: tuple[str, ...] = (
+    "glue", "super_glue", "dpr", "squad", "summarization", "translation", "choices", "race", "story_cloze",
+    "entailment", "reviews", "cloze", "tagging", "language_modelling",
+)  # fmt: skip
 
 
 @functools.cache

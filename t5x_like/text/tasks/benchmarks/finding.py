@@ -58,6 +58,7 @@ class SplitFiles(Mapping[str, tuple[str, ...]]):
 
     def __init__(self, source: Source, splits: Sequence[str], data_dir: str | None) -> None:
         self.source, self.splits, self.data_dir = source, tuple(splits), data_dir
+        self._readers: dict[str, tuple[Reader, str]] = {}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.splits)
@@ -85,7 +86,12 @@ class SplitFiles(Mapping[str, tuple[str, ...]]):
         found = find_split(self.source, split, folder)
         if found is None:
             raise ValueError(how_to_get(self.source, split, folder))
+        self._readers |= dict.fromkeys(found.files, (found.read, split))
         return found
+
+    def reader_of(self, file: str) -> tuple[Reader, str] | None:
+        """How a file that was found is read, and its split: there may be too many to look for them again at each."""
+        return self._readers.get(file)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SplitFiles) and self._key == other._key

@@ -115,6 +115,10 @@ class BenchmarkTask(PairsTask):
     def _read(self, file: str) -> Iterator[Raw | Bad]:
         for split in self.files:
             if isinstance(self.files, SplitFiles):
+                known = self.files.reader_of(file)
+                if known is not None:
+                    read, of_split = known
+                    return read(file, of_split)
                 try:
                     found = self.files.find(split)
                 except ValueError:
@@ -132,10 +136,10 @@ class BenchmarkTask(PairsTask):
           ValueError: it isn't that.
         """
         columns = self.benchmark.source.columns
-        texts = [name for name, kind in columns.items() if kind == "text"]
-        row: dict[str, Any] = {name: _nothing(kind) for name, kind in columns.items() if kind != "text"}
+        texts = self.benchmark.asked or [name for name, kind in columns.items() if kind == "text"]
+        row: dict[str, Any] = {name: _nothing(kind) for name, kind in columns.items() if name not in texts}
         if len(texts) == 1:
-            row[texts[0]] = line
+            row[texts[0]] = line.split() if columns[texts[0]] == "texts" else line
         else:
             try:
                 row |= json.loads(line)
@@ -143,7 +147,8 @@ class BenchmarkTask(PairsTask):
                 raise ValueError(columns_needed(self.name, texts, line)) from None
         if fault_of(row, columns):
             raise ValueError(columns_needed(self.name, texts, line))
-        return self.benchmark.word(row)[0]["inputs"]
+        # Some wordings leave out rows without a label, which questions are.
+        return (self.benchmark.word(row) or self.benchmark.word(row | {"label": 0}))[0]["inputs"]
 
     def fingerprint(self) -> dict[str, str]:
         """See ``PairsTask``. The examples of the wording stand for it."""
