@@ -125,18 +125,22 @@ def _index(stream: Any, path: str, reader: int | None) -> np.ndarray:
         or (reader or 0) >= num_readers
     ):
         raise damaged(path, "its end")
-    first, end = 0, (table - start) // _ENTRY.itemsize
+    count = (table - start) // _ENTRY.itemsize
+    first, end = 0, count
     if reader is not None:
         stream.seek(table + 8 * reader)
         first, end = np.frombuffer(stream.read(16), "<i8").tolist()
-    if not 0 <= first <= end <= (table - start) // _ENTRY.itemsize:
+    if not 0 <= first <= end <= count:
         raise damaged(path, "its index")
-    stream.seek(start + first * _ENTRY.itemsize)
-    entries = np.frombuffer(stream.read((end - first) * _ENTRY.itemsize), _ENTRY)
-    wrong = entries["offset"] + entries["size"] > start
+    before, after = max(first - 1, 0), min(end + 1, count)  # the neighbours are other readers'
+    stream.seek(start + before * _ENTRY.itemsize)
+    around = np.frombuffer(stream.read((after - before) * _ENTRY.itemsize), _ENTRY)
+    entries = around[first - before : end - before]
+    wrong = (entries["offset"] + entries["size"] > start).any()
     if reader is not None:
-        wrong |= entries["reader"] != reader
-    if wrong.any():
+        expected = [*([-1] * (first - before)), *([0] * len(entries)), *([1] * (after - end))]
+        wrong |= (np.sign(around["reader"].astype(np.int64) - reader) != expected).any()
+    if wrong:
         raise damaged(path, "its index")
     return entries
 

@@ -36,6 +36,16 @@ def test_no_damage_goes_unnoticed(tmp_path_factory, data):
         assert read(str(path), reader) in (right[reader], "damaged, with the remedy")
 
 
+def test_an_index_that_leaves_out_a_block_of_its_reader_is_damaged(tmp_path):
+    path = tmp_path / "a"
+    write(path, [(n % 4, bytes([n])) for n in range(8)])
+    good = path.read_bytes()
+    starts = len(good) - 24 - 8 * 5
+    for place, value in ((starts + 8, 3), (starts + 16, 3), (starts + 8, 4), (starts + 16, 2)):
+        path.write_bytes(good[:place] + bytes([value]) + good[place + 1 :])
+        assert read(str(path), 1) == "damaged, with the remedy"
+
+
 def read(path, reader):
     try:
         return list(read_blocks(path, reader))

@@ -31,7 +31,8 @@ def test_counts_add_up_from_the_input_to_the_splits(output):
     assert sum(manifest["lengths"]["read"].values()) == 41
     assert sum(manifest["lengths"]["kept"].values()) == sum(manifest["languages"].values()) == 20
     assert manifest["lengths"]["read"]["4"] == 22  # of 8 to 15 characters
-    assert {"name", "tasks", "seconds"} == set(manifest["stages"][0])
+    assert {"name", "tasks", "bytes", "seconds"} == set(manifest["stages"][0])
+    assert manifest["stages"][0]["bytes"] > 0
     assert manifest["rate"]["value"] > 0
 
 
