@@ -17,8 +17,22 @@ SourceRow = Document | Worded | Conversation
 
 
 def tokenizer_of(definition: TokenisedTask) -> Tokenizer:
-    """The task's tokenizer."""
-    return open_tokenizer(definition.vocabulary, definition.num_sentinels)
+    """The task's tokenizer.
+
+    Raises:
+      ValueError: it can't be opened, or lies in a bucket that can't be reached.
+    """
+    try:
+        return open_tokenizer(definition.vocabulary, definition.num_sentinels)
+    except Exception as error:
+        # Each kind of bucket has errors of its own.
+        if isinstance(error, ValueError) or "://" not in definition.vocabulary:
+            raise
+        raise ValueError(
+            f"task {definition.name!r}: its vocabulary {definition.vocabulary} can't be reached "
+            f"({str(error).strip().splitlines()[0]}); copy it here and give its path; for benchmarks that are only "
+            "named, $T5X_LIKE_VOCABULARY is that path"
+        ) from error
 
 
 def with_sentences(definition: TokenisedTask) -> TokenisedTask:

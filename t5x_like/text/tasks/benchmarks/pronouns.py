@@ -59,7 +59,8 @@ def _blanked(row: RawRow) -> str:
         return text.replace(*_PLACED[text])
     if words[index] != pronoun:
         raise ValueError(f"the word at span2_index {index} is {words[index]!r}, not span2_text {pronoun!r}")
-    return " ".join([*words[:index], _BLANK, *words[index + 1 :]])
+    # A space after it too where it is the last word, without which it would stay an X.
+    return f"{' '.join(words[:index])} {_BLANK} {' '.join(words[index + 1 :])}"
 
 
 def wsc_marked_spans(row: RawRow) -> list[WordedRow]:

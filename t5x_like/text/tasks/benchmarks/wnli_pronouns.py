@@ -53,7 +53,7 @@ def wnli_simple(row: RawRow) -> list[WordedRow]:
 
 def _bare_words(sentence: str) -> list[str]:
     """Lower-cased words, each without one mark at its end."""
-    words = [word[:-1] if word.endswith(_MARKS) else word for word in sentence.strip().lower().split(" ")]
+    words = [re.sub(r"[.,?!]$", "", word) for word in sentence.strip().lower().split(" ")]
     return [word for word in words if word]
 
 
