@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 # What a recipe can be about: one for each verb that runs recipes.
 EXPERIMENT = "t5x_like.training.experiment.Experiment"
 EVALUATION = "t5x_like.evaluation.run.EvaluationRun"
+SUITE = "t5x_like.evaluation.suite.settings.SuiteRun"
 PREDICTION = "t5x_like.evaluation.run.PredictionRun"
 REPORT = "t5x_like.cli.report_page.ReportPage"
 CORPUS = "t5x_like.text.corpora.building.recipe.CorpusRecipe"
 VERBS = {
     EXPERIMENT: "train",
     EVALUATION: "evaluate",
+    SUITE: "evaluate --recipe",
     PREDICTION: "predict",
     REPORT: "report",
     CORPUS: "corpus build",

@@ -1,6 +1,10 @@
-"""Score a run's weights on held-out rows; writes scores.json and predictions.jsonl.
+"""Score weights on held-out rows; writes scores.json, predictions.jsonl and, of benchmarks, a report.
 
 t5x-like evaluate --checkpoint runs/finetune             the test rows of what the run was trained on
+t5x-like evaluate --checkpoint RUN|HF_DIR --recipe glue  a suite of benchmarks; --tasks names some of them
+t5x-like evaluate --checkpoint HF_DIR --recipe super_glue --num_shots 4          a decoder shown solved examples
+t5x-like evaluate --checkpoint RUN --recipe glue --submission glue.zip           the file for GLUE's server
+t5x-like evaluate --checkpoint RUN --recipe glue --watch                         each checkpoint as it appears
 t5x-like evaluate --gin_file=gin/recipes/quickstart/evaluate.gin --gin.CHECKPOINT="'runs/finetune'" …
 """
 
@@ -8,6 +12,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from t5x_like.cli.arguments import EVALUATION, load_configuration
+from t5x_like.cli.evaluate_suite import add_suite_arguments, run_suite, wants_suite
 from t5x_like.cli.saved_run import add_saved_run_arguments, use_saved_run
 
 if TYPE_CHECKING:
@@ -18,11 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of ``t5x-like evaluate``."""
     add_saved_run_arguments(parser)
     parser.add_argument("--output_dir", metavar="DIR", help="where results go (RUN_DIR/evaluation)")
-    parser.add_argument("--split", help="the rows to score (test)")
+    parser.add_argument("--split", help="the rows to score (test; of benchmarks validation)")
+    add_suite_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints each task's scores beside its baseline."""
+    if wants_suite(arguments):
+        return run_suite(arguments)
     output = arguments.output_dir
     if not output and not arguments.gin_file and arguments.checkpoint:
         output = f"{arguments.checkpoint.rstrip('/')}/evaluation"

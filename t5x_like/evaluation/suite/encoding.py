@@ -120,7 +120,7 @@ def answer_batch(model: LoadedModel, pairs: Sequence[Pair], *, batch_size: int, 
         return batch._replace(
             decoder_input_tokens=inputs, decoder_segment_ids=real, target_tokens=targets, loss_weights=weights
         )
-    length = _bucket(max(len(pair.prompt) + len(pair.answer) for pair in pairs), limit)
+    length = _bucket(max(len(pair.prompt) + len(pair.answer) for pair in pairs) - 1, limit)
     inputs, targets, real, weights = _streams(batch_size, length)
     for row, pair in enumerate(pairs):
         ids = np.concatenate([pair.prompt, pair.answer])

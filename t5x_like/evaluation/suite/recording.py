@@ -84,12 +84,6 @@ class Record:
             if "://" not in os.fspath(self.path):
                 os.fsync(file.fileno())
 
-    def replace(self, rows: Sequence[Row]) -> None:
-        """All answers at once, in place of any before."""
-        self.rows = {row["number"]: _of_json(row) for row in rows}
-        if jax.process_index() == 0:
-            write_jsonl(self.path, self.rows.values())
-
     def finish(self) -> list[Row]:
         """All answers in the order of their questions, written so.
 
@@ -115,6 +109,12 @@ class Record:
                     f"{self.path} has an answer to question {number}, which is another one now: the data, or the "
                     "limit, have changed. Nothing was overwritten; give another --output_dir"
                 )
+
+
+def replace_rows(directory: str, task: str, rows: Sequence[Row]) -> None:
+    """Writes all answers to a task's questions at once, in place of any before."""
+    if jax.process_index() == 0:
+        write_jsonl(as_path(directory) / task / PREDICTIONS, map(_of_json, rows))
 
 
 def _of_json(value: Any) -> Any:

@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -14,9 +14,9 @@ from t5x_like.evaluation.suite.asking import Asker
 from t5x_like.evaluation.suite.loaded_model import LoadedModel, identity_of, is_run, load_model, steps_of
 from t5x_like.evaluation.suite.prompts import Prompter
 from t5x_like.evaluation.suite.questions import Questions, find_task, load_questions, training_rows
-from t5x_like.evaluation.suite.recording import SCORES, Record, claim
+from t5x_like.evaluation.suite.recording import SCORES, Record, claim, replace_rows
 from t5x_like.evaluation.suite.scoring import Entry, score_rows
-from t5x_like.evaluation.suite.settings import SuiteRun, method_for, style_for
+from t5x_like.evaluation.suite.settings import Method, SuiteRun, method_for, style_for
 from t5x_like.files import read_json, write_json
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.text.metrics.averages import AVERAGES, average, missing_parts
@@ -43,10 +43,11 @@ def evaluate_suite(run: SuiteRun, *, shown: bool = True) -> dict[str, Any]:
         run.checkpoint, mesh=mesh, step=step, vocabulary=run.vocabulary, num_sentinels=run.num_sentinels
     )
     length = _length_for(run, model)
+    plans = [_plan(run, model, task) for task in run.tasks]
     entries: dict[str, Entry] = {}
-    for number, task in enumerate(run.tasks, start=1):
+    for number, (task, plan) in enumerate(zip(run.tasks, plans, strict=True), start=1):
         start = time.monotonic()
-        entry = _evaluate_task(run, model, task, length, f"{task} ({number} of {len(run.tasks)})", shown)
+        entry = _evaluate_task(run, model, plan, length, f"{task} ({number} of {len(run.tasks)})", shown)
         entries[task] = entry | {"seconds": round(time.monotonic() - start, 1)}
     found = {
         **identity,
@@ -86,9 +87,15 @@ def read_suite_scores(output_dir: str) -> dict[str, Any]:
     return found
 
 
-def _evaluate_task(
-    run: SuiteRun, model: LoadedModel, task: str, length: int, label: str, shown: bool
-) -> Entry:
+class _Plan(NamedTuple):
+    """One task, its rows read: what is missing or wrong is told before anything is answered."""
+
+    questions: Questions
+    prompter: Prompter
+    method: Method
+
+
+def _plan(run: SuiteRun, model: LoadedModel, task: str) -> _Plan:
     definition = find_task(
         task,
         vocabulary=run.vocabulary or run.checkpoint,
@@ -96,14 +103,27 @@ def _evaluate_task(
         data_dir=run.data_dir,
     )
     questions = load_questions(definition, run.split, limit=run.limit)
-    method = method_for(run, model.kind, questions)
-    record = Record(run.output_dir, questions)
+    prompter = Prompter(
+        task=questions.task,
+        style=style_for(run, model.kind),
+        num_shots=run.num_shots,
+        seed=run.shot_seed,
+        pool=training_rows(questions.definition) if run.num_shots else (),
+    )
+    return _Plan(questions, prompter, method_for(run, model.kind, questions))
+
+
+def _evaluate_task(
+    run: SuiteRun, model: LoadedModel, plan: _Plan, length: int, label: str, shown: bool
+) -> Entry:
+    questions, prompter, method = plan
     if method == "head":
         from t5x_like.evaluation.suite.by_head import answer_by_head
 
-        rows, entry = answer_by_head(model, definition, run, length=length)
-        record.replace(rows)
+        rows, entry = answer_by_head(model, questions.definition, run, length=length)
+        replace_rows(run.output_dir, questions.task, rows)
         return entry | {"method": method}
+    record = Record(run.output_dir, questions)
     asker = Asker(model, batch_size=run.batch_size, length=length)
     room = _room(model, length, answer_length(asker, questions, run))
     with Progress(
@@ -111,21 +131,9 @@ def _evaluate_task(
     ) as progress:
         progress.skip(len(record.rows))
         answer_task(
-            asker, questions, _prompter(run, model, questions), record,
-            run=run, method=method, length=room, progress=progress,
-        )  # fmt: skip
+            asker, questions, prompter, record, run=run, method=method, length=room, progress=progress
+        )
     return score_rows(questions, record.finish(), resamples=run.resamples) | {"method": method}
-
-
-def _prompter(run: SuiteRun, model: LoadedModel, questions: Questions) -> Prompter:
-    pool = training_rows(questions.definition) if run.num_shots else ()
-    return Prompter(
-        task=questions.task,
-        style=style_for(run, model.kind),
-        num_shots=run.num_shots,
-        seed=run.shot_seed,
-        pool=pool,
-    )
 
 
 def _length_for(run: SuiteRun, model: LoadedModel) -> int:

@@ -1,0 +1,260 @@
+"""``t5x-like evaluate --recipe …``: checkpoints on benchmarks, with scores, predictions, a report and submissions."""
+
+import argparse
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from t5x_like.cli.arguments import SUITE, load_configuration, load_part
+from t5x_like.cli.mistakes import Mistake
+from t5x_like.cli.suite_tables import over_runs_table, scores_table, steps_table
+
+if TYPE_CHECKING:
+    from t5x_like.evaluation.suite.settings import SuiteRun
+
+# Flags that are fields of SuiteRun under the same name.
+_FIELDS = (
+    *(
+        "output_dir",
+        "split",
+        "method",
+        "num_shots",
+        "shot_seed",
+        "inputs_length",
+        "max_new_tokens",
+        "num_beams",
+    ),
+    *("normalisation", "batch_size", "limit", "resamples", "vocabulary", "num_sentinels", "data_dir", "step"),
+)
+
+
+def add_suite_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags for benchmarks."""
+    group = parser.add_argument_group("benchmarks")
+    add = group.add_argument
+    add("--recipe", metavar="NAME", help="glue, super_glue, or a gin file that configures a SuiteRun")
+    add("--tasks", nargs="+", metavar="TASK", help="these tasks, by seqio's names: glue_cola_v002 …")
+    add("--method", choices=["generate", "rank", "head"], help="how answers are given (by what the model is)")
+    add(
+        "--num_shots",
+        type=int,
+        metavar="K",
+        help="solved examples from the training split before a question (0)",
+    )
+    add("--shot_seed", type=int, metavar="S", help="which examples (0)")
+    add(
+        "--normalisation",
+        choices=["none", "tokens", "bytes"],
+        help="likelihoods of ranked answers over their length",
+    )
+    add("--data_dir", metavar="DIR", help="where the benchmarks' files are ($T5X_LIKE_DATA)")
+    add("--vocabulary", metavar="PATH", help="the model's vocabulary, where it is not beside the weights")
+    add(
+        "--num_sentinels",
+        type=int,
+        metavar="N",
+        help="ids at the vocabulary's end that stand for spans (100)",
+    )
+    add("--step", type=int, metavar="N", help="a run's checkpoint of this step, not its newest")
+    add("--batch_size", type=int, metavar="N", help="questions at once (32)")
+    add(
+        "--inputs_length",
+        type=int,
+        metavar="N",
+        help="longest question in tokens; the rest is cut and counted",
+    )
+    add("--max_new_tokens", type=int, metavar="N", help="longest answer in tokens")
+    add("--num_beams", type=int, metavar="N", help="beams of written answers (1)")
+    add("--limit", type=int, metavar="N", help="only the first N questions of each task")
+    add("--resamples", type=int, metavar="N", help="draws for the intervals of scores (1000); 0 for none")
+    add("--prompt", metavar="TEXT", help="how a question is put, with {inputs} in it")
+    add("--answer", metavar="TEXT", help="how an example's answer is written, with {targets} in it")
+    add("--every_checkpoint", action="store_true", help="every step that a run has")
+    add("--watch", action="store_true", help="every step, and then each as it is saved, to the run's last")
+    add("--submission", metavar="FILE.zip", help="write the test split's answers for the benchmark's server")
+    add(
+        "--mean_of",
+        nargs="+",
+        metavar="DIR",
+        help="mean and deviation over finished evaluations, and nothing else",
+    )
+
+
+def wants_suite(arguments: argparse.Namespace) -> bool:
+    """Whether the flags ask for benchmarks, not for a run's own held-out rows."""
+    if arguments.recipe or arguments.tasks or arguments.mean_of:
+        return True
+    only = [*(name for name in _FIELDS if name not in ("output_dir", "split")), "submission"]
+    given = [name for name in only if getattr(arguments, name) is not None]
+    if given or arguments.every_checkpoint or arguments.watch:
+        flag = given[0] if given else "every_checkpoint" if arguments.every_checkpoint else "watch"
+        raise Mistake(
+            f"--{flag} is for benchmarks", hint="add --recipe glue, --recipe super_glue or --tasks TASK …"
+        )
+    checkpoint = Path(arguments.checkpoint)
+    if (
+        arguments.checkpoint
+        and (checkpoint / "config.json").is_file()
+        and not (checkpoint / "config.gin").is_file()
+    ):
+        raise Mistake(
+            f"--checkpoint {checkpoint} is a Hugging Face directory, which has no tasks of its own",
+            hint="say on what to evaluate it: --recipe glue, --recipe super_glue or --tasks TASK …",
+        )
+    return False
+
+
+def run_suite(arguments: argparse.Namespace) -> int:
+    """Evaluates, and prints what came out."""
+    if arguments.mean_of:
+        return _mean_of(arguments)
+    run = suite_of(arguments)
+    if arguments.submission:
+        _check_submission(run, arguments)
+    from t5x_like.evaluation.suite.run import evaluate_suite
+    from t5x_like.evaluation.suite.steps import evaluate_steps
+    from t5x_like.partitioning.processes import initialize_processes
+    from t5x_like.reports.evaluation import write_evaluation_report
+
+    initialize_processes()
+    if arguments.every_checkpoint or arguments.watch:
+        steps = {}
+        for step, found in evaluate_steps(run, watch=arguments.watch):
+            steps[step] = found
+            write_evaluation_report(f"{run.output_dir}/step_{step}")
+            print(steps_table(steps), flush=True)
+        print(f"written to {run.output_dir}")
+        return 0
+    found = evaluate_suite(run)
+    page = write_evaluation_report(run.output_dir)
+    print(scores_table(found))
+    if arguments.submission:
+        _submit(run, found, arguments.submission)
+    print(f"written to {run.output_dir}; the report is {page}")
+    return 0
+
+
+def suite_of(arguments: argparse.Namespace) -> "SuiteRun":
+    """The evaluation that the flags and the recipe describe; flags overrule the recipe.
+
+    Raises:
+      Mistake: no checkpoint, or neither tasks nor a recipe.
+    """
+    from t5x_like.evaluation.suite.settings import SUITES, SuiteRun, tasks_of_suite
+
+    given = {name: getattr(arguments, name) for name in _FIELDS if getattr(arguments, name) is not None}
+    if arguments.prompt or arguments.answer:
+        from t5x_like.evaluation.suite.prompts import DECODER_STYLE
+
+        style = {"question": arguments.prompt, "answer": arguments.answer}
+        given["style"] = replace(DECODER_STYLE, **{name: text for name, text in style.items() if text})
+    if arguments.tasks:
+        given["tasks"] = tuple(name for names in arguments.tasks for name in names.split(",") if name)
+    recipe = arguments.recipe or ""
+    if recipe.endswith(".gin") or (not recipe and arguments.gin_file):
+        arguments.gin_file = [*([recipe] if recipe else []), *arguments.gin_file]
+        if arguments.checkpoint:
+            arguments.gin_bindings = [f"CHECKPOINT={arguments.checkpoint!r}", *arguments.gin_bindings]
+        for name in ("output_dir",):
+            if name in given:
+                arguments.gin_bindings = [f"{name.upper()}={given[name]!r}", *arguments.gin_bindings]
+        return _prepared(replace(load_configuration(arguments, SUITE).value, **given), arguments)
+    if not arguments.checkpoint:
+        raise Mistake("say which weights: --checkpoint RUN_DIR, or a directory in Hugging Face's layout")
+    split = arguments.split or ("test" if arguments.submission else "validation")
+    if recipe and recipe not in SUITES:
+        raise Mistake(
+            f"--recipe {recipe}: there is no such recipe", hint=f"{', '.join(SUITES)}, or a .gin file"
+        )
+    tasks = given.pop("tasks", None) or tasks_of_suite(recipe, split)
+    output = given.pop("output_dir", None) or _default_output(arguments, recipe, split)
+    given["split"] = split
+    return _prepared(
+        SuiteRun(checkpoint=arguments.checkpoint, tasks=tuple(tasks), output_dir=output, **given), arguments
+    )
+
+
+def _default_output(arguments: argparse.Namespace, recipe: str, split: str) -> str:
+    name = "-".join([recipe or "tasks", split])
+    return f"{arguments.checkpoint.rstrip('/')}/evaluation-{name}"
+
+
+def _prepared(run: "SuiteRun", arguments: argparse.Namespace) -> "SuiteRun":
+    """With the run's own tasks known, and its vocabulary where it is named only in its configuration."""
+    from t5x_like.text.tasks import registry
+    from t5x_like.text.tasks.benchmarks import catalogue
+    from t5x_like.text.vocabularies.opening import vocabulary_files
+
+    config = Path(run.checkpoint) / "config.gin"
+    if any(name not in catalogue.benchmarks() for name in run.tasks) and config.is_file():
+        own = argparse.Namespace(**{**vars(arguments), "gin_file": [str(config)], "gin_bindings": []})
+        registry.register(load_part(own, "t5x_like.training.experiment.Experiment", "tasks", "TASKS"))
+    if run.vocabulary or vocabulary_files(run.checkpoint):
+        return run
+    if config.is_file():
+        own = argparse.Namespace(**{**vars(arguments), "gin_file": [str(config)], "gin_bindings": []})
+        try:
+            named = load_part(own, "t5x_like.training.experiment.Experiment", "vocabulary", "VOCABULARY")
+        except (Mistake, ValueError):
+            named = None
+        if isinstance(named, str):
+            return replace(run, vocabulary=named)
+    return replace(run, vocabulary=os.environ.get("T5X_LIKE_VOCABULARY", ""))
+
+
+def _check_submission(run: "SuiteRun", arguments: argparse.Namespace) -> None:
+    from t5x_like.evaluation.submission_forms import benchmark_of
+
+    if run.split != "test" or run.limit is not None or arguments.every_checkpoint or arguments.watch:
+        raise Mistake(
+            "--submission takes the whole test split of one checkpoint", hint="leave out --split, --limit …"
+        )
+    if not any(benchmark_of(task) for task in run.tasks):
+        raise Mistake(
+            f"--submission: no server takes {', '.join(run.tasks)}", hint="GLUE's and SuperGLUE's do"
+        )
+    if Path(arguments.submission).suffix != ".zip":
+        raise Mistake(f"--submission {arguments.submission}: servers take zip files; name one.zip")
+
+
+def _submit(run: "SuiteRun", found: dict[str, Any], path: str) -> None:
+    from t5x_like.evaluation.submission_forms import benchmark_of
+    from t5x_like.evaluation.submissions import write_submission
+    from t5x_like.files import read_jsonl
+
+    tasks = [task for task in found["tasks"] if benchmark_of(task)]
+    answers = {task: list(read_jsonl(f"{run.output_dir}/{task}/predictions.jsonl")) for task in tasks}
+    written = write_submission(path, answers)
+    print(f"{path}: {', '.join(written.files)}, as the {written.benchmark} server wants them")
+    for file, number in written.replaced.items():
+        print(f"  {file}: {number:,} answers were none of the task's; its first class, or 0, stands for them")
+    if written.missing:
+        print(f"  missing, without which the server tells no average: {', '.join(written.missing)}")
+
+
+def _mean_of(arguments: argparse.Namespace) -> int:
+    from t5x_like.evaluation.suite.run import read_suite_scores
+    from t5x_like.files import write_json
+    from t5x_like.text.metrics.averages import over_runs
+
+    runs = []
+    for directory in arguments.mean_of:
+        found = read_suite_scores(directory)
+        scores = {
+            f"{task}/{name}": value
+            for task, entry in found["tasks"].items()
+            for name, value in entry["scores"].items()
+        }
+        runs.append(scores | {f"average/{name}": each["score"] for name, each in found["averages"].items()})
+    means = over_runs(runs)
+    if not means:
+        raise Mistake("--mean_of: these evaluations have no score in common")
+    print(over_runs_table(means))
+    if arguments.output_dir:
+        write_json(
+            f"{arguments.output_dir}/over_runs.json",
+            {"runs": arguments.mean_of, "scores": {name: each._asdict() for name, each in means.items()}},
+        )
+        print(f"written to {arguments.output_dir}/over_runs.json")
+    return 0

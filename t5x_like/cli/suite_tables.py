@@ -1,0 +1,86 @@
+"""What came out of an evaluation, as tables for a terminal."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def scores_table(found: Mapping[str, Any]) -> str:
+    """A line for each task's metric with its interval, then the averages, then what to know about them."""
+    rows = [("task", "metric", "score", "95 % interval", "commonest answer", "rows", "invalid", "cut")]
+    notes = []
+    for task, entry in found["tasks"].items():
+        common = (f"{entry['examples']:,}", f"{entry['invalid']:,}", f"{entry['cut_inputs']:,}")
+        for metric, score in entry["scores"].items():
+            interval = entry["intervals"].get(metric)
+            shown = f"{interval['low']:.2f} – {interval['high']:.2f}" if interval else "-"
+            rows.append(
+                (task, metric, _number(score), shown, _number(entry["baseline"].get(metric)), *common)
+            )
+        if not entry["scores"]:
+            rows.append((task, "-", "-", "-", "-", *common))
+        notes += _notes(task, entry)
+    lines = [aligned(rows, left=2)]
+    for benchmark, each in found["averages"].items():
+        missing = f" (missing: {', '.join(each['missing'])})" if each["missing"] else ""
+        lines.append(f"{benchmark} average: {_number(each['score'])}{missing}")
+    return "\n".join([*lines, *notes])
+
+
+def _notes(task: str, entry: Mapping[str, Any]) -> list[str]:
+    notes = []
+    if "withheld" in entry:
+        notes.append(f"{task}: no scores, {entry['withheld']}; its predictions are written")
+    elif entry["unlabelled"]:
+        notes.append(f"{task}: {entry['unlabelled']:,} rows have no label and are not scored")
+    for metric in entry.get("not_numbers", []):
+        notes.append(f"{task}: {metric} is not a number, as where all answers are the same")
+    if entry["dropped_examples"]:
+        notes.append(
+            f"{task}: {entry['dropped_examples']:,} examples of prompts did not fit and were left out"
+        )
+    return notes
+
+
+def steps_table(steps: Mapping[int, Mapping[str, Any]]) -> str:
+    """A line for each step, a column for each metric."""
+    names = list(dict.fromkeys(name for found in steps.values() for name in flat(found)))
+    rows = [("step", *names)]
+    rows += [
+        (f"{step:,}", *(_number(flat(found).get(name)) for name in names))
+        for step, found in sorted(steps.items())
+    ]
+    return aligned(rows, left=0)
+
+
+def over_runs_table(means: Mapping[str, Any]) -> str:
+    """Mean and deviation of each metric."""
+    rows = [("metric", "mean", "± deviation", "runs")]
+    rows += [
+        (name, _number(each.mean), _number(each.deviation), str(each.runs)) for name, each in means.items()
+    ]
+    return aligned(rows, left=1)
+
+
+def flat(found: Mapping[str, Any]) -> dict[str, float | None]:
+    """Scores by "task/metric"."""
+    return {
+        f"{task}/{name}": value
+        for task, entry in found["tasks"].items()
+        for name, value in entry["scores"].items()
+    }
+
+
+def aligned(rows: Sequence[Sequence[str]], *, left: int) -> str:
+    """Columns as wide as what they hold; the first ``left`` of them begin on the left."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            f"{cell:<{width}}" if column < left else f"{cell:>{width}}"
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
