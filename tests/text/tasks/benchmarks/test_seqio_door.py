@@ -47,7 +47,9 @@ def test_seqio_tasks_give_what_t5s_give(stem: str) -> None:
 
 
 @needs_golden
-@pytest.mark.parametrize("stem", ["glue_cola", "glue_mrpc", "super_glue_record"])
+@pytest.mark.parametrize(
+    "stem", ["glue_cola", "glue_mrpc", "super_glue_record", "squad_allanswers", "cnn_dailymail", "wmt_ende"]
+)
 def test_seqio_tasks_give_t5s_ids(stem: str) -> None:
     rows = golden_rows(stem)
     task = seqio.TaskRegistry.get(name_of(stem))
