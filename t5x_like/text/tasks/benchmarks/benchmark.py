@@ -1,7 +1,7 @@
 """The form of a benchmark: its source, wording, postprocessing, metrics and golden examples in one place.
 
 Nothing here knows where data lie or which vocabulary is used: ``task.BenchmarkTask`` joins those to it. To add one,
-write a ``Benchmark`` as ``glue.py`` has them and name its module in ``catalogue.py``.
+write a ``Benchmark`` as ``glue_similarity.py`` has them and name its module in ``catalogue.py``.
 """
 
 from collections.abc import Callable, Mapping, Sequence

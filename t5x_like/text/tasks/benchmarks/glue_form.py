@@ -1,0 +1,97 @@
+"""What GLUE's benchmarks share: where their tables lie and how labelled rows are worded."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from t5x_like.text.metrics import accuracy
+from t5x_like.text.postprocessing import string_label_to_class_id
+from t5x_like.text.tasks.benchmarks.benchmark import Benchmark, Example, MetricFunction
+from t5x_like.text.tasks.benchmarks.forms import Classes
+from t5x_like.text.tasks.benchmarks.keyed_wording import Keyed
+from t5x_like.text.tasks.benchmarks.source import Columns, Download, Layout, RawRow, Source
+from t5x_like.text.tasks.benchmarks.tsv import Table
+
+HOME = "https://gluebenchmark.com/tasks"
+CITATION = "Wang et al. 2019, GLUE, https://arxiv.org/abs/1804.07461"
+LICENCE = "each corpus has its own; see https://gluebenchmark.com/faq"
+_SERVER = "https://dl.fbaipublicfiles.com/glue/data"
+FOLDERS = ("glue", "GLUE", "glue_data", ".")
+
+ENTAILMENT = ("entailment", "not_entailment")
+MNLI_LABELS = ("entailment", "neutral", "contradiction")
+FILES = {"train": ("train.tsv",), "validation": ("dev.tsv",), "test": ("test.tsv",)}
+SENTENCES = {"sentence1": "sentence1", "sentence2": "sentence2"}
+
+
+def zip_of(name: str, sha256: str, num_bytes: int) -> tuple[Download, ...]:
+    """One of the server's archives, which goes below ``glue``."""
+    return (Download(url=f"{_SERVER}/{name}.zip", unpack={"": "glue/"}, sha256=sha256, num_bytes=num_bytes),)
+
+
+def glue_source(
+    config: str,
+    *,
+    folders: Sequence[str],
+    table: Table,
+    rows: Mapping[str, int],
+    downloads: tuple[Download, ...],
+    files: Mapping[str, tuple[str, ...]] = FILES,
+    label: str = "int",
+    others: tuple[Layout, ...] = (),
+) -> Source:
+    """Tables of ``files`` in any of the folder's spellings, then what ``others`` find."""
+    below = [f"{root}/{folder}" for root in FOLDERS for folder in folders]
+    columns: Columns = {**dict.fromkeys(table.texts, "text"), "label": label, "idx": "int"}  # pyright: ignore[reportAssignmentType]
+    return Source(
+        tfds=f"glue/{config}:2.0.0",
+        layouts=(
+            Layout(
+                files={
+                    split: tuple(f"{folder}/{name}" for name in files[split] for folder in below)
+                    for split in rows
+                },
+                read=table,
+            ),
+            *others,
+        ),
+        rows=rows,
+        downloads=downloads,
+        home=HOME,
+        citation=CITATION,
+        licence=LICENCE,
+        columns=columns,
+    )
+
+
+def labelled(
+    name: str,
+    title: str,
+    *,
+    word: str,
+    keys: Mapping[str, str] | Sequence[str],
+    source: Source,
+    labels: tuple[str, ...],
+    metrics: tuple[MetricFunction, ...] = (accuracy,),
+    examples: tuple[Example, ...],
+) -> Benchmark:
+    """A benchmark of one class a row: ``keys`` are its texts, under the names that the wording writes."""
+    columns = dict(keys) if isinstance(keys, Mapping) else {key: key for key in keys}
+    texts = tuple(f"{{{column}}}" for column in source.columns if column not in ("label", "idx"))
+    return Benchmark(
+        name=name,
+        title=title,
+        source=source,
+        word=Keyed(word=word, columns=columns, labels=labels),
+        postprocess=partial(string_label_to_class_id, label_classes=labels),
+        metrics=metrics,
+        labels=labels,
+        extras={"idx": "int"},
+        form=Classes(texts=texts, classes=labels),
+        examples=examples,
+    )
+
+
+def example(row: RawRow, inputs: str, targets: str, **extras: Any) -> Example:
+    """A row that becomes one example, known by its ``idx``."""
+    return Example(row, ({"inputs": inputs, "targets": targets, "idx": row["idx"], **extras},))
