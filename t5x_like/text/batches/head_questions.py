@@ -113,12 +113,12 @@ class HeadQuestions:
     @property
     def metrics(self) -> Sequence[Any]:
         """What scores answers."""
-        if isinstance(self.form, TokenClasses):
-            return (metrics.chunk_f1,)
         if isinstance(self.form, Spans):
             return (squad_or_none,)
         if self.benchmark is not None and self.benchmark.metrics:
             return self.benchmark.metrics
+        if isinstance(self.form, TokenClasses):
+            return (metrics.chunk_f1,)
         return (metrics.pearson_corrcoef,) if isinstance(self.form, Number) else (metrics.accuracy,)
 
     def _worded(self, read: Read) -> Mapping[str, Any] | None:
