@@ -64,6 +64,9 @@ def fetch_one(download: Download, folder: Path, *, tell: Tell = print) -> None:
         _receive(download, part)
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
+        if part.exists() and not part.stat().st_size:
+            part.unlink()
+        _remove_if_empty(part.parent)
         raise ValueError(
             f"{download.url} could not be fetched ({reason}); nothing was put in place. Without a network, fetch it "
             f"elsewhere and put its files into {folder}: t5x-like data status says under which names"
@@ -73,8 +76,12 @@ def fetch_one(download: Download, folder: Path, *, tell: Tell = print) -> None:
         _place(download, part, folder)
     finally:
         part.unlink(missing_ok=True)
-        if not any(part.parent.iterdir()):
-            part.parent.rmdir()
+        _remove_if_empty(part.parent)
+
+
+def _remove_if_empty(folder: Path) -> None:
+    if not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def _receive(download: Download, part: Path) -> None:

@@ -7,7 +7,7 @@ Winograd schemas (SuperGLUE's WSC), Definite Pronoun Resolution and GLUE's WNLI 
 import re
 
 from t5x_like.text.tasks.benchmarks.benchmark import WordedRow
-from t5x_like.text.tasks.benchmarks.keyed_wording import label_word
+from t5x_like.text.tasks.benchmarks.keyed_wording import UNLABELLED, label_word
 from t5x_like.text.tasks.benchmarks.source import RawRow
 
 _BLANK = "X"
@@ -94,7 +94,7 @@ def dpr_simple(row: RawRow) -> list[WordedRow]:
       ValueError: the label names no candidate.
     """
     candidates, label = row["candidates"], row["label"]
-    if not 0 <= label < len(candidates):
+    if label != -1 and not 0 <= label < len(candidates):
         raise ValueError(f"the label {label} names none of the {len(candidates)} candidates")
     try:
         marked = re.sub(f" ({row['pronoun']})( |\\.|,)", r" *\1*\2", row["sentence"], count=1)
@@ -102,4 +102,4 @@ def dpr_simple(row: RawRow) -> list[WordedRow]:
         raise ValueError(
             f"the pronoun {row['pronoun']!r} can't be looked for as a pattern: {error}"
         ) from None
-    return [{"inputs": f"wsc: {marked}", "targets": candidates[label]}]
+    return [{"inputs": f"wsc: {marked}", "targets": UNLABELLED if label == -1 else candidates[label]}]

@@ -131,6 +131,7 @@ def test_pages_of_errors_and_closed_doors_are_told(server: Server, tmp_path: Pat
         fetch_one(rte(server, url=f"{server.url}/gone.zip"), tmp_path)
     with pytest.raises(ValueError, match=r"could not be fetched .*refused.*; nothing was put in place"):
         fetch_one(rte(server, url="http://127.0.0.1:1/RTE.zip"), tmp_path)
+    assert not list(tmp_path.iterdir())
     server.content, server.ends_after = b"<html>", 6
     with pytest.raises(ValueError, match="is not the archive that it should be"):
         fetch_one(rte(server, sha256=None), tmp_path)

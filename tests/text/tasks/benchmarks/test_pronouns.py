@@ -67,6 +67,7 @@ def test_spans_are_patterns_in_the_marked_form() -> None:
 def test_definite_pronouns_refuse_what_they_cannot_use() -> None:
     row = {"sentence": "Ann saw him, yes.", "pronoun": "him", "candidates": ["Ann", "Bo"], "label": 1}
     assert dpr_simple(row) == [{"inputs": "wsc: Ann saw *him*, yes.", "targets": "Bo"}]
+    assert dpr_simple({**row, "label": -1})[0]["targets"] == "<unk>"
     with pytest.raises(ValueError, match="the label 2 names none of the 2 candidates"):
         dpr_simple({**row, "label": 2})
     with pytest.raises(ValueError, match=r"the pronoun '\(him' can't be looked for"):
