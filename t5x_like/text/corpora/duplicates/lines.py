@@ -10,7 +10,7 @@ from t5x_like.text.corpora.duplicates.duplicates import Place
 from t5x_like.text.corpora.duplicates.keys import digest, keys_of, later_ones, rank_of
 from t5x_like.text.corpora.pages.page import Page
 from t5x_like.text.corpora.rules.rule import Dropped
-from t5x_like.text.corpora.rules.sentences import count_sentences
+from t5x_like.text.corpora.rules.sentences import has_sentences
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class DuplicateLines:
         text = "\n".join(kept)
         if not text:
             return Dropped("filtered:empty")
-        if count_sentences(text, at_most=self.min_sentences) < self.min_sentences:
+        if not has_sentences(text, self.min_sentences):
             return Dropped("filtered:too_few_sentences")
         return page._replace(text=text)
 

@@ -12,7 +12,7 @@ from t5x_like.text.corpora.duplicates.keys import digest, keys_of, later_ones
 from t5x_like.text.corpora.duplicates.normalise import has_words, normalise
 from t5x_like.text.corpora.pages.page import Page
 from t5x_like.text.corpora.rules.rule import Dropped
-from t5x_like.text.corpora.rules.sentences import count_sentences, split_sentences
+from t5x_like.text.corpora.rules.sentences import has_sentences, split_sentences
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class DuplicateSpans:
             return Dropped("filtered:empty")
         if self.min_words > 0 and len(text.split()) < self.min_words:
             return Dropped("filtered:too_few_words")
-        if count_sentences(text, at_most=self.min_sentences) < self.min_sentences:
+        if not has_sentences(text, self.min_sentences):
             return Dropped("filtered:too_few_sentences")
         return page._replace(text=text)
 

@@ -44,6 +44,21 @@ def is_boundary(tokens: Iterable[str]) -> bool:
     return any(_ends_sentence(*pair) for pair in itertools.pairwise(tokens))
 
 
+def always_ends_sentence(word: str) -> bool:
+    """Whether a sentence ends after a full stop behind this word (two letters or more), whatever comes next.
+
+    Raises:
+      ValueError: Punkt's parameters aren't installed.
+    """
+    word = word.lower()
+    return word not in _parameters().abbreviations and word not in _before_collocations()
+
+
+@functools.cache
+def _before_collocations() -> Set[str]:
+    return {first for first, _ in _parameters().collocations}
+
+
 @functools.cache
 def _parameters() -> _Parameters:
     try:

@@ -12,7 +12,7 @@ import re
 import string
 from collections.abc import Iterator
 
-from t5x_like.text.corpora.rules.punkt import is_boundary
+from t5x_like.text.corpora.rules.punkt import always_ends_sentence, is_boundary
 
 # White space of Unicode. Python's \s has the separators U+001C to U+001F too, NLTK's patterns don't.
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
@@ -20,6 +20,9 @@ _QUOTES = "\u2018\u2019\u201c\u201d\xab\xbb"
 _NOT_IN_WORDS = rf"""[)"';:}}\]*@({{\[?!{_QUOTES}]"""
 _RUN = rf"(?:-{{2,}}|\.{{2,}}|(?:\.[{_SPACES}]){{2,}}\.)"  # dashes, dots, dots with a space between each two
 
+_MARKS = frozenset(".?!")
+_LONG_WORD = 32  # characters
+_PLAIN = re.compile("[A-Za-z0-9]")
 _MARK = re.compile(rf"[.?!](?=[{_SPACES}]|{_NOT_IN_WORDS})")
 _NEXT_WORD = re.compile(rf"[{_SPACES}]+([^{_SPACES}]+)")
 _WORD_ENDS = rf"[{_SPACES}]|$|{_NOT_IN_WORDS}|{_RUN}"
@@ -51,6 +54,28 @@ def count_sentences(text: str, *, at_most: int | None = None) -> int:
       ValueError: Punkt's parameters aren't installed.
     """
     return sum(1 for _ in itertools.islice(_spans(text), None if at_most is None else max(at_most, 0)))
+
+
+def has_sentences(text: str, at_least: int) -> bool:
+    """Whether ``count_sentences`` is so much. Most texts of many lines show it by how some of these end.
+
+    Raises:
+      ValueError: Punkt's parameters aren't installed.
+    """
+    plain = sum(1 for _ in itertools.islice(_plain_line_ends(text), max(at_least - 1, 0)))
+    return 0 < at_least - 1 == plain or count_sentences(text, at_most=at_least) >= at_least
+
+
+def _plain_line_ends(text: str) -> Iterator[int]:
+    """Ends of lines that end a sentence whatever else there is: a common word and a mark, then a letter or digit."""
+    end = text.find("\n")
+    while end >= 0:
+        space = text.rfind(" ", max(0, end - _LONG_WORD), end)
+        if space >= 0 and text[end - 1] in _MARKS and _PLAIN.match(text, end + 1):
+            word = text[space + 1 : end - 1]
+            if len(word) > 1 and word.isascii() and word.isalpha() and always_ends_sentence(word):
+                yield end
+        end = text.find("\n", end + 1)
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:

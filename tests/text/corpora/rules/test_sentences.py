@@ -8,7 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from t5x_like.text.corpora.rules import punkt
-from t5x_like.text.corpora.rules.sentences import count_sentences, split_sentences
+from t5x_like.text.corpora.rules.sentences import (
+    _plain_line_ends,
+    count_sentences,
+    has_sentences,
+    split_sentences,
+)
 
 english = pytest.importorskip("punkt.data.english", reason="needs the extra 'corpora'")
 nltk_punkt = pytest.importorskip("nltk.tokenize.punkt", reason="needs the extra 'corpora'")
@@ -96,6 +101,44 @@ def test_counting_stops_early_and_gives_the_same_number(text: str, at_most: int)
     number = len(split_sentences(text))
     assert count_sentences(text) == number
     assert count_sentences(text, at_most=at_most) == min(number, max(at_most, 0))
+
+
+LAST_WORDS = [
+    "so it went",
+    "the house",
+    "Dr",
+    "etc",
+    "no",
+    "I",
+    "12",
+    "a\xa0b",
+    "x\x1cword",
+    "J. K",
+    "well-ed",
+    '"So',
+] + [pair[0] for pair in COLLOCATIONS[::9]]
+line = st.tuples(st.sampled_from(["", "He ", "in ", '" ', ")", "5 "]), st.sampled_from(LAST_WORDS)).flatmap(
+    lambda words: st.sampled_from(".?!").map(lambda mark: "".join(words) + mark)
+)
+
+
+@given(
+    st.lists(st.one_of(line, st.sampled_from(["", " ", '"', "no end", "And then? So!"])), max_size=6),
+    st.integers(-1, 5),
+)
+@example(["it was so.", "we left!", "the end"], 3)
+@example(["it was so.", '")', "we left!", '"'], 4)
+@settings(max_examples=400)
+def test_ends_of_lines_show_no_sentence_too_many(lines: list[str], at_least: int):
+    text = "\n".join(lines)
+    number = count_sentences(text)
+    assert has_sentences(text, at_least) == (number >= at_least)
+    assert len(list(_plain_line_ends(text))) <= max(number - 1, 0)
+
+
+def test_most_lines_show_that_a_sentence_ends_with_them():
+    assert list(_plain_line_ends("He saw it.\nWas it so?\nIt was!")) == [10, 21]
+    assert not list(_plain_line_ends("He saw Dr.\nand then etc.\n(so) he left.\n"))
 
 
 @given(texts)

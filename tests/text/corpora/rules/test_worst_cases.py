@@ -8,7 +8,7 @@ import pytest
 
 from t5x_like.text.corpora.pages.page import Page
 from t5x_like.text.corpora.rules.cleaning import C4Cleaning
-from t5x_like.text.corpora.rules.sentences import count_sentences
+from t5x_like.text.corpora.rules.sentences import count_sentences, has_sentences
 from t5x_like.text.corpora.rules.urls import normalise_url
 
 UNITS = [
@@ -55,6 +55,8 @@ UNITS = [
         "1. ",
         "Mr. ",
         "a b c d e.\n",
+        "word.\n",
+        " etc.\na",
         "http://",
         "?utm_",
         "\x1c.",
@@ -69,13 +71,17 @@ def clean(text: str) -> None:
     RULE.apply(Page("", f"a b c d {text} e."), Counter())
 
 
+def has_many_sentences(text: str) -> bool:
+    return has_sentences(text, 10**9)
+
+
 def seconds_for(work: Callable[[str], object], text: str) -> float:
     start = time.process_time()
     work(text)
     return time.process_time() - start
 
 
-@pytest.mark.parametrize("work", [clean, count_sentences, normalise_url])
+@pytest.mark.parametrize("work", [clean, count_sentences, has_many_sentences, normalise_url])
 def test_no_text_takes_time_that_grows_with_its_square(work: Callable[[str], object]):
     for unit in UNITS:
         short, long = (unit * (size // len(unit)) for size in (2_000, 32_000))
