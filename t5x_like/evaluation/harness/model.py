@@ -14,11 +14,13 @@ from tqdm import tqdm
 from t5x_like.evaluation.generation import Generation
 from t5x_like.evaluation.harness.answering import Answerer, Asked, Likelihood, rolling
 from t5x_like.evaluation.suite.loaded_model import LoadedModel, identity_of, is_run, load_model, steps_of
+from t5x_like.files import as_path
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
 
 _NO_LIMIT = {"decoder": 2048, "encoder_decoder": 512}  # tokens, where nothing in the model limits them
 _DEFAULT_BATCH = 32
+TRAINED_AFTER = 0  # what text.batches.features.shift_right puts before a text
 _LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens")
 _DECODING = (*_LENGTHS, "until", "do_sample", "temperature", "top_k", "top_p", "num_beams", "seed")
 
@@ -27,9 +29,9 @@ class HarnessModel(TemplateLM):
     """A run of ours or a Hugging Face directory, as the harness wants it.
 
     ``checkpoint`` (or ``pretrained``, as the harness calls it) is the directory, ``step`` one of a run's. ``begin_id``
-    begins every text that is read; where it isn't given it is what the model's own files say, and 0 for a decoder of
-    ours that was trained on a vocabulary without such an id. ``score_end`` scores the end of sequence after a
-    continuation too, as T5 was trained to write it. ``data``, ``fsdp`` and ``model`` are sizes of the mesh.
+    begins every text that is read; where it isn't given it is what the model's own files say, and 0 for a decoder that
+    was trained here: that is what such models have read before every text. ``score_end`` scores the end of sequence
+    after a continuation too, as T5 was trained to write it. ``data``, ``fsdp`` and ``model`` are sizes of the mesh.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class HarnessModel(TemplateLM):
             )
         loaded = _computing_in(loaded, dtype)
         if begin_id is None:
-            begin_id = _begin_of(loaded, of_run=is_run(checkpoint))
+            begin_id = _begin_of(loaded, checkpoint)
         self.backend = "causal" if loaded.kind == "decoder" else "seq2seq"
         self._checkpoint, self._step = checkpoint, step
         self._loaded, self._begin, self._score_end = loaded, begin_id, score_end
@@ -111,6 +113,11 @@ class HarnessModel(TemplateLM):
         """Names the vocabulary where the harness keeps requests."""
         return f"t5x_like-{self._loaded.tokenizer.fingerprint[:16]}"
 
+    @property
+    def _input_end(self) -> tuple[int, ...]:
+        """What an encoder reads after a text."""
+        return self._loaded.ends[:1] if self.backend == "seq2seq" else ()
+
     def tok_encode(
         self,
         string: str,
@@ -122,7 +129,7 @@ class HarnessModel(TemplateLM):
         if add_special_tokens is False:
             return ids
         begin = [] if self._begin is None else [self._begin]
-        return [*begin, *ids, *(self._loaded.ends[:1] if self.backend == "seq2seq" else ())]
+        return [*begin, *ids, *self._input_end]
 
     def _loglikelihood_tokens(
         self,
@@ -152,7 +159,9 @@ class HarnessModel(TemplateLM):
             ids = self.tok_encode(text, add_special_tokens=False)
             found = rolling(ids, prefix=self.prefix_token_id, max_length=self.max_length)
             counts.append(len(found))
-            windows += found
+            windows += found[:1] + [
+                Asked(one.context + self._input_end, one.continuation) for one in found[1:]
+            ]
         with tqdm(total=len(windows), desc="Running rolling requests", disable=disable_tqdm) as bar:
             likelihoods = self._answerer.score(windows, lambda *_: bar.update())
         answers, start = [], 0
@@ -230,12 +239,10 @@ def generation_of(settings: dict[str, Any], max_gen_toks: int) -> tuple[Generati
     return generation, stops
 
 
-def _begin_of(loaded: LoadedModel, *, of_run: bool) -> int | None:
-    """Decoders of ours begin with padding, 0, unless their vocabulary has an id for it."""
-    special = loaded.tokenizer.special
-    if loaded.begin is None and of_run and loaded.kind == "decoder":
-        return special.bos if special.bos is not None and special.bos not in loaded.ends else special.pad
-    return loaded.begin
+def _begin_of(loaded: LoadedModel, checkpoint: str) -> int | None:
+    """Decoders that were trained here have read 0 before every text; others are as their own files say."""
+    trained_here = is_run(checkpoint) and (as_path(checkpoint) / "config.json").exists()
+    return TRAINED_AFTER if trained_here and loaded.kind == "decoder" else loaded.begin
 
 
 def _computing_in(loaded: LoadedModel, dtype: str | None) -> LoadedModel:

@@ -1,7 +1,7 @@
 """How the harness comes to know ``--model t5x_like``. Nothing heavy is imported here.
 
-The harness has no entry points (0.4.13): a model is known once somebody has told its registry. ``t5x-like lm_eval`` does
-so; for the plain ``lm_eval`` command a ``.pth`` file can be written that does it in processes of that command only.
+The harness has no entry points (0.4.13): a model is known once somebody has told its registry. ``t5x-like lm_eval``
+does so; for the plain ``lm_eval`` command a ``.pth`` file can be written that does it in its processes only.
 """
 
 import importlib.abc

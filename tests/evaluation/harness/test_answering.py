@@ -1,0 +1,131 @@
+"""What the harness asks for is what the model itself says."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t5x_like.batch import Batch
+from t5x_like.evaluation.generation import Generation
+from t5x_like.evaluation.harness.answering import Answerer, Asked, cut_at, rolling
+from t5x_like.evaluation.suite.loaded_model import load_model
+from t5x_like.model import parameters
+from t5x_like.partitioning.mesh import MeshConfig
+
+ASKED = [
+    Asked((5, 6, 7), (8, 9)),
+    Asked((11,), (12,)),
+    Asked((5, 6, 7), (8, 9)),
+    Asked(tuple(range(20, 29)), tuple(range(40, 46))),
+    *(Asked((30 + number,), (31,)) for number in range(7)),
+]
+
+
+def answerer_of(directory: str, max_length: int = 32) -> Answerer:
+    return Answerer(load_model(directory, mesh=MeshConfig().build()), batch_size=8, max_length=max_length)
+
+
+def by_hand(answerer: Answerer, asked: Asked) -> tuple[float, bool]:
+    """One row, nothing padded, straight from the model's logits."""
+    model = parameters.merge(answerer.model.graphdef, answerer.model.params)
+    continuation = jnp.array([asked.continuation])
+    if answerer.model.kind == "decoder":
+        ids = jnp.array([[*asked.context, *asked.continuation]])
+        logits = model(Batch(decoder_input_tokens=ids[:, :-1])).logits[:, len(asked.context) - 1 :]
+    else:
+        shifted = jnp.array([[answerer.model.start, *asked.continuation[:-1]]])
+        batch = Batch(encoder_input_tokens=jnp.array([asked.context]), decoder_input_tokens=shifted)
+        logits = model(batch).logits
+    log_probs = jnp.take_along_axis(jax.nn.log_softmax(logits), continuation[..., None], axis=-1)
+    return float(log_probs.sum()), bool((logits.argmax(-1) == continuation).all())
+
+
+@pytest.mark.parametrize("which", ["decoder", "encoder_decoder"])
+def test_likelihoods_are_the_models_own_in_the_order_of_the_requests(which: str, request) -> None:
+    answerer = answerer_of(request.getfixturevalue(which))
+    heard = {}
+    found = answerer.score(ASKED, heard.__setitem__)
+    for asked, likelihood in list(zip(ASKED, found, strict=True))[:6]:
+        expected, greedy = by_hand(answerer, asked)
+        np.testing.assert_allclose(likelihood.log_likelihood, expected, rtol=1e-4)
+        assert likelihood.is_greedy == greedy
+    assert [heard[number] for number in range(len(ASKED))] == found
+
+
+@pytest.mark.parametrize("which", ["decoder", "encoder_decoder"])
+def test_what_the_model_writes_itself_is_greedy_and_nothing_else_is(which: str, request) -> None:
+    answerer = answerer_of(request.getfixturevalue(which))
+    context, written = (5, 6, 7), []
+    for _ in range(2):  # the next token is the likeliest of all
+        model = parameters.merge(answerer.model.graphdef, answerer.model.params)
+        if which == "decoder":
+            logits = model(Batch(decoder_input_tokens=jnp.array([[*context, *written]]))).logits
+        else:
+            batch = Batch(
+                encoder_input_tokens=jnp.array([context]), decoder_input_tokens=jnp.array([[0, *written]])
+            )
+            logits = model(batch).logits
+        written.append(int(logits[0, -1].argmax()))
+    other = [*written[:-1], (written[-1] + 1) % 4000]
+    own, changed = answerer.score([Asked(context, tuple(written)), Asked(context, tuple(other))])
+    assert own.is_greedy
+    assert not changed.is_greedy
+    decode = answerer.model.tokenizer.decode
+    ends = [place for place, number in enumerate(written) if number in answerer.model.ends]
+    expected = decode(written[: ends[0]] if ends else written)
+    assert answerer.write([context], Generation(max_new_tokens=2)) == [expected]
+
+
+def test_a_context_that_is_too_long_loses_its_beginning(decoder: str) -> None:
+    answerer = answerer_of(decoder)
+    long = tuple(range(100, 150))
+    (found,) = answerer.score([Asked(long, (7, 8, 9))])
+    expected, _ = by_hand(
+        answerer, Asked(long[-30:], (7, 8, 9))
+    )  # 30 and all of the three but the last make 32
+    np.testing.assert_allclose(found.log_likelihood, expected, rtol=1e-4)
+
+
+def test_a_prompt_that_is_too_long_loses_its_beginning(decoder: str) -> None:
+    answerer = answerer_of(decoder)
+    generation = Generation(max_new_tokens=8)
+    long = list(range(100, 150))
+    assert answerer.write([long], generation) == answerer.write([long[-24:]], generation)
+    with pytest.raises(ValueError, match="32 new tokens leave no room for a prompt among the 32"):
+        answerer.write([long], Generation(max_new_tokens=32))
+
+
+def test_continuations_that_can_t_be_scored_are_refused(decoder: str) -> None:
+    answerer = answerer_of(decoder)
+    with pytest.raises(ValueError, match="a continuation has 33 tokens, the model reads 32"):
+        answerer.score([Asked((5,), tuple(range(33)))])
+    with pytest.raises(ValueError, match="no token of its own"):
+        answerer.score([Asked((5,), ())])
+
+
+def test_what_is_written_ends_before_the_first_stop(decoder: str) -> None:
+    answerer = answerer_of(decoder)
+    generation = Generation(max_new_tokens=12)
+    (whole,) = answerer.write([(5, 6, 7)], generation)
+    stop = whole[len(whole) // 2 :][:2]
+    (cut,) = answerer.write([(5, 6, 7)], generation, stops=[stop, "never written"])
+    assert cut == whole[: whole.index(stop)]
+    assert cut_at("a b c", ["c", "b", ""]) == "a "
+
+
+@given(st.integers(1, 60), st.integers(1, 12))
+def test_rolling_windows_ask_for_every_token_once_with_as_much_before_it_as_fits(
+    size: int, max_length: int
+) -> None:
+    ids = list(range(1000, 1000 + size))
+    windows = rolling(ids, prefix=7, max_length=max_length)
+    assert [token for window in windows for token in window.continuation] == ids
+    assert windows[0].context == (7,)
+    for window in windows:
+        assert len(window.context) + len(window.continuation) <= max_length + 1
+    for window in windows[1:]:  # as long as the model reads, and unbroken
+        both = [*window.context, *window.continuation]
+        assert len(both) == max_length + 1
+        assert both == list(range(both[0], both[0] + len(both)))
