@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.benchmarks import catalogue
 from t5x_like.text.tasks.benchmarks.forms import Number
+from t5x_like.text.tasks.benchmarks.language_modelling import text_perplexities
 from t5x_like.text.tasks.benchmarks.task import BenchmarkTask
 from t5x_like.text.tasks.pairs import PairsTask, Worded
 
@@ -47,6 +48,11 @@ class Questions:
         """Whether answers are numbers."""
         definition = self.definition
         return isinstance(definition, BenchmarkTask) and isinstance(definition.benchmark.form, Number)
+
+    @property
+    def are_texts(self) -> bool:
+        """Whether there is nothing to answer, but texts to measure."""
+        return text_perplexities in self.definition.metric_functions
 
     @property
     def num_unlabelled(self) -> int:

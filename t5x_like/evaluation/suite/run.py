@@ -123,6 +123,12 @@ def _evaluate_task(
         rows, entry = answer_by_head(model, questions.definition, run, length=length)
         replace_rows(run.output_dir, questions.task, rows)
         return entry | {"method": method}
+    if method == "measure":
+        from t5x_like.evaluation.suite.measuring import measure_task
+
+        rows, entry = measure_task(model, questions, run, length=length)
+        replace_rows(run.output_dir, questions.task, rows)
+        return entry | {"method": method}
     record = Record(run.output_dir, questions)
     asker = Asker(model, batch_size=run.batch_size, length=length)
     room = _room(model, length, answer_length(asker, questions, run))

@@ -8,7 +8,7 @@ from t5x_like.evaluation.suite.prompts import DECODER_STYLE, PromptStyle
 from t5x_like.evaluation.suite.questions import Questions
 from t5x_like.partitioning.mesh import MeshConfig
 
-Method = Literal["generate", "rank", "head"]
+Method = Literal["generate", "rank", "head", "measure"]
 Normalisation = Literal["none", "tokens", "bytes"]
 
 # Tasks that a recipe's name stands for: those of the average and WNLI; what has no labels but a server's is added
@@ -46,8 +46,9 @@ class SuiteRun:
     """What is evaluated, and how; gin files configure it as ``settings.SuiteRun``.
 
     ``method``: "generate" writes answers word by word; "rank" takes the likeliest of a task's answers; "head" is what a
-    fine-tuned encoder's head says. Where not given, encoders use their head, decoders rank where answers are known,
-    and everything else writes, as T5 does. ``normalisation`` divides likelihoods of ranked answers by their length.
+    fine-tuned encoder's head says; "measure" is what texts cost, of tasks of perplexity only. Where not given,
+    encoders use their head, decoders rank where answers are known, and everything else writes, as T5 does.
+    ``normalisation`` divides likelihoods of ranked answers by their length.
 
     ``inputs_length`` is what the model can read, at most 512 for encoders and 2,048 for decoders, where not given.
     ``max_new_tokens`` is what the longest of a task's answers takes, or 64.
@@ -116,7 +117,11 @@ def method_for(run: SuiteRun, kind: Kind, questions: Questions) -> Method:
     Raises:
       ValueError: the model or the task can't do what is asked for.
     """
+    if questions.are_texts:
+        return _measured(run, kind, questions)
     method = run.method
+    if method == "measure":
+        raise ValueError(f"task {questions.task!r} has questions to be answered, not texts to measure")
     if method is None:
         method = {"encoder": "head", "encoder_decoder": "generate"}.get(kind) or (
             "rank" if questions.labels else "generate"
@@ -131,6 +136,16 @@ def method_for(run: SuiteRun, kind: Kind, questions: Questions) -> Method:
             f"task {questions.task!r} has open answers, there is nothing to rank; use --method generate for it"
         )
     return method  # pyright: ignore[reportReturnType]
+
+
+def _measured(run: SuiteRun, kind: Kind, questions: Questions) -> Method:
+    if kind != "decoder":
+        raise ValueError(
+            f"task {questions.task!r} measures texts, which needs a decoder; {run.checkpoint} is none"
+        )
+    if run.method not in (None, "measure") or run.num_shots:
+        raise ValueError(f"task {questions.task!r} measures texts: leave --method and --num_shots out")
+    return "measure"
 
 
 def style_for(run: SuiteRun, kind: Kind) -> PromptStyle:
