@@ -21,7 +21,8 @@ def scores_table(found: Mapping[str, Any]) -> str:
         notes += _notes(task, entry)
     lines = [aligned(rows, left=2)]
     for benchmark, each in found["averages"].items():
-        missing = f" (missing: {', '.join(each['missing'])})" if each["missing"] else ""
+        lacking = dict.fromkeys(name.partition("/")[0] for name in each["missing"])
+        missing = f" (missing: {', '.join(lacking)})" if lacking else ""
         lines.append(f"{benchmark} average: {_number(each['score'])}{missing}")
     return "\n".join([*lines, *notes])
 
@@ -58,6 +59,16 @@ def over_runs_table(means: Mapping[str, Any]) -> str:
     rows += [
         (name, _number(each.mean), _number(each.deviation), str(each.runs)) for name, each in means.items()
     ]
+    return aligned(rows, left=1)
+
+
+def perplexities_table(measured: Mapping[str, tuple[Any, Mapping[str, float]]]) -> str:
+    """A line for each text: what it costs for each token, word and byte."""
+    rows: list[tuple[str, ...]] = [
+        ("text", "tokens", "for a token", "for a word", "for a byte", "bits a byte")
+    ]
+    for name, (cost, found) in measured.items():
+        rows.append((name, f"{cost.tokens:,}", *(f"{value:,.4g}" for value in found.values())))
     return aligned(rows, left=1)
 
 

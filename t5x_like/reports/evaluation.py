@@ -66,10 +66,15 @@ def _benchmarks(tasks: Mapping[str, Any]) -> str:
 def _introduction(found: Mapping[str, Any]) -> str:
     examples = sum(entry["examples"] for entry in found["tasks"].values())
     methods = sorted({entry["method"] for entry in found["tasks"].values()})
-    ways = {"generate": "written word by word", "rank": "ranked by likelihood", "head": "told by a head"}
+    ways = {
+        "generate": "written word by word",
+        "rank": "ranked by likelihood",
+        "head": "told by a head",
+        "measure": "measured",
+    }
     shots = f", {found['num_shots']} solved examples before each question" if found["num_shots"] else ""
     return (
-        f"{examples:,} questions of the {found['split']} split, answers {' or '.join(ways[each] for each in methods)}"
+        f"{examples:,} questions of the {found['split']} split, answers {' or '.join(ways.get(each, each) for each in methods)}"
         f"{shots}. Scores are times 100, with 95 % intervals from rows drawn with replacement."
     )
 
@@ -83,12 +88,12 @@ def _headlines(found: Mapping[str, Any]) -> list[Headline]:
     ]
     for task, entry in found["tasks"].items():
         for metric, value in list(entry["scores"].items())[:1]:
-            if value is None:
-                continue
             baseline = entry["baseline"].get(metric)
-            against = "" if baseline is None else f"{entry['baseline_name']} {number(baseline)}"
-            good = baseline is None or value > baseline
-            tiles.append(Headline(f"{_short(task)}: {words(metric)}", number(value), against, good))
+            if value is None or baseline is None:
+                continue
+            against = f"{entry['baseline_name']} {number(baseline)}"
+            label = f"{_short(task)}: {words(metric)}"
+            tiles.append(Headline(label, number(value), against, value > baseline))
     return tiles[:12]
 
 

@@ -55,7 +55,11 @@ class Asker:
     def score(self, pairs: Sequence[Pair]) -> np.ndarray:
         """Log-likelihood of each pair's answer after its prompt, float64 [B], in nats."""
         batch = answer_batch(self.model, pairs, batch_size=self.batch_size, limit=self._length)
-        return self._score(self.model.params, self._place(batch))[: len(pairs)].astype(np.float64)
+        return self.score_batch(batch)[: len(pairs)]
+
+    def score_batch(self, batch: Batch) -> np.ndarray:
+        """Log-likelihood of each row's weighted targets, float64 [B], in nats."""
+        return self._score(self.model.params, self._place(batch)).astype(np.float64)
 
     def _ends(self) -> tuple[int, ...]:
         """A decoder, asked for a line, is done when the line is."""

@@ -19,7 +19,7 @@ from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 Kind = Literal["encoder", "decoder", "encoder_decoder"]
 
-_T5_START = 0  # what begins a decoder's stream in our runs, as in T5
+_START = 0  # what begins a decoder's stream in our runs, as in T5
 
 
 class LoadedModel(NamedTuple):
@@ -60,18 +60,22 @@ def load_model(
     graphdef, _, _ = parameters.abstract(config)
     tokenizer = _tokenizer(checkpoint, vocabulary, num_sentinels, fields, config)
     special = special_ids_of(fields) if fields else None
-    ends = as_ids(special.eos) if special else ()
+    kind = kind_of(parameters.merge(graphdef, params))
+    # Files that don't say how texts end leave it to their model's usual vocabulary, which need not be theirs.
+    ends = tuple(number for number in as_ids(special.eos) if number < config.vocab_size) if special else ()
     own_end = () if tokenizer.special.eos is None else (tokenizer.special.eos,)
     ends = ends or own_end
     begin = _begin_of(fields, tokenizer, ends)
+    if not fields and kind == "decoder":
+        begin = _START  # what our decoders have read before every text
     return LoadedModel(
-        kind=kind_of(parameters.merge(graphdef, params)),
+        kind=kind,
         config=config,
         graphdef=graphdef,
         params=params,
         mesh=mesh,
         tokenizer=tokenizer,
-        start=special.decoder_start if special else _T5_START,
+        start=special.decoder_start if special else _START,
         ends=ends,
         begin=begin,
         positions=_positions(config, fields),
