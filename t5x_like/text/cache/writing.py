@@ -1,7 +1,6 @@
 """Tokenises a task's split once, into a folder that can be read at random: shards first, the manifest last."""
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from t5x_like.text.cache.records import Feature
 from t5x_like.text.cache.resuming import begin, finished_before, kept_shards
 from t5x_like.text.cache.shards import Shard, checksum_of, index_name, unpack
 from t5x_like.text.cache.streams import ByCount, BySize, Cut, write_stream
+from t5x_like.text.only_writer import only_writer
 from t5x_like.text.paths import find_files
 from t5x_like.text.processes import in_order
 from t5x_like.text.progress import Progress
@@ -84,7 +84,7 @@ def cache_split(
 
         contents = seqio_tasks.describe(task, split, task_fingerprint(task, split))
     as_path(directory).mkdir(parents=True, exist_ok=True)
-    with _only_writer(directory):
+    with only_writer(directory, "cache"):
         finished = finished_before(directory, contents)
         if finished is not None:
             return finished
@@ -196,20 +196,3 @@ def _finish(directory: str, contents: Contents, shards: Sequence[Shard], num_ski
     )
     write_manifest(directory, manifest)
     return manifest
-
-
-@contextlib.contextmanager
-def _only_writer(directory: str) -> Iterator[None]:
-    """Holds a folder for this process; the system lets it go however the process ends."""
-    if "://" in directory:
-        yield
-        return
-    folder = os.open(directory, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ValueError(f"another process is writing the cache {directory}; wait for it") from error
-        yield
-    finally:
-        os.close(folder)

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t5x_like.text.cache import writing
 from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.cache.writing import cache_split
+from t5x_like.text.only_writer import only_writer
 from t5x_like.text.tasks.text_task import TextTask
 
 SHARD_BYTES = 60_000
@@ -47,6 +47,7 @@ def test_two_processes_write_the_same_bytes_as_one(tmp_path, corpus_task, expect
 PROGRAM = """
 import sys
 from t5x_like.text.cache.writing import cache_split
+from t5x_like.text.only_writer import only_writer
 from t5x_like.text.tasks.pretraining import PretrainingTask
 corpus, output, processes = sys.argv[1:]
 if __name__ == "__main__":
@@ -178,7 +179,10 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path, corpus_task):
 def test_two_at_once_are_not_let_in(tmp_path, corpus_task):
     folder = tmp_path / "letters" / "train"
     folder.mkdir(parents=True)
-    with writing._only_writer(str(folder)), pytest.raises(ValueError, match="another process is writing"):
+    with (
+        only_writer(str(folder), "cache"),
+        pytest.raises(ValueError, match="another process is writing the cache"),
+    ):
         cache_split(corpus_task(), "train", str(tmp_path))
 
 
@@ -249,6 +253,7 @@ def test_sentences_and_spans_come_with_the_tokens(tmp_path, corpus_task):
 FULL = """
 import resource, signal, sys
 from t5x_like.text.cache.writing import cache_split
+from t5x_like.text.only_writer import only_writer
 from t5x_like.text.tasks.pretraining import PretrainingTask
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))

@@ -19,7 +19,7 @@ from t5x_like.text.corpora.building.manifest import (
 from t5x_like.text.corpora.building.plan import WORK, Plan, plan
 from t5x_like.text.corpora.building.recipe import CorpusRecipe
 from t5x_like.text.corpora.building.running import clear_partial_files, run_stages
-from t5x_like.text.corpora.building.whole_files import only_writer
+from t5x_like.text.only_writer import only_writer
 from t5x_like.text.paths import find_files
 
 _log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def build_corpus(
     planned = plan(recipe, folder, files, sizes)
     asked = _asked(planned, files, sizes)
     as_path(folder).mkdir(parents=True, exist_ok=True)
-    with only_writer(folder):
+    with only_writer(folder, "corpus"):
         finished = _finished_before(folder, asked)
         if finished is not None:
             return Built(finished, was_finished=True)

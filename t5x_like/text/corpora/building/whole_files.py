@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import shutil
@@ -78,24 +77,3 @@ def checksum_of_file(path: str) -> tuple[int, str]:
             size += len(block)
             checksum = google_crc32c.extend(checksum, block)
     return size, f"{checksum:08x}"
-
-
-@contextlib.contextmanager
-def only_writer(folder: str) -> Iterator[None]:
-    """Holds a local folder for this process; the system lets it go however the process ends.
-
-    Raises:
-      ValueError: another process holds it.
-    """
-    if "://" in folder:
-        yield
-        return
-    held = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ValueError(f"another process is writing the corpus {folder}; wait for it") from error
-        yield
-    finally:
-        os.close(held)
