@@ -15,16 +15,7 @@ def hugging_face_layouts(source: Source) -> tuple[Layout, ...]:
     name = source.hugging_face or source.tfds.partition(":")[0]
     if not name:
         return ()
-    files = {
-        split: (
-            f"{name}/{split}-*.parquet",
-            f"{name}/{split}.parquet",
-            f"{name}/{split}/*.parquet",
-            f"{name}/{split}/*.arrow",
-            f"{name}/*/*/*-{split}.arrow",  # as its cache has them
-        )
-        for split in source.splits
-    }
+    files = {split: hub_patterns(name, split) for split in source.splits}
 
     def read(file: str, split: str) -> Iterator[Raw | Bad]:
         for row in read_columns(file):
@@ -33,6 +24,17 @@ def hugging_face_layouts(source: Source) -> tuple[Layout, ...]:
             yield row
 
     return (Layout(files=files, read=read, name="Hugging Face files"),)
+
+
+def hub_patterns(folder: str, split: str) -> tuple[str, ...]:
+    """What names a split's files: as the hub, ``save_to_disk`` and its cache have them."""
+    return (
+        f"{folder}/{split}-*.parquet",
+        f"{folder}/{split}.parquet",
+        f"{folder}/{split}/*.parquet",
+        f"{folder}/{split}/*.arrow",
+        f"{folder}/*/*/*-{split}.arrow",
+    )
 
 
 def read_columns(file: str) -> Iterator[Raw]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from t5x_like.files import as_path
-from t5x_like.text.tasks.benchmarks.hugging_face import read_columns
+from t5x_like.text.tasks.benchmarks.hugging_face import hub_patterns, read_columns
 from t5x_like.text.tasks.benchmarks.source import Layout, Raw
 from t5x_like.text.tasks.benchmarks.super_glue_json import object_of
 from t5x_like.text.tasks.rows import Bad, Row, decode_line, ending_of, lines_of, read_rows
@@ -124,14 +124,5 @@ def hub_layout(
 
     ``names`` are its names of splits, where they are others.
     """
-    files = {}
-    for split in splits:
-        theirs = (names or {}).get(split, split)
-        files[split] = (
-            f"{folder}/{theirs}-*.parquet",
-            f"{folder}/{theirs}.parquet",
-            f"{folder}/{theirs}/*.parquet",
-            f"{folder}/{theirs}/*.arrow",
-            f"{folder}/**/*-{theirs}.arrow",
-        )
+    files = {split: hub_patterns(folder, (names or {}).get(split, split)) for split in splits}
     return Layout(files=files, read=read, name="Hugging Face files")

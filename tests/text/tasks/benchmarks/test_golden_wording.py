@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from t5x_like.text.tasks.benchmarks import catalogue
+from t5x_like.text.tasks.benchmarks.finding import SplitFiles
 
 GOLDEN = Path(__file__).resolve().parents[5] / "shared" / "golden"
 # The reference has these functions without a task of that name.
@@ -35,6 +36,15 @@ def test_three_examples_of_every_benchmark_are_worded_as_it_says(name: str) -> N
     for example in benchmark.examples:
         assert benchmark.word(example.row) == [dict(worded) for worded in example.worded]
         assert all(set(worded) == {"inputs", "targets", *benchmark.extras} for worded in example.worded)
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.benchmarks()))
+def test_every_benchmark_says_which_files_it_lacks(name: str, tmp_path: Path) -> None:
+    benchmark = catalogue.benchmark(name)
+    files = SplitFiles(benchmark.source, benchmark.splits, str(tmp_path))
+    for split in benchmark.splits:
+        with pytest.raises(ValueError, match=rf"no files of the split '{split}' below .*: (put|prepare)"):
+            files.find(split)
 
 
 @needs_golden
