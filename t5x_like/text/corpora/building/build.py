@@ -11,7 +11,6 @@ from t5x_like.files import as_path, read_json, write_json
 from t5x_like.text.beam import RunAll
 from t5x_like.text.corpora.building.manifest import (
     MANIFEST,
-    SAMPLES,
     read_manifest,
     what_is_damaged,
     write_manifest,
@@ -70,7 +69,9 @@ def build_corpus(
             clear_partial_files(folder)  # of workers that were ended because another failed
         manifest = write_manifest(planned, asked, files)
         _remove_work(folder)
-    if not sum(split["pages"] for split in manifest["splits"].values()):
+    if not manifest["input"]["pages"]:
+        _log.warning("%s: no page was found in %s; see %s", folder, inputs, MANIFEST)
+    elif not sum(split["pages"] for split in manifest["splits"].values()):
         _log.warning(
             "%s: no page is left of %s; see which step dropped them in %s",
             folder,
@@ -105,6 +106,8 @@ def _finished_before(folder: str, asked: Mapping[str, Any]) -> dict[str, Any] | 
         _remove_work(folder)  # a kill may have left some of it
         return manifest
     _log.warning("%s: %s; building it again", folder, problem)
+    _remove_work(folder)  # its tasks would pass for done
+    write_json(as_path(folder) / WORK / _STARTED, asked)
     (as_path(folder) / MANIFEST).unlink()
     return None
 
@@ -114,9 +117,9 @@ def _begin(folder: str, asked: Mapping[str, Any]) -> None:
     if started.exists():
         _refuse_other(folder, read_json(started), asked)
         clear_partial_files(folder)
+        write_json(started, asked)
         return
-    ours = {WORK, SAMPLES, REPORT, *_shard_names(folder)}
-    foreign = sorted(path.name for path in as_path(folder).iterdir() if path.name not in ours)
+    foreign = sorted(path.name for path in as_path(folder).iterdir() if path.name != WORK)
     if foreign:
         raise ValueError(
             f"{folder} holds other files ({', '.join(foreign[:3])}); choose another --output, or empty it"
@@ -124,16 +127,11 @@ def _begin(folder: str, asked: Mapping[str, Any]) -> None:
     write_json(started, asked)
 
 
-def _shard_names(folder: str) -> list[str]:
-    names = [path.name for path in as_path(folder).iterdir()]
-    return [name for name in names if name.startswith(("train-", "validation-")) and "-of-" in name]
-
-
 def _refuse_other(folder: str, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
     lines = [
         f"  {name}: it has {there.get(name, 'nothing')}, you ask for {asked.get(name, 'nothing')}"
         for name in dict.fromkeys((*asked, *there))
-        if name != "input" and there.get(name) != asked.get(name)
+        if name != "input" and there.get(name) != asked.get(name) and not _is_laxer(name, there, asked)
     ]
     lines += _different_files(there["input"]["files"], asked["input"]["files"])
     if lines:
@@ -142,6 +140,11 @@ def _refuse_other(folder: str, there: Mapping[str, Any], asked: Mapping[str, Any
             f"{folder} holds a corpus made from something else:\n{shown}\nChoose another --output, or delete that "
             "folder to build the corpus anew."
         )
+
+
+def _is_laxer(name: str, there: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Whether damage may now be skipped: what is finished had none, or it wouldn't be."""
+    return name == "on damage" and (there.get(name), asked.get(name)) == ("fail", "skip")
 
 
 def _different_files(there: Mapping[str, int], asked: Mapping[str, int]) -> list[str]:

@@ -38,7 +38,7 @@ class Reading:
     """
 
     kind: Kind | None = None
-    on_damage: OnDamage = "fail"
+    on_damage: OnDamage = field(default="fail", repr=False)  # which a build may change on its way
     text_field: str = "text"
     url_field: str = "url"
     timestamp_field: str = "timestamp"

@@ -71,7 +71,8 @@ class FileLog:
         told = f"{self.where(place)}: {reason}"
         if self.log.on_damage == "fail":
             raise ValueError(
-                f"{told}. Correct the file, or set on_damage='skip' to leave such parts out, counted"
+                f"{told.rstrip('.')}{'' if told.endswith('?') else '.'} Correct the file, or set on_damage='skip' "
+                "(--gin.ON_DAMAGE=\"'skip'\") to leave such parts out, counted"
             )
         self._note(f"damaged:{what}", told)
 

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.text.corpora.building.recipe import UniqueUrls
+from t5x_like.text.corpora.pages.reading import Reading
 from tests.text.corpora.building.tiny import (
     LINES,
     STEPS,
@@ -180,6 +182,56 @@ def test_a_damaged_shard_is_built_again(tmp_path, inputs, whole, caplog):
     assert contents(tmp_path / "out") == whole
 
 
+def test_a_damaged_shard_is_built_again_though_a_kill_left_files_between_stages(tmp_path, inputs, whole):
+    output = tmp_path / "out"
+
+    def keep_work(function, work):
+        for piece in work:
+            function(piece)
+        shutil.copytree(output / ".work", tmp_path / "work", dirs_exist_ok=True)
+
+    build(inputs, output, num_shards=3, run_all=keep_work)
+    shutil.move(tmp_path / "work", output / ".work")
+    shard = output / "train-00001-of-00003.jsonl.zst"
+    shard.write_bytes(shard.read_bytes()[:-1] + b"?")
+    build(inputs, output, num_shards=3)
+    assert contents(output) == whole
+
+
+def test_what_is_left_of_another_corpus_is_not_mixed_with_a_new_one(tmp_path, inputs):
+    build(inputs, tmp_path / "out", num_shards=3)
+    (tmp_path / "out" / "manifest.json").unlink()
+    with pytest.raises(ValueError, match=r"holds other files \(samples.jsonl, train-00000-of-00003"):
+        build(inputs, tmp_path / "out", MinChars(chars=9), num_shards=2)
+
+
+def test_a_build_stopped_by_damage_goes_on_once_damage_may_be_skipped(tmp_path):
+    texts = ["first, the longest and so cleaned first", "second", "third"]
+    inputs = write_files(tmp_path / "in", [[page(f"http://a.org/{text}", text)] for text in texts])
+    with (tmp_path / "in" / "001.jsonl").open("a") as file:
+        file.write("no JSON\n")
+    with pytest.raises(ValueError, match="line 2"):
+        build(inputs, tmp_path / "out")
+    finished = tmp_path / "out" / ".work" / "clean" / "000000.json"
+    before = finished.stat().st_mtime_ns
+    times = []
+
+    def look(function, work):
+        times.append(finished.stat().st_mtime_ns)
+        for piece in work:
+            function(piece)
+
+    skip = Reading(on_damage="skip")
+    manifest = build(inputs, tmp_path / "out", reading=skip, run_all=look)
+    assert times[-1] == before
+    assert manifest["made from"]["on damage"] == "skip"
+    assert manifest["reading"]["damaged"] == 1
+    build(inputs, tmp_path / "anew", reading=skip)
+    assert contents(tmp_path / "out") == contents(tmp_path / "anew")
+    with pytest.raises(ValueError, match="on damage: it has skip, you ask for fail"):
+        build(inputs, tmp_path / "out")
+
+
 def test_another_recipe_or_other_inputs_are_refused_with_the_difference(tmp_path, inputs):
     output = tmp_path / "out"
     more = write_files(tmp_path / "more", [[page("http://b.org", "other")]])
@@ -266,8 +318,6 @@ def test_a_rule_that_breaks_names_itself_and_the_page_and_where_it_can_the_file(
 
 
 def test_damaged_records_are_counted_where_they_are_skipped(tmp_path):
-    from t5x_like.text.corpora.pages.reading import Reading
-
     inputs = write_files(tmp_path / "in", [[page("http://a.org/1", "fine")]])
     with (tmp_path / "in" / "000.jsonl").open("a") as file:
         file.write('{"url": "http://a.org/2", "te\n')
@@ -276,6 +326,12 @@ def test_damaged_records_are_counted_where_they_are_skipped(tmp_path):
     manifest = build(inputs, tmp_path / "skipped", reading=Reading(on_damage="skip"))
     assert manifest["reading"]["damaged"] == 1
     assert "000.jsonl, line 2" in str(manifest["reading"]["examples"])
+
+
+def test_inputs_without_pages_are_warned_of(tmp_path, caplog):
+    inputs = write_files(tmp_path / "in", [[]])
+    build(inputs, tmp_path / "out")
+    assert "no page was found in" in caplog.text
 
 
 def test_a_corpus_without_pages_is_valid_and_warned_of(tmp_path, caplog):

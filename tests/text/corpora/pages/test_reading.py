@@ -1,6 +1,7 @@
 import gzip
 import json
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -152,6 +153,7 @@ def test_a_file_that_is_not_what_it_should_be_is_named(tmp_path: Path, name: str
     with pytest.raises(ValueError, match="Correct the file, or set on_damage='skip'") as error:
         read(tmp_path / name, content, Reading())
     assert str(error.value).startswith(str(tmp_path / name))
+    assert not re.search(r"[.?!]\. Correct", str(error.value))
     assert reason in str(error.value)
 
 
