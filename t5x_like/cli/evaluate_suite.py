@@ -73,6 +73,13 @@ def add_suite_arguments(parser: argparse.ArgumentParser) -> None:
     add("--every_checkpoint", action="store_true", help="every step that a run has")
     add("--watch", action="store_true", help="every step, and then each as it is saved, to the run's last")
     add("--submission", metavar="FILE.zip", help="write the test split's answers for the benchmark's server")
+    add("--text", nargs="+", metavar="FILE", help="perplexity of a decoder on these texts, and nothing else")
+    add(
+        "--stride",
+        type=int,
+        metavar="N",
+        help="tokens from one window over a text to the next (half a window)",
+    )
     add(
         "--mean_of",
         nargs="+",

@@ -65,7 +65,7 @@ def _benchmarks(tasks: Mapping[str, Any]) -> str:
 
 def _introduction(found: Mapping[str, Any]) -> str:
     examples = sum(entry["examples"] for entry in found["tasks"].values())
-    methods = sorted({entry["method"] for entry in found["tasks"].values()})
+    methods: list[str] = sorted({entry["method"] for entry in found["tasks"].values()})
     ways = {
         "generate": "written word by word",
         "rank": "ranked by likelihood",
@@ -73,9 +73,10 @@ def _introduction(found: Mapping[str, Any]) -> str:
         "measure": "measured",
     }
     shots = f", {found['num_shots']} solved examples before each question" if found["num_shots"] else ""
+    told = " or ".join(ways[each] for each in methods)
     return (
-        f"{examples:,} questions of the {found['split']} split, answers {' or '.join(ways.get(each, each) for each in methods)}"
-        f"{shots}. Scores are times 100, with 95 % intervals from rows drawn with replacement."
+        f"{examples:,} questions of the {found['split']} split, answers {told}{shots}. Scores are times 100, with "
+        "95 % intervals from rows drawn with replacement."
     )
 
 

@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 
 def confusion_table(labels: Sequence[str], rows: Sequence[Row]) -> str:
     """True classes down, predicted ones across, each cell as dark as its share of the row; nothing for open answers."""
-    known = [row for row in rows if row["target"] is not None]
+    known = [row for row in rows if row.get("target") is not None]
     if not 2 <= len(labels) <= _MOST_CLASSES or not known:
         return ""
     counts = Counter((str(row["target"]), _predicted(labels, row)) for row in known)
@@ -46,7 +46,7 @@ def _cell(count: int, total: int, right: bool) -> str:
 
 def worst_table(rows: Sequence[Row], number: int) -> str:
     """Wrong answers, those first whose right answer was found least likely; nothing where none is wrong."""
-    wrong = [row for row in rows if row["target"] is not None and not is_right(row)]
+    wrong = [row for row in rows if row.get("target") is not None and not is_right(row)]
     if not wrong or not number:
         return ""
     wrong.sort(key=lambda row: (gap(row), row["number"]))

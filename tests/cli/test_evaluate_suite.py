@@ -1,0 +1,111 @@
+import shutil
+
+import jax
+import pytest
+
+from t5x_like.checkpoints.hugging_face import write_hugging_face
+from t5x_like.cli.main import main
+from t5x_like.evaluation.submissions import check_submission
+from t5x_like.files import read_json, shipped_directory
+from t5x_like.model import parameters
+from t5x_like.model.zoo.gpt2 import GPT2Config
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory):
+    """A decoder with drawn weights, and its vocabulary."""
+    directory = tmp_path_factory.mktemp("models") / "gpt2"
+    config = GPT2Config(
+        vocab_size=4224, model_dim=16, mlp_dim=32, num_heads=2, num_layers=1, num_positions=64
+    )
+    write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], directory)
+    shutil.copyfile(shipped_directory("data") / "vocabulary" / "spiece.model", directory / "spiece.model")
+    return str(directory)
+
+
+@pytest.fixture
+def wnli(tmp_path, monkeypatch):
+    """WNLI's files below $T5X_LIKE_DATA, its test split as long as it is published."""
+    folder = tmp_path / "data/glue/WNLI"
+    folder.mkdir(parents=True)
+    lines = [f"{n}\tAnn saw Bo as he left {n}.\tBo left {n}.\t{n % 2}\n" for n in range(16)]
+    for split in ("train", "dev"):
+        (folder / f"{split}.tsv").write_text("index\tsentence1\tsentence2\tlabel\n" + "".join(lines))
+    rows = "".join(f"{n}\tAnn saw Bo as he left {n}.\tBo left {n}.\n" for n in range(146))
+    (folder / "test.tsv").write_text("index\tsentence1\tsentence2\n" + rows)
+    monkeypatch.setenv("T5X_LIKE_DATA", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+
+
+def evaluate(*flags):
+    return main(["evaluate", *flags])
+
+
+def test_scores_are_printed_and_written_with_a_report(gpt2, wnli, tmp_path, capsys):
+    flags = [f"--checkpoint={gpt2}", "--tasks", "glue_wnli_v002", "--output_dir=out", "--batch_size=8"]
+    assert evaluate(*flags, "--num_shots=1", "--resamples=20") == 0
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[0].split() == [
+        *["task", "metric", "score", "95", "%", "interval", "commonest", "answer", "rows", "invalid", "cut"]
+    ]
+    assert printed.splitlines()[1].startswith("glue_wnli_v002  accuracy")
+    assert "the report is out/report.html" in printed
+    assert (tmp_path / "out/report.html").is_file()
+    assert read_json("out/scores.json")["num_shots"] == 1
+    assert evaluate(*flags, "--num_shots=2") == 2
+    assert "num_shots 1, now 2" in capsys.readouterr().err
+    assert evaluate("--mean_of", "out", "out", "--output_dir=means") == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[2:] == ["0.00", "2"]
+    assert read_json("means/over_runs.json")["scores"]["glue_wnli_v002/accuracy"]["runs"] == 2
+
+
+def test_a_submission_is_written_of_the_test_split(gpt2, wnli, capsys):
+    flags = ["--tasks", "glue_wnli_v002", "--output_dir=out", "--batch_size=32", "--submission=glue.zip"]
+    assert evaluate(f"--checkpoint={gpt2}", *flags) == 0
+    printed = capsys.readouterr().out
+    assert "glue.zip: WNLI.tsv, as the glue server wants them" in printed
+    assert "missing, without which the server tells no average: CoLA.tsv, SST-2.tsv" in printed
+    assert (
+        "no scores, none of the 146 rows of split 'test' has a label; its predictions are written" in printed
+    )
+    assert check_submission("glue.zip").errors == ()
+
+
+def test_a_recipe_in_gin_says_all_of_it_and_flags_overrule_it(gpt2, wnli, capsys):
+    with open("mine.gin", "w", encoding="utf-8") as file:
+        file.write(
+            "include 'gin/runs/evaluate_suite.gin'\n"
+            f"CHECKPOINT = {gpt2!r}\nEVALUATED_TASKS = ('glue_wnli_v002',)\nOUTPUT_DIR = 'out'\n"
+            "EVALUATION_BATCH_SIZE = 8\nsettings.SuiteRun.resamples = 0\n"
+        )
+    assert evaluate("--recipe=mine.gin", "--limit=8", "--normalisation=bytes") == 0
+    found = read_json("out/scores.json")
+    assert found["normalisation"] == "bytes"
+    assert found["tasks"]["glue_wnli_v002"]["examples"] == 8
+
+
+def test_texts_are_measured(gpt2, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("One text of six words.")
+    assert evaluate(f"--checkpoint={gpt2}", "--text", str(tmp_path / "a.txt"), "--inputs_length=16") == 0
+    assert "bits a byte" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--recipe=gleu"], "there is no such recipe"),
+        (["--limit=5"], "--limit is for benchmarks"),
+        ([], "is a Hugging Face directory, which has no tasks of its own"),
+        (["--tasks", "glue_wnli_v02"], "did you mean 'glue_wnli_v002'"),
+        (["--tasks", "glue_wnli_v002", "--method=head"], "head"),
+        (
+            ["--tasks", "glue_wnli_v002", "--submission=a.zip", "--split=validation"],
+            "takes the whole test split",
+        ),
+        (["--tasks", "glue_wnli_v002", "--submission=a.tsv"], "servers take zip files"),
+        (["--tasks", "glue_wnli_v002", "--num_shots=99", "--batch_size=8"], "its training split has 16"),
+    ],
+)
+def test_mistakes_are_told(gpt2, wnli, capsys, flags, message):
+    assert evaluate(f"--checkpoint={gpt2}", *flags) == 2
+    assert message in capsys.readouterr().err

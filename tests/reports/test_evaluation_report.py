@@ -1,0 +1,112 @@
+import re
+
+import pytest
+
+from t5x_like.files import write_json, write_jsonl
+from t5x_like.reports.evaluation import write_evaluation_report
+from t5x_like.reports.evaluation_answers import confusion_table, gap, worst_table
+from t5x_like.reports.evaluation_scores import line_of
+from t5x_like.reports.published_scores import PUBLISHED, published_for
+from t5x_like.text.metrics.averages import AVERAGES, average
+
+LABELS = ["no", "yes"]
+
+
+def row(number, target, prediction, **more):
+    return {
+        "task": "t",
+        "number": number,
+        "input": f"<q{number}>",
+        "target": target,
+        "prediction": prediction,
+    } | more
+
+
+ROWS = [
+    row(0, "no", "no", log_likelihood=-0.1),
+    row(1, "no", "yes", log_likelihood=-9.0),
+    row(2, "yes", "maybe", log_likelihood=-3.0),
+    row(3, None, "yes", log_likelihood=None),
+]
+
+
+def entry(**more):
+    return {
+        "method": "generate", "scores": {"accuracy": 33.3}, "baseline": {"accuracy": 66.7},
+        "baseline_name": "commonest",
+        "intervals": {"accuracy": {"low": 10.0, "high": 60.0, "confidence": 0.95, "resamples": 10, "units": 3}},
+        "examples": 4, "unlabelled": 1, "invalid": 1, "cut_inputs": 2, "dropped_examples": 0, "labels": LABELS,
+    } | more  # fmt: skip
+
+
+@pytest.fixture
+def directory(tmp_path):
+    tasks = {
+        "glue_rte_v002": entry(),
+        "glue_ax_v002": entry(scores={}, intervals={}, withheld="none of the 4 rows has a label"),
+        "glue_stsb_v002": entry(scores={"pearson_corrcoef": None}, not_numbers=["pearson_corrcoef"]),
+    }
+    found = {
+        "checkpoint": "runs/<mine>", "step": 7, "model": "T5", "parameters": 1234, "split": "validation",
+        "num_shots": 2, "shot_seed": 0, "inputs_length": 64, "weights": "abc", "versions": {"jax": "0.10"},
+        "tasks": tasks, "averages": {"glue": {"score": None, "missing": ["glue_cola_v002/matthews_corrcoef"]}},
+    }  # fmt: skip
+    write_json(tmp_path / "scores.json", found)
+    for task in tasks:
+        write_jsonl(tmp_path / task / "predictions.jsonl", ROWS)
+    return tmp_path
+
+
+def test_a_page_tells_scores_confusions_and_the_worst_answers(directory):
+    with open(write_evaluation_report(directory), encoding="utf-8") as file:
+        html = file.read()
+    assert "&lt;mine&gt; on GLUE" in html
+    assert "<mine>" not in html
+    assert "<q1>" not in html
+    assert "2 solved examples before each question" in html
+    assert "none: glue_cola_v002 missing" in html
+    assert "1 answers were none that there can be" in html
+    assert "No scores: none of the 4 rows has a label" in html
+    assert "pearson corrcoef is not a number here" in html
+    assert "Raffel et al. 2020, Table 14" in html
+    assert "src=" not in html  # needs no other file
+
+
+def test_a_confusion_counts_classes_and_what_is_none():
+    html = confusion_table(LABELS, ROWS)
+    cells = re.findall(r"<td class=\"(\w+)\"[^>]*>([\d,]+)", html)
+    assert cells == [
+        *[("right", "1"), ("wrong", "1"), ("wrong", "0"), ("total", "2")],
+        *[("wrong", "0"), ("right", "0"), ("wrong", "1"), ("total", "1")],
+    ]
+    assert confusion_table([], ROWS) == confusion_table(LABELS, ROWS[3:]) == ""
+
+
+def test_the_worst_answers_are_those_found_least_likely():
+    shown = re.findall(r"&lt;q(\d)&gt;", worst_table(ROWS, 5))
+    assert shown == ["1", "2"]
+    assert worst_table(ROWS[:1], 5) == ""
+    ranked = row(4, "no", "yes", log_likelihood=-5.0, choices={"no": -5.0, "yes": -1.5})
+    assert gap(ranked) == -3.5
+
+
+def test_a_line_stays_within_its_scale():
+    svg = line_of("glue_rte_v002/accuracy", 100.0, {"low": 98.0, "high": 104.0}, -3.0)
+    numbers = [float(x) for x in re.findall(r'(?:x1|x2|cx)="([\d.]+)"', svg)]
+    assert min(numbers) >= 6
+    assert max(numbers) <= 254
+
+
+def test_published_scores_name_metrics_that_there_are():
+    known = {name for groups in AVERAGES.values() for names in groups.values() for name in names}
+    for each in PUBLISHED:
+        assert set(each.scores) <= known
+        assert each.url.startswith("https://arxiv.org/abs/")
+    scores = [score for _, score in published_for("glue_cola_v002/matthews_corrcoef")]
+    assert scores == sorted(scores)
+
+
+def test_t5s_published_scores_have_t5s_published_averages():
+    sizes = {"T5 Small": 63.3, "T5 Base": 76.2, "T5 Large": 82.3}
+    found = {each.model: average("super_glue", each.scores) for each in PUBLISHED if each.model in sizes}
+    assert found == pytest.approx(sizes, abs=0.06)
