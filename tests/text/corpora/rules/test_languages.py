@@ -198,3 +198,19 @@ def test_what_cannot_be_meant_is_refused():
 
 def test_tables_are_loaded_once():
     assert _tables() is _tables()
+
+
+def test_a_long_page_is_read_in_pieces_from_its_beginning_to_its_end():
+    french = "Le chat est assis sur la chaise de la cuisine et regarde les oiseaux. " * 20
+    text = "The people of this town walked to the river that morning. " * 6 + french
+    assert FastText(max_characters=100, pieces=1).guesses(text)[0].language == "en"
+    assert FastText(max_characters=200, pieces=5).guesses(text)[0].language == "fr"
+    assert FastText().guesses(" " * 5_000 + "Une page de peu de mots.")[0].language == "fr"
+    short = "Four words are here."
+    assert FastText().guesses(short) == FastText(max_characters=10_000, pieces=1).guesses(short)
+
+
+@pytest.mark.parametrize("pieces", [0, 401])
+def test_pieces_out_of_range_are_refused(pieces):
+    with pytest.raises(ValueError, match=f"pieces is {pieces}; give 1 to max_characters"):
+        FastText(pieces=pieces)
