@@ -1,0 +1,201 @@
+"""From Hugging Face's files to scores: an encoder is fine-tuned with a head, goes on with another, and is asked."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from t5x_like.checkpoints.hugging_face import write_hugging_face
+from t5x_like.checkpoints.starting import CheckpointModel, check_head, configuration_at, starting_params
+from t5x_like.evaluation.heads import HeadEvaluation, HeadEvaluator
+from t5x_like.model import parameters
+from t5x_like.model.zoo.bert import BertConfig
+from t5x_like.model.zoo.t5 import T5Config
+from t5x_like.optimizers.optimizers import AdamW
+from t5x_like.optimizers.schedules import Constant
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.partitioning.shard import with_shardings
+from t5x_like.text.batches.loader import LoaderConfig
+from t5x_like.text.tasks import registry
+from t5x_like.text.tasks.text_task import TextTask
+from t5x_like.training.experiment import Cadence, Experiment
+from t5x_like.training.losses import LossConfig
+from t5x_like.training.train import train
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh"]
+BERT = BertConfig(
+    vocab_size=len(PIECES),
+    model_dim=16,
+    mlp_dim=32,
+    num_heads=2,
+    num_layers=1,
+    num_positions=16,
+    task="masked_lm",
+)
+LABELS = {"two_labels": ("vowel", "none"), "three_labels": ("first", "later", "none")}
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """A pretrained model as Hugging Face has it, with a vocabulary."""
+    directory = tmp_path_factory.mktemp("published") / "bert"
+    _, params = parameters.split(BERT.build(jax.random.key(1)))
+    write_hugging_face(BERT, params, directory)
+    (directory / "vocab.txt").write_text("\n".join(PIECES) + "\n")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory, published):
+    """Does a text have an ``a``; and is it in front? The last split has no labels that are known."""
+    folder = tmp_path_factory.mktemp("tasks")
+    rows = [f"{first} {second} {third}" for first in "abcd" for second in "abcd" for third in "efgh"]
+    told = {
+        "two_labels": ["vowel" if "a" in row else "none" for row in rows],
+        "three_labels": ["first" if row[0] == "a" else "later" if "a" in row else "none" for row in rows],
+    }
+    definitions = []
+    for name, labels in told.items():
+        file = folder / f"{name}.tsv"
+        lines = [f"{row}\t{label}" for row, label in zip(rows, labels, strict=True)]
+        file.write_text("\n".join(["text\tlabel", *lines]) + "\n")
+        definitions.append(
+            TextTask(
+                name=name,
+                vocabulary=str(published),
+                num_sentinels=0,
+                files={"train": str(file), "validation": str(file)},
+                input_template="{text}",
+                target_template="{label}",
+                labels=LABELS[name],
+                metrics=("accuracy",),
+            )
+        )
+    return tuple(definitions)
+
+
+def experiment(tasks, name, start_from, model_dir, **options):
+    loader = LoaderConfig(mixture=name, batch_size=16, inputs_length=16, targets_length=2, layout="encoder")
+    settings: dict[str, Any] = {
+        "model": CheckpointModel(),
+        "train": loader,
+        "tasks": tasks,
+        "start_from": str(start_from),
+        "model_dir": str(model_dir),
+        "total_steps": 60,
+        "validations": (replace(loader, split="validation"),),
+        "evaluations": (HeadEvaluation(mixture=name, inputs_length=16, batch_size=24),),
+        "optimizer": AdamW(learning_rate=Constant(value=0.01)),
+        "loss": LossConfig(z_loss=0.0),
+        "cadence": Cadence(log_every_steps=20, evaluate_every_steps=0, save_every_steps=30),
+    }
+    return Experiment(**settings | options)
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory, published, tasks):
+    run = tmp_path_factory.mktemp("runs") / "tuned"
+    return run, train(experiment(tasks, "two_labels", published, run))
+
+
+def test_a_published_encoder_learns_a_task(tuned):
+    run, finished = tuned
+    assert finished.last["evaluation/two_labels"]["accuracy"] == 100.0
+    assert finished.last["validation/two_labels"]["accuracy"] == 1.0
+    assert finished.last["train"]["loss"] == finished.last["train"]["sequence_cross_entropy"] < 0.2
+    assert (run / "vocab.txt").exists()
+    scores = json.loads((run / "evaluations/step_60/scores.json").read_text())["tasks"]["two_labels"]
+    assert scores["scores"] == {"accuracy": 100.0}
+    assert scores["baseline"]["accuracy"] == pytest.approx(100 * 36 / 64)
+    first = json.loads((run / "evaluations/step_60/predictions.jsonl").read_text().splitlines()[0])
+    assert first["input"] == "a a e"
+    assert (first["target"], first["prediction"]) == ("vowel", "vowel")
+
+
+def test_a_killed_run_goes_on_as_if_nothing_had_been(tuned, tasks, published, tmp_path):
+    half = experiment(
+        tasks, "two_labels", published, tmp_path / "run", total_steps=30, evaluations=(), validations=()
+    )
+    train(half)
+    again = train(replace(half, total_steps=60))
+    assert again.last["train"]["loss"] == tuned[1].last["train"]["loss"]
+
+
+def test_a_run_goes_on_to_another_task_with_a_new_head(tuned, tasks, tmp_path, caplog):
+    run, _ = tuned
+    finished = train(experiment(tasks, "three_labels", run, tmp_path / "next"))
+    assert finished.last["evaluation/three_labels"]["accuracy"] > 70  # the commonest answer: 56
+    assert "has no weights for heads/scores/classes/projection" in caplog.text
+    assert "they are freshly drawn from seed 0, so train this head before you use it" in caplog.text
+    assert configuration_at(tmp_path / "next").num_labels == 3
+
+
+def starting(directory, config, seed):
+    mesh = MeshConfig().build(jax.devices()[:1])
+    _, shapes, axes = parameters.abstract(config)
+    return starting_params(directory, config, with_shardings(axes, shapes, mesh), mesh=mesh, seed=seed)
+
+
+def test_all_but_the_head_is_the_checkpoints_and_the_head_is_the_seeds(published, tuned):
+    config = replace(BERT, task="sequence_classification", num_labels=5)
+    for directory in (published, tuned[0]):
+        one, same, other = (parameters.flatten(starting(directory, config, seed)) for seed in (3, 3, 4))
+        differing = {path for path in one if not np.array_equal(one[path], other[path])}
+        assert all(np.array_equal(one[path], same[path]) for path in one)
+        assert "heads/scores/classes/projection/kernel" in differing
+        assert all(path.startswith("heads/") for path in differing)
+
+
+def test_weights_of_another_model_are_refused_and_what_differs_is_named(published):
+    wrong = replace(BERT, num_layers=2, activation="relu", task="sequence_classification")
+    with pytest.raises(
+        ValueError, match=r"(?s)num_layers: 1 there, 2 here.*activation: 'gelu' there, 'relu' here"
+    ):
+        starting(published, wrong, 0)
+
+
+def test_a_directory_without_a_model_is_refused(tmp_path, tasks, published):
+    with pytest.raises(ValueError, match=r"holds no model: give a run's directory \(with model.json\)"):
+        train(experiment(tasks, "two_labels", tmp_path, tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(ValueError, match="a CheckpointModel is the model of start_from"):
+        CheckpointModel().resolve(None, None)
+    with pytest.raises(ValueError, match="is a BertConfig, which has no head for causal lm"):
+        CheckpointModel().resolve(published, ("causal_lm", 2))
+
+
+def test_training_a_model_with_another_head_is_refused_at_the_start(tasks, published, tmp_path):
+    wrong = experiment(tasks, "three_labels", published, tmp_path / "run")
+    model = replace(BERT, task="sequence_classification", num_labels=2)
+    message = "'three_labels' needs a head for sequence classification with 3 scores; the model has .* with 2 scores"
+    with pytest.raises(ValueError, match=message):
+        train(replace(wrong, model=model))
+    t5 = T5Config(
+        vocab_size=16,
+        model_dim=8,
+        mlp_dim=8,
+        num_heads=2,
+        head_dim=4,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+    )
+    with pytest.raises(
+        ValueError, match=r"the model has one for sequence to sequence lm\. Fine-tune it on such a task"
+    ):
+        check_head(t5, ("sequence_classification", 2), what="mixture 'x'")
+
+
+def test_asking_a_model_without_the_head_is_refused(tasks, published):
+    registry.register(tasks)
+    mesh = MeshConfig().build(jax.devices()[:1])
+    graphdef, params = parameters.split(BERT.build(jax.random.key(0)))
+    evaluator = HeadEvaluator(
+        HeadEvaluation(mixture="two_labels", inputs_length=16, batch_size=8), graphdef, mesh
+    )
+    with pytest.raises(
+        ValueError, match=r"'two_labels' needs a head for sequence classification.*heads: none. Fine-tune"
+    ):
+        evaluator.run(params)
