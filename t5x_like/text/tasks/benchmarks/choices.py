@@ -77,6 +77,11 @@ _HELLASWAG_FILES = {
     "validation": "hellaswag_val.jsonl",
     "test": "hellaswag_test.jsonl",
 }
+_HELLASWAG_CHECKED = {
+    "train": (47_496_131, "dae5e69249868cb9fe4e23ff925c60b66169564cfb7072d793cd7356a2b69f8d"),
+    "validation": (12_246_618, "0aa3b88843990f3f10a97b9575c94d7b71fb2205240ba04ae4884d9e9c992588"),
+    "test": (11_752_147, "da082b00543e422b8d25394614d102944586986def4de5cd1bd36d86bcb76261"),
+}
 _HELLASWAG_WORD = Chosen(
     word="hellaswag",
     columns={"activity": "activity_label", "context": "context"},
@@ -116,8 +121,13 @@ HELLASWAG = Benchmark(
         ),
         rows={"train": 39_905, "validation": 10_042, "test": 10_003},
         downloads=tuple(
-            Download(url=f"{_HELLASWAG_SERVER}/{name}", unpack={"": f"hellaswag/{name}"})
-            for name in _HELLASWAG_FILES.values()
+            Download(
+                url=f"{_HELLASWAG_SERVER}/{_HELLASWAG_FILES[split]}",
+                unpack={"": f"hellaswag/{_HELLASWAG_FILES[split]}"},
+                num_bytes=num_bytes,
+                sha256=sha256,
+            )
+            for split, (num_bytes, sha256) in _HELLASWAG_CHECKED.items()
         ),
         home="https://rowanzellers.com/hellaswag",
         citation="Zellers et al. 2019, https://arxiv.org/abs/1905.07830",
@@ -152,7 +162,7 @@ WINOGRANDE = Benchmark(
     name="winogrande",
     title="Winogrande (trained on XL): which of two fills the blank?",
     source=Source(
-        tfds="winogrande:1.1.0",
+        tfds="winogrande:1.2.0",
         layouts=(
             Layout(
                 files={
@@ -173,6 +183,8 @@ WINOGRANDE = Benchmark(
             Download(
                 url="https://storage.googleapis.com/ai2-mosaic/public/winogrande/winogrande_1.1.zip",
                 unpack={"": "winogrande/"},
+                num_bytes=3_395_492,
+                sha256="3619ab104d8be2977b25c90ff420cb42d491707dcc75362a1e5d22bc082b7318",
             ),
         ),
         home="https://winogrande.allenai.org",

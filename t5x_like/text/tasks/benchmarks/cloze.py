@@ -61,6 +61,7 @@ LAMBADA = Benchmark(
                 url="https://zenodo.org/record/2630551/files/lambada-dataset.tar.gz",
                 unpack={"": "lambada/"},
                 num_bytes=334_527_694,
+                sha256="8fbe499096ddbdcbbd0cac406861b5026fb451d15b8fe04e0e4f3d082f2ad5d7",
             ),
         ),
         home="https://zenodo.org/record/2630551",

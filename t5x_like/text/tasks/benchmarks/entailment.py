@@ -112,6 +112,7 @@ SNLI = _pairs(
                 url="https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
                 unpack={"": "snli/"},
                 num_bytes=94_550_081,
+                sha256="afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
             ),
         ),
         home="https://nlp.stanford.edu/projects/snli",
@@ -158,8 +159,10 @@ SCITAIL = _pairs(
         rows={"train": 23_596, "validation": 1_304, "test": 2_126},
         downloads=(
             Download(
-                url="https://ai2-public-datasets.s3.amazonaws.com/scitail/SciTailV1.1.zip",
+                url="http://data.allenai.org.s3.amazonaws.com/downloads/SciTailV1.1.zip",
                 unpack={"": "scitail/"},
+                num_bytes=14_174_621,
+                sha256="3fccd37350a94ca280b75998568df85fc2fc62843a3198d644fcbf858e6943d5",
             ),
         ),
         home="https://allenai.org/data/scitail",
@@ -169,7 +172,7 @@ SCITAIL = _pairs(
     ),
 )
 
-_ANLI_FOLDERS = ("anli/anli_v1.0", "anli_v1.0", "anli")
+_ANLI_FOLDERS = ("anli/anli_v1.0", "anli/anli_v0.1", "anli_v1.0", "anli_v0.1", "anli")
 _ANLI_FILES = {"train": "train", "validation": "dev", "test": "test"}
 _ANLI_LETTERS = ("e", "n", "c")
 
@@ -204,7 +207,12 @@ def _anli(number: int, rows: Mapping[str, int]) -> Benchmark:
             ),
             rows=rows,
             downloads=(
-                Download(url="https://dl.fbaipublicfiles.com/anli/anli_v1.0.zip", unpack={"": "anli/"}),
+                Download(
+                    url="https://dl.fbaipublicfiles.com/anli/anli_v0.1.zip",
+                    unpack={"": "anli/"},
+                    num_bytes=18_621_352,
+                    sha256="16ac929a7e90ecf9093deaec89cc81fe86a379265a5320a150028efe50c5cde8",
+                ),
             ),
             home="https://github.com/facebookresearch/anli",
             citation="Nie et al. 2019, https://arxiv.org/abs/1910.14599",

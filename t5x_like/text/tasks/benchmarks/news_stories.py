@@ -56,6 +56,6 @@ def parts_of(story: str) -> tuple[str, str]:
         if line.startswith(_HIGHLIGHT):
             is_highlight = True
         elif line:
-            whole = line if line.endswith(_ENDS) or _HIGHLIGHT in line else f"{line} ."
+            whole = line if line.endswith(_ENDS) or _HIGHLIGHT in line else f"{line}."
             (highlights if is_highlight else article).append(whole)
     return " ".join(article), "\n".join(highlights)

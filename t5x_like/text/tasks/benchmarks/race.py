@@ -66,7 +66,12 @@ def _race(level: str, rows: Mapping[str, int]) -> Benchmark:
             ),
             rows=rows,
             downloads=(
-                Download(url="http://www.cs.cmu.edu/~glai1/data/race/RACE.tar.gz", unpack={"": "race/"}),
+                Download(
+                    url="http://www.cs.cmu.edu/~glai1/data/race/RACE.tar.gz",
+                    unpack={"": "race/"},
+                    num_bytes=25_443_609,
+                    sha256="b2769cc9fdc5c546a693300eb9a966cec6870bd349fbc44ed5225f8ad33006e5",
+                ),
             ),
             home="https://www.cs.cmu.edu/~glai1/data/race",
             citation="Lai et al. 2017, https://arxiv.org/abs/1704.04683",

@@ -85,6 +85,7 @@ IMDB = Benchmark(
                 url="https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
                 unpack={"": "imdb/"},
                 num_bytes=84_125_825,
+                sha256="c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
             ),
         ),
         home="https://ai.stanford.edu/~amaas/data/sentiment",

@@ -84,7 +84,9 @@ def word_places(row: RawRow) -> list[WordedRow]:
     return [{**worded, "targets": f"start: {place[0]} end: {place[1]}"}] if place else []
 
 
-def _source(version: str, rows: Mapping[str, int], sizes: Mapping[str, int], hugging_face: str) -> Source:
+def _source(
+    version: str, rows: Mapping[str, int], checked: Mapping[str, tuple[int, str]], hugging_face: str
+) -> Source:
     files = {"train": f"train-v{version}.json", "validation": f"dev-v{version}.json"}
     return Source(
         tfds=f"squad/v{version}:3.0.0",
@@ -100,7 +102,12 @@ def _source(version: str, rows: Mapping[str, int], sizes: Mapping[str, int], hug
         ),
         rows=rows,
         downloads=tuple(
-            Download(url=f"{_SERVER}/{name}", unpack={"": f"squad/{name}"}, num_bytes=sizes[split])
+            Download(
+                url=f"{_SERVER}/{name}",
+                unpack={"": f"squad/{name}"},
+                num_bytes=checked[split][0],
+                sha256=checked[split][1],
+            )
             for split, name in files.items()
         ),
         home="https://rajpurkar.github.io/SQuAD-explorer",
@@ -113,13 +120,19 @@ def _source(version: str, rows: Mapping[str, int], sizes: Mapping[str, int], hug
 _V1 = _source(
     "1.1",
     {"train": 87_599, "validation": 10_570},
-    {"train": 30_288_272, "validation": 4_854_279},
+    {
+        "train": (30_288_272, "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955"),
+        "validation": (4_854_279, "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9"),
+    },
     "squad",
 )
 _V2 = _source(
     "2.0",
     {"train": 130_319, "validation": 11_873},
-    {"train": 42_123_633, "validation": 4_370_528},
+    {
+        "train": (42_123_633, "68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002"),
+        "validation": (4_370_528, "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8"),
+    },
     "squad_v2",
 )
 

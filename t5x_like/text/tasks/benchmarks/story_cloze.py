@@ -7,7 +7,9 @@ from t5x_like.text.tasks.benchmarks.benchmark import Benchmark, Example
 from t5x_like.text.tasks.benchmarks.choice_wording import Chosen, chosen_example
 from t5x_like.text.tasks.benchmarks.forms import Choices
 from t5x_like.text.tasks.benchmarks.records import LABEL, Records, hub_layout
-from t5x_like.text.tasks.benchmarks.source import Layout, Source
+from t5x_like.text.tasks.benchmarks.source import Layout, Raw, Source
+from t5x_like.text.tasks.benchmarks.tfds_files import read_tfds
+from t5x_like.text.tasks.rows import Bad
 
 _SENTENCES = tuple(f"InputSentence{number}" for number in range(1, 5))
 _QUIZ = ("RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2")
@@ -25,6 +27,16 @@ def _story_row(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 _STORY_READ = Records(parse=_story_row, classes=("1", "2"))
+
+
+def _read_prepared(file: str, split: str) -> Iterator[Raw | Bad]:
+    """TFDS's rows, whose labels are 1 and 2."""
+    for row in read_tfds(file, split):
+        if isinstance(row, Raw) and row.values["label"] > 0:
+            row = row._replace(values={**row.values, "label": row.values["label"] - 1})
+        yield row
+
+
 _STORY_WORD = Chosen(word="story_cloze", columns={"context": "context"}, choices="endings", count=2)
 
 
@@ -42,7 +54,6 @@ STORY_CLOZE = Benchmark(
     name="story_cloze",
     title="Story Cloze: which of two sentences ends a story? Learned on validation, told on test (Radford et al. 2018)",
     source=Source(
-        tfds="story_cloze/2016:1.0.0",
         layouts=(
             Layout(
                 files={
@@ -59,6 +70,13 @@ STORY_CLOZE = Benchmark(
                 read=_STORY_READ,
             ),
             hub_layout("story_cloze/2016", ("validation", "test"), _STORY_READ),
+            Layout(
+                name="TensorFlow Datasets",
+                files={
+                    split: (f"story_cloze/2016/*/*-{split}.tfrecord*",) for split in ("validation", "test")
+                },
+                read=_read_prepared,
+            ),
         ),
         rows={"validation": 1_871, "test": 1_871},
         home="https://cs.rochester.edu/nlp/rocstories (on request)",

@@ -31,6 +31,12 @@ def _lines(folder: str, splits: Mapping[str, str], *columns: str) -> Layout:
 
 
 _SPLITS = {"train": "train", "validation": "val", "test": "test"}
+# The sizes and SHA-256 of lists of addresses, as TensorFlow Datasets has them.
+_LISTS = {
+    "train": (46_424_688, "a5cee49f3a6c862c26ce29308236d2a99625ab6c86a43be22d5206b2790d8029"),
+    "val": (2_433_674, "81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db"),
+    "test": (2_109_547, "c4f5efb5ec2126430a5c156efbd13d0e9c4cb490169e552c38b4a51981a009bd"),
+}
 _CNN_SERVER = "https://raw.githubusercontent.com/abisee/cnn-dailymail/master/url_lists"
 
 CNN_DAILYMAIL = Benchmark(
@@ -57,9 +63,12 @@ CNN_DAILYMAIL = Benchmark(
         rows={"train": 287_113, "validation": 13_368, "test": 11_490},
         downloads=tuple(
             Download(
-                url=f"{_CNN_SERVER}/all_{short}.txt", unpack={"": f"cnn_dailymail/url_lists/all_{short}.txt"}
+                url=f"{_CNN_SERVER}/all_{short}.txt",
+                unpack={"": f"cnn_dailymail/url_lists/all_{short}.txt"},
+                num_bytes=num_bytes,
+                sha256=sha256,
             )
-            for short in _SPLITS.values()
+            for short, (num_bytes, sha256) in _LISTS.items()
         ),
         home="https://cs.nyu.edu/~kcho/DMQA (cnn_stories.tgz and dailymail_stories.tgz, unpacked in cnn_dailymail/)",
         citation="Hermann et al. 2015, https://arxiv.org/abs/1506.03340; See et al. 2017, https://arxiv.org/abs/1704.04368",

@@ -195,13 +195,20 @@ _HUB_PARTS = (
 )  # fmt: skip
 
 
-def parts_of_speech(treebank: str, title: str, rows: Mapping[str, int], home: str, licence: str) -> Benchmark:
+def parts_of_speech(
+    treebank: str,
+    title: str,
+    rows: Mapping[str, int],
+    *,
+    downloads: tuple[Download, ...] = (),
+    home: str,
+    licence: str,
+) -> Benchmark:
     """The universal parts of speech of a treebank, by its name in its files: ``en_ewt``.
 
     Files: ``ud/en_ewt-ud-train.conllu``, or in a folder of its own below ``ud``.
     """
     splits = {"train": "train", "validation": "dev", "test": "test"}
-    server = home.replace("github.com", "raw.githubusercontent.com")
     read_hub = Records(parse=hub_tags("upos", "upos", _HUB_PARTS, PARTS_OF_SPEECH))
     return _tagged(
         f"ud_{treebank}_pos",
@@ -222,13 +229,7 @@ def parts_of_speech(treebank: str, title: str, rows: Mapping[str, int], home: st
                 hub_layout(f"universal_dependencies/{treebank}", tuple(rows), read_hub),
             ),
             rows=rows,
-            downloads=tuple(
-                Download(
-                    url=f"{server}/master/{treebank}-ud-{short}.conllu",
-                    unpack={"": f"ud/{treebank}-ud-{short}.conllu"},
-                )
-                for short in splits.values()
-            ),
+            downloads=downloads,
             home=home,
             citation="Nivre et al. 2020, https://arxiv.org/abs/2004.10643",
             licence=licence,
@@ -244,12 +245,27 @@ def parts_of_speech(treebank: str, title: str, rows: Mapping[str, int], home: st
     )
 
 
+_EWT_SERVER = "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/r2.10"
+_EWT_CHECKED = {
+    "train": (13_686_411, "e6a3784727e7726d4f1c2e10ff22dcd0ddeb8869ad6f85b73bb1ff5ef798e944"),
+    "dev": (1_738_438, "ef962ac05d844eaff46eeded125937129bfc0876d43963d66810cb73ffa8f5df"),
+    "test": (1_738_935, "465100c5b6fb606725068dc70680d65cc047fbb4ae25195375618bc6353a4e58"),
+}
 UD_EN_EWT = parts_of_speech(
     "en_ewt",
-    "Universal Dependencies, English Web Treebank: parts of speech",
+    "Universal Dependencies 2.10, English Web Treebank: parts of speech",
     {"train": 12_544, "validation": 2_001, "test": 2_077},
-    "https://github.com/UniversalDependencies/UD_English-EWT",
-    "CC BY-SA 4.0",
+    downloads=tuple(
+        Download(
+            url=f"{_EWT_SERVER}/en_ewt-ud-{short}.conllu",
+            unpack={"": f"ud/en_ewt-ud-{short}.conllu"},
+            num_bytes=num_bytes,
+            sha256=sha256,
+        )
+        for short, (num_bytes, sha256) in _EWT_CHECKED.items()
+    ),
+    home="https://github.com/UniversalDependencies/UD_English-EWT",
+    licence="CC BY-SA 4.0",
 )
 
 BENCHMARKS = (CONLL2003, CONLL2000, UD_EN_EWT)

@@ -97,8 +97,11 @@ def _patterns(folder: str, target: str, split: str, test: str) -> tuple[str, ...
         names += [f"{below}/*.{pair}.en" for below in ("train", "training") for pair in both]
         names += [f"train.{pair}.en" for pair in both] + ["train.en", "train.tok.*.en"]
         return tuple(f"{folder}/{name}{ending}" for name in names for ending in ("", ".gz", ".zst"))
-    names = [f"{test}-{pair}-src.en.{ending}" for ending in ("sgm", "sgml") for pair in pairs]
+    # TFDS's first: of sets that were translated from either side, it has those that were written in the other language.
+    names = [f"{test}-{pairs[0]}-ref.en.{ending}" for ending in ("sgm", "sgml")]
+    names += [f"{test}-{pair}-src.en.{ending}" for ending in ("sgm", "sgml") for pair in pairs[::-1]]
     names += [f"{test}-src.en.sgm", f"{test}.en", f"{split}.en", *(f"{test}.{pair}.en" for pair in pairs)]
+    names = [f"{target}-en/{split}/*{side}.en.sgm" for side in ("ref", "src")] + names
     return tuple(f"{place}/{name}" for name in names for place in (folder, f"{folder}/dev", f"{folder}/test"))
 
 
@@ -107,11 +110,14 @@ def _wmt(year: int) -> str:
 
 
 def _sets(year: int) -> tuple[Download, ...]:
-    """WMT's archives of test sets; parallel corpora are too large and many to be fetched for the user."""
-    server = f"https://www.statmt.org/wmt{year}"
-    return tuple(
-        Download(url=f"{server}/{name}.tgz", unpack={"": f"wmt{year}/"})
-        for name in ("dev", "test-full" if year == 14 else "test")
+    """WMT's archive of all test sets to 2018; parallel corpora are too large and many to be fetched for the user."""
+    return (
+        Download(
+            url="http://data.statmt.org/wmt19/translation-task/dev.tgz",
+            unpack={"": f"wmt{year}/"},
+            num_bytes=38_654_961,
+            sha256="7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7",
+        ),
     )
 
 
@@ -184,7 +190,8 @@ WMT15_ENFR = _translation(
     folder="wmt15",
     target="fr",
     tests={"validation": "newsdiscussdev2015", "test": "newsdiscusstest2015"},
-    rows={"train": 40_853_137, "validation": 1_500, "test": 1_500},
+    # TFDS validates on newstest2014 too: put the SGML of both into wmt15/fr-en/validation.
+    rows={"train": 40_853_137, "validation": 4_503, "test": 1_500},
     said=_FRENCH,
     tfds="wmt15_translate/fr-en:1.0.0",
     hub="wmt15/fr-en",

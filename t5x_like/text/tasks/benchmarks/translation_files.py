@@ -14,6 +14,7 @@ from t5x_like.text.tasks.rows import Bad, decode_line, lines_of
 
 _TAG = re.compile(r"<(seg|doc)\b([^>]*)>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
+_SIDES = (("src", "ref"), ("ref", "src"))
 _END = "</seg>"
 
 
@@ -42,11 +43,9 @@ class PairedFiles:
     def _other(self, file: str) -> str:
         folder, name = os.path.split(file)
         theirs = re.sub(rf"(^|\.){self.source}(?=$|\.(sgml?|gz|zst)\b)", rf"\1{self.target}", name)
-        places = [
-            os.path.join(folder, each)
-            for each in (re.sub(r"(^|[-.])src\b", r"\1ref", theirs), theirs)
-            if each != name
-        ]
+        sides = (re.sub(rf"(^|[-.]){side}\b", rf"\1{other}", theirs) for side, other in _SIDES)
+        places = [os.path.join(folder, each) for each in dict.fromkeys(sides) if each != theirs]
+        places = places or [os.path.join(folder, theirs)]
         for place in places:
             if as_path(place).exists():
                 return place

@@ -33,7 +33,7 @@ def test_stories_are_found_by_their_addresses(tmp_path: Path) -> None:
     write(tmp_path / "cnn_dailymail" / "cnn" / "stories" / f"{name}.story", STORY)
     write(tmp_path / "cnn_dailymail" / "url_lists" / "all_val.txt", f"{url}\n")
     assert pairs("cnn_dailymail_v002", tmp_path, "validation") == [
-        ("summarize: (CNN) Snow fell . Roads closed.", "Snow .\nRoads shut!")
+        ("summarize: (CNN) Snow fell. Roads closed.", "Snow.\nRoads shut!")
     ]
     write(tmp_path / "cnn_dailymail" / "url_lists" / "all_test.txt", f"{url}\nhttp://example.com/other\n")
     with pytest.raises(
@@ -43,7 +43,7 @@ def test_stories_are_found_by_their_addresses(tmp_path: Path) -> None:
 
 
 def test_lines_that_end_a_sentence_get_no_full_stop() -> None:
-    assert parts_of('A”\nB)\nC\n@highlight\nD?\n\n@highlight\nE"') == ("A” B) C .", 'D?\nE"')
+    assert parts_of('A”\nB)\nC\n@highlight\nD?\n\n@highlight\nE"') == ("A” B) C.", 'D?\nE"')
 
 
 def test_summaries_come_from_lines_of_json_and_from_the_hub(tmp_path: Path) -> None:
@@ -97,6 +97,12 @@ def test_sgml_test_sets_are_paired_by_segment(tmp_path: Path) -> None:
     write(other, '<seg id="1">offen\n<seg id="2">zu</seg>')
     with pytest.raises(ValueError, match=r"ref\.de\.sgm:1: a <seg> that is never closed"):
         pairs("wmt14_ende_v003", tmp_path, "test")
+
+
+def test_sets_that_were_translated_into_english_are_read_backwards(tmp_path: Path) -> None:
+    write(tmp_path / "wmt16" / "dev" / "newstest2016-roen-ref.en.sgm", reference("Yes."))
+    write(tmp_path / "wmt16" / "dev" / "newstest2016-roen-src.ro.sgm", reference("Da."))
+    assert pairs("wmt16_enro_v003", tmp_path, "test") == [("translate English to Romanian: Yes.", "Da.")]
 
 
 def test_plain_files_are_paired_by_line(tmp_path: Path) -> None:
