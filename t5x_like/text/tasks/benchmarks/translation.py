@@ -126,8 +126,8 @@ _WMT15 = "Bojar et al. 2015, https://aclanthology.org/W15-3001"
 _WMT16 = "Bojar et al. 2016, https://aclanthology.org/W16-2301"
 
 _GERMAN = (
-    ("The bridge is closed.", "Die Brücke ist gesperrt."),
-    (" “Wait!” she said. ", " „Warte!“, sagte sie. "),
+    ("The bridge stays closed.", "Die Brücke bleibt gesperrt."),
+    (" “Wait!” said Ada. ", " „Warte!“, sagte Ada. "),
     ("1,000 & more", "1.000 & mehr"),
 )
 _FRENCH = (

@@ -94,7 +94,7 @@ def test_sgml_test_sets_are_paired_by_segment(tmp_path: Path) -> None:
         ValueError, match=r"src\.en\.sgm:4: .*'paper/1' stands where .*ref\.de\.sgm:2 has .*'paper/2'"
     ):
         pairs("wmt14_ende_v003", tmp_path, "test")
-    write(other, '<seg id="1">offen\n<seg id="2">zu</seg>')
+    write(other, '<seg id="1">auf\n<seg id="2">zu</seg>')
     with pytest.raises(ValueError, match=r"ref\.de\.sgm:1: a <seg> that is never closed"):
         pairs("wmt14_ende_v003", tmp_path, "test")
 
