@@ -7,6 +7,7 @@ import seqio
 import tensorflow as tf
 
 from t5x_like.text.tasks.benchmarks.benchmark import Benchmark
+from t5x_like.text.tasks.benchmarks.t5s_vocabulary import T5sVocabulary
 from t5x_like.text.tasks.benchmarks.task import T5_VOCABULARY, BenchmarkTask
 from t5x_like.text.tasks.benchmarks.tfds_files import python_value
 from t5x_like.text.tasks.sources import PlainFiles, output_features
@@ -88,7 +89,7 @@ def _features(task: BenchmarkTask) -> dict[str, Any]:
     """T5's own vocabulary is opened when it is first used: it may be out of reach where nothing is tokenised."""
     if task.vocabulary != T5_VOCABULARY:
         return output_features(task)
-    vocabulary = seqio.SentencePieceVocabulary(T5_VOCABULARY, task.num_sentinels)
+    vocabulary = T5sVocabulary(T5_VOCABULARY, task.num_sentinels)
     return {key: seqio.Feature(vocabulary, add_eos=True) for key in ("inputs", "targets")}
 
 
