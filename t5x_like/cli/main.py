@@ -21,6 +21,7 @@ from t5x_like.cli.quiet import hush_tensorflow
 VERBS = {
     "train": ("train", "train a model, or continue a run where it stands"),
     "evaluate": ("evaluate", "score a run's weights on tasks"),
+    "sweep": ("sweep", "run a recipe over a small grid and seeds; a table of all, and the best"),
     "predict": ("predict", "answer lines of text with a run's weights"),
     "config": ("config", "show or validate a resolved configuration"),
     "model": ("model", "show a model's weights, and how a mesh would cut them"),
@@ -30,6 +31,7 @@ VERBS = {
     "vocabulary": ("vocabulary", "learn vocabularies from text, compare them, look into one"),
     "corpus": ("corpus", "build a training corpus from a web crawl; see what its rules do"),
     "convert": ("convert", "turn Hugging Face weights into a run, and back"),
+    "lm_eval": ("lm_eval", "run EleutherAI's lm-evaluation-harness on our checkpoints"),
     "report": ("report", "write a run's curves, scores and predictions as one page"),
 }
 

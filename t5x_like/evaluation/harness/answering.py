@@ -44,7 +44,7 @@ class Answerer:
         self._generators: dict[tuple[Generation, tuple[int, ...]], Callable[[Any, Batch], np.ndarray]] = {}
 
     def score(
-        self, asked: Sequence[Asked], answered: Callable[[int, Likelihood], None] = lambda *_: None
+        self, asked: Sequence[Asked], answered: Callable[[int, Likelihood], object] = lambda *_: None
     ) -> list[Likelihood]:
         """The likelihood of each continuation; ``answered`` hears of each as it is known.
 
@@ -72,7 +72,7 @@ class Answerer:
         generation: Generation,
         *,
         stops: Sequence[str] = (),
-        answered: Callable[[int, str], None] = lambda *_: None,
+        answered: Callable[[int, str], object] = lambda *_: None,
     ) -> list[str]:
         """How the model goes on after each prompt, up to the first of ``stops`` or its own end.
 

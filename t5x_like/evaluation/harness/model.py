@@ -84,7 +84,9 @@ class HarnessModel(TemplateLM):
         self._loaded, self._begin, self._score_end = loaded, begin_id, score_end
         self._max_gen_toks = max_gen_toks
         rows = mesh.shape["data"] * mesh.shape["fsdp"]
-        asked = int(batch_size) if str(batch_size).isdecimal() else _DEFAULT_BATCH  # "auto" is ours to say
+        asked = (
+            int(str(batch_size)) if str(batch_size).isdecimal() else _DEFAULT_BATCH
+        )  # "auto" is ours to say
         self.batch_size = max(-(-asked // rows) * rows, rows)
         self.max_length = max_length or loaded.positions or _NO_LIMIT[loaded.kind]
         if loaded.positions is not None and self.max_length > loaded.positions:

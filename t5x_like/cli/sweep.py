@@ -1,0 +1,144 @@
+"""Run a recipe over a small grid and seeds, as papers tune their fine-tuning; a table of all, and the best.
+
+t5x-like sweep gin/recipes/bert/glue_rte.gin --gin.START_FROM="'bert-base-uncased'" \\
+  --over LEARNING_RATE=5e-5,4e-5,3e-5,2e-5 --seeds 5 --output runs/bert_rte
+Values that belong together: --over BATCH_SIZE:TOTAL_STEPS=16:1556,32:778
+
+The same command goes on where it was stopped: finished runs are not done again, others continue.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from t5x_like.cli.arguments import EXPERIMENT, add_module_argument, load_configuration
+from t5x_like.cli.mistakes import Mistake
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of ``t5x-like sweep``."""
+    parser.add_argument("gin_file", nargs="+", metavar="RECIPE", help="gin files as train takes them")
+    parser.add_argument(
+        "--over",
+        action="append",
+        default=[],
+        metavar="NAME=v1,v2,…",
+        help="a knob and its values; may be repeated for a grid. NAME:OTHER=1:2,3:4 vary together",
+    )
+    parser.add_argument("--seeds", type=int, metavar="K", help="each with SEED 0 to K-1 (the recipe's own)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at the same time (1)")
+    parser.add_argument(
+        "--devices", default="", metavar="0,1,…", help="GPUs to share out among the jobs (each sees all)"
+    )
+    parser.add_argument("--output", required=True, metavar="DIR", help="runs in DIR/runs, DIR/results.json")
+    parser.add_argument(
+        "--metric",
+        metavar="NAME",
+        help="compare by this: accuracy, or glue_rte_v002/accuracy (the mean over tasks of each one's mean)",
+    )
+    parser.add_argument("--lowest", action="store_true", help="the lowest is the best: losses, error rates")
+    parser.add_argument(
+        "--at",
+        choices=("last", "best"),
+        default="last",
+        help="take each run's last measurement, or its best (last)",
+    )
+    parser.add_argument("--dry_run", action="store_true", help="say which runs there are, and stop")
+    parser.add_argument(
+        "--gin.NAME", dest="gin_bindings", metavar="VALUE", default=[], help="as for train, in all runs"
+    )
+    parser.add_argument("--gin_search_paths", default="", metavar="DIRS", help="as for train")
+    add_module_argument(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0 when all have finished, 130 when it was interrupted, 1 when a run failed."""
+    from t5x_like.cli.sweep_points import points
+    from t5x_like.cli.sweep_runs import Comparing, Pool, is_finished, outcome_of
+
+    if arguments.jobs < 1:
+        raise Mistake(f"--jobs {arguments.jobs}: give at least 1")
+    devices = [name for name in arguments.devices.split(",") if name]
+    if devices and len(devices) < arguments.jobs:
+        raise Mistake(
+            f"--jobs {arguments.jobs} need at least as many --devices, and there are {len(devices)}"
+        )
+    comparing = Comparing(arguments.metric, arguments.at, arguments.lowest)
+    runs = [_prepared(arguments, point) for point in points(arguments.over, arguments.seeds)]
+    outcomes = {
+        one.point.name: outcome_of(one, "finished" if is_finished(one) else "waiting", comparing)
+        for one in runs
+    }
+    waiting = [one for one in runs if outcomes[one.point.name].status != "finished"]
+    print(f"{len(runs)} runs, {len(runs) - len(waiting)} finished before; in {arguments.output}")
+    if arguments.dry_run:
+        print("\n".join(f"{outcome.status:<8}  {name}" for name, outcome in outcomes.items()))
+        return 0
+
+    def ended(one: Any, status: Any) -> None:
+        outcomes[one.point.name] = outcome_of(one, status, comparing)
+        _write(arguments, outcomes)
+
+    interrupted = False
+    try:
+        Pool(arguments.jobs, devices, lambda line: print(line, flush=True)).work(waiting, ended)
+    except KeyboardInterrupt:
+        interrupted = True
+    return _conclude(arguments, outcomes, interrupted)
+
+
+def _prepared(arguments: argparse.Namespace, point: Any) -> Any:
+    """Builds the run's configuration, so that mistakes show before anything has begun."""
+    from t5x_like.cli.sweep_runs import Run, command_of
+
+    home = Path(arguments.output) / "runs" / point.name
+    bindings = [*arguments.gin_bindings, *point.bindings, f"MODEL_DIR={str(home)!r}"]
+    told = argparse.Namespace(**{**vars(arguments), "gin_bindings": bindings})
+    loaded = load_configuration(told, EXPERIMENT)
+
+    from t5x_like.training.experiment import describe
+
+    described = {name: value for name, value in describe(loaded.value).items() if name != "model_dir"}
+    flags = [f"--gin_file={file}" for file in arguments.gin_file]
+    flags += [f"--gin.{binding}" for binding in bindings]
+    flags += [f"--module={name}" for name in arguments.module]
+    if arguments.gin_search_paths:
+        flags.append(f"--gin_search_paths={arguments.gin_search_paths}")
+    return Run(point, home, command_of(flags), described)
+
+
+def _write(arguments: argparse.Namespace, outcomes: dict[str, Any]) -> None:
+    from t5x_like.files import write_json
+    from t5x_like.reports.sweeps import results
+
+    asked = {
+        "recipe": arguments.gin_file,
+        "over": arguments.over,
+        "seeds": arguments.seeds,
+        "at": arguments.at,
+    }
+    found = results(list(outcomes.values()), metric=_metric(arguments), lowest=arguments.lowest)
+    write_json(f"{arguments.output}/results.json", asked | found)
+
+
+def _metric(arguments: argparse.Namespace) -> str:
+    return arguments.metric or "mean score"
+
+
+def _conclude(arguments: argparse.Namespace, outcomes: dict[str, Any], interrupted: bool) -> int:
+    from t5x_like.reports.sweeps import best_of, summarise, table
+
+    _write(arguments, outcomes)
+    settings = summarise(list(outcomes.values()), lowest=arguments.lowest)
+    print(table(settings, metric=_metric(arguments), lowest=arguments.lowest))
+    best = best_of(settings, lowest=arguments.lowest)
+    if best is not None and best.settings:
+        print("the best: " + ", ".join(f"{name}={value}" for name, value in best.settings.items()))
+    print(f"written to {arguments.output}/results.json")
+    failed = [name for name, outcome in outcomes.items() if outcome.status == "failed"]
+    if failed:
+        print(f"{len(failed)} of {len(outcomes)} runs failed: {', '.join(failed)}; see their train.log")
+    if interrupted or any(outcome.status == "interrupted" for outcome in outcomes.values()):
+        print("stopped; the same command goes on from here")
+        return 130
+    return 1 if failed else 0

@@ -1,0 +1,115 @@
+"""A grid from flags: ``--over LEARNING_RATE=1e-5,2e-5 --over BATCH_SIZE:TOTAL_STEPS=16:400,32:200 --seeds 3``."""
+
+import ast
+import itertools
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from t5x_like.cli.mistakes import Mistake
+
+_PAIRS = {"(": ")", "[": "]", "{": "}"}
+
+
+class Point(NamedTuple):
+    """One run: the knobs' values as they were written, and its seed, or the recipe's own."""
+
+    settings: dict[str, str]
+    seed: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What its folder is called."""
+        parts = dict(self.settings) | ({} if self.seed is None else {"SEED": str(self.seed)})
+        text = ",".join(f"{name}={value}" for name, value in parts.items()) or "recipe"
+        return re.sub(r"[^A-Za-z0-9_.,=+-]+", "_", text)
+
+    @property
+    def bindings(self) -> list[str]:
+        """``NAME=value`` for gin; text needs no quotes from the user."""
+        seed = [] if self.seed is None else [f"SEED={self.seed}"]
+        return [f"{name}={_literal(value)}" for name, value in self.settings.items()] + seed
+
+
+def points(overs: Sequence[str], num_seeds: int | None) -> list[Point]:
+    """Every combination, the last flag's values and then seeds varying fastest.
+
+    Raises:
+      Mistake: a flag that can't be read, a knob or a run given twice.
+    """
+    axes = [_axis(over) for over in overs]
+    names = [name for axis in axes for name in axis.names]
+    for name in names:
+        if names.count(name) > 1:
+            raise Mistake(f"--over gives {name} twice; put all of its values into one flag")
+    if num_seeds is not None and num_seeds < 1:
+        raise Mistake(f"--seeds {num_seeds}: give at least 1")
+    if num_seeds is not None and "SEED" in names:
+        raise Mistake("--over SEED=… and --seeds say the same thing twice; leave one out")
+    seeds = [None] if num_seeds is None else list(range(num_seeds))
+    grid = [
+        Point({name: value for axis in chosen for name, value in axis.items()}, seed)
+        for chosen in itertools.product(*(axis.rows for axis in axes))
+        for seed in seeds
+    ]
+    seen: dict[str, Point] = {}
+    for point in grid:
+        if point.name in seen:
+            raise Mistake(f"two runs would both be called {point.name}; give each value once")
+        seen[point.name] = point
+    return grid
+
+
+def _axis(over: str) -> "_Axis":
+    names, equals, values = over.partition("=")
+    knobs = tuple(name.strip() for name in names.split(":"))
+    if not equals or not all(knobs) or not values.strip():
+        raise Mistake(
+            f"--over {over}: write it as NAME=first,second, or NAME:OTHER=1:2,3:4 for values that go together"
+        )
+    rows = []
+    for value in split(values, ","):
+        together = split(value, ":") if len(knobs) > 1 else [value]
+        if len(together) != len(knobs) or not all(together):
+            raise Mistake(
+                f"--over {over}: {value!r} has {len(together)} value{'s' * (len(together) != 1)}, and there are "
+                f"{len(knobs)} names, {', '.join(knobs)}"
+            )
+        rows.append(dict(zip(knobs, together, strict=True)))
+    return _Axis(knobs, rows)
+
+
+class _Axis(NamedTuple):
+    """Knobs that vary together."""
+
+    names: tuple[str, ...]
+    rows: list[dict[str, str]]
+
+
+def split(text: str, separator: str) -> list[str]:
+    """Parts between separators that are in no bracket and no quotes, stripped."""
+    parts, start, waiting, quote = [], 0, [], ""
+    for place, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character in _PAIRS:
+            waiting.append(_PAIRS[character])
+        elif waiting and character == waiting[-1]:
+            waiting.pop()
+        elif character == separator and not waiting:
+            parts.append(text[start:place].strip())
+            start = place + 1
+    return [*parts, text[start:].strip()]
+
+
+def _literal(value: str) -> str:
+    """As gin reads it: a number, None or quoted text as it is, other text with quotes."""
+    if value[:1] in "%@":
+        return value
+    try:
+        ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        return repr(value)
+    return value

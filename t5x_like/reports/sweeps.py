@@ -1,0 +1,165 @@
+"""What the runs of a sweep reached: by setting over its seeds, and which setting is the best."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from t5x_like.files import PathLike, as_path, read_jsonl
+
+Scores = Mapping[str, float]  # "glue_rte_v002/accuracy": 66.4, "validation/king_james/loss": 2.3
+
+
+class Outcome(NamedTuple):
+    """One run: ``scores`` and the ``score`` that is compared are of ``step``, or there are none yet."""
+
+    name: str
+    settings: dict[str, str]
+    seed: int | None
+    status: Literal["finished", "failed", "interrupted", "waiting"]
+    directory: str
+    step: int | None = None
+    scores: Scores | None = None
+    score: float | None = None
+
+
+class Setting(NamedTuple):
+    """One point of the grid over its seeds that have finished; ``std`` is the sample's, ``None`` of one."""
+
+    settings: dict[str, str]
+    scores: dict[str, float]  # by seed, "-" where the recipe's own
+    mean: float | None
+    std: float | None
+    median: float | None
+    best: float | None
+
+
+def scores_by_step(directory: PathLike) -> dict[int, dict[str, float]]:
+    """All that a run's ``metrics.jsonl`` has measured on held-out rows, by step."""
+    found: dict[int, dict[str, float]] = {}
+    file = as_path(directory) / "metrics.jsonl"
+    for line in read_jsonl(file) if file.exists() else ():
+        kind, _, name = line["split"].partition("/")
+        prefix = {"evaluation": name, "validation": line["split"]}.get(kind)
+        if prefix is None:
+            continue
+        values = {
+            key: value for key, value in line.items() if isinstance(value, int | float) and key != "step"
+        }
+        found.setdefault(line["step"], {}).update(
+            {f"{prefix}/{key}": float(value) for key, value in values.items()}
+        )
+    return dict(sorted(found.items()))
+
+
+def score_of(scores: Scores, metric: str | None) -> float:
+    """The number that is compared: the metric's, its mean over tasks where several have it, or all tasks' mean.
+
+    A task's own score is the mean over its metrics, as GLUE has it (Wang et al. 2019, §3).
+
+    Raises:
+      ValueError: nothing of that name was measured.
+    """
+    if metric is not None:
+        named = [
+            value for name, value in scores.items() if name == metric or name.rpartition("/")[2] == metric
+        ]
+        exact = scores.get(metric)
+        if exact is not None or named:
+            return statistics.fmean(named) if exact is None else exact
+        raise ValueError(
+            f"the runs have not measured {metric!r}; choose --metric among: {', '.join(scores) or 'nothing at all'}"
+        )
+    tasks: dict[str, list[float]] = {}
+    for name, value in scores.items():
+        if not name.startswith("validation/"):
+            tasks.setdefault(name.rpartition("/")[0], []).append(value)
+    if not tasks:
+        raise ValueError(
+            "the recipe scores no task, it only measures losses; say which number to compare, for instance "
+            f"--metric {next(iter(scores), 'validation/TASK/loss')} --lowest"
+        )
+    return statistics.fmean(statistics.fmean(values) for values in tasks.values())
+
+
+def chosen_step(
+    by_step: Mapping[int, Scores], metric: str | None, *, at: Literal["last", "best"], lowest: bool
+) -> int:
+    """The step whose scores stand for a run: its last, or the best measured one (Raffel et al. 2020, §3.1.3).
+
+    Raises:
+      ValueError: the run has measured nothing.
+    """
+    if not by_step:
+        raise ValueError("the run has measured nothing: the recipe needs evaluations, or validations")
+    if at == "last":
+        return max(by_step)
+    sign = -1 if lowest else 1
+    return max(by_step, key=lambda step: (sign * score_of(by_step[step], metric), -step))
+
+
+def summarise(outcomes: Sequence[Outcome], *, lowest: bool = False) -> list[Setting]:
+    """Every setting in the grid's order."""
+    groups: dict[tuple, list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault(tuple(outcome.settings.items()), []).append(outcome)
+    return [_summary(dict(key), group, lowest) for key, group in groups.items()]
+
+
+def _summary(settings: dict[str, str], group: Sequence[Outcome], lowest: bool) -> Setting:
+    scores = {"-" if one.seed is None else str(one.seed): one.score for one in group if one.score is not None}
+    values = list(scores.values())
+    if not values:
+        return Setting(settings, {}, None, None, None, None)
+    return Setting(
+        settings,
+        scores,
+        mean=statistics.fmean(values),
+        std=statistics.stdev(values) if len(values) > 1 else None,
+        median=statistics.median(values),
+        best=min(values) if lowest else max(values),
+    )
+
+
+def best_of(settings: Sequence[Setting], *, lowest: bool = False) -> Setting | None:
+    """The setting with the best mean, the first of equals."""
+    known = [setting for setting in settings if setting.mean is not None and math.isfinite(setting.mean)]
+    sign = -1 if lowest else 1
+    return max(known, key=lambda setting: sign * (setting.mean or 0.0), default=None)
+
+
+def table(settings: Sequence[Setting], *, metric: str, lowest: bool = False) -> str:
+    """A line for each setting, the best with a star."""
+    best = best_of(settings, lowest=lowest)
+    names = list(settings[0].settings) if settings else []
+    seeded = any(len(setting.scores) > 1 for setting in settings)
+    rows: list[tuple[str, ...]] = [
+        ("", *names, metric, *(("std", "median", "best", "seeds") if seeded else ()))
+    ]
+    for setting in settings:
+        numbers = [_shown(setting.mean)]
+        if seeded:
+            shown = " ".join(_shown(value) for value in setting.scores.values())
+            numbers += [_shown(setting.std), _shown(setting.median), _shown(setting.best), shown]
+        rows.append(("*" if setting is best else "", *setting.settings.values(), *numbers))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def results(outcomes: Sequence[Outcome], *, metric: str, lowest: bool = False) -> dict[str, Any]:
+    """What ``results.json`` holds."""
+    settings = summarise(outcomes, lowest=lowest)
+    best = best_of(settings, lowest=lowest)
+    return {
+        "metric": metric,
+        "lowest_is_best": lowest,
+        "best": best and best._asdict(),
+        "settings": [setting._asdict() for setting in settings],
+        "runs": [outcome._asdict() for outcome in outcomes],
+    }
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}" if abs(value) >= 1 else f"{value:.4f}"

@@ -1,0 +1,176 @@
+"""A sweep does each run once, goes on where it was stopped, and says what it found."""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from t5x_like.cli.main import main
+from t5x_like.cli.mistakes import Mistake
+from t5x_like.cli.sweep_points import Point
+from t5x_like.cli.sweep_runs import Comparing, Pool, Run, is_finished, outcome_of
+
+RECIPE = """
+from __gin__ import dynamic_registration
+from t5x_like.model.zoo import t5
+
+include 'gin/models/t5_1_1/tiny.gin'
+include 'gin/hardware/cpu.gin'
+include 'gin/recipes/quickstart/tasks.gin'
+include 'gin/runs/finetune.gin'
+
+START_FROM = None
+MIXTURE = 'wordnet_definitions'
+INPUTS_LENGTH = 32
+TARGETS_LENGTH = 4
+BATCH_SIZE = 8
+TOTAL_STEPS = 2
+EVALUATE_EXAMPLES = 8
+LOG_EVERY_STEPS = 1
+t5.T5Config:
+    model_dim = 16
+    mlp_dim = 32
+    num_heads = 2
+    head_dim = 8
+    num_encoder_layers = 1
+    num_decoder_layers = 1
+"""
+
+LOGS = """
+import json, sys, pathlib
+line = {"step": 3, "split": "evaluation/rte", "accuracy": float(sys.argv[2])}
+(pathlib.Path(sys.argv[1]) / "metrics.jsonl").write_text(json.dumps(line))
+"""
+WAITS = """
+import signal, sys, time, pathlib
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
+(pathlib.Path(sys.argv[1]) / "ready").touch()
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> str:
+    (tmp_path / "small.gin").write_text(RECIPE)
+    return str(tmp_path / "small.gin")
+
+
+def run_of(directory: Path, name: str, program: str, *arguments: str, **described) -> Run:
+    home = directory / name
+    return Run(
+        Point({"RATE": name}),
+        home,
+        [sys.executable, "-c", program, str(home), *arguments],
+        {"rate": name, **described},
+    )
+
+
+def work(runs: list[Run], jobs: int = 2) -> tuple[dict[str, str], list[str]]:
+    ended, told = {}, []
+    Pool(jobs, [], told.append).work(runs, lambda run, status: ended.update({run.directory.name: status}))
+    return ended, told
+
+
+def test_runs_that_end_well_are_remembered_and_those_that_fail_say_why(tmp_path: Path) -> None:
+    good = run_of(tmp_path, "good", LOGS, "71.5")
+    bad = run_of(tmp_path, "bad", "raise SystemExit('no such weights')")
+    ended, told = work([good, bad])
+    assert ended == {"good": "finished", "bad": "failed"}
+    assert any("no such weights" in line for line in told)
+    assert (is_finished(good), is_finished(bad)) == (True, False)
+    reached = outcome_of(good, "finished", Comparing())
+    assert (reached.score, reached.step, reached.scores) == (71.5, 3, {"rte/accuracy": 71.5})
+
+
+def test_a_finished_run_of_another_configuration_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    work([run_of(tmp_path, "one", LOGS, "71.5", total_steps=10)])
+    with pytest.raises(Mistake, match="another configuration:\n  total_steps: there 10, now 20"):
+        is_finished(run_of(tmp_path, "one", LOGS, "71.5", total_steps=20))
+
+
+def test_an_interrupted_sweep_lets_its_runs_save_first(tmp_path: Path) -> None:
+    runs = [run_of(tmp_path, name, WAITS) for name in ("first", "second", "third")]
+
+    def interrupt_when_both_run() -> None:
+        while not all((tmp_path / name / "ready").exists() for name in ("first", "second")):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    ended: dict[str, str] = {}
+    watcher = threading.Thread(target=interrupt_when_both_run)
+    watcher.start()
+    with pytest.raises(KeyboardInterrupt):
+        Pool(2, [], lambda _: None).work(runs, lambda run, status: ended.update({run.directory.name: status}))
+    watcher.join()
+    assert ended == {"first": "interrupted", "second": "interrupted"}
+    assert not (tmp_path / "third").exists()
+
+
+def test_jobs_share_the_devices_out(tmp_path: Path) -> None:
+    shows = (
+        "import os, sys, pathlib\n"
+        "(pathlib.Path(sys.argv[1]) / 'seen').write_text(os.environ['CUDA_VISIBLE_DEVICES'])"
+    )
+    runs = [run_of(tmp_path, name, shows) for name in ("first", "second")]
+    Pool(2, ["0", "1", "2", "3"], lambda _: None).work(runs, lambda *_: None)
+    assert [(run.directory / "seen").read_text() for run in runs] == ["0,2", "1,3"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--over", "LEARNIG_RATE=1,2"], "LEARNING_RATE"),
+        (["--over", "BATCH_SIZE=8,sixteen"], "sixteen"),
+        (["--jobs", "0"], "--jobs 0: give at least 1"),
+        (["--jobs", "3", "--devices", "0,1"], "--jobs 3 need at least as many --devices, and there are 2"),
+    ],
+)
+def test_mistakes_show_before_anything_has_begun(
+    flags: list[str], message: str, recipe: str, tmp_path: Path, capsys
+) -> None:
+    assert main(["sweep", recipe, "--output", str(tmp_path / "out"), *flags]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_names_the_runs(recipe: str, tmp_path: Path, capsys) -> None:
+    out = tmp_path / "out"
+    flags = ["--over", "LEARNING_RATE=1e-3,2e-3", "--seeds", "2", "--output", str(out), "--dry_run"]
+    assert main(["sweep", recipe, *flags]) == 0
+    shown = capsys.readouterr().out
+    assert "4 runs, 0 finished before" in shown
+    assert "waiting   LEARNING_RATE=2e-3,SEED=1" in shown
+    assert not out.exists()
+
+
+@pytest.mark.slow
+def test_a_sweep_over_real_runs_is_done_once_and_finds_the_best(recipe: str, tmp_path: Path, capsys) -> None:
+    out = tmp_path / "out"
+    command = [
+        "sweep",
+        recipe,
+        "--over",
+        "LEARNING_RATE=0.001,0.1",
+        "--output",
+        str(out),
+        "--metric",
+        "accuracy",
+    ]
+    assert main(command) == 0
+    found = json.loads((out / "results.json").read_text())
+    assert [one["status"] for one in found["runs"]] == ["finished", "finished"]
+    assert [one["step"] for one in found["runs"]] == [2, 2]
+    scores = [one["scores"]["wordnet_definitions/accuracy"] for one in found["runs"]]
+    assert found["best"]["mean"] == max(scores)
+    assert "the best: LEARNING_RATE=" in capsys.readouterr().out
+    log = (out / "runs" / "LEARNING_RATE=0.1" / "metrics.jsonl").stat().st_mtime_ns
+    assert main(command) == 0
+    assert "2 runs, 2 finished before" in capsys.readouterr().out
+    assert (out / "runs" / "LEARNING_RATE=0.1" / "metrics.jsonl").stat().st_mtime_ns == log
+    assert main([*command, "--gin.BATCH_SIZE=16"]) == 2
+    assert "finished run of another configuration" in capsys.readouterr().err
