@@ -1,5 +1,8 @@
 """One task answered by a fine-tuned encoder's head, and scored: the rows and the entry that the other ways give."""
 
+import hashlib
+from dataclasses import replace
+
 from t5x_like.evaluation.heads import HeadEvaluation, HeadEvaluator
 from t5x_like.evaluation.suite.loaded_model import LoadedModel
 from t5x_like.evaluation.suite.recording import Row
@@ -17,17 +20,17 @@ def answer_by_head(
     Raises:
       ValueError: the model lacks the head that the task needs, or the task has no form for one.
     """
-    registry.register([definition])  # pyright: ignore[reportArgumentType] - it is one of those that are known
+    name = _registered(definition)
     evaluation = HeadEvaluation(
-        mixture=definition.name,
+        mixture=name,
         inputs_length=length,
         split=run.split,
         batch_size=run.batch_size,
         limit=run.limit,
     )
     evaluator = HeadEvaluator(evaluation, model.graphdef, model.mesh)
-    result = evaluator.run(model.params)[definition.name]
-    questions = evaluator.questions(definition.name)
+    result = evaluator.run(model.params)[name]
+    questions = evaluator.questions(name)
     labelled = [number for number, row in enumerate(result.rows) if row["target"] is not None]
     entry = score(
         questions.metrics,
@@ -35,10 +38,20 @@ def answer_by_head(
         [result.rows[number]["answer"] for number in labelled],
         resamples=run.resamples,
     )
-    rows = [{**row, "number": number} for number, row in enumerate(result.rows)]
+    rows = [{**row, "task": definition.name, "number": number} for number, row in enumerate(result.rows)]
     return rows, entry | counts(run.split, rows, num_labelled=len(labelled)) | {
         "baseline": dict(result.baseline),
         "invalid": 0,
         "labels": list(getattr(questions.form, "classes", ())),
         "cut_inputs": int(questions.examples.num_cut),
     }
+
+
+def _registered(definition: PairsTask) -> str:
+    """The name under which evaluation by heads finds it: its own, unless another vocabulary's task has that already."""
+    known = registry.definition(definition.name)
+    if known not in (None, definition):
+        words = hashlib.sha256(f"{definition.vocabulary} {definition!r}".encode()).hexdigest()[:8]
+        definition = replace(definition, name=f"{definition.name}_{words}")
+    registry.register([definition])  # pyright: ignore[reportArgumentType] - it is one of those that are known
+    return definition.name

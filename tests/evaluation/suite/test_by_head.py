@@ -1,0 +1,64 @@
+import jax
+import pytest
+
+from t5x_like.checkpoints.hugging_face import write_hugging_face
+from t5x_like.evaluation.suite.run import evaluate_suite
+from t5x_like.evaluation.suite.settings import SuiteRun
+from t5x_like.files import read_jsonl
+from t5x_like.model import parameters
+from t5x_like.model.zoo.bert import BertConfig
+
+WORDS = [
+    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    *("sentence", "number", "is", "here", "again", "it", ".", "1", "2", "3", "4", "5", "6", "7", "8", "9"),
+]
+
+
+def write_bert(directory, task):
+    config = BertConfig(
+        vocab_size=len(WORDS),
+        model_dim=16,
+        mlp_dim=32,
+        num_heads=2,
+        num_layers=1,
+        num_positions=64,
+        task=task,
+        num_labels=2,
+    )
+    write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], directory)
+    (directory / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    return str(directory)
+
+
+def run_of(checkpoint, data, tmp_path, **settings):
+    return SuiteRun(
+        checkpoint=checkpoint, tasks=("glue_rte_v002",), output_dir=str(tmp_path / "out"), data_dir=data,
+        batch_size=8, inputs_length=32, resamples=20, **settings,
+    )  # fmt: skip
+
+
+def test_an_encoder_answers_by_its_head(data, tmp_path):
+    bert = write_bert(tmp_path / "bert", "sequence_classification")
+    entry = evaluate_suite(run_of(bert, data, tmp_path), shown=False)["tasks"]["glue_rte_v002"]
+    assert entry["method"] == "head"
+    assert entry["invalid"] == 0
+    assert entry["examples"] == 24
+    assert entry["intervals"]["accuracy"]["low"] <= entry["scores"]["accuracy"]
+    rows = list(read_jsonl(tmp_path / "out/glue_rte_v002/predictions.jsonl"))
+    assert [row["number"] for row in rows] == list(range(24))
+    right = sum(row["prediction"] == row["target"] for row in rows)
+    assert entry["scores"]["accuracy"] == pytest.approx(100 * right / 24)
+
+
+def test_a_model_without_the_head_is_told(data, tmp_path):
+    bert = write_bert(tmp_path / "bert", "masked_lm")
+    with pytest.raises(ValueError, match="needs a head for sequence classification"):
+        evaluate_suite(run_of(bert, data, tmp_path), shown=False)
+
+
+def test_an_encoder_writes_nothing(data, tmp_path):
+    bert = write_bert(tmp_path / "bert", "sequence_classification")
+    with pytest.raises(
+        ValueError, match="is an encoder, which writes nothing: --method generate needs a decoder"
+    ):
+        evaluate_suite(run_of(bert, data, tmp_path, method="generate"), shown=False)
