@@ -123,3 +123,16 @@ def test_mnlis_splits_are_named_as_tensorflow_datasets_names_them() -> None:
         "train", "validation_matched", "validation_mismatched", "test_matched", "test_mismatched",
     }  # fmt: skip
     assert set(seqio.TaskRegistry.get("super_glue_axb_v102").splits) == {"test"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["squad_v2_allanswers", "iwslt15_envi_v003", "hellaswag", "cbt_ne", "snli", "conll2003_ner", "wikitext2"],
+)
+def test_other_benchmarks_examples_are_worded_by_seqio_too(name: str) -> None:
+    examples = catalogue.benchmark(name).examples
+    found = precached(name, [dict(example.row) for example in examples])
+    for example, worded in zip(found, [worded for each in examples for worded in each.worded], strict=True):
+        texts = {"inputs": example["inputs_pretokenized"], "targets": example["targets_pretokenized"]}
+        extras = {key: value for key, value in example.items() if not key.startswith(("inputs", "targets"))}
+        assert texts | extras == worded
