@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from t5x_like.cli.arguments import EVALUATION, load_configuration
 from t5x_like.cli.evaluate_suite import add_suite_arguments, run_suite, wants_suite
-from t5x_like.cli.saved_run import add_saved_run_arguments, use_saved_run
+from t5x_like.cli.saved_run import add_saved_run_arguments, tells_by_head, use_saved_run
 
 if TYPE_CHECKING:
     from t5x_like.evaluation.evaluator import TaskResult
@@ -34,7 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     output = arguments.output_dir
     if not output and not arguments.gin_file and arguments.checkpoint:
         output = f"{arguments.checkpoint.rstrip('/')}/evaluation"
-    use_saved_run(arguments, "gin/runs/evaluate.gin", OUTPUT_DIR=output, SPLIT=arguments.split)
+    drawer = "gin/runs/evaluate_head.gin" if tells_by_head(arguments.checkpoint) else "gin/runs/evaluate.gin"
+    use_saved_run(arguments, drawer, OUTPUT_DIR=output, SPLIT=arguments.split)
     loaded = load_configuration(arguments, EVALUATION)
 
     from t5x_like.evaluation.run import evaluate

@@ -35,3 +35,9 @@ def use_saved_run(arguments: argparse.Namespace, drawer: str, **knobs: str | Non
     given = {"CHECKPOINT": arguments.checkpoint, **knobs}
     flags = [f"{name}={value!r}" for name, value in given.items() if value]
     arguments.gin_bindings = [*flags, *arguments.gin_bindings]
+
+
+def tells_by_head(checkpoint: str) -> bool:
+    """Whether a run's own configuration evaluates by an encoder's head."""
+    config = Path(checkpoint) / "config.gin"
+    return bool(checkpoint) and config.is_file() and "HeadEvaluation" in config.read_text(encoding="utf-8")

@@ -9,8 +9,9 @@ import jax
 import numpy as np
 
 from t5x_like.checkpoints.model_config import load_run
-from t5x_like.evaluation.evaluator import Evaluator, TaskEvaluation, TaskResult, local_rows, write_results
+from t5x_like.evaluation.evaluator import TaskEvaluation, TaskResult, local_rows, write_results
 from t5x_like.evaluation.generation import Generation, make_generator
+from t5x_like.evaluation.heads import HeadEvaluation, evaluator_of
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size, place
@@ -28,7 +29,7 @@ class EvaluationRun:
     """
 
     checkpoint: str
-    evaluations: tuple[TaskEvaluation, ...]
+    evaluations: tuple[TaskEvaluation | HeadEvaluation, ...]
     output_dir: str
     tasks: tuple[registry.Definition, ...] = ()
     step: int | None = None
@@ -43,7 +44,7 @@ def evaluate(run: EvaluationRun) -> dict[str, TaskResult]:
     graphdef, _, _ = parameters.abstract(config)
     results: dict[str, TaskResult] = {}
     for evaluation in run.evaluations:
-        results |= Evaluator(evaluation, graphdef, mesh).run(params)
+        results |= evaluator_of(evaluation, graphdef, mesh).run(params)
     if jax.process_index() == 0:
         write_results(results, run.output_dir)
     return results

@@ -11,6 +11,7 @@ import pytest
 from t5x_like.checkpoints.hugging_face import write_hugging_face
 from t5x_like.checkpoints.starting import CheckpointModel, check_head, configuration_at, starting_params
 from t5x_like.evaluation.heads import HeadEvaluation, HeadEvaluator
+from t5x_like.evaluation.run import EvaluationRun, evaluate
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.t5 import T5Config
@@ -131,6 +132,13 @@ def test_a_run_goes_on_to_another_task_with_a_new_head(tuned, tasks, tmp_path, c
     assert "has no weights for heads/scores/classes/projection" in caplog.text
     assert "they are freshly drawn from seed 0, so train this head before you use it" in caplog.text
     assert configuration_at(tmp_path / "next").num_labels == 3
+
+
+def test_saved_weights_are_asked_again(tuned, tasks, tmp_path):
+    asked = HeadEvaluation(mixture="two_labels", inputs_length=16, batch_size=16, limit=20)
+    run = EvaluationRun(checkpoint=str(tuned[0]), evaluations=(asked,), output_dir=str(tmp_path), tasks=tasks)
+    assert evaluate(run)["two_labels"].scores == {"accuracy": 100.0}
+    assert len((tmp_path / "predictions.jsonl").read_text().splitlines()) == 20
 
 
 def starting(directory, config, seed):

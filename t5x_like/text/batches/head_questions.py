@@ -15,6 +15,7 @@ from t5x_like.text.batches.features import Placed
 from t5x_like.text.batches.head_examples import HeadExamples, make_examples
 from t5x_like.text.batches.heads import traits_of
 from t5x_like.text.batches.row_maker import RowMaker
+from t5x_like.text.metrics.question_answering import normalize_squad
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.benchmarks.benchmark import Benchmark
@@ -185,8 +186,14 @@ class HeadQuestions:
 
 
 def squad_or_none(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> dict[str, float]:
-    """SQuAD's exact match and F1; without answers nothing is the right one (Rajpurkar et al. 2018, version 2.0)."""
-    return metrics.squad([list(answers) or [""] for answers in targets], predictions)
+    """SQuAD 2.0's exact match and F1: where there is no answer, an empty one is right (Rajpurkar et al. 2018)."""
+    pairs = list(zip(targets, predictions, strict=True))
+    answerable = [(answers, given) for answers, given in pairs if answers]
+    num_right = sum(not answers and not normalize_squad(given) for answers, given in pairs)
+    scores = metrics.squad(*zip(*answerable, strict=True)) if answerable else {"em": 0.0, "f1": 0.0}
+    return {
+        name: (score * len(answerable) + 100.0 * num_right) / len(pairs) for name, score in scores.items()
+    }
 
 
 def load_questions(task: str, split: str, *, inputs_length: int, limit: int | None = None) -> HeadQuestions:

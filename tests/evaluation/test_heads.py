@@ -1,0 +1,120 @@
+"""From a head's scores to answers: spans among windows, no answer, words' classes, and what metrics compare."""
+
+import numpy as np
+import pytest
+
+from t5x_like.evaluation.heads import span_answers, word_classes
+from t5x_like.text.batches.head_examples import make_examples
+from t5x_like.text.batches.head_questions import HeadQuestions, squad_or_none
+from t5x_like.text.objectives.objective import Lengths
+from t5x_like.text.tasks.benchmarks.forms import Choices, Number, Spans, TokenClasses
+from t5x_like.text.tasks.benchmarks.source import Raw
+from t5x_like.text.tasks.head_rows import read_row
+from t5x_like.text.tasks.head_tasks import Read
+from t5x_like.text.vocabularies.opening import open_tokenizer
+
+CONTEXT = "a b c, d e f g h"
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    file = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+    letters = [letter for character in "abcdefgh" for letter in (character, f"##{character}")]
+    file.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ",", *letters]) + "\n")
+    return open_tokenizer(str(file), 0)
+
+
+def questions_of(tokenizer, form, rows, *, length=16, stride=3):
+    read = [Read(read_row(form, values), Raw(values, "here")) for values in rows]
+    examples = make_examples(form, [each.row for each in read], tokenizer, length=length, stride=stride)
+    return HeadQuestions(
+        task="task",
+        form=form,
+        read=read,
+        examples=examples,
+        lengths=Lengths(length, 2),
+        zero_is_padding=True,
+        benchmark=None,
+        vocab_size=tokenizer.vocab_size,
+    )
+
+
+def asked(text, start):
+    answers = {"text": [text], "answer_start": [start]} if text else {"text": [], "answer_start": []}
+    return {"question": "a b", "context": CONTEXT, "answers": answers}
+
+
+def perfect_scores(questions, *, null=1.0):
+    """What a head would say that knows the labels; ``null`` for no answer."""
+    scores = []
+    for number in range(len(questions.examples)):
+        example = questions.examples.example(number)
+        ends = np.zeros((questions.lengths.inputs, 2), np.float32)
+        ends[0] = null / 2
+        if example.span != (0, 0):
+            ends[example.span[0], 0] = ends[example.span[1], 1] = 5.0
+        scores.append(ends)
+    return scores
+
+
+def test_the_answer_is_found_in_the_window_that_holds_it(tokenizer):
+    rows = [asked("c, d", CONTEXT.index("c")), asked("g h", CONTEXT.index("g")), asked("b", 2)]
+    questions = questions_of(tokenizer, Spans(), rows, length=10)
+    assert len(questions.examples) > len(rows)
+    answers = span_answers(questions, perfect_scores(questions), max_answer_length=5, threshold=0.0)
+    assert answers == ["c, d", "g h", "b"]
+    assert questions.score(answers) == {"em": 100.0, "f1": 100.0}
+    assert questions.rows(answers)[0]["target"] == ["c, d"]
+
+
+def test_no_answer_is_told_only_where_there_may_be_none(tokenizer):
+    rows = [asked("g h", CONTEXT.index("g")), asked("", 0)]
+    questions = questions_of(tokenizer, Spans(unanswerable=True), rows, length=10)
+    scores = perfect_scores(questions)
+    assert span_answers(questions, scores, max_answer_length=5, threshold=0.0) == ["g h", ""]
+    assert span_answers(questions, scores, max_answer_length=5, threshold=9.5) == ["", ""]
+    generous = span_answers(questions, scores, max_answer_length=5, threshold=-2.0)
+    assert generous[1] != ""
+    assert questions.score(["g h", ""]) == {"em": 100.0, "f1": 100.0}
+    assert questions.score(["g h", "b"])["em"] == 50.0
+
+
+def test_a_question_that_has_no_answer_is_right_when_nothing_is_answered():
+    assert squad_or_none([[], [], ["a cat"]], ["", "dog", "cat"]) == {
+        "em": pytest.approx(200 / 3),
+        "f1": pytest.approx(200 / 3),
+    }
+
+
+def test_a_word_has_the_class_of_its_first_token_and_cut_words_none(tokenizer):
+    form = TokenClasses(classes=("B-X", "O"))
+    row = {"tokens": ["ab", "c", "def", "g", "h"], "tags": [0, 1, 0, 1, 0]}
+    questions = questions_of(tokenizer, form, [row], length=9)
+    scores = np.zeros((9, 2), np.float32)
+    scores[:, 1] = 1.0  # all outside, but for the first tokens of "ab" and "def"
+    scores[[1, 4], 0] = 2.0
+    told = word_classes(questions, 0, scores)
+    assert told == [0, 1, 0, 1, 1]
+    assert questions.examples.num_cut == 1
+    assert questions.rows([told])[0]["prediction"] == ["B-X", "O", "B-X", "O", "O"]
+    assert questions.score([told])["tag_accuracy"] == 80.0
+
+
+def test_numbers_and_choices_are_compared_as_they_are(tokenizer):
+    numbers = questions_of(
+        tokenizer,
+        Number(texts=("{text}",), lowest=0, highest=5),
+        [{"text": letter, "label": label} for letter, label in zip("abc", (1.0, 2.0, 4.0), strict=True)],
+    )
+    assert numbers.score([1.0, 2.0, 4.0]) == {"pearson_corrcoef": pytest.approx(100.0)}
+    assert numbers.commonest(iter(numbers.read)) == [pytest.approx(7 / 3)] * 3
+    choices = questions_of(
+        tokenizer,
+        Choices(context="{text}", choices="endings"),
+        [{"text": "a", "endings": ["b", "c"], "label": label} for label in (0, 1, 1)],
+    )
+    assert choices.score([0, 1, 0]) == {"accuracy": pytest.approx(200 / 3)}
+    assert choices.commonest(iter(choices.read)) == [1, 1, 1]
+    ((numbers_of_rows, batch),) = choices.batches(4)
+    assert sorted(numbers_of_rows.tolist()) == [0, 1, 2]
+    assert batch.encoder_input_tokens.shape == (4, 2, 16)
