@@ -60,7 +60,7 @@ def main() -> None:
         print(f"{name}: {measured[name]}", file=sys.stderr)
     result = about(num_cores=1) | {"input": described(texts), "measurements": measured}
     if arguments.whole:
-        result["whole_builds"] = measure_whole(texts, plain_path(), arguments.seconds)
+        result["whole_builds"] = measure_whole(texts, whole_rules(), arguments.seconds)
     print(json.dumps(result, indent=2))
     if arguments.output:
         from t5x_like.files import write_json
@@ -248,8 +248,16 @@ def plain_english() -> Callable[[str], Any]:
 
 def plain_path() -> Callable[[str], Any]:
     """What the reference's figure of a whole path counts: cleaning, then langdetect on what is left."""
-    clean, is_english = plain_cleaning(), plain_english()
+    return in_turn(plain_cleaning(), plain_english())
 
+
+def whole_rules() -> dict[str, Callable[[str], Any]]:
+    """Cleaning, then the verdict on what is left: the reference's, ours, and ours with fastText."""
+    ours = {name: in_turn(our_cleaning(), our_english(name == "fast")) for name in ("exact", "fast")}
+    return {"reference": plain_path(), **ours}
+
+
+def in_turn(clean: Callable[[str], Any], is_english: Callable[[str], bool]) -> Callable[[str], bool]:
     def keep(text: str) -> bool:
         cleaned = clean(text)[0] if len(text) <= MAX_CHARS else None
         return cleaned is not None and is_english(cleaned)

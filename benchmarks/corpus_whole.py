@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,14 +28,16 @@ class Run(NamedTuple):
     urls: frozenset[str]  # of the pages that it kept
 
 
-def measure_whole(texts: Sequence[str], reference: Callable[[str], Any], seconds: float) -> dict[str, Any]:
-    """Rates of builds beside that of ``reference``, a function of a page's text."""
+def measure_whole(
+    texts: Sequence[str], rules: Mapping[str, Callable[[str], Any]], seconds: float
+) -> dict[str, Any]:
+    """Rates of builds, and of ``rules`` of C4 for single pages: functions of a page's text, one the "reference"."""
     measured: dict[str, Any] = {}
     for kind, pages in (
         ("pages as they are", list(texts)),
         (f"cut to {WEB_CHARS} characters", list(cut(texts))),
     ):
-        measured[kind] = _measure(pages, reference, seconds)
+        measured[kind] = _measure(pages, rules, seconds)
         print(f"{kind}: {json.dumps(measured[kind])}", file=sys.stderr)
     return measured
 
@@ -54,19 +56,24 @@ def cut(texts: Sequence[str], limit: int = WEB_CHARS) -> Iterator[str]:
             yield "\n".join(piece)
 
 
-def _measure(pages: Sequence[str], reference: Callable[[str], Any], seconds: float) -> dict[str, Any]:
+def _measure(
+    pages: Sequence[str], rules: Mapping[str, Callable[[str], Any]], seconds: float
+) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="corpus_speed") as folder:
         megabytes = write_wet_files(pages, folder) / 1e6
         one = {name: _build(recipe, folder, workers=1) for name, recipe in RECIPES.items()}
-        plain = reference_rate(pages, reference, seconds)
+        rates = {name: rate_over_all(pages, work, seconds) for name, work in rules.items()}
         two = _build(RECIPES["fast"], folder, workers=2)
-    exact, fast = one["exact"], one["fast"]
+    exact, fast, plain = one["exact"], one["fast"], rates["reference"]
     return {
         "pages": len(pages),
         "megabytes_of_text": round(megabytes, 1),
         "mean_bytes_a_page": round(megabytes * 1e6 / len(pages)),
         "load_average": round(os.getloadavg()[0], 2),
-        "reference_megabytes_per_second": round(plain, 3),
+        "rules_megabytes_per_second": {name: round(rate, 2) for name, rate in rates.items()},
+        "rules_times_the_reference": {
+            name: round(rate / plain, 1) for name, rate in rates.items() if name != "reference"
+        },
         **{f"{name}_build": _told(run, megabytes, plain) for name, run in one.items()},
         "kept_by": {
             "both": len(exact.urls & fast.urls),
@@ -76,9 +83,9 @@ def _measure(pages: Sequence[str], reference: Callable[[str], Any], seconds: flo
         },
         "fast_build_by_two_workers": {
             "wall_seconds": round(two.wall, 1),
-            "of_one": round(fast.wall, 1),
+            "wall_seconds_of_one_worker": round(fast.wall, 1),
             "processor_seconds": round(two.processor, 1),
-            "of_one_": round(fast.processor, 1),
+            "processor_seconds_of_one_worker": round(fast.processor, 1),
         },
     }
 
@@ -119,7 +126,7 @@ def write_wet_files(pages: Sequence[str], folder: str) -> int:
     return size
 
 
-def reference_rate(pages: Sequence[str], work: Callable[[str], Any], seconds: float) -> float:
+def rate_over_all(pages: Sequence[str], work: Callable[[str], Any], seconds: float) -> float:
     """10^6 bytes per CPU second; pages are taken from all over."""
     size, step = 0, max(1, len(pages) // 997)
     order = itertools.cycle(itertools.chain.from_iterable(range(s, len(pages), step) for s in range(step)))
