@@ -3,7 +3,7 @@
 import json
 import struct
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
 import google_crc32c
 
@@ -16,12 +16,6 @@ FIELDS = ("url", "timestamp", "text", "language")
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 _LEVEL = 3  # of zstd: its default
 _ARRAY_RECORD_OPTIONS = "group_size:64,zstd:3"
-
-
-class _Writer(Protocol):
-    def write(self, page: Page) -> None: ...
-
-    def close(self) -> None: ...
 
 
 def write_pages(pages: Iterable[Page], path: str, form: str) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from t5x_like.text.corpora.pages.fields import made_up_url
 from t5x_like.text.corpora.pages.found import Found
 from t5x_like.text.corpora.pages.html_text import Extractor, Html, decode_body, num_replaced
+from t5x_like.text.corpora.pages.one_page import content_of_page
 from t5x_like.text.corpora.pages.page import Page
 from t5x_like.text.corpora.pages.reading_log import FileLog
-from t5x_like.text.corpora.pages.unpacking import Cut, Piece
+from t5x_like.text.corpora.pages.unpacking import Piece
 
 # A process for each file would take longer than most files do.
 _extractors: dict[tuple[int, Html], Extractor] = {}
@@ -22,17 +23,9 @@ def read_html(pieces: Iterable[Piece], log: FileLog, *, html: Html, max_page_byt
       ValueError: damage, under ``on_damage="fail"``.
     """
     log.count("html-file")
-    parts, size = [], 0
-    for piece in pieces:
-        if isinstance(piece, Cut):
-            log.damage(piece.kind, 1, piece.reason)
-            return
-        parts.append(piece)
-        size += len(piece)
-        if size > max_page_bytes:
-            log.damage("too_long", 1, f"longer than the {max_page_bytes:,} bytes of max_page_bytes")
-            return
-    body = b"".join(parts)
+    body = content_of_page(pieces, log, max_page_bytes=max_page_bytes)
+    if body is None:
+        return
     content, encoding, _ = decode_body(body, None)
     if replaced := num_replaced(content, body, encoding):
         log.count("replaced_characters", replaced)

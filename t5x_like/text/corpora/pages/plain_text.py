@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from t5x_like.text.corpora.pages.fields import made_up_url
 from t5x_like.text.corpora.pages.found import Found
 from t5x_like.text.corpora.pages.lines import in_lines
+from t5x_like.text.corpora.pages.one_page import content_of_page
 from t5x_like.text.corpora.pages.page import Page
 from t5x_like.text.corpora.pages.reading_log import FileLog
 from t5x_like.text.corpora.pages.unpacking import Cut, Piece
@@ -18,18 +19,10 @@ def read_text(pieces: Iterable[Piece], log: FileLog, *, max_page_bytes: int) -> 
       ValueError: damage, under ``on_damage="fail"``.
     """
     log.count("text-file")
-    parts, size = [], 0
-    for piece in pieces:
-        if isinstance(piece, Cut):
-            log.damage(piece.kind, 1, piece.reason)
-            return
-        parts.append(piece)
-        size += len(piece)
-        if size > max_page_bytes:
-            told = f"longer than the {max_page_bytes:,} bytes of max_page_bytes"
-            log.damage("too_long", 1, f"{told}; if it has a document a line, say so: kind='lines'")
-            return
-    yield from _found(b"".join(parts), 1, log)
+    hint = "; if it has a document a line, say so: kind='lines'"
+    content = content_of_page(pieces, log, max_page_bytes=max_page_bytes, hint=hint)
+    if content is not None:
+        yield from _found(content, 1, log)
 
 
 def read_lines(pieces: Iterable[Piece], log: FileLog, *, max_page_bytes: int) -> Iterator[Found]:

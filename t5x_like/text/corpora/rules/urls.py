@@ -1,9 +1,7 @@
-"""What makes two addresses the same page, and which pages are held out for validation."""
+"""What makes two addresses the same page."""
 
 import hashlib
 import re
-
-NUM_PARTS = 1000  # one of these is the validation split
 
 _PROTOCOL = re.compile(r"https?://(?:www\.)?")
 _TRACKING = re.compile(r"\?(?:utm_|ref|feed).*")
@@ -24,8 +22,3 @@ def normalise_url(url: str) -> str:
 def url_digest(normalised_url: str) -> bytes:
     """16 bytes, the md5 of a normalised address: pages are put in its order and cut by it into splits."""
     return hashlib.md5(normalised_url.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
-
-
-def is_validation(digest: bytes) -> bool:
-    """Whether the page of this ``url_digest`` is held out: one in a thousand is, in C4 as here."""
-    return int.from_bytes(digest, "big") % NUM_PARTS == 0

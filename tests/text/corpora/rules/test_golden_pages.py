@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from t5x_like.text.corpora.building.recipe import CorpusRecipe
 from t5x_like.text.corpora.pages.page import Page
 from t5x_like.text.corpora.rules.cleaning import C4Cleaning
 from t5x_like.text.corpora.rules.length import MaxLength
 from t5x_like.text.corpora.rules.paragraphs import Paragraphs
 from t5x_like.text.corpora.rules.rule import Dropped
 from t5x_like.text.corpora.rules.sentences import count_sentences, split_sentences
-from t5x_like.text.corpora.rules.urls import is_validation, normalise_url, url_digest
+from t5x_like.text.corpora.rules.urls import normalise_url, url_digest
+
+C4 = CorpusRecipe(name="c4", steps=())
 
 
 def rows_of(path: Path) -> list[dict[str, Any]]:
@@ -105,7 +108,7 @@ def test_addresses_and_the_validation_split_are_those_of_the_reference(golden: P
         address = normalise_url(row["url"])
         assert address == row["normalized"]
         assert int.from_bytes(url_digest(address), "big") % 1000 == row["md5_mod_1000"]
-        assert is_validation(url_digest(address)) == (row["md5_mod_1000"] == 0)
+        assert C4.is_held_out(url_digest(address)) == (row["md5_mod_1000"] == 0)
 
 
 def test_sentences_are_those_of_the_reference(golden: Path):
@@ -121,5 +124,5 @@ def test_pages_of_the_crawl_are_in_the_split_of_the_reference(golden: Path, conf
     pages = json.loads((golden / "c4" / "end_to_end.json").read_text())["configs"][config]["pages"]
     assert pages
     for page in pages:
-        held_out = is_validation(url_digest(page["normalized_url"]))
+        held_out = C4.is_held_out(url_digest(page["normalized_url"]))
         assert page["split"] == ("validation" if held_out else "train")
