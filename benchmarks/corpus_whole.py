@@ -112,7 +112,7 @@ def _told(run: Run, megabytes: float, plain: float) -> dict[str, Any]:
 def write_wet_files(pages: Sequence[str], folder: str) -> int:
     """The pages as WET files, a gzip member each, as Common Crawl's; returns the bytes of their text."""
     size = 0
-    for number in range(NUM_FILES):
+    for number in range(min(NUM_FILES, len(pages))):
         with open(f"{folder}/{number:05d}.warc.wet.gz", "wb") as file:
             for place in range(number, len(pages), NUM_FILES):
                 body = pages[place].encode()
