@@ -15,9 +15,9 @@ def test_what_a_task_asks_is_found_on_pages(tmp_path: Path, capsys: pytest.Captu
     file = tmp_path / "wordnet_definitions-validation.jsonl"
     assert capsys.readouterr().out == f"{file}: 1,500 examples\n"
     rows = [json.loads(line) for line in file.read_text().splitlines()]
-    assert rows[1] == {"inputs": "definition: the capital and largest city of Nepal", "targets": "place"}
-    (long,) = [row["inputs"] for row in rows if len(row["inputs"].split()) > 40][:1]
-    asked = long.removeprefix("definition: ")
+    assert rows[1] == {"text": "definition: the capital and largest city of Nepal place"}
+    long = next(row["text"] for row in rows if len(row["text"].split()) > 40)
+    asked = " ".join(long.split()[1:-1])
     found = Contamination(files=str(file)).overlaps(f"On a page it says that {asked} is so.")
     assert found
     assert {each.evaluation_set for each in found} == {"wordnet_definitions-validation"}

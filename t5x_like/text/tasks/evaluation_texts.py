@@ -11,7 +11,7 @@ _WRITTEN = ("inputs_pretokenized", "targets_pretokenized")
 
 
 def evaluation_texts(task: str, split: str) -> Iterator[dict[str, str]]:
-    """Inputs and targets of every row of a split, as the task words them.
+    """``text`` of every row of a split: its input and its target, as the task words them.
 
     Raises:
       ValueError: no such task or split, bad rows, or a task whose rows aren't text.
@@ -22,15 +22,15 @@ def evaluation_texts(task: str, split: str) -> Iterator[dict[str, str]]:
     definition = registry.definition(task)
     if isinstance(definition, PairsTask):
         for row in definition.read(split):
-            yield {"inputs": row.inputs, "targets": row.targets}
+            yield {"text": f"{row.inputs} {row.targets}"}
         return
     if definition is not None:
         raise ValueError(f"task {task!r} has no questions and answers to keep out; name one that has")
     for row in _of_seqio(task, split):
-        texts = {name.partition("_")[0]: _decoded(row[name]) for name in _WRITTEN if name in row}
+        texts = [_decoded(row[name]) for name in _WRITTEN if name in row]
         if not texts:
             raise ValueError(f"task {task!r} keeps no text beside its tokens ({', '.join(_WRITTEN)})")
-        yield texts
+        yield {"text": " ".join(texts)}
 
 
 def _of_seqio(task: str, split: str) -> Iterator[dict[str, Any]]:
