@@ -98,6 +98,11 @@ def _prepared(arguments: argparse.Namespace, point: Any) -> Any:
 
     from t5x_like.training.experiment import describe
 
+    if not loaded.value.evaluations and not (arguments.metric and loaded.value.validations):
+        raise Mistake(
+            "the recipe scores no task on held-out rows, so there is nothing to compare",
+            hint="give it evaluations, or compare a validation loss: --metric validation/TASK/loss --lowest",
+        )
     described = {name: value for name, value in describe(loaded.value).items() if name != "model_dir"}
     flags = [f"--gin_file={file}" for file in arguments.gin_file]
     flags += [f"--gin.{binding}" for binding in bindings]

@@ -103,6 +103,9 @@ class Pool:
         except KeyboardInterrupt:
             self._stop(ended)
             raise
+        except BaseException:  # a mistake that only shows now must not leave processes behind
+            self._stop(lambda *_: None)
+            raise
         finally:
             signal.signal(signal.SIGTERM, before)
 

@@ -12,7 +12,8 @@ from t5x_like.evaluation.generation import Generation, make_generator
 from t5x_like.evaluation.likelihood import make_scorer
 from t5x_like.files import write_json, write_jsonl
 from t5x_like.partitioning.shard import check_batch_size, place, row_share
-from t5x_like.text.batches.examples import Examples, load_examples, subtasks
+from t5x_like.text.batches.examples import Examples, load_examples
+from t5x_like.text.tasks import registry
 from t5x_like.text.vocabularies.vocabulary import end_of
 
 
@@ -72,7 +73,7 @@ class Evaluator:
                 inputs_length=evaluation.inputs_length,
                 targets_length=evaluation.targets_length,
             )
-            for task in subtasks(evaluation.mixture)
+            for task in tasks_having(evaluation.mixture, evaluation.split)
         }
         self._score = make_scorer(graphdef, mesh)
         ends = {end_of(examples.vocabulary) for examples in self._examples.values()}
@@ -126,6 +127,12 @@ class Evaluator:
             numbers.append(of_batch)
             answers.append(answer_batch(place(local_rows(batch, self._mesh), self._mesh))[: len(of_batch)])
         return np.concatenate(answers)[np.argsort(np.concatenate(numbers))]
+
+
+def tasks_having(mixture: str, split: str) -> list[str]:
+    """The tasks of a mixture that have the split: GLUE's has some that are only tested. All, if none has it."""
+    names = registry.names_of_tasks(mixture)
+    return [name for name in names if split in registry.splits_of(name)] or names
 
 
 def local_rows(batch: Batch, mesh: Mesh) -> Batch:

@@ -61,12 +61,16 @@ def score_of(scores: Scores, metric: str | None) -> float:
       ValueError: nothing of that name was measured.
     """
     if metric is not None:
-        named = [
-            value for name, value in scores.items() if name == metric or name.rpartition("/")[2] == metric
+        if metric in scores:
+            return scores[metric]
+        named = [value for name, value in scores.items() if name.rpartition("/")[2] == metric]
+        of_tasks = [
+            value
+            for name, value in scores.items()
+            if name.rpartition("/")[2] == metric and not name.startswith("validation/")
         ]
-        exact = scores.get(metric)
-        if exact is not None or named:
-            return statistics.fmean(named) if exact is None else exact
+        if named:
+            return statistics.fmean(of_tasks or named)
         raise ValueError(
             f"the runs have not measured {metric!r}; choose --metric among: {', '.join(scores) or 'nothing at all'}"
         )

@@ -18,6 +18,7 @@ from t5x_like.cli.sweep_runs import Comparing, Pool, Run, is_finished, outcome_o
 RECIPE = """
 from __gin__ import dynamic_registration
 from t5x_like.model.zoo import t5
+from t5x_like.training import experiment
 
 include 'gin/models/t5_1_1/tiny.gin'
 include 'gin/hardware/cpu.gin'
@@ -32,6 +33,7 @@ BATCH_SIZE = 8
 TOTAL_STEPS = 2
 EVALUATE_EXAMPLES = 8
 LOG_EVERY_STEPS = 1
+experiment.Experiment.validations = ()
 t5.T5Config:
     model_dim = 16
     mlp_dim = 32
@@ -121,11 +123,26 @@ def test_jobs_share_the_devices_out(tmp_path: Path) -> None:
     assert [(run.directory / "seen").read_text() for run in runs] == ["0,2", "1,3"]
 
 
+def test_a_number_that_was_not_measured_stops_all_runs(tmp_path: Path) -> None:
+    runs = [run_of(tmp_path, "quick", LOGS, "71.5"), run_of(tmp_path, "slow", WAITS)]
+
+    def ended(run: Run, status: str) -> None:
+        while not (tmp_path / "slow" / "ready").exists():
+            time.sleep(0.05)
+        outcome_of(run, "finished", Comparing(metric="bleu"))
+
+    pool = Pool(2, [], lambda _: None)
+    with pytest.raises(ValueError, match="have not measured 'bleu'"):
+        pool.work(runs, ended)
+    assert not pool._under_way
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--over", "LEARNIG_RATE=1,2"], "LEARNING_RATE"),
         (["--over", "BATCH_SIZE=8,sixteen"], "sixteen"),
+        (["--gin.experiment.Experiment.evaluations=()"], "scores no task on held-out rows"),
         (["--jobs", "0"], "--jobs 0: give at least 1"),
         (["--jobs", "3", "--devices", "0,1"], "--jobs 3 need at least as many --devices, and there are 2"),
     ],

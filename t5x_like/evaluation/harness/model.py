@@ -12,15 +12,13 @@ from lm_eval.api.model import TemplateLM  # pyright: ignore[reportMissingImports
 from tqdm import tqdm
 
 from t5x_like.evaluation.generation import Generation
-from t5x_like.evaluation.harness.answering import Answerer, Asked, Likelihood, rolling
+from t5x_like.evaluation.harness.answering import Answerer, Asked, Likelihood, begin_of, rolling
 from t5x_like.evaluation.suite.loaded_model import LoadedModel, identity_of, is_run, load_model, steps_of
-from t5x_like.files import as_path
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
 
 _NO_LIMIT = {"decoder": 2048, "encoder_decoder": 512}  # tokens, where nothing in the model limits them
 _DEFAULT_BATCH = 32
-TRAINED_AFTER = 0  # what text.batches.features.shift_right puts before a text
 _LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens")
 _DECODING = (*_LENGTHS, "until", "do_sample", "temperature", "top_k", "top_p", "num_beams", "seed")
 
@@ -78,7 +76,7 @@ class HarnessModel(TemplateLM):
             )
         loaded = _computing_in(loaded, dtype)
         if begin_id is None:
-            begin_id = _begin_of(loaded, checkpoint)
+            begin_id = begin_of(loaded, checkpoint)
         self.backend = "causal" if loaded.kind == "decoder" else "seq2seq"
         self._checkpoint, self._step = checkpoint, step
         self._loaded, self._begin, self._score_end = loaded, begin_id, score_end
@@ -239,12 +237,6 @@ def generation_of(settings: dict[str, Any], max_gen_toks: int) -> tuple[Generati
         seed=int(settings.get("seed") or 0),
     )
     return generation, stops
-
-
-def _begin_of(loaded: LoadedModel, checkpoint: str) -> int | None:
-    """Decoders that were trained here have read 0 before every text; others are as their own files say."""
-    trained_here = is_run(checkpoint) and (as_path(checkpoint) / "config.json").exists()
-    return TRAINED_AFTER if trained_here and loaded.kind == "decoder" else loaded.begin
 
 
 def _computing_in(loaded: LoadedModel, dtype: str | None) -> LoadedModel:

@@ -37,7 +37,7 @@ def register() -> None:
         if error.name and error.name.split(".")[0] != "lm_eval":
             raise
         raise ValueError(
-            "the lm-evaluation-harness isn't installed (0.4.10 or newer); pip install lm-eval"
+            "the lm-evaluation-harness isn't installed; pip install 'lm-eval>=0.4.13', or t5x-like[harness]"
         ) from error
     if NAME not in model_registry:
         model_registry.register(NAME, target=_TARGET)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from t5x_like.batch import Batch
 from t5x_like.evaluation.generation import Generation
-from t5x_like.evaluation.harness.answering import Answerer, Asked, cut_at, rolling
+from t5x_like.evaluation.harness.answering import Answerer, Asked, begin_of, cut_at, rolling
 from t5x_like.evaluation.suite.loaded_model import load_model
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
@@ -113,6 +113,14 @@ def test_what_is_written_ends_before_the_first_stop(decoder: str) -> None:
     (cut,) = answerer.write([(5, 6, 7)], generation, stops=[stop, "never written"])
     assert cut == whole[: whole.index(stop)]
     assert cut_at("a b c", ["c", "b", ""]) == "a "
+
+
+def test_a_decoder_that_was_trained_here_reads_what_it_was_trained_after(decoder: str, tmp_path) -> None:
+    model = answerer_of(decoder).model
+    assert begin_of(model, decoder) is None  # GPT-2 begins with nothing
+    for name in ("model.json", "config.json"):  # what training writes
+        (tmp_path / name).write_text("{}")
+    assert begin_of(model, str(tmp_path)) == 0
 
 
 @given(st.integers(1, 60), st.integers(1, 12))
