@@ -27,7 +27,7 @@ def in_order(
 ) -> Generator[Result]:
     """``map(function, work)`` by so many processes; by this one where there is to be only one.
 
-    ``prepare`` is called first in each.
+    ``prepare`` is called first in each that is started.
 
     Raises:
       ValueError: whatever ``function`` raised so, or a process was killed.
@@ -108,7 +108,8 @@ def _pool(
     except BrokenProcessPool as error:
         raise ValueError(
             "a worker process was killed, most likely for want of memory; start the same command again with a lower "
-            f"{flag}: finished {kept} are kept"
+            f"{flag}: finished {kept} are kept. (Or it couldn't start: a program that starts workers needs "
+            '`if __name__ == "__main__":` around what it does.)'
         ) from error
     except BaseException:
         for process in set(multiprocessing.active_children()) - others:

@@ -1,6 +1,8 @@
 """Work handed to other processes."""
 
 import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -47,3 +49,15 @@ def test_a_mistake_comes_back_as_it_was_told():
 def test_a_killed_process_is_told_with_the_flag_to_turn():
     with pytest.raises(ValueError, match="lower --workers: finished tasks are kept"):
         done(_die, [1, 2])
+
+
+def test_a_program_that_its_workers_would_run_again_is_told_what_it_needs(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from t5x_like.text.processes import as_done, start_workers\n"
+        "with start_workers(2, flag='--workers', kept='tasks') as workers:\n"
+        "    list(as_done(abs, [1], workers))\n"
+    )
+    ended = subprocess.run([sys.executable, str(program)], capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert 'needs `if __name__ == "__main__":` around what it does' in ended.stderr

@@ -47,7 +47,8 @@ def build_corpus(
     """Writes the corpus into ``output``, or goes on with it where it was stopped.
 
     The same bytes whatever ``workers``, wherever it runs (``run_all``, see ``text/beam.py``), however often it was
-    killed. A corpus that is there and whole is left alone; one that is damaged is built again.
+    killed. A corpus that is there and whole is left alone; one that is damaged is built again. With more than one of
+    the ``workers`` a program needs ``if __name__ == "__main__":`` around the call, for they import it.
 
     Raises:
       ValueError: the folder holds something else, an input file is missing or damaged, or the disk is full.
