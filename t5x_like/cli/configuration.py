@@ -145,7 +145,9 @@ def _missing_file(name: str, places: Sequence[str], included_from: tuple[Origin,
     ]
     hint = nearest(name, siblings)
     if not included_from:
-        return Mistake(f"there is no gin file {name!r} (searched {searched})", where="--gin_file", hint=hint)
+        return Mistake(
+            f"there is no gin file {name!r} (searched {searched})", where="command line", hint=hint
+        )
     return Mistake(
         f"includes {name!r}, which does not exist (searched {searched})",
         where=str(included_from[-1]),
