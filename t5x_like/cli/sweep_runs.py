@@ -1,11 +1,13 @@
 """The runs of a sweep as processes: a few at a time, each in its own folder, none done twice."""
 
+import contextlib
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -114,10 +116,15 @@ class Pool:
         environment = dict(os.environ)
         if self._devices:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(self._devices[slot :: self._jobs])
-        with (run.directory / "train.log").open("ab") as log:
+        with (run.directory / "train.log").open("ab") as log, _locked(run.directory) as lock:
             # A session of its own: Ctrl-C on the terminal reaches us alone, and we pass it on once.
             process = subprocess.Popen(
-                run.command, stdout=log, stderr=log, env=environment, start_new_session=True
+                run.command,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+                pass_fds=(lock,),
             )
         self._under_way[slot] = (run, process, time.monotonic())
         self._told(f"{run.point.name}: started, {run.directory}/train.log")
@@ -143,6 +150,24 @@ class Pool:
         while self._under_way:
             self._collect(ended)
             time.sleep(_POLL_SECONDS)
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[int]:
+    """A lock that a run's process inherits and keeps to its end, even if the sweep itself is killed.
+
+    Raises:
+      Mistake: a run is at work there.
+    """
+    with (directory / "train.lock").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Mistake(
+                f"{directory} is at work: a run that was started before has not ended",
+                hint="wait for it, or end its process; another sweep needs another --output",
+            ) from error
+        yield file.fileno()
 
 
 def command_of(arguments: Sequence[str]) -> list[str]:

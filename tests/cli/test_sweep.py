@@ -113,6 +113,18 @@ def test_an_interrupted_sweep_lets_its_runs_save_first(tmp_path: Path) -> None:
     assert not (tmp_path / "third").exists()
 
 
+def test_a_run_that_is_still_at_work_is_not_started_again(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "one", WAITS)
+    left = Pool(1, [], lambda _: None)
+    left._start(0, run)  # as a sweep leaves it that was killed
+    with pytest.raises(Mistake, match="is at work: a run that was started before has not ended"):
+        work([run])
+    while not (run.directory / "ready").exists():
+        time.sleep(0.05)
+    left._stop(lambda *_: None)
+    assert work([run_of(tmp_path, "one", LOGS, "1")])[0] == {"one": "finished"}
+
+
 def test_jobs_share_the_devices_out(tmp_path: Path) -> None:
     shows = (
         "import os, sys, pathlib\n"
