@@ -134,7 +134,7 @@ def get(name: str) -> "seqio.Task | seqio.Mixture":
     from t5x_like.text.tasks.benchmarks import catalogue
 
     names = [*task_names(), *mixture_names()]
-    near = difflib.get_close_matches(name, [*names, *catalogue.names()], n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name, [*names, *catalogue.names()], n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     listed = f"Registered: {', '.join(names)}" if names else "None is registered"
     raise ValueError(
