@@ -4,7 +4,7 @@ import hashlib
 import logging
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t5x_like.files import as_path, read_json, write_json
@@ -18,6 +18,7 @@ from t5x_like.text.corpora.building.manifest import (
 from t5x_like.text.corpora.building.plan import WORK, Plan, plan
 from t5x_like.text.corpora.building.recipe import CorpusRecipe
 from t5x_like.text.corpora.building.running import clear_partial_files, run_stages
+from t5x_like.text.corpora.building.stages import is_done, stages_of, tasks_of
 from t5x_like.text.only_writer import only_writer
 from t5x_like.text.paths import find_files
 
@@ -47,8 +48,9 @@ def build_corpus(
     """Writes the corpus into ``output``, or goes on with it where it was stopped.
 
     The same bytes whatever ``workers``, wherever it runs (``run_all``, see ``text/beam.py``), however often it was
-    killed. A corpus that is there and whole is left alone; one that is damaged is built again. With more than one of
-    the ``workers`` a program needs ``if __name__ == "__main__":`` around the call, for they import it.
+    killed; of files that were damaged it takes what they are now. A corpus that is there and whole is left alone; one
+    that is damaged is built again. With more than one of the ``workers`` a program needs
+    ``if __name__ == "__main__":`` around the call, for they import it.
 
     Raises:
       ValueError: the folder holds something else, an input file is missing or damaged, or the disk is full.
@@ -63,7 +65,7 @@ def build_corpus(
         finished = _finished_before(folder, asked)
         if finished is not None:
             return Built(finished, was_finished=True)
-        _begin(folder, asked)
+        _begin(planned, asked, files)
         try:
             run_stages(planned, files, sizes, workers=workers, run_all=run_all, progress=progress)
         finally:
@@ -71,7 +73,8 @@ def build_corpus(
         manifest = write_manifest(planned, asked, files)
         _remove_work(folder)
     if not manifest["input"]["pages"]:
-        _log.warning("%s: no page was found in %s; see %s", folder, inputs, MANIFEST)
+        named = inputs if isinstance(inputs, str) else ", ".join(inputs)
+        _log.warning("%s: no page was found in %s; see %s", folder, named, MANIFEST)
     elif not sum(split["pages"] for split in manifest["splits"].values()):
         _log.warning(
             "%s: no page is left of %s; see which step dropped them in %s",
@@ -113,10 +116,13 @@ def _finished_before(folder: str, asked: Mapping[str, Any]) -> dict[str, Any] | 
     return None
 
 
-def _begin(folder: str, asked: Mapping[str, Any]) -> None:
+def _begin(planned: Plan, asked: Mapping[str, Any], files: Sequence[str]) -> None:
+    folder = planned.output
     started = as_path(folder) / WORK / _STARTED
     if started.exists():
-        _refuse_other(folder, read_json(started), asked)
+        there = read_json(started)
+        corrected = _unread(planned, files) if there["input"] != asked["input"] else ()
+        _refuse_other(folder, there, asked, corrected)
         clear_partial_files(folder)
         write_json(started, asked)
         return
@@ -128,13 +134,23 @@ def _begin(folder: str, asked: Mapping[str, Any]) -> None:
     write_json(started, asked)
 
 
-def _refuse_other(folder: str, there: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+def _unread(planned: Plan, files: Sequence[str]) -> set[str]:
+    """Files that no finished task has read: they may be others now than when the build began."""
+    clean, *later = stages_of(planned)
+    if any((as_path(planned.output) / WORK / stage.name).exists() for stage in later):
+        return set()  # all have been read, and what came of it may be cleared away
+    return {task.file for task in tasks_of(planned, clean, files) if not is_done(task)}
+
+
+def _refuse_other(
+    folder: str, there: Mapping[str, Any], asked: Mapping[str, Any], corrected: Collection[str] = ()
+) -> None:
     lines = [
         f"  {name}: it has {there.get(name, 'nothing')}, you ask for {asked.get(name, 'nothing')}"
         for name in dict.fromkeys((*asked, *there))
         if name != "input" and there.get(name) != asked.get(name) and not _is_laxer(name, there, asked)
     ]
-    lines += _different_files(there["input"]["files"], asked["input"]["files"])
+    lines += _different_files(there["input"]["files"], asked["input"]["files"], corrected)
     if lines:
         shown = "\n".join(lines)
         raise ValueError(
@@ -148,11 +164,13 @@ def _is_laxer(name: str, there: Mapping[str, Any], asked: Mapping[str, Any]) -> 
     return name == "on damage" and (there.get(name), asked.get(name)) == ("fail", "skip")
 
 
-def _different_files(there: Mapping[str, int], asked: Mapping[str, int]) -> list[str]:
+def _different_files(
+    there: Mapping[str, int], asked: Mapping[str, int], corrected: Collection[str]
+) -> list[str]:
     lines = [
         f"  input {file}: it was {_bytes(there.get(file))}, now it is {_bytes(asked.get(file))}"
         for file in sorted({*there, *asked})
-        if there.get(file) != asked.get(file)
+        if there.get(file) != asked.get(file) and not (file in there and file in corrected)
     ]
     more = len(lines) - _SHOWN_DIFFERENCES
     return [*lines[:_SHOWN_DIFFERENCES], *([f"  and {more:,} more input files"] if more > 0 else [])]

@@ -232,6 +232,36 @@ def test_a_build_stopped_by_damage_goes_on_once_damage_may_be_skipped(tmp_path):
         build(inputs, tmp_path / "out")
 
 
+def test_a_build_stopped_by_damage_goes_on_once_the_file_is_corrected(tmp_path):
+    texts = ["first, the longest and so cleaned first", "second", "third"]
+    inputs = write_files(tmp_path / "in", [[page(f"http://a.org/{text}", text)] for text in texts])
+    first, second, _ = sorted((tmp_path / "in").iterdir())
+    whole = second.read_text()
+    second.write_text(whole[:-9])
+    with pytest.raises(ValueError, match=r"001.jsonl, line 1: invalid JSON"):
+        build(inputs, tmp_path / "out")
+    second.write_text(whole)
+    untouched = first.read_text()
+    first.write_text(untouched + "\n")
+    with pytest.raises(ValueError, match=r"000.jsonl: it was .* bytes, now it is .* bytes\nChoose another"):
+        build(inputs, tmp_path / "out")
+    first.write_text(untouched)
+    manifest = build(inputs, tmp_path / "out")
+    assert manifest["made from"]["input"] == build(inputs, tmp_path / "anew")["made from"]["input"]
+    assert contents(tmp_path / "out") == contents(tmp_path / "anew")
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3, 4])
+def test_a_file_that_changes_after_it_was_read_is_refused(tmp_path, tasks):
+    inputs = write_files(tmp_path / "in", [[page("http://a.org", "some text")]])
+    with contextlib.suppress(StopError):
+        build(inputs, tmp_path / "out", run_all=stopping_after(tasks))
+    file = tmp_path / "in" / "000.jsonl"
+    file.write_text(file.read_text() + "\n")
+    with pytest.raises(ValueError, match=r"000.jsonl: it was .* bytes, now it is .* bytes"):
+        build(inputs, tmp_path / "out")
+
+
 def test_another_recipe_or_other_inputs_are_refused_with_the_difference(tmp_path, inputs):
     output = tmp_path / "out"
     more = write_files(tmp_path / "more", [[page("http://b.org", "other")]])
