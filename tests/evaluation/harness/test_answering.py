@@ -1,5 +1,7 @@
 """What the harness asks for is what the model itself says."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +25,9 @@ ASKED = [
 ]
 
 
+@functools.cache
 def answerer_of(directory: str, max_length: int = 32) -> Answerer:
+    """Compiled once for all tests."""
     return Answerer(load_model(directory, mesh=MeshConfig().build()), batch_size=8, max_length=max_length)
 
 
@@ -31,13 +35,14 @@ def by_hand(answerer: Answerer, asked: Asked) -> tuple[float, bool]:
     """One row, nothing padded, straight from the model's logits."""
     model = parameters.merge(answerer.model.graphdef, answerer.model.params)
     continuation = jnp.array([asked.continuation])
+    run = jax.jit(lambda batch: model(batch).logits)  # compiled at once, not operation by operation
     if answerer.model.kind == "decoder":
         ids = jnp.array([[*asked.context, *asked.continuation]])
-        logits = model(Batch(decoder_input_tokens=ids[:, :-1])).logits[:, len(asked.context) - 1 :]
+        logits = run(Batch(decoder_input_tokens=ids[:, :-1]))[:, len(asked.context) - 1 :]
     else:
         shifted = jnp.array([[answerer.model.start, *asked.continuation[:-1]]])
         batch = Batch(encoder_input_tokens=jnp.array([asked.context]), decoder_input_tokens=shifted)
-        logits = model(batch).logits
+        logits = run(batch)
     log_probs = jnp.take_along_axis(jax.nn.log_softmax(logits), continuation[..., None], axis=-1)
     return float(log_probs.sum()), bool((logits.argmax(-1) == continuation).all())
 
@@ -57,16 +62,15 @@ def test_likelihoods_are_the_models_own_in_the_order_of_the_requests(which: str,
 @pytest.mark.parametrize("which", ["decoder", "encoder_decoder"])
 def test_what_the_model_writes_itself_is_greedy_and_nothing_else_is(which: str, request) -> None:
     answerer = answerer_of(request.getfixturevalue(which))
+    model = parameters.merge(answerer.model.graphdef, answerer.model.params)
+    run = jax.jit(lambda batch: model(batch).logits)
     context, written = (5, 6, 7), []
     for _ in range(2):  # the next token is the likeliest of all
-        model = parameters.merge(answerer.model.graphdef, answerer.model.params)
         if which == "decoder":
-            logits = model(Batch(decoder_input_tokens=jnp.array([[*context, *written]]))).logits
+            logits = run(Batch(decoder_input_tokens=jnp.array([[*context, *written]])))
         else:
-            batch = Batch(
-                encoder_input_tokens=jnp.array([context]), decoder_input_tokens=jnp.array([[0, *written]])
-            )
-            logits = model(batch).logits
+            start = jnp.array([[0, *written]])
+            logits = run(Batch(encoder_input_tokens=jnp.array([context]), decoder_input_tokens=start))
         written.append(int(logits[0, -1].argmax()))
     other = [*written[:-1], (written[-1] + 1) % 4000]
     own, changed = answerer.score([Asked(context, tuple(written)), Asked(context, tuple(other))])
