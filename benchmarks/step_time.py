@@ -67,9 +67,11 @@ def random_batch(experiment: Experiment, seed: int = 0) -> Batch:
     """Full rows of random ids."""
     rng = np.random.default_rng(seed)
     config = experiment.train
+    assert isinstance(experiment.model, T5Config)
+    vocab_size = experiment.model.vocab_size
 
     def ids(length: int) -> np.ndarray:
-        return rng.integers(2, experiment.model.vocab_size, (config.batch_size, length), dtype=np.int32)
+        return rng.integers(2, vocab_size, (config.batch_size, length), dtype=np.int32)
 
     targets = ids(config.targets_length)
     return Batch(
