@@ -13,6 +13,7 @@ from t5x_like.evaluation.likelihood import make_scorer
 from t5x_like.files import write_json, write_jsonl
 from t5x_like.partitioning.shard import check_batch_size, place, row_share
 from t5x_like.text.batches.examples import Examples, load_examples
+from t5x_like.text.batches.features import SHIFTED_IN
 from t5x_like.text.tasks import registry
 from t5x_like.text.vocabularies.vocabulary import end_of
 
@@ -78,7 +79,10 @@ class Evaluator:
         self._score = make_scorer(graphdef, mesh)
         ends = {end_of(examples.vocabulary) for examples in self._examples.values()}
         self._generators = {
-            end: make_generator(graphdef, evaluation.generation, mesh, eos_token_id=end) for end in ends
+            end: make_generator(
+                graphdef, evaluation.generation, mesh, eos_token_id=end, prompts_follow=SHIFTED_IN
+            )
+            for end in ends
         }
 
     def run(self, params: Any) -> dict[str, TaskResult]:

@@ -53,6 +53,7 @@ def make_generator(
     *,
     eos_token_id: int | tuple[int, ...],
     start_token_id: int = 0,
+    prompts_follow: int | None = None,
 ) -> Callable[[Any, Batch], np.ndarray]:
     """The compiled function ``(params, batch) -> ids`` that reads the encoder streams of ``batch``, on the mesh.
 
@@ -61,7 +62,14 @@ def make_generator(
 
     def generate(params: Any, batch: Batch) -> jax.Array:
         model = parameters.merge(graphdef, params)
-        return decode(model, batch, generation, eos_token_id=eos_token_id, start_token_id=start_token_id)
+        return decode(
+            model,
+            batch,
+            generation,
+            eos_token_id=eos_token_id,
+            start_token_id=start_token_id,
+            prompts_follow=prompts_follow,
+        )
 
     compiled = jax.jit(generate, out_shardings=replicated(mesh))
     return lambda params, batch: np.asarray(compiled(params, batch))
@@ -74,10 +82,12 @@ def decode(
     *,
     eos_token_id: int | tuple[int, ...],
     start_token_id: int = 0,
+    prompts_follow: int | None = None,
 ) -> jax.Array:
     """Reads the encoder's stream, then writes one token at a time: int32 [B, max_new_tokens].
 
-    A decoder goes on from it as from a prompt; an encoder-decoder starts with ``start_token_id``: T5's is padding, 0.
+    A decoder goes on from it as from a prompt, before which it reads ``prompts_follow``, if given; an encoder-decoder
+    starts with ``start_token_id``: T5's is padding, 0.
     """
     inputs, segment_ids = batch.encoder_input_tokens, batch.encoder_segment_ids
     if isinstance(model, EncoderDecoder):
@@ -85,6 +95,11 @@ def decode(
         cache = model.start_cache(encoded, segment_ids, max_length=generation.max_new_tokens)
         start_tokens = jnp.full(encoded.shape[0], start_token_id, jnp.int32)
     else:
+        if prompts_follow is not None:
+            inputs = jnp.pad(inputs, ((0, 0), (1, 0)), constant_values=prompts_follow)
+            segment_ids = (
+                None if segment_ids is None else jnp.pad(segment_ids, ((0, 0), (1, 0)), constant_values=1)
+            )
         start_tokens, cache = model.start_cache(inputs, segment_ids, max_new_tokens=generation.max_new_tokens)
     if generation.num_beams > 1:
         return beam_search(

@@ -10,14 +10,27 @@ from jax.sharding import Mesh
 
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
+from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.partitioning.shard import replicated
 
 
 def make_scorer(graphdef: Any, mesh: Mesh) -> Callable[[Any, Batch], np.ndarray]:
-    """The compiled function ``(params, batch) -> float32 [B]``: log-likelihood of each row's targets, in nats."""
+    """The compiled function ``(params, batch) -> float32 [B]``: log-likelihood of each row's targets, in nats.
+
+    Raises:
+      ValueError: on its first call, the model has no encoder, which would read the questions.
+    """
 
     def score(params: Any, batch: Batch) -> jax.Array:
-        return target_log_likelihood(parameters.merge(graphdef, params)(batch).logits, batch)
+        model = parameters.merge(graphdef, params)
+        if not isinstance(model, EncoderDecoder):
+            raise ValueError(
+                f"answers are ranked during training by encoder-decoders only, not by a {type(model).__name__}; "
+                "use method='generate', or rank after training: t5x-like evaluate --method rank"
+            )
+        logits = model(batch).logits
+        assert logits is not None
+        return target_log_likelihood(logits, batch)
 
     compiled = jax.jit(score, out_shardings=replicated(mesh))
     return lambda params, batch: np.asarray(compiled(params, batch))

@@ -16,6 +16,7 @@ from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size, place
 from t5x_like.text.batches.examples import examples_from_text
+from t5x_like.text.batches.features import SHIFTED_IN
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.asking import word_question
 from t5x_like.text.vocabularies.vocabulary import end_of
@@ -79,7 +80,9 @@ def predict(run: PredictionRun, lines: Iterable[str]) -> Iterator[Prediction]:
     config, params = load_run(run.checkpoint, step=run.step, mesh=mesh)
     graphdef, _, _ = parameters.abstract(config)
     vocabulary = registry.get_task(run.task).output_features["targets"].vocabulary
-    generate = make_generator(graphdef, run.generation, mesh, eos_token_id=end_of(vocabulary))
+    generate = make_generator(
+        graphdef, run.generation, mesh, eos_token_id=end_of(vocabulary), prompts_follow=SHIFTED_IN
+    )
     worded = (word_question(run.task, line) for line in lines)
     while texts := list(islice(worded, run.batch_size)):
         questions = examples_from_text(

@@ -11,12 +11,9 @@ from t5x_like.batch import Batch
 from t5x_like.evaluation.evaluator import local_rows
 from t5x_like.evaluation.generation import Generation, make_generator
 from t5x_like.evaluation.suite.encoding import Pair, answer_batch, prompt_batch
-from t5x_like.evaluation.suite.loaded_model import LoadedModel, is_run
-from t5x_like.files import as_path
+from t5x_like.evaluation.suite.loaded_model import LoadedModel
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import place, replicated
-
-_TRAINED_AFTER = 0  # what text.batches.features.shift_right puts before a text
 
 
 class Asked(NamedTuple):
@@ -157,12 +154,6 @@ class Answerer:
 
     def _place(self, batch: Batch) -> Batch:
         return place(local_rows(batch, self.model.mesh), self.model.mesh)
-
-
-def begin_of(model: LoadedModel, checkpoint: str) -> int | None:
-    """What begins every text: 0 for decoders that were trained here, else what the model's own files say."""
-    trained_here = is_run(checkpoint) and (as_path(checkpoint) / "config.json").exists()
-    return _TRAINED_AFTER if trained_here and model.kind == "decoder" else model.begin
 
 
 def cut_at(text: str, stops: Sequence[str]) -> str:

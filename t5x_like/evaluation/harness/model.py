@@ -12,7 +12,7 @@ from lm_eval.api.model import TemplateLM  # pyright: ignore[reportMissingImports
 from tqdm import tqdm
 
 from t5x_like.evaluation.generation import Generation
-from t5x_like.evaluation.harness.answering import Answerer, Asked, Likelihood, begin_of, rolling
+from t5x_like.evaluation.harness.answering import Answerer, Asked, Likelihood, rolling
 from t5x_like.evaluation.suite.loaded_model import LoadedModel, identity_of, is_run, load_model, steps_of
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
@@ -76,7 +76,7 @@ class HarnessModel(TemplateLM):
             )
         loaded = _computing_in(loaded, dtype)
         if begin_id is None:
-            begin_id = begin_of(loaded, checkpoint)
+            begin_id = loaded.begin
         self.backend = "causal" if loaded.kind == "decoder" else "seq2seq"
         self._checkpoint, self._step = checkpoint, step
         self._loaded, self._begin, self._score_end = loaded, begin_id, score_end

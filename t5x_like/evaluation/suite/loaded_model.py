@@ -14,12 +14,11 @@ from t5x_like.checkpoints.vocabularies import vocabulary_of
 from t5x_like.decoding.decodable import as_ids
 from t5x_like.files import as_path
 from t5x_like.model import parameters
+from t5x_like.text.batches.features import SHIFTED_IN
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 Kind = Literal["encoder", "decoder", "encoder_decoder"]
-
-_START = 0  # what begins a decoder's stream in our runs, as in T5
 
 
 class LoadedModel(NamedTuple):
@@ -66,8 +65,8 @@ def load_model(
     own_end = () if tokenizer.special.eos is None else (tokenizer.special.eos,)
     ends = ends or own_end
     begin = _begin_of(fields, tokenizer, ends)
-    if not fields and kind == "decoder":
-        begin = _START  # what our decoders have read before every text
+    if kind == "decoder" and was_trained_here(checkpoint):
+        begin = SHIFTED_IN
     return LoadedModel(
         kind=kind,
         config=config,
@@ -75,7 +74,7 @@ def load_model(
         params=params,
         mesh=mesh,
         tokenizer=tokenizer,
-        start=special.decoder_start if special else _START,
+        start=special.decoder_start if special else SHIFTED_IN,
         ends=ends,
         begin=begin,
         positions=_positions(config, fields),
@@ -97,6 +96,11 @@ def is_run(checkpoint: str) -> bool:
         f"{checkpoint} is neither a run (with model.json) nor a Hugging Face directory (with config.json); give the "
         "directory that train wrote, or that save_pretrained wrote"
     )
+
+
+def was_trained_here(checkpoint: str) -> bool:
+    """Whether ``train`` wrote it. (A conversion has weights and model.json alone.)"""
+    return all((as_path(checkpoint) / name).exists() for name in ("model.json", "config.json"))
 
 
 def steps_of(checkpoint: str) -> list[int]:

@@ -12,6 +12,9 @@ from t5x_like.text.objectives.objective import Example, Layout, Lengths
 _BESIDE = ("token_types", "block_positions", "prefix", "ranks")
 
 
+SHIFTED_IN = 0  # what a decoder reads before it writes its first token
+
+
 class Placed(NamedTuple):
     """An example and the number of its task."""
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from t5x_like.batch import Batch
 from t5x_like.evaluation.generation import Generation
-from t5x_like.evaluation.harness.answering import Answerer, Asked, begin_of, cut_at, rolling
-from t5x_like.evaluation.suite.loaded_model import load_model
+from t5x_like.evaluation.harness.answering import Answerer, Asked, cut_at, rolling
+from t5x_like.evaluation.suite.loaded_model import load_model, was_trained_here
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
 
@@ -120,11 +120,12 @@ def test_what_is_written_ends_before_the_first_stop(decoder: str) -> None:
 
 
 def test_a_decoder_that_was_trained_here_reads_what_it_was_trained_after(decoder: str, tmp_path) -> None:
-    model = answerer_of(decoder).model
-    assert begin_of(model, decoder) is None  # GPT-2 begins with nothing
+    assert answerer_of(decoder).model.begin is None  # GPT-2 begins with nothing
+    assert not was_trained_here(decoder)
     for name in ("model.json", "config.json"):  # what training writes
+        assert not was_trained_here(str(tmp_path))
         (tmp_path / name).write_text("{}")
-    assert begin_of(model, str(tmp_path)) == 0
+    assert was_trained_here(str(tmp_path))
 
 
 @given(st.integers(1, 60), st.integers(1, 12))
