@@ -5,7 +5,7 @@ https://arxiv.org/abs/1910.10683. Nobody has published any, so there are no name
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Never
+from typing import Any, NoReturn
 
 import jax
 
@@ -49,7 +49,7 @@ HUGGING_FACE_PREFIX = ""
 HUGGING_FACE_UNUSED: tuple[str, ...] = ()
 
 
-def from_hugging_face(config: Mapping[str, Any]) -> Never:
+def from_hugging_face(config: Mapping[str, Any]) -> NoReturn:
     """There is none.
 
     Raises:
@@ -58,7 +58,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> Never:
     raise ValueError(f"config.json: model_type is {config.get('model_type')!r}; {_NONE}")
 
 
-def to_hugging_face(config: T5LanguageModelConfig) -> Never:
+def to_hugging_face(config: T5LanguageModelConfig) -> NoReturn:
     """There is none.
 
     Raises:
