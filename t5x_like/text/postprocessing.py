@@ -42,17 +42,15 @@ _DETERMINERS = frozenset(
 _MULTIRC_ANSWERS = ("False", "True")
 
 
-def lower_text(text: str, example: Example | None = None, is_target: bool = False) -> str:
+def lower_text(text: str, **unused: Any) -> str:
     """Case never counts."""
-    del example, is_target
+    del unused
     return text.lower()
 
 
-def string_to_float(
-    text: str, example: Example | None = None, is_target: bool = False, *, default: float = -1.0
-) -> float:
+def string_to_float(text: str, default: float = -1.0, **unused: Any) -> float:
     """The number that a text is, or ``default``."""
-    del example, is_target
+    del unused
     try:
         return float(text)
     except ValueError:
@@ -60,15 +58,10 @@ def string_to_float(
 
 
 def string_label_to_class_id(
-    text: str,
-    label_classes: Sequence[str],
-    example: Example | None = None,
-    is_target: bool = False,
-    *,
-    default: int = -1,
+    text: str, label_classes: Sequence[str], default: int = -1, **unused: Any
 ) -> int:
     """The number of a label, which must be written exactly, or ``default``."""
-    del example, is_target
+    del unused
     return label_classes.index(text) if text in label_classes else default
 
 
@@ -108,20 +101,19 @@ def wsc_simple(text: str, example: Example | None = None, is_target: bool = Fals
     """
     if is_target:
         return int(_of(example, "label"))
-    answer, referent = (
-        _content_words(each) for each in (text, _texts([_of(example, "targets_pretokenized")])[0])
-    )
+    referent = _content(_texts([_of(example, "targets_pretokenized")])[0])
+    answer = _content(_texts([text])[0])
     if not answer:
         return -1
-    if not referent:
+    if ("'" in answer) != ("'" in referent):
         return 0
-    if any("'" in word for word in answer) != any("'" in word for word in referent):
-        return 0
-    return int(answer <= referent or referent <= answer)
+    # Between two spaces is a word, too: an empty one, which counts as T5 counts it.
+    answered, meant = set(answer.split(" ")), set(referent.split(" "))
+    return int(answered <= meant or meant <= answered)
 
 
-def _content_words(text: str) -> frozenset[str]:
-    return frozenset(word for word in text.strip().lower().split(" ") if word and word not in _DETERMINERS)
+def _content(text: str) -> str:
+    return " ".join(word for word in text.strip().lower().split(" ") if word not in _DETERMINERS)
 
 
 def _of(example: Example | None, name: str) -> Any:

@@ -27,3 +27,26 @@ def test_targets_of_tensorflow_are_read_too():
 def test_what_a_target_lacks_is_named():
     with pytest.raises(ValueError, match="must have 'answers'"):
         postprocessing.qa("x", {"id": "1"}, is_target=True)
+
+
+def test_settings_stand_where_t5s_users_put_them_and_others_are_passed_over():
+    assert postprocessing.string_label_to_class_id("x", ["a", "b"], -2) == -2
+    assert postprocessing.string_label_to_class_id("b", ["a", "b"], example={}, is_target=True, more=1) == 1
+    assert postprocessing.string_to_float("x", 7.0) == 7.0
+    assert postprocessing.string_to_float("1.5", example={}, more=1) == 1.5
+    assert postprocessing.lower_text("X", example={}, more=1) == "x"
+
+
+@pytest.mark.parametrize(
+    ("answer", "referent", "expected"),
+    [
+        ("the  dog", "big dog", 0),  # the empty word between the spaces is none of the referent's
+        ("the  dog", "dog", 1),
+        ("cat the  dog", "the", 1),  # nothing is left of the referent but an empty word, which the answer has
+        ("the  a", "dog", -1),
+        (b"the dog", b"Dog", 1),
+    ],
+)
+def test_spaces_in_a_row_count_as_in_t5(answer, referent, expected):
+    found = postprocessing.wsc_simple(answer, example={"targets_pretokenized": referent})
+    assert found == expected

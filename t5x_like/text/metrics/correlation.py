@@ -8,12 +8,14 @@ from t5x_like.text.metrics.classification import Scores, require_pairs
 
 
 def pearson_corrcoef(targets: Sequence[float], predictions: Sequence[float]) -> Scores:
-    """Linear correlation; not a number where one side is constant."""
+    """Linear correlation; not a number where one side is constant or has one that is no number."""
     return {"pearson_corrcoef": 100.0 * _correlation(targets, predictions)}
 
 
 def spearman_corrcoef(targets: Sequence[float], predictions: Sequence[float]) -> Scores:
-    """Correlation of ranks, tied numbers sharing the mean of their ranks."""
+    """Correlation of ranks, tied numbers sharing the mean of their ranks; not a number as ``pearson_corrcoef``."""
+    if np.isnan(targets).any() or np.isnan(predictions).any():
+        return {"spearman_corrcoef": float("nan")}
     return {"spearman_corrcoef": 100.0 * _correlation(_ranks(targets), _ranks(predictions))}
 
 
@@ -21,6 +23,9 @@ def _correlation(targets: Sequence[float] | np.ndarray, predictions: Sequence[fl
     require_pairs(targets, predictions)  # pyright: ignore[reportArgumentType]
     truth = np.asarray(targets, np.float64)
     guess = np.asarray(predictions, np.float64)
+    # Asked before the mean is taken off, which leaves something of constants that binary numbers can't hold.
+    if any(np.all(side == side[0]) or not np.isfinite(side).all() for side in (truth, guess)):
+        return float("nan")
     truth, guess = truth - truth.mean(), guess - guess.mean()
     size = np.linalg.norm(truth) * np.linalg.norm(guess)
     if size == 0:

@@ -10,7 +10,9 @@ from t5x_like.text.metrics.classification import Scores, require_pairs
 _ROUGE = ["rouge1", "rouge2", "rougeLsum"]
 
 
-def bleu(targets: Sequence[str] | Sequence[Sequence[str]], predictions: Sequence[str]) -> Scores:
+def bleu(
+    targets: Sequence[str] | Sequence[Sequence[str]], predictions: Sequence[str], tokenizer: str = "intl"
+) -> Scores:
     """sacreBLEU with its ``intl`` tokeniser and exponential smoothing, as T5 reports translation.
 
     ``targets`` is one reference for each prediction, or several whole lists of references.
@@ -23,7 +25,7 @@ def bleu(targets: Sequence[str] | Sequence[Sequence[str]], predictions: Sequence
         list(predictions),
         streams,  # pyright: ignore[reportArgumentType]
         smooth_method="exp",
-        tokenize="intl",
+        tokenize=tokenizer,
         force=True,  # spaces before full stops are how the text is, not a mistake to warn of
     )
     return {"bleu": float(score.score)}

@@ -51,9 +51,10 @@ def span_squad(targets: Sequence[Mapping[str, Any]], predictions: Sequence[str])
 
 def _words_at(context: str, places: str) -> str:
     numbers = _WORD.findall(places)[1:4:2]
-    if len(numbers) < 2 or not all(number.isdecimal() for number in numbers):
+    try:
+        start, end = map(int, numbers)
+    except ValueError:
         return ""
-    start, end = map(int, numbers)
     return " ".join(_WORD.findall(context)[start : end + 1])
 
 

@@ -64,6 +64,38 @@ def test_numbers_that_cannot_be_read_count_as_minus_one():
     )
 
 
+@pytest.mark.parametrize("number", [0.1, 2.6, 4.4])
+def test_the_same_answer_everywhere_correlates_with_nothing(number):
+    truth = [0.0, 1.2, 2.6, 4.8, 5.0, 0.0, 3.2]
+    for metric in (metrics.pearson_corrcoef, metrics.spearman_corrcoef):
+        for pair in ((truth, [number] * 7), ([number] * 7, truth)):
+            assert all(map(math.isnan, metric(*pair).values()))
+
+
+def test_an_answer_that_is_no_number_leaves_no_correlation():
+    for metric in (metrics.pearson_corrcoef, metrics.spearman_corrcoef):
+        assert all(map(math.isnan, metric([1.0, 2.0, 3.0], [1.0, math.nan, 2.0]).values()))
+    infinite = [1.0, 2.0, math.inf]  # has no mean, but a rank
+    assert math.isnan(metrics.pearson_corrcoef([1.0, 2.0, 3.0], infinite)["pearson_corrcoef"])
+    assert metrics.spearman_corrcoef([1.0, 2.0, 3.0], infinite)["spearman_corrcoef"] == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("places", "exact"),
+    [("start: 1 end: 2", 100), ("start 1_0 end 1_1", 0), ("start: ١ end: ٢", 100), ("start: ² end: 3", 0)],
+)
+def test_places_are_read_as_python_reads_numbers(places, exact):
+    target = {"answers": ["b c"], "context": "a, b; c"}
+    assert metrics.span_squad([target], [places])["em"] == exact
+    ten = {"answers": ["k l"], "context": "a b c d e f g h i j k l m"}
+    assert metrics.span_squad([ten], ["start 1_0 end 1_1"])["em"] == 100
+
+
+def test_another_tokeniser_of_bleu_can_be_asked_for():
+    assert metrics.bleu(["a b c d e-f"], ["a b c d e - f"], tokenizer="13a")["bleu"] < 90
+    assert metrics.bleu(["a b c d e-f"], ["a b c d e - f"])["bleu"] == pytest.approx(100)
+
+
 @pytest.mark.parametrize("name", METRIC_NAMES)
 def test_perfect_predictions_score_best(name):
     answers = (
