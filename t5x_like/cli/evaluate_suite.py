@@ -54,7 +54,7 @@ def add_suite_arguments(parser: argparse.ArgumentParser) -> None:
         "--num_sentinels",
         type=int,
         metavar="N",
-        help="ids at the vocabulary's end that stand for spans (100)",
+        help="ids at the vocabulary's end that stand for spans (as the model was trained)",
     )
     add("--step", type=int, metavar="N", help="a run's checkpoint of this step, not its newest")
     add("--batch_size", type=int, metavar="N", help="questions at once (32)")
@@ -259,7 +259,7 @@ def _measure(arguments: argparse.Namespace) -> int:
         mesh=mesh,
         step=arguments.step,
         vocabulary=arguments.vocabulary or "",
-        num_sentinels=100 if arguments.num_sentinels is None else arguments.num_sentinels,
+        num_sentinels=arguments.num_sentinels,
     )
     costs = measure_texts(
         model,

@@ -39,7 +39,7 @@ class HarnessModel(TemplateLM):
         pretrained: str = "",
         step: int | None = None,
         vocabulary: str = "",
-        num_sentinels: int = 100,
+        num_sentinels: int | None = None,
         max_length: int | None = None,
         max_gen_toks: int = 256,
         begin_id: int | None = None,

@@ -28,8 +28,11 @@ def answer_by_head(
         batch_size=run.batch_size,
         limit=run.limit,
     )
-    evaluator = HeadEvaluator(evaluation, model.graphdef, model.mesh)
-    result = evaluator.run(model.params)[name]
+    try:
+        evaluator = HeadEvaluator(evaluation, model.graphdef, model.mesh)
+        result = evaluator.run(model.params)[name]
+    except ValueError as error:  # users know the task by its own name only
+        raise ValueError(str(error).replace(name, definition.name)) from None
     questions = evaluator.questions(name)
     labelled = [number for number, row in enumerate(result.rows) if row["target"] is not None]
     entry = score(

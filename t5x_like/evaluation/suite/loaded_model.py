@@ -1,6 +1,8 @@
 """A checkpoint ready to be asked: a run of ours or a Hugging Face directory, with the vocabulary beside it."""
 
 import hashlib
+import re
+import sys
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -12,7 +14,7 @@ from t5x_like.checkpoints.special_ids import special_ids_of
 from t5x_like.checkpoints.steps import absolute, find_checkpoints, finished_steps
 from t5x_like.checkpoints.vocabularies import vocabulary_of
 from t5x_like.decoding.decodable import as_ids
-from t5x_like.files import as_path
+from t5x_like.files import as_path, read_json
 from t5x_like.model import parameters
 from t5x_like.text.batches.features import SHIFTED_IN
 from t5x_like.text.vocabularies.opening import open_tokenizer
@@ -42,9 +44,16 @@ class LoadedModel(NamedTuple):
 
 
 def load_model(
-    checkpoint: str, *, mesh: Mesh, step: int | None = None, vocabulary: str = "", num_sentinels: int = 100
+    checkpoint: str,
+    *,
+    mesh: Mesh,
+    step: int | None = None,
+    vocabulary: str = "",
+    num_sentinels: int | None = None,
 ) -> LoadedModel:
     """Reads weights straight onto the mesh. ``vocabulary`` stands for the one beside the weights, if given.
+
+    ``num_sentinels`` are those that the model was trained with, where not given.
 
     Raises:
       ValueError: neither a run nor a Hugging Face directory, no vocabulary, or one that doesn't fit the model.
@@ -146,8 +155,9 @@ def kind_of(model: Any) -> Kind:
 
 
 def _tokenizer(
-    checkpoint: str, vocabulary: str, num_sentinels: int, fields: dict[str, Any], config: Any
+    checkpoint: str, vocabulary: str, given: int | None, fields: dict[str, Any], config: Any
 ) -> Tokenizer:
+    num_sentinels = _sentinels_of(checkpoint, config) if given is None else given
     if vocabulary:
         found = open_tokenizer(vocabulary, num_sentinels)
     elif fields:
@@ -159,9 +169,18 @@ def _tokenizer(
     if found.vocab_size > config.vocab_size:
         raise ValueError(
             f"the vocabulary {vocabulary or checkpoint} has {found.vocab_size:,} ids, the model embeddings for "
-            f"{config.vocab_size:,}: they don't belong together"
+            f"{config.vocab_size:,}: they don't belong together (num_sentinels is {num_sentinels})"
         )
     return found
+
+
+def _sentinels_of(checkpoint: str, config: Any) -> int:
+    """A run's as its tasks had them; others' as their architecture's vocabularies have them."""
+    if was_trained_here(checkpoint):
+        fields = read_json(as_path(checkpoint) / "config.json")
+        found = {fields[name] for name in fields if re.fullmatch(r"tasks\.\d+\.num_sentinels", name)}
+        return found.pop() if len(found) == 1 else 100
+    return getattr(sys.modules[type(config).__module__], "NUM_SENTINELS", 0)
 
 
 def _beside(checkpoint: str, num_sentinels: int) -> Tokenizer | None:

@@ -99,7 +99,7 @@ def _plan(run: SuiteRun, model: LoadedModel, task: str) -> _Plan:
     definition = find_task(
         task,
         vocabulary=run.vocabulary or run.checkpoint,
-        num_sentinels=run.num_sentinels,
+        num_sentinels=model.tokenizer.num_sentinels,
         data_dir=run.data_dir,
     )
     questions = load_questions(definition, run.split, limit=run.limit)

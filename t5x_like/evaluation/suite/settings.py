@@ -71,7 +71,7 @@ class SuiteRun:
     limit: int | None = None
     resamples: int = 1000
     vocabulary: str = ""
-    num_sentinels: int = 100
+    num_sentinels: int | None = None  # as the model was trained
     data_dir: str | None = None
     step: int | None = None
     mesh: MeshConfig = field(default_factory=MeshConfig)

@@ -1,12 +1,18 @@
+import shutil
+
 import jax
 import pytest
 
-from t5x_like.checkpoints.hugging_face import write_hugging_face
+from t5x_like.checkpoints.checkpoints import Checkpoints
+from t5x_like.checkpoints.hugging_face import read_hugging_face, write_hugging_face
+from t5x_like.checkpoints.model_config import write_model_config
+from t5x_like.evaluation.suite.loaded_model import load_model
 from t5x_like.evaluation.suite.run import evaluate_suite
 from t5x_like.evaluation.suite.settings import SuiteRun
-from t5x_like.files import read_jsonl
+from t5x_like.files import read_jsonl, write_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
+from t5x_like.partitioning.mesh import MeshConfig
 
 WORDS = [
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
@@ -50,9 +56,28 @@ def test_an_encoder_answers_by_its_head(data, tmp_path):
     assert entry["scores"]["accuracy"] == pytest.approx(100 * right / 24)
 
 
+@pytest.mark.parametrize("kept", [{"tasks.0.num_sentinels": 0}, None])
+def test_a_run_is_asked_in_the_vocabulary_it_was_trained_in(data, tmp_path, kept):
+    """BERT's has no sentinels: those that T5's has would be more ids than there are embeddings."""
+    config, params, _ = read_hugging_face(write_bert(tmp_path / "bert", "sequence_classification"))
+    directory = tmp_path / "run"
+    write_model_config(directory, config)
+    with Checkpoints(directory) as checkpoints:
+        checkpoints.save(3, {"params": params})
+    shutil.copyfile(tmp_path / "bert/vocab.txt", directory / "vocab.txt")
+    if kept is not None:  # a conversion has no such file
+        write_json(directory / "config.json", kept)
+    found = evaluate_suite(run_of(str(directory), data, tmp_path), shown=False)
+    assert found["tasks"]["glue_rte_v002"]["method"] == "head"
+    with pytest.raises(
+        ValueError, match=r"121 ids.* 21: they don't belong together \(num_sentinels is 100\)"
+    ):
+        load_model(str(directory), mesh=MeshConfig().build(), num_sentinels=100)
+
+
 def test_a_model_without_the_head_is_told(data, tmp_path):
     bert = write_bert(tmp_path / "bert", "masked_lm")
-    with pytest.raises(ValueError, match="needs a head for sequence classification"):
+    with pytest.raises(ValueError, match="task 'glue_rte_v002' needs a head for sequence classification"):
         evaluate_suite(run_of(bert, data, tmp_path), shown=False)
 
 
