@@ -19,7 +19,9 @@ _CALLED = {
 def fault_of(row: RawRow, columns: Columns) -> str | None:
     """What a user needs to hear of a row that lacks a column or has something else in it; None where all is well."""
     for name, kind in columns.items():
-        if name not in row or row[name] is None:
+        if name in row and row[name] is None:
+            return f"column {name!r} is empty (null)"
+        if name not in row:
             near = difflib.get_close_matches(name, list(row), n=1)
             hint = f"; is {near[0]!r} meant?" if near else ""
             return f"no column {name!r}, only {', '.join(map(str, row)) or 'none'}{hint}"

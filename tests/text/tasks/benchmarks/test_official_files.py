@@ -209,7 +209,7 @@ RTE = "index\tsentence1\tsentence2\tlabel\n"
          r"val\.jsonl:2: idx 7 comes twice, first in .*val\.jsonl:1"),
         ("super_glue_boolq_v102", "super_glue/BoolQ/val.jsonl",
          lines([{"question": "q", "passage": None, "label": True, "idx": 7}]), "validation",
-         r"val\.jsonl:1: no column 'passage'"),
+         r"val\.jsonl:1: column 'passage' is empty \(null\)"),
         ("super_glue_boolq_v102", "super_glue/BoolQ/val.jsonl",
          lines([{"question": "q", "passage": 3, "label": "yes", "idx": 7}]), "validation",
          "the label 'yes' is outside the set: False, True"),
