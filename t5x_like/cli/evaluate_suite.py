@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from t5x_like.cli.arguments import SUITE, load_configuration, load_part
 from t5x_like.cli.mistakes import Mistake
-from t5x_like.cli.suite_tables import over_runs_table, perplexities_table, scores_table, steps_table
+from t5x_like.cli.suite_figures import mean_of, measure
+from t5x_like.cli.suite_tables import scores_table, steps_table
 
 if TYPE_CHECKING:
     from t5x_like.evaluation.suite.settings import SuiteRun
@@ -115,9 +116,9 @@ def wants_suite(arguments: argparse.Namespace) -> bool:
 def run_suite(arguments: argparse.Namespace) -> int:
     """Evaluates, and prints what came out."""
     if arguments.mean_of:
-        return _mean_of(arguments)
+        return mean_of(arguments)
     if arguments.text:
-        return _measure(arguments)
+        return measure(arguments)
     run = suite_of(arguments)
     if arguments.submission:
         _check_submission(run, arguments)
@@ -240,68 +241,3 @@ def _submit(run: "SuiteRun", found: dict[str, Any], path: str) -> None:
         print(f"  {file}: {number:,} answers were none of the task's; its first class, or 0, stands for them")
     if written.missing:
         print(f"  missing, without which the server tells no average: {', '.join(written.missing)}")
-
-
-def _measure(arguments: argparse.Namespace) -> int:
-    """Prints the perplexities of texts, one after the other and together."""
-    from t5x_like.evaluation.suite.loaded_model import load_model
-    from t5x_like.evaluation.suite.text_perplexity import measure_texts
-    from t5x_like.files import write_json
-    from t5x_like.partitioning.mesh import MeshConfig
-    from t5x_like.text.metrics.perplexity import perplexities
-
-    if not arguments.checkpoint:
-        raise Mistake("say which weights: --checkpoint RUN_DIR, or a directory in Hugging Face's layout")
-    texts = [Path(file).read_text(encoding="utf-8") for file in arguments.text]
-    mesh = MeshConfig().build()
-    model = load_model(
-        arguments.checkpoint,
-        mesh=mesh,
-        step=arguments.step,
-        vocabulary=arguments.vocabulary or "",
-        num_sentinels=arguments.num_sentinels,
-    )
-    costs = measure_texts(
-        model,
-        texts,
-        length=arguments.inputs_length,
-        stride=arguments.stride,
-        batch_size=arguments.batch_size or 8 * mesh.size,
-    )
-    total = costs[0]
-    for cost in costs[1:]:
-        total += cost
-    named = dict(zip(arguments.text, costs, strict=True)) | ({"together": total} if len(costs) > 1 else {})
-    print(perplexities_table({name: (cost, perplexities(cost)) for name, cost in named.items()}))
-    if arguments.output_dir:
-        found = {name: cost._asdict() | perplexities(cost) for name, cost in named.items()}
-        write_json(f"{arguments.output_dir}/perplexities.json", found)
-        print(f"written to {arguments.output_dir}/perplexities.json")
-    return 0
-
-
-def _mean_of(arguments: argparse.Namespace) -> int:
-    from t5x_like.evaluation.suite.run import read_suite_scores
-    from t5x_like.files import write_json
-    from t5x_like.text.metrics.averages import over_runs
-
-    runs = []
-    for directory in arguments.mean_of:
-        found = read_suite_scores(directory)
-        scores = {
-            f"{task}/{name}": value
-            for task, entry in found["tasks"].items()
-            for name, value in entry["scores"].items()
-        }
-        runs.append(scores | {f"average/{name}": each["score"] for name, each in found["averages"].items()})
-    means = over_runs(runs)
-    if not means:
-        raise Mistake("--mean_of: these evaluations have no score in common")
-    print(over_runs_table(means))
-    if arguments.output_dir:
-        write_json(
-            f"{arguments.output_dir}/over_runs.json",
-            {"runs": arguments.mean_of, "scores": {name: each._asdict() for name, each in means.items()}},
-        )
-        print(f"written to {arguments.output_dir}/over_runs.json")
-    return 0

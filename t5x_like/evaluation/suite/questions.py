@@ -54,11 +54,6 @@ class Questions:
         """Whether there is nothing to answer, but texts to measure."""
         return text_perplexities in self.definition.metric_functions
 
-    @property
-    def num_unlabelled(self) -> int:
-        """Rows whose true answer is not known, as in the test splits of GLUE and SuperGLUE."""
-        return sum(not self.is_labelled(row) for row in self.rows)
-
     def is_labelled(self, row: Question) -> bool:
         """Whether a row's true answer is known."""
         if row.targets == _UNKNOWN or row.example.get("label") == -1:
