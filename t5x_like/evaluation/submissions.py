@@ -104,7 +104,7 @@ def _answer(form: SubmissionForm, row: Row) -> tuple[Any, bool]:
         return text, bool(text)
     if form.kind == "number":
         value = float(answer) if isinstance(answer, int | float) else math.nan
-        good = math.isfinite(value) and row["prediction"].strip() not in ("", "nan")
+        good = math.isfinite(value) and str(row["prediction"]).strip() not in ("", "nan")
         bounded = min(max(value, 0.0), 5.0) if good else 0.0
         return f"{bounded:.3f}", good and 0.0 <= value <= 5.0
     good = isinstance(answer, int) and 0 <= answer < len(form.words)

@@ -6,7 +6,7 @@ import pytest
 
 from t5x_like.evaluation.submission_checks import check_files
 from t5x_like.evaluation.submission_forms import SUBMISSIONS, benchmark_of, form_of
-from t5x_like.evaluation.submissions import check_submission, write_submission
+from t5x_like.evaluation.submissions import check_submission, render, write_submission
 
 
 def rows_of(task, number=None):
@@ -60,6 +60,14 @@ def test_glue_files_are_tables_in_the_order_of_their_indices(tmp_path):
     assert read(path, "AX.tsv").startswith("index\tprediction\n0\tentailment\n1\tneutral\n2\tcontradiction\n")
     assert read(path, "STS-B.tsv").startswith("index\tprediction\n0\t0.000\n1\t0.200\n")
     assert read(path, "WNLI.tsv").count("\n") == 147
+
+
+def test_numbers_may_be_a_heads_or_written(tmp_path):
+    form = form_of("glue_stsb_v002")
+    assert form is not None
+    rows = [{"idx": 0, "answer": 2.5, "prediction": "2.5"}, {"idx": 1, "answer": 4.75, "prediction": 4.75}]
+    assert render(form, rows) == (b"index\tprediction\n0\t2.500\n1\t4.750\n", 0)
+    assert render(form, [{"idx": 0, "answer": -1.0, "prediction": "high"}])[1] == 1
 
 
 def test_super_glue_files_have_an_object_a_line_in_each_tasks_form(tmp_path):
