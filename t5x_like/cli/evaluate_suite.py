@@ -4,11 +4,12 @@ import argparse
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from t5x_like.cli.arguments import SUITE, load_configuration, load_part
 from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.suite_figures import mean_of, measure
+from t5x_like.cli.suite_submissions import check_submission, submit, submit_together
 from t5x_like.cli.suite_tables import scores_table, steps_table
 
 if TYPE_CHECKING:
@@ -74,6 +75,12 @@ def add_suite_arguments(parser: argparse.ArgumentParser) -> None:
     add("--every_checkpoint", action="store_true", help="every step that a run has")
     add("--watch", action="store_true", help="every step, and then each as it is saved, to the run's last")
     add("--submission", metavar="FILE.zip", help="write the test split's answers for the benchmark's server")
+    add(
+        "--submission_of",
+        nargs="+",
+        metavar="DIR",
+        help="put it together from finished evaluations of the test split, as of encoders with a head for each task",
+    )
     add("--text", nargs="+", metavar="FILE", help="perplexity of a decoder on these texts, and nothing else")
     add(
         "--stride",
@@ -91,7 +98,7 @@ def add_suite_arguments(parser: argparse.ArgumentParser) -> None:
 
 def wants_suite(arguments: argparse.Namespace) -> bool:
     """Whether the flags ask for benchmarks, not for a run's own held-out rows."""
-    if arguments.recipe or arguments.tasks or arguments.mean_of or arguments.text:
+    if any((arguments.recipe, arguments.tasks, arguments.mean_of, arguments.text, arguments.submission_of)):
         return True
     only = [*(name for name in _FIELDS if name not in ("output_dir", "split")), "submission"]
     given = [name for name in only if getattr(arguments, name) is not None]
@@ -119,9 +126,11 @@ def run_suite(arguments: argparse.Namespace) -> int:
         return mean_of(arguments)
     if arguments.text:
         return measure(arguments)
+    if arguments.submission_of:
+        return submit_together(arguments)
     run = suite_of(arguments)
     if arguments.submission:
-        _check_submission(run, arguments)
+        check_submission(run, arguments)
     from t5x_like.evaluation.suite.run import evaluate_suite
     from t5x_like.evaluation.suite.steps import evaluate_steps
     from t5x_like.partitioning.processes import initialize_processes
@@ -140,7 +149,7 @@ def run_suite(arguments: argparse.Namespace) -> int:
     page = write_evaluation_report(run.output_dir)
     print(scores_table(found))
     if arguments.submission:
-        _submit(run, found, arguments.submission)
+        submit(arguments.submission, run.output_dir, found)
     print(f"written to {run.output_dir}; the report is {page}")
     return 0
 
@@ -211,33 +220,3 @@ def _prepared(run: "SuiteRun", arguments: argparse.Namespace) -> "SuiteRun":
         if isinstance(named, str):
             return replace(run, vocabulary=named)
     return replace(run, vocabulary=os.environ.get("T5X_LIKE_VOCABULARY", ""))
-
-
-def _check_submission(run: "SuiteRun", arguments: argparse.Namespace) -> None:
-    from t5x_like.evaluation.submission_forms import benchmark_of
-
-    if run.split != "test" or run.limit is not None or arguments.every_checkpoint or arguments.watch:
-        raise Mistake(
-            "--submission takes the whole test split of one checkpoint", hint="leave out --split, --limit …"
-        )
-    if not any(benchmark_of(task) for task in run.tasks):
-        raise Mistake(
-            f"--submission: no server takes {', '.join(run.tasks)}", hint="GLUE's and SuperGLUE's do"
-        )
-    if Path(arguments.submission).suffix != ".zip":
-        raise Mistake(f"--submission {arguments.submission}: servers take zip files; name one.zip")
-
-
-def _submit(run: "SuiteRun", found: dict[str, Any], path: str) -> None:
-    from t5x_like.evaluation.submission_forms import benchmark_of
-    from t5x_like.evaluation.submissions import write_submission
-    from t5x_like.files import read_jsonl
-
-    tasks = [task for task in found["tasks"] if benchmark_of(task)]
-    answers = {task: list(read_jsonl(f"{run.output_dir}/{task}/predictions.jsonl")) for task in tasks}
-    written = write_submission(path, answers)
-    print(f"{path}: {', '.join(written.files)}, as the {written.benchmark} server wants them")
-    for file, number in written.replaced.items():
-        print(f"  {file}: {number:,} answers were none of the task's; its first class, or 0, stands for them")
-    if written.missing:
-        print(f"  missing, without which the server tells no average: {', '.join(written.missing)}")

@@ -6,7 +6,7 @@ import pytest
 from t5x_like.checkpoints.hugging_face import write_hugging_face
 from t5x_like.cli.main import main
 from t5x_like.evaluation.submissions import check_submission
-from t5x_like.files import read_json, shipped_directory
+from t5x_like.files import read_json, shipped_directory, write_json, write_jsonl
 from t5x_like.model import parameters
 from t5x_like.model.zoo.gpt2 import GPT2Config
 
@@ -69,6 +69,29 @@ def test_a_submission_is_written_of_the_test_split(gpt2, wnli, capsys):
         "no scores, none of the 146 rows of split 'test' has a label; its predictions are written" in printed
     )
     assert check_submission("glue.zip").errors == ()
+
+
+def test_a_submission_is_put_together_from_evaluations_of_a_task_each(gpt2, wnli, capsys):
+    flags = ["--tasks", "glue_wnli_v002", "--output_dir=out", "--batch_size=32", "--resamples=0"]
+    assert evaluate(f"--checkpoint={gpt2}", *flags, "--split=test") == 0
+    scores = read_json("out/scores.json")
+    write_json("ax/scores.json", scores | {"tasks": {"glue_ax_v002": {}}})
+    rows = [{"idx": number, "answer": number % 3, "prediction": "neutral"} for number in range(1104)]
+    write_jsonl("ax/glue_ax_v002/predictions.jsonl", rows)
+    assert evaluate("--submission=both.zip", "--submission_of", "out", "ax") == 0
+    assert "both.zip: WNLI.tsv, AX.tsv, as the glue server wants them" in capsys.readouterr().out
+    assert check_submission("both.zip").errors == ()
+    write_json("some/scores.json", scores | {"limit": 8})
+    for wrong, message in (
+        (
+            ["--submission=a.zip", "--submission_of", "out", "out"],
+            "out has answers to glue_wnli_v002, and so has",
+        ),
+        (["--submission=a.zip", "--submission_of", "some"], "some is no evaluation of the whole test split"),
+        (["--submission_of", "out"], "say where to: --submission FILE.zip"),
+    ):
+        assert evaluate(*wrong) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_a_recipe_in_gin_says_all_of_it_and_flags_overrule_it(gpt2, wnli, capsys):

@@ -1,0 +1,90 @@
+"""``t5x-like evaluate --submission``: files for the servers of GLUE and SuperGLUE."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from t5x_like.cli.mistakes import Mistake
+
+if TYPE_CHECKING:
+    from t5x_like.evaluation.suite.settings import SuiteRun
+
+
+def check_submission(run: "SuiteRun", arguments: argparse.Namespace) -> None:
+    """Whether an evaluation can be handed in, before it begins.
+
+    Raises:
+      Mistake: it can't.
+    """
+    from t5x_like.evaluation.submission_forms import benchmark_of
+
+    if run.split != "test" or run.limit is not None or arguments.every_checkpoint or arguments.watch:
+        raise Mistake(
+            "--submission takes the whole test split of one checkpoint", hint="leave out --split, --limit …"
+        )
+    if not any(benchmark_of(task) for task in run.tasks):
+        raise Mistake(
+            f"--submission: no server takes {', '.join(run.tasks)}", hint="GLUE's and SuperGLUE's do"
+        )
+    _check_name(arguments.submission)
+
+
+def submit(path: str, directory: str, found: Mapping[str, Any]) -> None:
+    """Writes the file of one evaluation, whose ``scores.json`` is ``found``."""
+    _write(path, _answers(directory, found["tasks"]))
+
+
+def submit_together(arguments: argparse.Namespace) -> int:
+    """Writes the file of several evaluations, each of other tasks.
+
+    Raises:
+      Mistake: no file is named, or one of them is not of the whole test split, or a task is in two.
+    """
+    from t5x_like.evaluation.suite.run import read_suite_scores
+
+    if not arguments.submission:
+        raise Mistake("--submission_of: say where to: --submission FILE.zip")
+    _check_name(arguments.submission)
+    answers: dict[str, list[dict[str, Any]]] = {}
+    for directory in arguments.submission_of:
+        found = read_suite_scores(directory)
+        if found["split"] != "test" or found["limit"] is not None:
+            raise Mistake(
+                f"{directory} is no evaluation of the whole test split",
+                hint="evaluate with --split test, and without --limit",
+            )
+        own = _answers(directory, found["tasks"])
+        twice = sorted(own.keys() & answers.keys())
+        if twice:
+            raise Mistake(f"{directory} has answers to {twice[0]}, and so has one before it; leave one out")
+        answers |= own
+    _write(arguments.submission, answers)
+    return 0
+
+
+def _check_name(path: str) -> None:
+    if Path(path).suffix != ".zip":
+        raise Mistake(f"--submission {path}: servers take zip files; name one.zip")
+
+
+def _answers(directory: str, tasks: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    from t5x_like.evaluation.submission_forms import benchmark_of
+    from t5x_like.files import read_jsonl
+
+    return {
+        task: list(read_jsonl(f"{directory}/{task}/predictions.jsonl"))
+        for task in tasks
+        if benchmark_of(task)
+    }
+
+
+def _write(path: str, answers: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    from t5x_like.evaluation.submissions import write_submission
+
+    written = write_submission(path, answers)
+    print(f"{path}: {', '.join(written.files)}, as the {written.benchmark} server wants them")
+    for file, number in written.replaced.items():
+        print(f"  {file}: {number:,} answers were none of the task's; its first class, or 0, stands for them")
+    if written.missing:
+        print(f"  missing, without which the server tells no average: {', '.join(written.missing)}")
