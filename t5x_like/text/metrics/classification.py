@@ -33,6 +33,7 @@ def mean_multiclass_f1(num_classes: int) -> Callable[[Sequence[int], Sequence[in
         each = [_f1_of_class(truth, guess, label) for label in range(num_classes)]
         return {f"mean_{num_classes}class_f1": 100.0 * float(np.mean(each))}
 
+    mean_class_f1.__name__ = f"mean_multiclass_f1({num_classes})"
     return mean_class_f1
 
 
@@ -84,6 +85,7 @@ def mean_group_metric(metric_fn: Metric, group_key: str = "group", value_key: st
         each = [metric_fn(*values) for values in _by_group(targets, predictions, group_key, value_key)]
         return {name: float(np.mean([scores[name] for scores in each])) for name in each[0]}
 
+    mean_over_groups.__name__ = f"mean_group_metric({_name_of(metric_fn)})"
     return mean_over_groups
 
 
@@ -94,7 +96,12 @@ def deduplicate_metric(metric_fn: Metric, group_key: str = "group", value_key: s
         groups = _by_group(targets, predictions, group_key, value_key)
         return metric_fn([truth[0] for truth, _ in groups], [guess[0] for _, guess in groups])
 
+    over_first_rows.__name__ = f"deduplicate_metric({_name_of(metric_fn)})"
     return over_first_rows
+
+
+def _name_of(metric_fn: Metric) -> str:
+    return getattr(metric_fn, "__name__", type(metric_fn).__name__)
 
 
 def _by_group(

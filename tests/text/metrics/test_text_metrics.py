@@ -40,6 +40,11 @@ def test_scores_are_t5s(golden, name):
         assert found == pytest.approx(expected, abs=1e-9, nan_ok=True), row["note"]
 
 
+def test_composed_metrics_are_named_as_they_are_written():
+    assert metrics.mean_multiclass_f1(3).__name__ == "mean_multiclass_f1(3)"
+    assert [COMPOSED[name].__name__ for name in list(COMPOSED)[1:]] == list(COMPOSED)[1:]
+
+
 def test_answers_are_normalised_as_t5_does(golden):
     for row in json.loads((golden / "metrics" / "qa_normalize.json").read_text()):
         assert question_answering.normalize_squad(row["in"]) == row["normalize_squad"]
