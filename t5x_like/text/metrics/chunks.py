@@ -4,7 +4,7 @@ CoNLL-2000's chunking and CoNLL-2003's names (Tjong Kim Sang and Buchholz 2000, 
 the rules are those of the shared tasks' ``conlleval``).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from t5x_like.text.metrics.classification import Scores, require_pairs
@@ -71,29 +71,6 @@ def chunk_f1(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[st
         "f1": _share(2 * counts.right, counts.guessed + counts.true),
         "tag_accuracy": _share(counts.tags_right, counts.tags),
     }
-
-
-def f1_by_kind(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> dict[str, Scores]:
-    """Precision, recall, F1 and ``support`` (true chunks) of each kind, in alphabetical order."""
-    require_pairs(targets, predictions)
-    true_chunks, guessed = set(_numbered(targets)), set(_numbered(predictions))
-    kinds = sorted({chunk.kind for _, chunk in true_chunks | guessed})
-    return {kind: _of_kind(kind, true_chunks, guessed) for kind in kinds}
-
-
-def _of_kind(kind: str, truth: set[tuple[int, Chunk]], guess: set[tuple[int, Chunk]]) -> Scores:
-    truth, guess = ({each for each in chunks if each[1].kind == kind} for chunks in (truth, guess))
-    right = len(truth & guess)
-    return {
-        "precision": _share(right, len(guess)),
-        "recall": _share(right, len(truth)),
-        "f1": _share(2 * right, len(guess) + len(truth)),
-        "support": float(len(truth)),
-    }
-
-
-def _numbered(rows: Sequence[Sequence[str]]) -> Iterator[tuple[int, Chunk]]:
-    return ((number, chunk) for number, tags in enumerate(rows) for chunk in chunks_of(tags))
 
 
 class _Counts:

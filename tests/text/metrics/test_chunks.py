@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t5x_like.text.metrics.chunks import Chunk, chunk_f1, chunks_of, f1_by_kind
+from t5x_like.text.metrics.chunks import Chunk, chunk_f1, chunks_of
 
 KINDS = ("LOC", "PER")
 TAGS = st.lists(
@@ -63,12 +63,6 @@ def test_both_ends_and_the_kind_must_be_right():
         "f1": pytest.approx(200 / 3),
         "tag_accuracy": 75.0,
     }
-
-
-def test_each_kind_has_its_own_scores():
-    found = f1_by_kind([["B-LOC", "O", "B-PER"]], [["B-LOC", "B-LOC", "O"]])
-    assert found["LOC"] == {"precision": 50.0, "recall": 100.0, "f1": pytest.approx(200 / 3), "support": 1.0}
-    assert found["PER"]["f1"] == 0.0
 
 
 def test_every_word_needs_a_tag():
