@@ -13,18 +13,23 @@ def on_runner(runner: str, options: Sequence[str] = ()) -> RunAll:
     What they return is thrown away: they leave files where all machines reach them. A piece may be done twice.
 
     Raises:
-      ValueError: Beam is not installed.
+      ValueError: Beam is not installed, or has no such runner.
     """
     try:
         import apache_beam as beam  # pyright: ignore[reportMissingImports]
         from apache_beam.options.pipeline_options import (  # pyright: ignore[reportMissingImports]
             PipelineOptions,
         )
+        from apache_beam.runners.runner import create_runner  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ValueError(
             f"--runner {runner} needs Apache Beam ({error}); pip install 't5x-like[beam]', or leave --runner out to "
             "use this machine's processes"
         ) from error
+    try:
+        create_runner(runner)
+    except (ValueError, ImportError) as error:  # unknown, or what it needs isn't installed
+        raise ValueError(f"--runner {runner}: {error}") from None
 
     def run(function: Callable[[Any], object], work: Sequence[Any]) -> None:
         pickled = [pickle.dumps((function, piece)) for piece in work]
