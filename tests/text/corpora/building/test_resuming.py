@@ -138,8 +138,8 @@ def ended(group):
 
 def test_ctrl_c_leaves_no_process_and_no_half_written_file(tmp_path, inputs, whole):
     output = tmp_path / "out"
-    program = PROGRAM + "print('never here')"
-    command = [sys.executable, "-c", program, inputs, str(output), "2"]
+    slow = PROGRAM.replace("0.001", "0.01")  # so that it can't be over before it is interrupted
+    command = [sys.executable, "-c", slow + "print('never here')", inputs, str(output), "2"]
     process = subprocess.Popen(
         command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -152,7 +152,7 @@ def test_ctrl_c_leaves_no_process_and_no_half_written_file(tmp_path, inputs, who
     assert err.rstrip().endswith("KeyboardInterrupt")
     assert ended(process.pid)
     assert not list(output.rglob("*.partial"))
-    subprocess.run([sys.executable, "-c", PROGRAM, inputs, str(output), "1"], check=True)
+    subprocess.run([sys.executable, "-c", slow, inputs, str(output), "1"], check=True)
     shards = {name: data for name, data in whole.items() if name.endswith(".zst")}
     assert shards.items() <= contents(output).items()
 
