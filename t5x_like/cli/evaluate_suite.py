@@ -17,17 +17,22 @@ if TYPE_CHECKING:
 
 # Flags that are fields of SuiteRun under the same name.
 _FIELDS = (
-    *(
-        "output_dir",
-        "split",
-        "method",
-        "num_shots",
-        "shot_seed",
-        "inputs_length",
-        "max_new_tokens",
-        "num_beams",
-    ),
-    *("normalisation", "batch_size", "limit", "resamples", "vocabulary", "num_sentinels", "data_dir", "step"),
+    "output_dir",
+    "split",
+    "method",
+    "num_shots",
+    "shot_seed",
+    "inputs_length",
+    "max_new_tokens",
+    "num_beams",
+    "normalisation",
+    "batch_size",
+    "limit",
+    "resamples",
+    "vocabulary",
+    "num_sentinels",
+    "data_dir",
+    "step",
 )
 
 

@@ -27,17 +27,17 @@ SUITES: dict[str, tuple[str, ...]] = {
 _TEST_ONLY = {"glue": ("glue_ax_v002",), "super_glue": ("super_glue_axb_v102", "super_glue_axg_v102")}
 
 _SETTINGS_THAT_DECIDE = (
-    *(
-        "split",
-        "method",
-        "num_shots",
-        "shot_seed",
-        "inputs_length",
-        "max_new_tokens",
-        "num_beams",
-        "length_penalty",
-    ),
-    *("normalisation", "style", "limit"),
+    "split",
+    "method",
+    "num_shots",
+    "shot_seed",
+    "inputs_length",
+    "max_new_tokens",
+    "num_beams",
+    "length_penalty",
+    "normalisation",
+    "style",
+    "limit",
 )
 
 
