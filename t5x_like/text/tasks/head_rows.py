@@ -4,7 +4,15 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from t5x_like.text.tasks.benchmarks.forms import Choices, Classes, Form, Number, Spans, TokenClasses
+from t5x_like.text.tasks.benchmarks.forms import (
+    Candidates,
+    Choices,
+    Classes,
+    Form,
+    Number,
+    Spans,
+    TokenClasses,
+)
 from t5x_like.text.tasks.benchmarks.source import RawRow
 from t5x_like.text.tasks.wording import Template
 
@@ -24,7 +32,7 @@ class Head(NamedTuple):
 class HeadRow(NamedTuple):
     """A row as a head reads it. Only what its form has is there."""
 
-    texts: tuple[tuple[str, ...], ...]  # one text or two; of multiple choice for each choice
+    texts: tuple[tuple[str, ...], ...]  # one text or two; of multiple choice and candidates for each
     label: int = UNLABELLED  # a class, or the number of the right choice
     value: float = math.nan
     answers: tuple[tuple[int, int], ...] | None = (
@@ -32,6 +40,9 @@ class HeadRow(NamedTuple):
     )
     words: tuple[str, ...] = ()
     tags: tuple[int, ...] = ()
+    question: str = ""  # with its gap
+    candidates: tuple[str, ...] = ()
+    rights: tuple[int, ...] = ()  # whether each candidate is right
 
     def is_labelled(self, form: Form) -> bool:
         """Whether it can be learned from."""
@@ -41,6 +52,8 @@ class HeadRow(NamedTuple):
             return self.answers is not None
         if isinstance(form, TokenClasses):
             return any(tag >= 0 for tag in self.tags)
+        if isinstance(form, Candidates):
+            return any(right >= 0 for right in self.rights)
         return self.label >= 0
 
 
@@ -50,6 +63,8 @@ def head_of(form: Form) -> Head:
         return Head("sequence_classification", len(form.classes))
     if isinstance(form, Number):
         return Head("sequence_classification", 1)
+    if isinstance(form, Candidates):
+        return Head("sequence_classification", 2)  # wrong and right
     if isinstance(form, Choices):
         return Head("multiple_choice", 2)  # the number of labels means nothing: each choice has one score
     if isinstance(form, Spans):
@@ -69,6 +84,8 @@ def read_row(form: Form, values: RawRow) -> HeadRow:
         return HeadRow(texts=(_texts(form.texts, values),), value=_value(form, values))
     if isinstance(form, Choices):
         return _choices(form, values)
+    if isinstance(form, Candidates):
+        return _candidates(form, values)
     if isinstance(form, Spans):
         texts = _texts((form.question, form.context), values)
         return HeadRow(texts=(texts,), answers=_answers(form, values, texts[1]))
@@ -145,6 +162,22 @@ def _choices(form: Choices, values: RawRow) -> HeadRow:
     names = [str(number) for number in range(len(choices))]
     label = _class(values, form.label, names)
     return HeadRow(texts=tuple((context, choice) for choice in choices), label=label)
+
+
+def _candidates(form: Candidates, values: RawRow) -> HeadRow:
+    candidates = tuple(dict.fromkeys(map(_text, _column(values, form.candidates))))
+    if not candidates:
+        raise ValueError(f"{form.candidates} is empty; there is nothing to choose from")
+    context, question = _texts((form.context, form.question), values)
+    if form.gap not in question:
+        raise ValueError(f"the question {question!r} has no {form.gap}, where an answer goes")
+    answers = set(map(_text, values.get(form.answers) or ()))
+    return HeadRow(
+        texts=tuple((context, question.replace(form.gap, candidate)) for candidate in candidates),
+        question=question,
+        candidates=candidates,
+        rights=tuple(int(each in answers) if answers else UNLABELLED for each in candidates),
+    )
 
 
 def _answers(form: Spans, values: RawRow, context: str) -> tuple[tuple[int, int], ...] | None:

@@ -4,7 +4,14 @@ import math
 
 import pytest
 
-from t5x_like.text.tasks.benchmarks.forms import Choices, Classes, Number, Spans, TokenClasses
+from t5x_like.text.tasks.benchmarks.forms import (
+    Candidates,
+    Choices,
+    Classes,
+    Number,
+    Spans,
+    TokenClasses,
+)
 from t5x_like.text.tasks.head_rows import head_of, read_row
 
 PAIR = Classes(texts=("{premise}", "{hypothesis}"), classes=("yes", "no"))
@@ -12,6 +19,7 @@ NUMBER = Number(texts=("{sentence}",), lowest=0.0, highest=5.0)
 CHOICES = Choices(context="{premise}", choices=("{first}", "{second}"))
 ENDINGS = Choices(context="{premise}", choices="endings")
 SPANS = Spans()
+GAP = Candidates()
 TAGS = TokenClasses(classes=("O", "B-LOC"))
 
 
@@ -60,6 +68,12 @@ def test_a_row_without_a_label_can_be_read_but_not_learned_from():
             {"question": "a", "context": "bcd", "answers": {"text": ["c"], "answer_start": [0]}},
             "the answer 'c' does not stand at character 0 of the context",
         ),
+        (GAP, {"passage": "a", "query": "b", "entities": ["c"]}, "the question 'b' has no @placeholder"),
+        (
+            GAP,
+            {"passage": "a", "query": "b", "entities": []},
+            "entities is empty; there is nothing to choose",
+        ),
         (TAGS, {"tokens": ["a", "b"], "tags": [0]}, "2 words, but 1 tags; give one for each word"),
         (TAGS, {"tokens": ["a"], "tags": ["B-PER"]}, "tags is 'B-PER'; it is one of O, B-LOC"),
     ],
@@ -75,6 +89,17 @@ def test_choices_are_templates_or_a_list():
     assert read_row(ENDINGS, {"premise": "p", "endings": ["a", "b"], "label": 0}) == row
 
 
+def test_every_candidate_is_put_into_the_gap_and_is_right_or_wrong():
+    values = {"passage": "p", "query": "@placeholder won", "entities": ["Bo", "Al", "Bo", "Ann"]}
+    row = read_row(GAP, values | {"answers": ["Al", "Ann"]})
+    assert row.texts == (("p", "Bo won"), ("p", "Al won"), ("p", "Ann won"))
+    assert (row.candidates, row.rights) == (("Bo", "Al", "Ann"), (0, 1, 1))
+    assert row.is_labelled(GAP)
+    unknown = read_row(GAP, values | {"answers": []})
+    assert unknown.rights == (-1, -1, -1)
+    assert not unknown.is_labelled(GAP)
+
+
 def test_a_question_without_an_answer_is_labelled_where_that_can_be():
     values = {"question": "a", "context": "b", "answers": {"text": [], "answer_start": []}}
     assert read_row(Spans(unanswerable=True), values).answers == ()
@@ -82,11 +107,12 @@ def test_a_question_without_an_answer_is_labelled_where_that_can_be():
 
 
 def test_forms_name_the_head_they_take():
-    heads = [head_of(form) for form in (PAIR, NUMBER, CHOICES, SPANS, TAGS)]
+    heads = [head_of(form) for form in (PAIR, NUMBER, CHOICES, SPANS, TAGS, GAP)]
     assert heads == [
         ("sequence_classification", 2),
         ("sequence_classification", 1),
         ("multiple_choice", 2),
         ("question_answering", 2),
         ("token_classification", 2),
+        ("sequence_classification", 2),
     ]

@@ -42,6 +42,22 @@ class Choices:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """Which of the column ``candidates``, a list of texts, fills the question's ``gap``; of several right ones any.
+
+    A row has as many as it has. Each is put into the gap and judged by itself, right or wrong, and the answer is the
+    one that is likeliest to be right: SuperGLUE's baseline of ReCoRD (Wang et al. 2019, §4.1, arXiv:1905.00537). The
+    column ``answers`` has the right ones, and is empty where unlabelled.
+    """
+
+    context: str = "{passage}"
+    question: str = "{query}"
+    gap: str = "@placeholder"
+    candidates: str = "entities"
+    answers: str = "answers"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Spans:
     """The answer's place in the context. ``answers`` is a column ``{"text": […], "answer_start": […]}`` (characters);
     empty lists mean that there is no answer, which only ``unanswerable`` benchmarks have."""
@@ -61,4 +77,4 @@ class TokenClasses:
     classes: tuple[str, ...]
 
 
-Form = Classes | Number | Choices | Spans | TokenClasses
+Form = Classes | Number | Choices | Candidates | Spans | TokenClasses
