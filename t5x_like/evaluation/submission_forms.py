@@ -18,7 +18,7 @@ class SubmissionForm:
 
     ``words`` are what the server calls the classes, in the order of T5's numbers for them; JSON has them as
     strings, and as numbers where they are digits. "number" is from 0 to 5, "nested" are MultiRC's answers by
-    question and passage.
+    question and passage. ``also`` are other tasks of the same test rows, whose answers can stand there instead.
     """
 
     task: str  # whose answers these are, by T5's name
@@ -26,6 +26,12 @@ class SubmissionForm:
     rows: int
     kind: Literal["classes", "number", "text", "nested"] = "classes"
     words: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """All whose answers the file can have."""
+        return (self.task, *self.also)
 
     @property
     def is_table(self) -> bool:
@@ -66,7 +72,13 @@ SUBMISSIONS: dict[str, tuple[SubmissionForm, ...]] = {
         SubmissionForm(task="super_glue_record_v102", file="ReCoRD.jsonl", rows=10_000, kind="text"),
         _super_glue("rte_v102", "RTE", 3_000, _RTE),
         _super_glue("wic_v102", "WiC", 1_400, ("false", "true")),
-        _super_glue("wsc_v102_simple_eval", "WSC", 146, ("False", "True")),
+        SubmissionForm(
+            task="super_glue_wsc_v102_simple_eval",
+            also=("super_glue_wsc_v102_marked_spans",),  # what an encoder's head reads
+            file="WSC.jsonl",
+            rows=146,
+            words=("False", "True"),
+        ),
         _super_glue("axb_v102", "AX-b", 1_104, _RTE),
         _super_glue("axg_v102", "AX-g", 356, _RTE),
     ),
@@ -75,11 +87,11 @@ SUBMISSIONS: dict[str, tuple[SubmissionForm, ...]] = {
 
 def form_of(task: str) -> SubmissionForm | None:
     """The file that a task's answers go into, or ``None``."""
-    return next((form for forms in SUBMISSIONS.values() for form in forms if form.task == task), None)
+    return next((form for forms in SUBMISSIONS.values() for form in forms if task in form.tasks), None)
 
 
 def benchmark_of(task: str) -> str | None:
     """Which server takes a task's answers, or ``None``."""
     return next(
-        (name for name, forms in SUBMISSIONS.items() if any(form.task == task for form in forms)), None
+        (name for name, forms in SUBMISSIONS.items() if any(task in form.tasks for form in forms)), None
     )

@@ -37,10 +37,10 @@ def write_submission(path: PathLike, answers: Mapping[str, Sequence[Row]]) -> Su
         wrong counts); nothing is written then.
     """
     benchmark = _one_benchmark(answers)
-    forms = [form for form in SUBMISSIONS[benchmark] if form.task in answers]
+    chosen = {form: _one_task(form, answers) for form in SUBMISSIONS[benchmark] if {*form.tasks} & {*answers}}
     contents, replaced = {}, {}
-    for form in forms:
-        contents[form.file], replaced[form.file] = render(form, answers[form.task])
+    for form, task in chosen.items():
+        contents[form.file], replaced[form.file] = render(form, answers[task])
     checked = check_files(contents)
     if checked.errors:
         raise ValueError(
@@ -50,7 +50,7 @@ def write_submission(path: PathLike, answers: Mapping[str, Sequence[Row]]) -> Su
     write_bytes(path, _zipped(contents))
     return Submission(
         benchmark=benchmark,
-        files={form.file: len(answers[form.task]) for form in forms},
+        files={form.file: len(answers[task]) for form, task in chosen.items()},
         missing=checked.missing,
         replaced={file: number for file, number in replaced.items() if number},
     )
@@ -93,6 +93,13 @@ def _one_benchmark(tasks: Iterable[str]) -> str:
         raise ValueError("GLUE and SuperGLUE have servers of their own; write one submission for each")
     (benchmark,) = (name for name in names if name)
     return benchmark
+
+
+def _one_task(form: SubmissionForm, answers: Mapping[str, Any]) -> str:
+    given = [task for task in form.tasks if task in answers]
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} both have answers for {form.file}; leave one out")
+    return given[0]
 
 
 def _answer(form: SubmissionForm, row: Row) -> tuple[Any, bool]:
