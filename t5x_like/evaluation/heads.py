@@ -16,9 +16,12 @@ from t5x_like.model import choices, parameters
 from t5x_like.partitioning.shard import check_batch_size, place, replicated
 from t5x_like.text.batches.head_questions import Answer, HeadQuestions, load_questions, training_rows
 from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.benchmarks.forms import Choices, Number, Spans, TokenClasses
+from t5x_like.text.tasks.benchmarks.forms import Candidates, Choices, Form, Number, Spans, TokenClasses
+from t5x_like.text.tasks.head_rows import head_of
 
 _log = logging.getLogger(__name__)
+
+HeadScorer = Callable[[Any, Batch], np.ndarray]
 
 # Where a model has the scores of each kind of head.
 _NAMES = {
@@ -75,11 +78,8 @@ class HeadEvaluator:
                     len(questions),
                     evaluation.inputs_length,
                 )
-        self._scorers = {
-            kind: make_head_scorer(graphdef, name, mesh)
-            for kind, name in _NAMES.items()
-            if kind in {questions.head[0] for questions in self._questions.values()}
-        }
+        kinds = dict.fromkeys(questions.head[0] for questions in self._questions.values())
+        self._scorers = {kind: make_head_scorer(graphdef, kind, mesh) for kind in kinds}
 
     def run(self, params: Any) -> dict[str, TaskResult]:
         """Evaluates every task with these weights.
@@ -89,52 +89,68 @@ class HeadEvaluator:
         """
         return {task: self._run_task(questions, params) for task, questions in self._questions.items()}
 
-    def questions(self, task: str) -> HeadQuestions:
-        """What one task's rows are."""
-        return self._questions[task]
-
     def _run_task(self, questions: HeadQuestions, params: Any) -> TaskResult:
         require_head(parameters.merge(self._graphdef, params), questions)
-        scores = self._scores(questions, params)
-        answers = self._answers(questions, scores)
+        scores = head_scores(
+            questions,
+            self._scorers[questions.head[0]],
+            params,
+            self._mesh,
+            batch_size=self._evaluation.batch_size,
+        )
+        answers = told_answers(
+            questions,
+            scores,
+            max_answer_length=self._evaluation.max_answer_length,
+            threshold=self._evaluation.no_answer_threshold,
+        )
         if not questions.num_labelled:
             _log.warning(
                 "task %s, split %s: no row has a label; predictions are given, and no scores",
                 questions.task,
                 self._evaluation.split,
             )
-        commonest = questions.commonest(training_rows(questions.task))
+        definition: Any = registry.definition(questions.task)
+        commonest = questions.commonest(training_rows(definition))
         baseline = {} if commonest is None else questions.score(commonest)
         return TaskResult(questions.score(answers), _finite(baseline), questions.rows(answers))
 
-    def _scores(self, questions: HeadQuestions, params: Any) -> list[np.ndarray]:
-        """What the head says of each example, in order."""
-        score = self._scorers[questions.head[0]]
-        found: list[Any] = [None] * len(questions.examples)
-        for numbers, batch in questions.batches(self._evaluation.batch_size):
-            scores = score(params, place(local_rows(batch, self._mesh), self._mesh))
-            for number, row in zip(numbers.tolist(), scores, strict=False):
-                found[number] = row
-        return found
 
-    def _answers(self, questions: HeadQuestions, scores: Sequence[np.ndarray]) -> list[Answer]:
-        form = questions.form
-        if isinstance(form, Number):
-            return [float(np.clip(row[0], form.lowest, form.highest)) for row in scores]
-        if isinstance(form, Spans):
-            return span_answers(
-                questions,
-                scores,
-                max_answer_length=self._evaluation.max_answer_length,
-                threshold=self._evaluation.no_answer_threshold,
-            )
-        if isinstance(form, TokenClasses):
-            return [word_classes(questions, number, row) for number, row in enumerate(scores)]
-        return [int(np.argmax(row)) for row in scores]
+def head_scores(
+    questions: HeadQuestions, scorer: HeadScorer, params: Any, mesh: Mesh, *, batch_size: int
+) -> list[np.ndarray]:
+    """What the head says of each example, in order."""
+    found: list[Any] = [None] * len(questions.examples)
+    for numbers, batch in questions.batches(batch_size):
+        scores = scorer(params, place(local_rows(batch, mesh), mesh))
+        for number, row in zip(numbers.tolist(), scores, strict=False):
+            found[number] = row
+    return found
 
 
-def make_head_scorer(graphdef: Any, name: str, mesh: Mesh) -> Callable[[Any, Batch], np.ndarray]:
+def told_answers(
+    questions: HeadQuestions,
+    scores: Sequence[np.ndarray],
+    *,
+    max_answer_length: int = 30,
+    threshold: float = 0.0,
+) -> list[Answer]:
+    """The answer to each row, from the scores of its examples; see ``HeadEvaluation``."""
+    form = questions.form
+    if isinstance(form, Number):
+        return [float(np.clip(row[0], form.lowest, form.highest)) for row in scores]
+    if isinstance(form, Spans):
+        return span_answers(questions, scores, max_answer_length=max_answer_length, threshold=threshold)
+    if isinstance(form, Candidates):
+        return likeliest_candidates(questions, scores)
+    if isinstance(form, TokenClasses):
+        return [word_classes(questions, number, row) for number, row in enumerate(scores)]
+    return [int(np.argmax(row)) for row in scores]
+
+
+def make_head_scorer(graphdef: Any, kind: str, mesh: Mesh) -> HeadScorer:
     """The compiled function ``(params, batch) -> float32``: [B, C] of classes and choices, [B, L, C] of tokens."""
+    name = _NAMES[kind]
 
     def score(params: Any, batch: Batch) -> jax.Array:
         heads = parameters.merge(graphdef, params)(choices.as_rows(batch)).heads
@@ -151,17 +167,39 @@ def require_head(model: Any, questions: HeadQuestions) -> None:
     Raises:
       ValueError: it lacks the head, or has one with other scores.
     """
-    kind, num_labels = questions.head
+    wanted = wanted_head(model, questions.form)
+    if wanted:
+        raise ValueError(
+            f"task {questions.task!r} needs {wanted}; the model's heads: {heads_of(model)}. Fine-tune it on such a "
+            "task first"
+        )
+
+
+def wanted_head(model: Any, form: Form) -> str:
+    """The head that a form needs, for people; nothing if the model has it."""
+    kind, num_labels = head_of(form)
     heads = getattr(getattr(model, "heads", None), "scores", {})
-    wanted = 1 if isinstance(questions.form, Choices) else num_labels
+    wanted = 1 if isinstance(form, Choices) else num_labels
     found = heads[_NAMES[kind]].config.num_outputs if _NAMES[kind] in heads else None
     if found == wanted:
-        return
-    has = ", ".join(f"{name} ({head.config.num_outputs})" for name, head in heads.items()) or "none"
-    raise ValueError(
-        f"task {questions.task!r} needs a head for {kind.replace('_', ' ')} with {wanted} score{'s' * (wanted > 1)}; "
-        f"the model's heads: {has}. Fine-tune it on such a task first"
-    )
+        return ""
+    return f"a head for {kind.replace('_', ' ')} with {wanted} score{'s' * (wanted > 1)}"
+
+
+def heads_of(model: Any) -> str:
+    """A model's heads and their numbers of scores, for people."""
+    heads = getattr(getattr(model, "heads", None), "scores", {})
+    return ", ".join(f"{name} ({head.config.num_outputs})" for name, head in heads.items()) or "none"
+
+
+def likeliest_candidates(questions: HeadQuestions, scores: Sequence[np.ndarray]) -> list[Answer]:
+    """Of each question the candidate, as text, with the greatest odds of being right; of equal ones the first."""
+    odds = np.array([row[1] - row[0] for row in scores])
+    sizes = [len(read.row.candidates) for read in questions.read]
+    of_rows = np.split(odds, np.cumsum(sizes)[:-1])
+    return [
+        read.row.candidates[int(np.argmax(row))] for read, row in zip(questions.read, of_rows, strict=True)
+    ]
 
 
 def span_answers(

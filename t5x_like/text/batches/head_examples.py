@@ -1,7 +1,8 @@
 """Rows of a task for encoders' heads as tokens and labels, held in memory."""
 
+import copy
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -9,9 +10,16 @@ import numpy as np
 
 from t5x_like.text.batches.head_framing import Framed, Framing, framing_of
 from t5x_like.text.batches.head_pieces import encode_with_places, encode_words, tokens_of
-from t5x_like.text.batches.ragged import Ragged, RaggedBuilder
+from t5x_like.text.batches.ragged import RaggedBuilder
 from t5x_like.text.objectives.objective import Example
-from t5x_like.text.tasks.benchmarks.forms import Choices, Form, Number, Spans, TokenClasses
+from t5x_like.text.tasks.benchmarks.forms import (
+    Candidates,
+    Choices,
+    Form,
+    Number,
+    Spans,
+    TokenClasses,
+)
 from t5x_like.text.tasks.head_rows import HeadRow
 from t5x_like.text.vocabularies.ids import ids_of
 
@@ -22,7 +30,7 @@ class Made(NamedTuple):
     """One example: a row of an encoder, or one for each choice."""
 
     rows: tuple[Framed, ...]
-    origin: int  # the number of the row that it is of; a long context makes several examples
+    origin: int  # the number of the row that it is of; a long context, or candidates, make several examples
     label: int = -1
     value: float = np.nan
     span: tuple[int, int] = (-1, -1)
@@ -36,25 +44,60 @@ class Made(NamedTuple):
 class HeadExamples:
     """Examples by number, as small as they can be held."""
 
-    def __init__(self, form: Form, framing: Framing, made: Sequence[Made], vocab_size: int) -> None:
+    def __init__(self, form: Form, framing: Framing, made: Iterable[Made], vocab_size: int) -> None:
         self.form, self.framing = form, framing
-        self.num_choices = len(made[0].rows) if isinstance(form, Choices) and made else 0
-        rows = [row for each in made for row in each.rows]
-        self._tokens = _ragged([row.tokens for row in rows], vocab_size)
-        self._seconds = np.array([row.second for row in rows], np.int32)
-        self.labels = np.array([each.label for each in made], np.int32)
-        self.values = np.array([each.value for each in made], np.float32)
-        self.spans = np.array([each.span for each in made], np.int32).reshape(-1, 2)
-        self.origins = np.array([each.origin for each in made], np.int64)
-        self.num_cut = len({each.origin for each in made if any(row.num_cut for row in each.rows)})
-        # One more, so that nothing is below 0.
-        self._classes = _ragged([_or_nothing(each.classes) + 1 for each in made], 2**16)
-        self._starts, self._ends = (
-            _ragged([_or_nothing(getattr(each, side)) for each in made], 2**31) for side in ("starts", "ends")
+        tokens, classes, starts, ends = (RaggedBuilder(size) for size in (vocab_size, 2**16, 2**31, 2**31))
+        seconds, labels, values, spans, origins = [], [], [], [], []
+        counts, cut = set[int](), set[int]()
+        for each in made:  # one by one: of ReCoRD there are more than a million
+            tokens.extend(row.tokens for row in each.rows)
+            seconds += [row.second for row in each.rows]
+            labels.append(each.label)
+            values.append(each.value)
+            spans.append(each.span)
+            origins.append(each.origin)
+            classes.extend([_or_nothing(each.classes) + 1])  # one more, so that nothing is below 0
+            starts.extend([_or_nothing(each.starts)])
+            ends.extend([_or_nothing(each.ends)])
+            counts.add(len(each.rows))
+            if any(row.num_cut for row in each.rows):
+                cut.add(each.origin)
+        if len(counts) > 1:
+            listed = " or ".join(map(str, sorted(counts)))
+            raise ValueError(f"rows have {listed} choices; all must have equally many")
+        self.num_choices = max(counts, default=0) if isinstance(form, Choices) else 0
+        self.cut = frozenset(cut)  # numbers of the rows whose texts are longer than there is room
+        self.labels, self._seconds = np.array(labels, np.int32), np.array(seconds, np.int32)
+        self.values = np.array(values, np.float32)
+        self.spans = np.array(spans, np.int32).reshape(-1, 2)
+        self.origins = np.array(origins, np.int64)
+        self._tokens, self._classes, self._starts, self._ends = (
+            builder.build() for builder in (tokens, classes, starts, ends)
         )
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def num_cut(self) -> int:
+        """How many rows are longer than there is room."""
+        return len(self.cut)
+
+    def part(self, rows: Sequence[int]) -> "HeadExamples":
+        """The examples of some rows, which are numbered anew in the order given."""
+        first, last = (np.searchsorted(self.origins, rows, side) for side in ("left", "right"))
+        numbers = np.concatenate([np.arange(*ends) for ends in zip(first, last, strict=True)])
+        choices = self.num_choices or 1
+        of_rows = (numbers[:, None] * choices + np.arange(choices)).reshape(-1)
+        found = copy.copy(self)
+        found.cut = frozenset(new for new, row in enumerate(rows) if row in self.cut)
+        found.origins = np.repeat(np.arange(len(rows)), last - first)
+        for name in ("labels", "values", "spans"):
+            setattr(found, name, getattr(self, name)[numbers])
+        found._seconds, found._tokens = self._seconds[of_rows], self._tokens.part(of_rows)
+        for name in ("_classes", "_starts", "_ends"):
+            setattr(found, name, getattr(self, name).part(numbers))
+        return found
 
     @property
     def checksum(self) -> int:
@@ -120,20 +163,22 @@ def make_examples(
       ValueError: choices of different numbers, or a vocabulary or length that leaves no room.
     """
     framing = framing_of(tokenizer, length)
-    made: list[Made] = []
+    made = _make_all(form, rows, tokenizer, framing, stride)
+    return HeadExamples(form, framing, made, tokenizer.vocab_size)
+
+
+def _make_all(
+    form: Form, rows: Iterable[HeadRow], tokenizer: Any, framing: Framing, stride: int
+) -> Iterator[Made]:
     rows, number = iter(rows), 0
     while chunk := list(islice(rows, _AT_ONCE)):
-        made += _make(form, chunk, number, tokenizer, framing, stride)
+        yield from _make(form, chunk, number, tokenizer, framing, stride)
         number += len(chunk)
-    if len({len(each.rows) for each in made}) > 1:
-        counts = sorted({len(each.rows) for each in made})
-        raise ValueError(f"rows have {' or '.join(map(str, counts))} choices; all must have equally many")
-    return HeadExamples(form, framing, made, tokenizer.vocab_size)
 
 
 def _make(
     form: Form, rows: list[HeadRow], first: int, tokenizer: Any, framing: Framing, stride: int
-) -> list[Made]:
+) -> Iterable[Made]:
     if isinstance(form, TokenClasses):
         return _token_classes(rows, first, tokenizer, framing)
     if isinstance(form, Spans):
@@ -148,16 +193,25 @@ def _make(
             )
             for made in _windows(row, origin, question, context, framing, stride)
         ]
-    encoded = iter(tokenizer.encode_all([text for row in rows for texts in row.texts for text in texts]))
-    return [
-        Made(
-            rows=tuple(framing.frame([next(encoded) for _ in texts]) for texts in row.texts),
-            origin=first + number,
-            label=-1 if isinstance(form, Number) else row.label,
-            value=row.value,
+    # A context that many choices or candidates share is tokenised once.
+    unique = list(dict.fromkeys(text for row in rows for texts in row.texts for text in texts))
+    encoded = dict(zip(unique, tokenizer.encode_all(unique), strict=True))
+    return (
+        made
+        for origin, row in enumerate(rows, start=first)
+        for made in _of_texts(
+            form, row, origin, [framing.frame([encoded[text] for text in texts]) for texts in row.texts]
         )
-        for number, row in enumerate(rows)
-    ]
+    )
+
+
+def _of_texts(form: Form, row: HeadRow, origin: int, framed: list[Framed]) -> Iterator[Made]:
+    if isinstance(form, Candidates):
+        for each, right in zip(framed, row.rights, strict=True):
+            yield Made((each,), origin, label=right)
+        return
+    label = -1 if isinstance(form, Number) else row.label
+    yield Made(tuple(framed), origin, label=label, value=row.value)
 
 
 _LONGEST_QUESTION = 64  # tokens; what is beyond is cut (Devlin et al. 2019's code)
@@ -203,12 +257,6 @@ def _token_classes(rows: list[HeadRow], first: int, tokenizer: Any, framing: Fra
             Made((framed,), origin, classes=classes, starts=np.flatnonzero([0, *firsts, 0]).astype(np.int32))
         )
     return made
-
-
-def _ragged(sequences: Iterable[np.ndarray], size: int) -> Ragged:
-    builder = RaggedBuilder(size)
-    builder.extend(sequences)
-    return builder.build()
 
 
 def _or_nothing(array: np.ndarray | None) -> np.ndarray:

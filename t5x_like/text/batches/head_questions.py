@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -19,10 +19,19 @@ from t5x_like.text.metrics.question_answering import normalize_squad
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.benchmarks.benchmark import Benchmark
-from t5x_like.text.tasks.benchmarks.forms import Choices, Classes, Form, Number, Spans, TokenClasses
+from t5x_like.text.tasks.benchmarks.forms import (
+    Candidates,
+    Choices,
+    Classes,
+    Form,
+    Number,
+    Spans,
+    TokenClasses,
+)
 from t5x_like.text.tasks.benchmarks.task import BenchmarkTask
-from t5x_like.text.tasks.head_rows import head_of
-from t5x_like.text.tasks.head_tasks import Read, form_of, read_head_rows
+from t5x_like.text.tasks.head_rows import HeadRow, head_of
+from t5x_like.text.tasks.head_tasks import HeadTask, Read, form_of, read_head_rows
+from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.vocabularies.ids import ids_of
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
@@ -49,6 +58,10 @@ class HeadQuestions:
     def head(self) -> tuple[str, int]:
         """The kind of head that answers, and its number of scores."""
         return head_of(self.form)
+
+    def part(self, rows: Sequence[int]) -> "HeadQuestions":
+        """Some of the rows, by their numbers, in the order given."""
+        return replace(self, read=[self.read[row] for row in rows], examples=self.examples.part(rows))
 
     def batches(self, batch_size: int) -> Iterator[tuple[np.ndarray, Batch]]:
         """Batches with the numbers of their examples, those of like length together, filled up with empty rows."""
@@ -83,7 +96,7 @@ class HeadQuestions:
         return [
             {
                 "task": self.task,
-                "input": self._input(read),
+                "input": self.input_of(read),
                 "target": self._target_text(read) if read.row.is_labelled(self.form) else None,
                 "prediction": self._written(answer),
                 "answer": self._compared(read, answer),
@@ -94,8 +107,10 @@ class HeadQuestions:
 
     def commonest(self, training_rows: Iterator[Read]) -> list[Answer] | None:
         """The commonest class or choice in training, or the mean number, for every row; ``None`` of other forms."""
+        if isinstance(self.form, Candidates | Spans | TokenClasses):
+            return None
         rows = [each.row for each in training_rows if each.row.is_labelled(self.form)]
-        if not rows or isinstance(self.form, Spans | TokenClasses):
+        if not rows:
             return None
         answer: Answer = float(np.mean([row.value for row in rows]))
         if not isinstance(self.form, Number):
@@ -120,13 +135,19 @@ class HeadQuestions:
             return self.benchmark.metrics
         if isinstance(self.form, TokenClasses):
             return (metrics.chunk_f1,)
+        if isinstance(self.form, Candidates):
+            return (metrics.squad,)
         return (metrics.pearson_corrcoef,) if isinstance(self.form, Number) else (metrics.accuracy,)
 
     def _worded(self, read: Read) -> Mapping[str, Any] | None:
-        """The row as the text-to-text form has it, where that is one example and its answers are the same."""
-        if self.benchmark is None or self.benchmark.postprocess is None or not self._labels:
+        """The row as the text-to-text form has it, where its answers are the same."""
+        if self.benchmark is None or self.benchmark.postprocess is None:
             return None
-        worded = self.benchmark.word(read.raw.values)
+        if isinstance(
+            self.form, Candidates
+        ):  # one example for each right answer, which differ in nothing else
+            return self.benchmark.word(read.raw.values)[0]
+        worded = self.benchmark.word(read.raw.values) if self._labels else []
         return worded[0] if len(worded) == 1 else None
 
     @property
@@ -160,6 +181,8 @@ class HeadQuestions:
         if isinstance(self.form, Spans):
             return [row.texts[0][1][start:end] for start, end in row.answers or ()]
         worded = self._worded(read)
+        if worded is None and isinstance(self.form, Candidates):
+            return right_candidates(row)
         if worded is None:
             return row.label
         assert self.benchmark is not None
@@ -169,7 +192,7 @@ class HeadQuestions:
     def _target_text(self, read: Read) -> Any:
         if isinstance(self.form, Classes | Choices):
             return self._written(read.row.label)
-        return self._target(read)
+        return right_candidates(read.row) if isinstance(self.form, Candidates) else self._target(read)
 
     def _written(self, answer: Answer) -> Any:
         """In the words of the task."""
@@ -179,10 +202,18 @@ class HeadQuestions:
             return self._labels[answer]
         return answer
 
-    def _input(self, read: Read) -> str:
+    def input_of(self, read: Read) -> str:
+        """A row's texts, for people."""
         if read.row.words:
             return " ".join(read.row.words)
+        if read.row.question:
+            return f"{read.row.question}\n{read.row.texts[0][0]}"
         return "\n".join(dict.fromkeys(text for texts in read.row.texts for text in texts))
+
+
+def right_candidates(row: HeadRow) -> list[str]:
+    """The candidates that are right, as they are written."""
+    return [text for text, right in zip(row.candidates, row.rights, strict=True) if right > 0]
 
 
 def squad_or_none(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> dict[str, float]:
@@ -197,22 +228,47 @@ def squad_or_none(targets: Sequence[Sequence[str]], predictions: Sequence[str]) 
 
 
 def load_questions(task: str, split: str, *, inputs_length: int, limit: int | None = None) -> HeadQuestions:
-    """The first ``limit`` rows of a split, or all.
+    """The first ``limit`` rows of a registered task's split, or all.
 
     Raises:
       ValueError: unknown task or split, no form for a head, bad rows, or none.
     """
     definition: Any = registry.definition(task)
-    form = form_of(definition, task)
+    form_of(definition, task)
+    return questions_of(
+        definition, read_questions(definition, split, limit=limit), inputs_length=inputs_length
+    )
+
+
+def read_questions(
+    definition: HeadTask, split: str, *, limit: int | None = None, policy: RowPolicy | None = None
+) -> list[Read]:
+    """The first ``limit`` rows of a split, or all; ``policy`` counts those that are skipped.
+
+    Raises:
+      ValueError: unknown split, no form for a head, bad rows, or none.
+    """
     if split not in definition.splits:
-        raise ValueError(f"task {task!r} has no split {split!r}; there are {', '.join(definition.splits)}")
-    read = list(islice(read_head_rows(definition, split), limit))
+        raise ValueError(
+            f"task {definition.name!r} has no split {split!r}; there are {', '.join(definition.splits)}"
+        )
+    read = list(islice(read_head_rows(definition, split, policy), limit))
     if not read:
-        raise ValueError(f"task {task!r}, split {split!r}: no rows")
+        raise ValueError(f"task {definition.name!r}, split {split!r}: no rows")
+    return read
+
+
+def questions_of(definition: HeadTask, read: list[Read], *, inputs_length: int) -> HeadQuestions:
+    """Rows that were read, tokenised.
+
+    Raises:
+      ValueError: no form for a head, or choices of different numbers.
+    """
+    form = form_of(definition, definition.name)
     tokenizer = open_tokenizer(definition.vocabulary, definition.num_sentinels)
     examples = make_examples(form, (each.row for each in read), tokenizer, length=inputs_length)
     return HeadQuestions(
-        task=task,
+        task=definition.name,
         form=form,
         read=read,
         examples=examples,
@@ -223,13 +279,12 @@ def load_questions(task: str, split: str, *, inputs_length: int, limit: int | No
     )
 
 
-def training_rows(task: str) -> Iterator[Read]:
+def training_rows(definition: HeadTask) -> Iterator[Read]:
     """What the commonest answer is taken from; nothing where there is nothing to train on."""
-    definition: Any = registry.definition(task)
     if "train" not in definition.splits:
-        return iter(())
+        return
     try:
-        rows = read_head_rows(definition, "train")
-        return iter([next(rows), *rows])
-    except (ValueError, StopIteration):  # its files need not be here to evaluate on others
-        return iter(())
+        rows = list(read_head_rows(definition, "train"))
+    except ValueError:  # its files need not be here to evaluate on others
+        return
+    yield from rows

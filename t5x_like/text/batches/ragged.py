@@ -20,6 +20,15 @@ class Ragged:
         start = self.ends[number - 1] if number else 0
         return self.flat[start : self.ends[number]].astype(np.int32)
 
+    def part(self, numbers: np.ndarray) -> "Ragged":
+        """Some of the sequences, in the order given."""
+        found = [
+            self.flat[end - size : end]
+            for end, size in zip(self.ends[numbers], self.lengths[numbers], strict=True)
+        ]
+        ends = np.cumsum([len(each) for each in found], dtype=np.int64)
+        return Ragged(np.concatenate([self.flat[:0], *found]), ends)
+
     @property
     def lengths(self) -> np.ndarray:
         """Tokens of each sequence."""
