@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from t5x_like.cli.arguments import SUITE, load_configuration, load_part
 from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.suite_figures import mean_of, measure
-from t5x_like.cli.suite_submissions import check_submission, submit, submit_together
+from t5x_like.cli.suite_submissions import check_submission, check_zip, submit, submit_together
 from t5x_like.cli.suite_tables import scores_table, steps_table
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ _FIELDS = (
     "num_sentinels",
     "data_dir",
     "step",
+    "on_bad_row",
 )
 
 
@@ -75,6 +76,16 @@ def add_suite_arguments(parser: argparse.ArgumentParser) -> None:
     add("--num_beams", type=int, metavar="N", help="beams of written answers (1)")
     add("--limit", type=int, metavar="N", help="only the first N questions of each task")
     add("--resamples", type=int, metavar="N", help="draws for the intervals of scores (1000); 0 for none")
+    add(
+        "--skip_missing",
+        action="store_true",
+        help="leave out tasks whose files are missing, or that the model has no head for, and say which",
+    )
+    add(
+        "--on_bad_row",
+        choices=["fail", "skip"],
+        help="stop at a row that can't be read, or leave it out and count it (fail)",
+    )
     add("--prompt", metavar="TEXT", help="how a question is put, with {inputs} in it")
     add("--answer", metavar="TEXT", help="how an example's answer is written, with {targets} in it")
     add("--every_checkpoint", action="store_true", help="every step that a run has")
@@ -85,6 +96,11 @@ def add_suite_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="DIR",
         help="put it together from finished evaluations of the test split, as of encoders with a head for each task",
+    )
+    add(
+        "--check_submission",
+        metavar="FILE.zip",
+        help="tell what is in it and what its server would refuse, and nothing else",
     )
     add("--text", nargs="+", metavar="FILE", help="perplexity of a decoder on these texts, and nothing else")
     add(
@@ -103,14 +119,17 @@ def add_suite_arguments(parser: argparse.ArgumentParser) -> None:
 
 def wants_suite(arguments: argparse.Namespace) -> bool:
     """Whether the flags ask for benchmarks, not for a run's own held-out rows."""
-    if any((arguments.recipe, arguments.tasks, arguments.mean_of, arguments.text, arguments.submission_of)):
+    if any(
+        getattr(arguments, name)
+        for name in ("recipe", "tasks", "mean_of", "text", "submission_of", "check_submission")
+    ):
         return True
     only = [*(name for name in _FIELDS if name not in ("output_dir", "split")), "submission"]
     given = [name for name in only if getattr(arguments, name) is not None]
-    if given or arguments.every_checkpoint or arguments.watch:
-        flag = given[0] if given else "every_checkpoint" if arguments.every_checkpoint else "watch"
+    given += [name for name in ("every_checkpoint", "watch", "skip_missing") if getattr(arguments, name)]
+    if given:
         raise Mistake(
-            f"--{flag} is for benchmarks", hint="add --recipe glue, --recipe super_glue or --tasks TASK …"
+            f"--{given[0]} is for benchmarks", hint="add --recipe glue, --recipe super_glue or --tasks TASK …"
         )
     checkpoint = Path(arguments.checkpoint)
     if (
@@ -133,6 +152,8 @@ def run_suite(arguments: argparse.Namespace) -> int:
         return measure(arguments)
     if arguments.submission_of:
         return submit_together(arguments)
+    if arguments.check_submission:
+        return check_zip(arguments)
     run = suite_of(arguments)
     if arguments.submission:
         check_submission(run, arguments)
@@ -150,7 +171,7 @@ def run_suite(arguments: argparse.Namespace) -> int:
             print(steps_table(steps), flush=True)
         print(f"written to {run.output_dir}")
         return 0
-    found = evaluate_suite(run)
+    found = evaluate_suite(run, for_server=bool(arguments.submission))
     page = write_evaluation_report(run.output_dir)
     print(scores_table(found))
     if arguments.submission:
@@ -173,6 +194,8 @@ def suite_of(arguments: argparse.Namespace) -> "SuiteRun":
 
         style = {"question": arguments.prompt, "answer": arguments.answer}
         given["style"] = replace(DECODER_STYLE, **{name: text for name, text in style.items() if text})
+    if arguments.skip_missing:
+        given["skip_missing"] = True
     if arguments.tasks:
         given["tasks"] = tuple(name for names in arguments.tasks for name in names.split(",") if name)
     recipe = arguments.recipe or ""

@@ -17,17 +17,32 @@ def check_submission(run: "SuiteRun", arguments: argparse.Namespace) -> None:
     Raises:
       Mistake: it can't.
     """
-    from t5x_like.evaluation.submission_forms import benchmark_of
+    from t5x_like.evaluation.submission_forms import SUBMISSIONS, benchmark_of
 
     if run.split != "test" or run.limit is not None or arguments.every_checkpoint or arguments.watch:
         raise Mistake(
             "--submission takes the whole test split of one checkpoint", hint="leave out --split, --limit …"
         )
-    if not any(benchmark_of(task) for task in run.tasks):
+    benchmarks = {name for task in run.tasks if (name := benchmark_of(task))}
+    if not benchmarks:
         raise Mistake(
             f"--submission: no server takes {', '.join(run.tasks)}", hint="GLUE's and SuperGLUE's do"
         )
+    if len(benchmarks) > 1:
+        raise Mistake("--submission: GLUE and SuperGLUE have servers of their own; evaluate one at a time")
     _check_name(arguments.submission)
+    forms = SUBMISSIONS[benchmarks.pop()]
+    for form in forms:
+        given = [task for task in form.tasks if task in run.tasks]
+        if len(given) > 1:
+            raise Mistake(f"--submission: {' and '.join(given)} answer the same rows; leave one out")
+    lacking = [form.file for form in forms if not set(form.tasks) & set(run.tasks)]
+    if lacking:
+        print(
+            f"{arguments.submission} will lack {', '.join(lacking)}, without which the server tells no average: no "
+            "task that is evaluated answers them",
+            flush=True,
+        )
 
 
 def submit(path: str, directory: str, found: Mapping[str, Any]) -> None:
@@ -60,6 +75,30 @@ def submit_together(arguments: argparse.Namespace) -> int:
             raise Mistake(f"{directory} has answers to {twice[0]}, and so has one before it; leave one out")
         answers |= own
     _write(arguments.submission, answers)
+    return 0
+
+
+def check_zip(arguments: argparse.Namespace) -> int:
+    """Tells what is in a submission.
+
+    Raises:
+      Mistake: its server would refuse it; all faults are told.
+    """
+    from t5x_like.evaluation.submissions import check_submission
+
+    path, wanted = arguments.check_submission, arguments.recipe
+    found = check_submission(path)
+    for name, number in found.answers.items():
+        print(f"{name}: {number:,} answers")
+    if found.missing:
+        print(f"missing, without which the server tells no average: {', '.join(found.missing)}")
+    faults = list(found.errors)
+    if wanted and found.benchmark and wanted != found.benchmark:
+        faults.insert(0, f"these are files for the server of {found.benchmark}, not of {wanted}")
+    if faults:
+        listed = "\n  ".join(faults)
+        raise Mistake(f"{path}: the server would refuse it:\n  {listed}")
+    print(f"{path}: ok, as the {found.benchmark} server wants it")
     return 0
 
 

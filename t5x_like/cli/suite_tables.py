@@ -24,6 +24,7 @@ def scores_table(found: Mapping[str, Any]) -> str:
         lacking = dict.fromkeys(name.partition("/")[0] for name in each["missing"])
         missing = f" (missing: {', '.join(lacking)})" if lacking else ""
         lines.append(f"{benchmark} average: {_number(each['score'])}{missing}")
+    notes += [f"left out: {task}, {reason}" for task, reason in found.get("left_out", {}).items()]
     return "\n".join([*lines, *notes])
 
 
@@ -35,6 +36,14 @@ def _notes(task: str, entry: Mapping[str, Any]) -> list[str]:
         notes.append(f"{task}: {entry['unlabelled']:,} rows have no label and are not scored")
     for metric in entry.get("not_numbers", []):
         notes.append(f"{task}: {metric} is not a number, as where all answers are the same")
+    if entry["cut_inputs"]:
+        notes.append(
+            f"{task}: {entry['cut_inputs']:,} of {entry['examples']:,} inputs are longer than the model is given, and "
+            "were cut"
+        )
+    if entry.get("skipped"):
+        first = f"; first: {entry['first_skipped'][0]}" if entry["first_skipped"] else ""
+        notes.append(f"{task}: {entry['skipped']:,} bad rows were skipped{first}")
     if entry["dropped_examples"]:
         notes.append(
             f"{task}: {entry['dropped_examples']:,} examples of prompts did not fit and were left out"

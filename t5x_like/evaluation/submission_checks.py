@@ -14,11 +14,15 @@ _SHOWN = 3  # faults of one kind that are told
 
 
 class Checked(NamedTuple):
-    """``errors`` are what a server would refuse; ``missing`` files it wants before it tells an average."""
+    """``errors`` are what a server would refuse; ``missing`` files it wants before it tells an average.
+
+    ``answers`` are how many each file of the benchmark has, as far as it can be read.
+    """
 
     benchmark: str | None
     errors: tuple[str, ...]
     missing: tuple[str, ...]
+    answers: Mapping[str, int] = {}
 
 
 class _Line(NamedTuple):
@@ -39,13 +43,23 @@ def check_files(files: Mapping[str, bytes]) -> Checked:
     if benchmark is None:
         return Checked(None, (f"no file of GLUE or SuperGLUE among {', '.join(files) or 'none'}",), ())
     forms = {form.file: form for form in SUBMISSIONS[benchmark]}
-    errors = []
+    errors, answers = [], {}
     for name, content in files.items():
         if name not in forms:
             errors.append(f"{name}: {_misnamed(name, forms)}")
             continue
-        errors += [f"{name}: {error}" for error in _errors_in(forms[name], content)]
-    return Checked(benchmark, tuple(errors), tuple(name for name in forms if name not in files))
+        found, answers[name] = check_file(forms[name], content)
+        errors += [f"{name}: {error}" for error in found]
+    return Checked(benchmark, tuple(errors), tuple(name for name in forms if name not in files), answers)
+
+
+def check_file(form: SubmissionForm, content: bytes) -> tuple[list[str], int]:
+    """What a server would refuse in one file, and how many answers it has."""
+    try:
+        lines = list(_table(content) if form.is_table else _objects(form, content))
+    except (_FormError, UnicodeDecodeError) as error:
+        return [str(error)], 0
+    return list(_errors_in(form, lines)), len(lines)
 
 
 def _benchmark_of(files: Mapping[str, bytes]) -> str | None:
@@ -65,12 +79,7 @@ def _misnamed(name: str, forms: Mapping[str, SubmissionForm]) -> str:
     return f"must be called {near}" if near else f"is no file of this benchmark, only {', '.join(forms)}"
 
 
-def _errors_in(form: SubmissionForm, content: bytes) -> Iterator[str]:
-    try:
-        lines = list(_table(content) if form.is_table else _objects(form, content))
-    except (_FormError, UnicodeDecodeError) as error:
-        yield str(error)
-        return
+def _errors_in(form: SubmissionForm, lines: Sequence[_Line]) -> Iterator[str]:
     if len(lines) != form.rows:
         yield f"has {len(lines):,} answers, the test set {form.rows:,}"
     keys = Counter(line.key for line in lines)

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from t5x_like.evaluation.submission_checks import Checked, check_files
+from t5x_like.evaluation.submission_checks import Checked, check_file, check_files
 from t5x_like.evaluation.submission_forms import SUBMISSIONS, SubmissionForm, benchmark_of
 from t5x_like.files import PathLike, as_path, write_bytes
 
@@ -54,6 +54,30 @@ def write_submission(path: PathLike, answers: Mapping[str, Sequence[Row]]) -> Su
         missing=checked.missing,
         replaced={file: number for file, number in replaced.items() if number},
     )
+
+
+def check_test_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    """Whether the rows of tasks, before they are answered, are those that the servers have: all, each once.
+
+    Raises:
+      ValueError: they aren't, so that answers to them could not be handed in.
+    """
+    errors = []
+    for form in (form for forms in SUBMISSIONS.values() for form in forms):
+        for task in (task for task in form.tasks if task in rows):
+            answer = {"answer": "-" if form.kind == "text" else 0, "prediction": "0"}
+            content, _ = render(form, [{**_numbers_of(row), **answer} for row in rows[task]])
+            errors += [f"{task}: {error}" for error in check_file(form, content)[0]]
+    if errors:
+        listed = "\n  ".join(errors)
+        raise ValueError(
+            f"the test rows are not those that the server scores, and nothing was evaluated:\n  {listed}\n"
+            "Get the official test files (t5x-like data status tells which), or leave --submission out"
+        )
+
+
+def _numbers_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name == "idx" or name.startswith("idx/")}
 
 
 def render(form: SubmissionForm, rows: Sequence[Row]) -> tuple[bytes, int]:

@@ -104,6 +104,11 @@ def _short(task: str) -> str:
 
 def _scores_body(found: Mapping[str, Any]) -> str:
     parts = [metrics_table(found["tasks"]), sources_list(found["tasks"])]
+    if found.get("left_out"):
+        listed = "".join(
+            f"<li>{escape(words(task))}: {escape(reason)}</li>" for task, reason in found["left_out"].items()
+        )
+        parts.append(f"<p>Left out:</p><ul>{listed}</ul>")
     if found["averages"]:
         parts.insert(0, facts_table(average_facts(found["averages"])))
     return "\n".join(part for part in parts if part)
@@ -122,6 +127,7 @@ def _task_section(
         "invalid answers": entry["invalid"],
         "inputs cut": entry["cut_inputs"],
         "examples left out": entry["dropped_examples"],
+        "bad rows skipped": entry.get("skipped"),
         "seconds": entry.get("seconds"),
     }
     body = [facts_table({name: value for name, value in facts.items() if value})]

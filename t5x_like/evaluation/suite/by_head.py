@@ -1,60 +1,78 @@
 """One task answered by a fine-tuned encoder's head, and scored: the rows and the entry that the other ways give."""
 
-import hashlib
-from dataclasses import replace
+import math
+from collections.abc import Iterator, Sequence
 
-from t5x_like.evaluation.heads import HeadEvaluation, HeadEvaluator
+import numpy as np
+
+from t5x_like.evaluation.heads import head_scores, make_head_scorer, told_answers
 from t5x_like.evaluation.suite.loaded_model import LoadedModel
-from t5x_like.evaluation.suite.recording import Row
+from t5x_like.evaluation.suite.recording import Record, Row
 from t5x_like.evaluation.suite.scoring import Entry, counts, score
 from t5x_like.evaluation.suite.settings import SuiteRun
-from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.pairs import PairsTask
+from t5x_like.text.batches.head_questions import HeadQuestions, training_rows
+from t5x_like.text.progress import Progress
+from t5x_like.text.tasks.head_tasks import HeadTask
+
+_BATCHES_AT_ONCE = 8  # whose answers are written together
 
 
 def answer_by_head(
-    model: LoadedModel, definition: PairsTask, run: SuiteRun, *, length: int
-) -> tuple[list[Row], Entry]:
-    """All rows of the split, in order, and the task's entry in ``scores.json``.
+    model: LoadedModel, questions: HeadQuestions, record: Record, *, run: SuiteRun, progress: Progress
+) -> None:
+    """Answers what ``record`` has no answer to yet, the longest rows first; see ``answering.answer_task``.
 
     Raises:
-      ValueError: the model lacks the head that the task needs, or the task has no form for one.
+      ValueError: a score that is not a number.
     """
-    name = _registered(definition)
-    evaluation = HeadEvaluation(
-        mixture=name,
-        inputs_length=length,
-        split=run.split,
-        batch_size=run.batch_size,
-        limit=run.limit,
-    )
-    try:
-        evaluator = HeadEvaluator(evaluation, model.graphdef, model.mesh)
-        result = evaluator.run(model.params)[name]
-    except ValueError as error:  # users know the task by its own name only
-        raise ValueError(str(error).replace(name, definition.name)) from None
-    questions = evaluator.questions(name)
-    labelled = [number for number, row in enumerate(result.rows) if row["target"] is not None]
-    entry = score(
-        questions.metrics,
-        questions.targets,
-        [result.rows[number]["answer"] for number in labelled],
-        resamples=run.resamples,
-    )
-    rows = [{**row, "task": definition.name, "number": number} for number, row in enumerate(result.rows)]
-    return rows, entry | counts(run.split, rows, num_labelled=len(labelled)) | {
-        "baseline": dict(result.baseline),
-        "invalid": 0,
-        "labels": list(getattr(questions.form, "classes", ())),
-        "cut_inputs": int(questions.examples.num_cut),
-    }
+    scorer = make_head_scorer(model.graphdef, questions.head[0], model.mesh)
+    for numbers in _parts(questions, run.batch_size * _BATCHES_AT_ONCE):
+        if all(number in record.rows for number in numbers):
+            continue
+        part = questions.part(numbers)
+        scores = head_scores(part, scorer, model.params, model.mesh, batch_size=run.batch_size)
+        _require_numbers(part, numbers, scores)
+        found = part.rows(told_answers(part, scores))
+        record.add(
+            {"task": questions.task, "number": number, **row, "cut": int(place in part.examples.cut)}
+            for place, (number, row) in enumerate(zip(numbers, found, strict=True))
+        )
+        progress.add(len(numbers))
 
 
-def _registered(definition: PairsTask) -> str:
-    """The name under which evaluation by heads finds it: its own, unless another vocabulary's task has that already."""
-    known = registry.definition(definition.name)
-    if known not in (None, definition):
-        words = hashlib.sha256(f"{definition.vocabulary} {definition!r}".encode()).hexdigest()[:8]
-        definition = replace(definition, name=f"{definition.name}_{words}")
-    registry.register([definition])  # pyright: ignore[reportArgumentType] - it is one of those that are known
-    return definition.name
+def score_by_head(
+    definition: HeadTask, questions: HeadQuestions, rows: Sequence[Row], *, split: str, resamples: int
+) -> Entry:
+    """The entry of a task in ``scores.json``, from all of its rows in order."""
+    labelled = [number for number, row in enumerate(rows) if row["target"] is not None]
+    given = [rows[number]["answer"] for number in labelled]
+    entry = score(questions.metrics, questions.targets, given, resamples=resamples)
+    commonest = questions.commonest(training_rows(definition)) if labelled else None
+    baseline = {} if commonest is None else questions.score(commonest)
+    return (
+        entry
+        | counts(split, rows, num_labelled=len(labelled))
+        | {
+            "baseline": {name: value for name, value in baseline.items() if math.isfinite(value)},
+            "invalid": 0,
+            "labels": list(getattr(questions.form, "classes", ())),
+        }
+    )
+
+
+def _parts(questions: HeadQuestions, size: int) -> Iterator[list[int]]:
+    """Rows of like length together, the longest first; the same however often the work was interrupted."""
+    longest = np.zeros(len(questions), np.int64)
+    np.maximum.at(longest, questions.examples.origins, questions.examples.sizes)
+    order = np.argsort(-longest, kind="stable").tolist()
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
+
+
+def _require_numbers(part: HeadQuestions, numbers: Sequence[int], scores: Sequence[np.ndarray]) -> None:
+    for origin, each in zip(part.examples.origins.tolist(), scores, strict=True):
+        if np.isnan(each).any():
+            raise ValueError(
+                f"task {part.task!r}: what the head says of question {numbers[origin]} is not a number (NaN); nothing "
+                "can be told from such weights, evaluate others"
+            )

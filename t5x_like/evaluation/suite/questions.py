@@ -1,9 +1,9 @@
 """A task's rows as questions with their true answers, where there are any: read without TensorFlow."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.benchmarks import catalogue
@@ -11,6 +11,7 @@ from t5x_like.text.tasks.benchmarks.forms import Number
 from t5x_like.text.tasks.benchmarks.language_modelling import text_perplexities
 from t5x_like.text.tasks.benchmarks.task import BenchmarkTask
 from t5x_like.text.tasks.pairs import PairsTask, Worded
+from t5x_like.text.tasks.rows import RowPolicy
 
 # What T5's wording writes where a row has no label.
 _UNKNOWN = "<unk>"
@@ -49,11 +50,6 @@ class Questions:
         definition = self.definition
         return isinstance(definition, BenchmarkTask) and isinstance(definition.benchmark.form, Number)
 
-    @property
-    def are_texts(self) -> bool:
-        """Whether there is nothing to answer, but texts to measure."""
-        return text_perplexities in self.definition.metric_functions
-
     def is_labelled(self, row: Question) -> bool:
         """Whether a row's true answer is known."""
         if row.targets == _UNKNOWN or row.example.get("label") == -1:
@@ -79,26 +75,46 @@ class Questions:
         return postprocess(text, example=dict(row.example), is_target=is_target)
 
 
+def are_texts(definition: PairsTask) -> bool:
+    """Whether there is nothing to answer, but texts to measure."""
+    return text_perplexities in definition.metric_functions
+
+
 def find_task(
-    name: str, *, vocabulary: str = "", num_sentinels: int = 100, data_dir: str | None = None
+    name: str,
+    *,
+    vocabulary: str = "",
+    num_sentinels: int = 100,
+    data_dir: str | None = None,
+    on_bad_row: Literal["fail", "skip"] | None = None,
 ) -> PairsTask:
     """The benchmark of that name, or a registered task of questions and answers.
+
+    ``on_bad_row`` is the task's own where not given.
 
     Raises:
       ValueError: there is none, or it is of another kind.
     """
     known = registry.definition(name) if name not in catalogue.benchmarks() else None
     if isinstance(known, PairsTask):
-        return known
+        return replace(known, on_bad_row=on_bad_row) if on_bad_row else known
     if known is not None:
         raise ValueError(
             f"{name!r} is no task of questions and answers; name one that `t5x-like tasks list` tells"
         )
-    return BenchmarkTask(name=name, vocabulary=vocabulary, num_sentinels=num_sentinels, data_dir=data_dir)
+    return BenchmarkTask(
+        name=name,
+        vocabulary=vocabulary,
+        num_sentinels=num_sentinels,
+        data_dir=data_dir,
+        on_bad_row=on_bad_row or "fail",
+    )
 
 
-def load_questions(definition: PairsTask, split: str, *, limit: int | None = None) -> Questions:
-    """The first ``limit`` questions of a split, or all.
+def load_questions(
+    definition: PairsTask, split: str, *, limit: int | None = None, policy: RowPolicy | None = None
+) -> Questions:
+    """The first ``limit`` questions of a split, or all; ``policy`` counts bad rows that are skipped.
 
     Raises:
       ValueError: no such split, files that are not there, or bad rows.
@@ -107,7 +123,7 @@ def load_questions(definition: PairsTask, split: str, *, limit: int | None = Non
         raise ValueError(
             f"task {definition.name!r} has no split {split!r}; there are {', '.join(definition.splits)}"
         )
-    rows = (_question(number, row) for number, row in enumerate(definition.read(split)))
+    rows = (_question(number, row) for number, row in enumerate(definition.read(split, policy)))
     found = tuple(islice(rows, limit))
     if not found:
         raise ValueError(f"task {definition.name!r}, split {split!r}: no examples")

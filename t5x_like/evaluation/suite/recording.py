@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 
-from t5x_like.evaluation.suite.questions import Questions
 from t5x_like.files import as_path, read_json, read_jsonl, write_json, write_jsonl
 
 IDENTITY = "evaluation.json"
@@ -18,8 +17,8 @@ SCORES = "scores.json"
 Row = dict[str, Any]
 
 
-def claim(directory: str, identity: Mapping[str, Any]) -> None:
-    """Makes ``directory`` this evaluation's own, or goes on with it if it is already.
+def refuse_others(directory: str, identity: Mapping[str, Any]) -> None:
+    """Whether results can go into ``directory``: into a new one, or after those of the same evaluation.
 
     Raises:
       ValueError: it holds another evaluation's results, of another checkpoint, task set or setting, or other files.
@@ -44,8 +43,17 @@ def claim(directory: str, identity: Mapping[str, Any]) -> None:
             f"{directory} holds the results of another evaluation ({listed}); nothing was overwritten. Give another "
             "--output_dir, or remove that folder"
         )
+
+
+def claim(directory: str, identity: Mapping[str, Any]) -> None:
+    """Makes ``directory`` this evaluation's own, or goes on with it if it is already.
+
+    Raises:
+      ValueError: as ``refuse_others``.
+    """
+    refuse_others(directory, identity)
     if jax.process_index() == 0:
-        write_json(path, identity)
+        write_json(as_path(directory) / IDENTITY, identity)
 
 
 def _shown(value: Any) -> str:
@@ -56,14 +64,14 @@ def _shown(value: Any) -> str:
 class Record:
     """The answers to one task's questions, of which some may have been given before."""
 
-    def __init__(self, directory: str, questions: Questions):
-        """Reads what there is.
+    def __init__(self, directory: str, task: str, asked: Mapping[int, str]):
+        """Reads what there is. ``asked`` are all questions by their numbers, as rows have them under "input".
 
         Raises:
           ValueError: those are answers to other questions.
         """
-        self.path = as_path(directory) / questions.task / PREDICTIONS
-        self._questions = questions
+        self.path = as_path(directory) / task / PREDICTIONS
+        self._asked = asked
         self.rows: dict[int, Row] = {}
         if self.path.exists():
             self.rows = {row["number"]: row for row in read_jsonl(self.path)}
@@ -90,21 +98,19 @@ class Record:
         Raises:
           ValueError: some question has none.
         """
-        missing = [row.number for row in self._questions.rows if row.number not in self.rows]
+        missing = [number for number in self._asked if number not in self.rows]
         if missing:
             raise ValueError(
                 f"{self.path}: {len(missing)} questions have no answer, the first is {missing[0]}"
             )
-        rows = [self.rows[row.number] for row in self._questions.rows]
+        rows = [self.rows[number] for number in self._asked]
         if jax.process_index() == 0:
             write_jsonl(self.path, rows)
         return rows
 
     def _refuse_others(self) -> None:
-        asked = {row.number: row for row in self._questions.rows}
         for number, row in self.rows.items():
-            question = asked.get(number)
-            if question is None or row["input"] != question.inputs:
+            if self._asked.get(number) != row["input"]:
                 raise ValueError(
                     f"{self.path} has an answer to question {number}, which is another one now: the data, or the "
                     "limit, have changed. Nothing was overwritten; give another --output_dir"

@@ -3,52 +3,70 @@
 import hashlib
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
 import t5x_like
+from t5x_like.evaluation.submissions import check_test_rows
 from t5x_like.evaluation.suite.answering import answer_length, answer_task
 from t5x_like.evaluation.suite.asking import Asker
+from t5x_like.evaluation.suite.by_head import answer_by_head, score_by_head
 from t5x_like.evaluation.suite.loaded_model import LoadedModel, identity_of, is_run, load_model, steps_of
-from t5x_like.evaluation.suite.prompts import Prompter
-from t5x_like.evaluation.suite.questions import Questions, find_task, load_questions, training_rows
-from t5x_like.evaluation.suite.recording import SCORES, Record, claim, replace_rows
+from t5x_like.evaluation.suite.measuring import measure_task
+from t5x_like.evaluation.suite.planning import (
+    HeadPlan,
+    Plan,
+    WordPlan,
+    fitting_tasks,
+    read_plans,
+    tasks_with_files,
+)
+from t5x_like.evaluation.suite.recording import SCORES, Record, claim, refuse_others, replace_rows
 from t5x_like.evaluation.suite.scoring import Entry, score_rows
-from t5x_like.evaluation.suite.settings import Method, SuiteRun, method_for, style_for
+from t5x_like.evaluation.suite.settings import SuiteRun
 from t5x_like.files import read_json, write_json
 from t5x_like.partitioning.shard import check_batch_size
+from t5x_like.text.batches.head_questions import questions_of
 from t5x_like.text.metrics.averages import AVERAGES, average, missing_parts
 from t5x_like.text.progress import Progress
 
 _DEFAULT_LENGTHS = {"encoder": 512, "encoder_decoder": 512, "decoder": 2048}
 
 
-def evaluate_suite(run: SuiteRun, *, shown: bool = True) -> dict[str, Any]:
+def evaluate_suite(run: SuiteRun, *, shown: bool = True, for_server: bool = False) -> dict[str, Any]:
     """Answers and scores every task, and returns what ``scores.json`` holds.
 
     In ``run.output_dir`` are ``scores.json``, ``evaluation.json`` (whose results these are) and for each task a folder
     with ``predictions.jsonl``, to which every batch is written as it is answered. Where some are there already, the
-    evaluation goes on after them.
+    evaluation goes on after them. ``for_server`` wants the very test rows that GLUE's and SuperGLUE's servers score.
 
     Raises:
-      ValueError: a checkpoint, task, split or setting that can't be evaluated, or an ``output_dir`` with other results.
+      ValueError: a checkpoint, task, split or setting that can't be evaluated, or an ``output_dir`` with other results;
+        nothing was written then.
     """
     mesh = run.mesh.build()
     check_batch_size(run.batch_size, mesh)
     step = _step_of(run)
-    claim(run.output_dir, identity := _identity(run, step))
+    identity = _identity(run, step)
+    refuse_others(run.output_dir, identity)
+    chosen = tasks_with_files(run)
     model = load_model(
         run.checkpoint, mesh=mesh, step=step, vocabulary=run.vocabulary, num_sentinels=run.num_sentinels
     )
     length = _length_for(run, model)
-    plans = [_plan(run, model, task) for task in run.tasks]
+    chosen = fitting_tasks(run, model, chosen)
+    plans = read_plans(run, model, chosen)
+    if for_server:
+        check_test_rows({task: plan.rows for task, plan in plans.items()})
+    claim(run.output_dir, identity)
     entries: dict[str, Entry] = {}
-    for number, (task, plan) in enumerate(zip(run.tasks, plans, strict=True), start=1):
+    for number, (task, plan) in enumerate(plans.items(), start=1):
         start = time.monotonic()
-        entry = _evaluate_task(run, model, plan, length, f"{task} ({number} of {len(run.tasks)})", shown)
-        entries[task] = entry | {"seconds": round(time.monotonic() - start, 1)}
+        entry = _evaluate_task(run, model, plan, length, f"{task} ({number} of {len(plans)})", shown)
+        skipped = {"skipped": plan.policy.num_skipped, "first_skipped": plan.policy.first_skipped}
+        entries[task] = entry | skipped | {"seconds": round(time.monotonic() - start, 1)}
     found = {
         **identity,
         "model": type(model.config).__name__.removesuffix("Config"),
@@ -56,6 +74,7 @@ def evaluate_suite(run: SuiteRun, *, shown: bool = True) -> dict[str, Any]:
         "inputs_length": length,
         "versions": {"t5x_like": t5x_like.__version__, "jax": jax.__version__, "numpy": np.__version__},
         "tasks": entries,
+        "left_out": dict(chosen.left_out),
         "averages": averages_of(entries),
     }
     if jax.process_index() == 0:
@@ -87,59 +106,49 @@ def read_suite_scores(output_dir: str) -> dict[str, Any]:
     return found
 
 
-class _Plan(NamedTuple):
-    """One task, its rows read: what is missing or wrong is told before anything is answered."""
-
-    questions: Questions
-    prompter: Prompter
-    method: Method
-
-
-def _plan(run: SuiteRun, model: LoadedModel, task: str) -> _Plan:
-    definition = find_task(
-        task,
-        vocabulary=run.vocabulary or run.checkpoint,
-        num_sentinels=model.tokenizer.num_sentinels,
-        data_dir=run.data_dir,
-    )
-    questions = load_questions(definition, run.split, limit=run.limit)
-    prompter = Prompter(
-        task=questions.task,
-        style=style_for(run, model.kind),
-        num_shots=run.num_shots,
-        seed=run.shot_seed,
-        pool=training_rows(questions.definition) if run.num_shots else (),
-    )
-    return _Plan(questions, prompter, method_for(run, model.kind, questions))
-
-
 def _evaluate_task(
-    run: SuiteRun, model: LoadedModel, plan: _Plan, length: int, label: str, shown: bool
+    run: SuiteRun, model: LoadedModel, plan: Plan, length: int, label: str, shown: bool
 ) -> Entry:
-    questions, prompter, method = plan
-    if method == "head":
-        from t5x_like.evaluation.suite.by_head import answer_by_head
+    progress = Progress(label, len(plan.rows), "questions", shown=shown and jax.process_index() == 0)
+    with progress:
+        if isinstance(plan, HeadPlan):
+            entry = _by_head(run, model, plan, length, progress)
+        elif plan.method == "measure":
+            rows, entry = measure_task(model, plan.questions, run, length=length)
+            replace_rows(run.output_dir, plan.task, rows)
+        else:
+            entry = _by_words(run, model, plan, length, progress)
+    return entry | {"method": plan.method}
 
-        rows, entry = answer_by_head(model, questions.definition, run, length=length)
-        replace_rows(run.output_dir, questions.task, rows)
-        return entry | {"method": method}
-    if method == "measure":
-        from t5x_like.evaluation.suite.measuring import measure_task
 
-        rows, entry = measure_task(model, questions, run, length=length)
-        replace_rows(run.output_dir, questions.task, rows)
-        return entry | {"method": method}
-    record = Record(run.output_dir, questions)
+def _by_head(run: SuiteRun, model: LoadedModel, plan: HeadPlan, length: int, progress: Progress) -> Entry:
+    questions = questions_of(plan.definition, plan.read, inputs_length=length)
+    inputs = {number: questions.input_of(read) for number, read in enumerate(plan.read)}
+    record = Record(run.output_dir, plan.task, inputs)
+    progress.skip(len(record.rows))
+    answer_by_head(model, questions, record, run=run, progress=progress)
+    return score_by_head(
+        plan.definition, questions, record.finish(), split=run.split, resamples=run.resamples
+    )
+
+
+def _by_words(run: SuiteRun, model: LoadedModel, plan: WordPlan, length: int, progress: Progress) -> Entry:
+    questions = plan.questions
+    record = Record(run.output_dir, plan.task, {row.number: row.inputs for row in questions.rows})
     asker = Asker(model, batch_size=run.batch_size, length=length)
     room = _room(model, length, answer_length(asker, questions, run))
-    with Progress(
-        label, len(questions.rows), "questions", shown=shown and jax.process_index() == 0
-    ) as progress:
-        progress.skip(len(record.rows))
-        answer_task(
-            asker, questions, prompter, record, run=run, method=method, length=room, progress=progress
-        )
-    return score_rows(questions, record.finish(), resamples=run.resamples) | {"method": method}
+    progress.skip(len(record.rows))
+    answer_task(
+        asker,
+        questions,
+        plan.prompter,
+        record,
+        run=run,
+        method=plan.method,
+        length=room,
+        progress=progress,
+    )
+    return score_rows(questions, record.finish(), resamples=run.resamples)
 
 
 def _length_for(run: SuiteRun, model: LoadedModel) -> int:

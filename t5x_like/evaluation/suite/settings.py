@@ -5,8 +5,9 @@ from typing import Any, Literal, get_args
 
 from t5x_like.evaluation.suite.loaded_model import Kind
 from t5x_like.evaluation.suite.prompts import DECODER_STYLE, PromptStyle
-from t5x_like.evaluation.suite.questions import Questions
+from t5x_like.evaluation.suite.questions import are_texts
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.text.tasks.pairs import PairsTask
 
 Method = Literal["generate", "rank", "head", "measure"]
 Normalisation = Literal["none", "tokens", "bytes"]
@@ -38,6 +39,7 @@ _SETTINGS_THAT_DECIDE = (
     "normalisation",
     "style",
     "limit",
+    "on_bad_row",
 )
 
 
@@ -52,6 +54,9 @@ class SuiteRun:
 
     ``inputs_length`` is what the model can read, at most 512 for encoders and 2,048 for decoders, where not given.
     ``max_new_tokens`` is what the longest of a task's answers takes, or 64.
+
+    ``skip_missing`` leaves out tasks whose files are not there, or that the model has no head for. ``on_bad_row`` is
+    what tasks do with rows that can't be read, "fail" or "skip"; as each task says, where not given.
     """
 
     checkpoint: str
@@ -69,6 +74,8 @@ class SuiteRun:
     style: PromptStyle | None = None
     batch_size: int = 32
     limit: int | None = None
+    skip_missing: bool = False
+    on_bad_row: Literal["fail", "skip"] | None = None
     resamples: int = 1000
     vocabulary: str = ""
     num_sentinels: int | None = None  # as the model was trained
@@ -91,6 +98,8 @@ class SuiteRun:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}; give at least 1")
+        if self.on_bad_row not in (None, "fail", "skip"):
+            raise ValueError(f"on_bad_row is {self.on_bad_row!r}; it is fail or skip")
         if self.resamples == 1 or self.resamples < 0:
             raise ValueError(f"resamples is {self.resamples}; give at least 2, or 0 for no intervals")
 
@@ -111,40 +120,40 @@ def tasks_of_suite(name: str, split: str) -> tuple[str, ...]:
     return SUITES[name] + (_TEST_ONLY[name] if split == "test" else ())
 
 
-def method_for(run: SuiteRun, kind: Kind, questions: Questions) -> Method:
+def method_for(run: SuiteRun, kind: Kind, definition: PairsTask) -> Method:
     """How one task is answered.
 
     Raises:
       ValueError: the model or the task can't do what is asked for.
     """
-    if questions.are_texts:
-        return _measured(run, kind, questions)
+    if are_texts(definition):
+        return _measured(run, kind, definition)
     method = run.method
     if method == "measure":
-        raise ValueError(f"task {questions.task!r} has questions to be answered, not texts to measure")
+        raise ValueError(f"task {definition.name!r} has questions to be answered, not texts to measure")
     if method is None:
         method = {"encoder": "head", "encoder_decoder": "generate"}.get(kind) or (
-            "rank" if questions.labels else "generate"
+            "rank" if definition.answers else "generate"
         )
     if kind == "encoder" and method != "head":
         raise ValueError(
             f"{run.checkpoint} is an encoder, which writes nothing: --method {method} needs a decoder; fine-tune a "
             "head and use --method head"
         )
-    if method == "rank" and not questions.labels:
+    if method == "rank" and not definition.answers:
         raise ValueError(
-            f"task {questions.task!r} has open answers, there is nothing to rank; use --method generate for it"
+            f"task {definition.name!r} has open answers, there is nothing to rank; use --method generate for it"
         )
     return method  # pyright: ignore[reportReturnType]
 
 
-def _measured(run: SuiteRun, kind: Kind, questions: Questions) -> Method:
+def _measured(run: SuiteRun, kind: Kind, definition: PairsTask) -> Method:
     if kind != "decoder":
         raise ValueError(
-            f"task {questions.task!r} measures texts, which needs a decoder; {run.checkpoint} is none"
+            f"task {definition.name!r} measures texts, which needs a decoder; {run.checkpoint} is none"
         )
     if run.method not in (None, "measure") or run.num_shots:
-        raise ValueError(f"task {questions.task!r} measures texts: leave --method and --num_shots out")
+        raise ValueError(f"task {definition.name!r} measures texts: leave --method and --num_shots out")
     return "measure"
 
 
