@@ -17,18 +17,29 @@ from t5x_like.text.metrics.classification import (
     multirc_f1_over_all_answers,
 )
 from t5x_like.text.metrics.correlation import pearson_corrcoef, spearman_corrcoef
-from t5x_like.text.metrics.generation import bleu, rouge, rouge_mean, sequence_accuracy, token_error_rate
+from t5x_like.text.metrics.generation import (
+    bleu,
+    edit_distance,
+    rouge,
+    rouge_mean,
+    sequence_accuracy,
+    token_error_rate,
+)
 from t5x_like.text.metrics.perplexity import perplexities
-from t5x_like.text.metrics.question_answering import span_squad, squad, trivia_qa
+from t5x_like.text.metrics.question_answering import coqa_f1, span_squad, squad, trivia_qa
+from t5x_like.text.metrics.ranking import auc, rank_classification, score_auc, sklearn_metrics_wrapper
 
 __all__ = [
     "accuracy",
     "all_match",
+    "auc",
     "average",
     "averages",
     "bleu",
     "chunk_f1",
+    "coqa_f1",
     "deduplicate_metric",
+    "edit_distance",
     "f1_score_with_invalid",
     "intervals",
     "matthews_corrcoef",
@@ -38,9 +49,12 @@ __all__ = [
     "over_runs",
     "pearson_corrcoef",
     "perplexities",
+    "rank_classification",
     "rouge",
     "rouge_mean",
+    "score_auc",
     "sequence_accuracy",
+    "sklearn_metrics_wrapper",
     "span_squad",
     "spearman_corrcoef",
     "squad",

@@ -21,26 +21,39 @@ def f1_score_with_invalid(targets: Sequence[int], predictions: Sequence[int]) ->
     require_pairs(targets, predictions)
     truth, guess = np.asarray(targets), np.asarray(predictions)
     guess = np.where((guess == 0) | (guess == 1), guess, 1 - truth)
-    return {"f1": 100.0 * _f1_of_class(truth, guess, 1)}
+    return {"f1": 100.0 * f1_of(truth == 1, guess == 1, np.ones(len(truth)))}
 
 
-def mean_multiclass_f1(num_classes: int) -> Callable[[Sequence[int], Sequence[int]], Scores]:
-    """The mean of the F1 of every class, present or not (CommitmentBank's ``mean_3class_f1``)."""
+def mean_multiclass_f1(
+    num_classes: int, *, sample_weight: Sequence[float] | None = None, zero_division: float | str = 0.0
+) -> Metric:
+    """The mean of the F1 of every class, present or not (CommitmentBank's ``mean_3class_f1``).
+
+    The settings are scikit-learn's, as T5 takes them: ``sample_weight`` of each row, and ``zero_division``, the F1 of a
+    class that is in no row, 0 unless said otherwise ("warn" is 0, too; one that is no number leaves the class out).
+    """
+    absent = 0.0 if isinstance(zero_division, str) else float(zero_division)
 
     def mean_class_f1(targets: Sequence[int], predictions: Sequence[int]) -> Scores:
         require_pairs(targets, predictions)
         truth, guess = np.asarray(targets), np.asarray(predictions)
-        each = [_f1_of_class(truth, guess, label) for label in range(num_classes)]
-        return {f"mean_{num_classes}class_f1": 100.0 * float(np.mean(each))}
+        weights = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight)
+        each = np.array(
+            [f1_of(truth == label, guess == label, weights, absent=absent) for label in range(num_classes)]
+        )
+        each = each[~np.isnan(each)]
+        mean = float(np.mean(each)) if len(each) else float("nan")
+        return {f"mean_{num_classes}class_f1": 100.0 * mean}
 
     mean_class_f1.__name__ = f"mean_multiclass_f1({num_classes})"
     return mean_class_f1
 
 
-def _f1_of_class(truth: np.ndarray, guess: np.ndarray, label: int) -> float:
-    hits = np.sum((truth == label) & (guess == label))
-    relevant = np.sum(truth == label) + np.sum(guess == label)
-    return float(2 * hits / relevant) if relevant else 0.0
+def f1_of(truth: np.ndarray, guess: np.ndarray, weights: np.ndarray, *, absent: float = 0.0) -> float:
+    """F1 of booleans, each row counting as much as its weight; ``absent`` where none is True on either side."""
+    hits = np.sum(weights[truth & guess])
+    relevant = np.sum(weights[truth]) + np.sum(weights[guess])
+    return float(2 * hits / relevant) if relevant else absent
 
 
 def matthews_corrcoef(targets: Sequence[int], predictions: Sequence[int]) -> Scores:
@@ -69,21 +82,33 @@ def multirc_f1_over_all_answers(targets: Sequence[Mapping], predictions: Sequenc
 
 
 def all_match(targets: Sequence[Any], predictions: Sequence[Any]) -> Scores:
-    """100 if every prediction equals its target, else 0."""
-    require_pairs(targets, predictions)
-    right = all(target == prediction for target, prediction in zip(targets, predictions, strict=True))
-    return {"exact_match": 100.0 * right}
+    """100 if every prediction equals its target, else 0, as for another number of them.
+
+    They are compared as NumPy arrays, as in T5: rows of different lengths are no array, and match nothing.
+    """
+    return {"exact_match": 100.0 * bool(np.array_equal(targets, predictions))}
 
 
-def mean_group_metric(metric_fn: Metric, group_key: str = "group", value_key: str = "value") -> Metric:
+def mean_group_metric(
+    metric_fn: Metric,
+    group_key: str = "group",
+    value_key: str = "value",
+    return_subgroup_scores: bool = False,
+) -> Metric:
     """``metric_fn`` over each group's rows, then the mean over groups.
 
     MultiRC's exact match is that of ``all_match``: questions of which every answer is judged rightly.
+    ``return_subgroup_scores`` gives each group's own scores, too, as ``7-exact_match`` for the group 7.
     """
 
     def mean_over_groups(targets: Sequence[Mapping], predictions: Sequence[Mapping]) -> Scores:
-        each = [metric_fn(*values) for values in _by_group(targets, predictions, group_key, value_key)]
-        return {name: float(np.mean([scores[name] for scores in each])) for name in each[0]}
+        each: dict[str, list[float]] = {}
+        for group, values in _by_group(targets, predictions, group_key, value_key).items():
+            for name, score in metric_fn(*values).items():
+                each.setdefault(name, []).append(score)
+                if return_subgroup_scores:
+                    each.setdefault(f"{group}-{name}", []).append(score)
+        return {name: float(np.mean(scores)) for name, scores in each.items()}
 
     mean_over_groups.__name__ = f"mean_group_metric({_name_of(metric_fn)})"
     return mean_over_groups
@@ -93,7 +118,7 @@ def deduplicate_metric(metric_fn: Metric, group_key: str = "group", value_key: s
     """``metric_fn`` over the first row of each group only (ReCoRD repeats a query once an answer)."""
 
     def over_first_rows(targets: Sequence[Mapping], predictions: Sequence[Mapping]) -> Scores:
-        groups = _by_group(targets, predictions, group_key, value_key)
+        groups = _by_group(targets, predictions, group_key, value_key).values()
         return metric_fn([truth[0] for truth, _ in groups], [guess[0] for _, guess in groups])
 
     over_first_rows.__name__ = f"deduplicate_metric({_name_of(metric_fn)})"
@@ -106,23 +131,23 @@ def _name_of(metric_fn: Metric) -> str:
 
 def _by_group(
     targets: Sequence[Mapping], predictions: Sequence[Mapping], group_key: str, value_key: str
-) -> list[tuple[list[Any], list[Any]]]:
+) -> dict[Any, tuple[list[Any], list[Any]]]:
     """Values of targets and predictions of each group, groups in the order of their first rows."""
-    require_pairs(targets, predictions)
+    require_as_many(targets, predictions)
     groups: dict[Any, tuple[list[Any], list[Any]]] = {}
     for target, prediction in zip(targets, predictions, strict=True):
         truth, guess = groups.setdefault(_hashable(target[group_key]), ([], []))
         truth.append(target[value_key])
         guess.append(prediction[value_key])
-    return list(groups.values())
+    return groups
 
 
 def _hashable(group: Any) -> Any:
     return tuple(_hashable(part) for part in group) if isinstance(group, (list, tuple, np.ndarray)) else group
 
 
-def require_pairs(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
-    """Checks that there is one prediction for each target, and any at all.
+def require_as_many(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
+    """Checks that there is one prediction for each target.
 
     Raises:
       ValueError: otherwise.
@@ -131,5 +156,19 @@ def require_pairs(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
         raise ValueError(
             f"{len(predictions)} predictions for {len(targets)} targets; there must be one for each"
         )
+
+
+def require_pairs(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
+    """Checks that there is one prediction for each target, and any at all.
+
+    Raises:
+      ValueError: otherwise.
+    """
+    require_as_many(targets, predictions)
     if len(targets) == 0:
         raise ValueError("no examples to score")
+
+
+def mean_score(values: Sequence[float]) -> float:
+    """The mean times 100; not a number where there are none, as T5 has it."""
+    return 100.0 * float(np.mean(values)) if len(values) else float("nan")

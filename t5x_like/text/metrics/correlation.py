@@ -14,6 +14,8 @@ def pearson_corrcoef(targets: Sequence[float], predictions: Sequence[float]) -> 
 
 def spearman_corrcoef(targets: Sequence[float], predictions: Sequence[float]) -> Scores:
     """Correlation of ranks, tied numbers sharing the mean of their ranks; not a number as ``pearson_corrcoef``."""
+    if not len(targets) and not len(predictions):
+        return {"spearman_corrcoef": float("nan")}
     if np.isnan(targets).any() or np.isnan(predictions).any():
         return {"spearman_corrcoef": float("nan")}
     return {"spearman_corrcoef": 100.0 * _correlation(_ranks(targets), _ranks(predictions))}
@@ -26,11 +28,18 @@ def _correlation(targets: Sequence[float] | np.ndarray, predictions: Sequence[fl
     # Asked before the mean is taken off, which leaves something of constants that binary numbers can't hold.
     if any(np.all(side == side[0]) or not np.isfinite(side).all() for side in (truth, guess)):
         return float("nan")
-    truth, guess = truth - truth.mean(), guess - guess.mean()
-    size = np.linalg.norm(truth) * np.linalg.norm(guess)
-    if size == 0:
-        return float("nan")
-    return float(np.clip(np.sum(truth * guess) / size, -1.0, 1.0))
+    truth, guess = _direction(truth), _direction(guess)
+    return float(np.clip(np.sum(truth * guess), -1.0, 1.0))
+
+
+def _direction(values: np.ndarray) -> np.ndarray:
+    """Differences from the mean, of length 1; no numbers where there are none."""
+    differences = values - values.mean()
+    largest = np.abs(differences).max()
+    if largest == 0:
+        return np.full_like(differences, np.nan)
+    scaled = differences / largest  # squares of what is very small or large are 0 or infinite
+    return scaled / np.linalg.norm(scaled)
 
 
 def _ranks(values: Sequence[float]) -> np.ndarray:

@@ -1,13 +1,15 @@
-"""Scores for written text, times 100: BLEU, ROUGE, exact sequences and edit distance."""
+"""Scores for written text, times 100: BLEU, ROUGE and exact sequences; and edit distances."""
 
+import re
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from t5x_like.text.metrics.classification import Scores, require_pairs
+from t5x_like.text.metrics.classification import Scores, mean_score, require_as_many, require_pairs
 
-_ROUGE = ["rouge1", "rouge2", "rougeLsum"]
+_ROUGE = ("rouge1", "rouge2", "rougeLsum")
 
 
 def bleu(
@@ -31,13 +33,21 @@ def bleu(
     return {"bleu": float(score.score)}
 
 
-def rouge_mean(targets: Sequence[str], predictions: Sequence[str]) -> Scores:
-    """Mean F1 of ROUGE-1, ROUGE-2 and ROUGE-Lsum, without stemming; `` . `` ends a sentence for Lsum."""
-    rows = _rouge_rows(targets, predictions)
-    return {name: 100.0 * float(np.mean([row[name].fmeasure for row in rows])) for name in _ROUGE}
+def rouge_mean(
+    targets: Sequence[str], predictions: Sequence[str], score_keys: Sequence[str] = _ROUGE, **settings: Any
+) -> Scores:
+    """Mean F1 of ROUGE-1, ROUGE-2 and ROUGE-Lsum, without stemming; `` . `` ends a sentence for Lsum.
+
+    ``score_keys`` names other kinds (``rouge3``, ``rougeL``); ``settings`` are those of rouge_score's ``RougeScorer``,
+    such as ``use_stemmer``.
+    """
+    rows = _rouge_rows(targets, predictions, score_keys, settings)
+    return {name: 100.0 * float(np.mean([row[name].fmeasure for row in rows])) for name in score_keys}
 
 
-def rouge(targets: Sequence[str], predictions: Sequence[str]) -> Scores:
+def rouge(
+    targets: Sequence[str], predictions: Sequence[str], score_keys: Sequence[str] = _ROUGE, **settings: Any
+) -> Scores:
     """As ``rouge_mean``, but the median of 1,000 means over rows drawn with replacement, which is what T5 reports.
 
     It differs from the mean by chance only, here always by the same.
@@ -45,7 +55,7 @@ def rouge(targets: Sequence[str], predictions: Sequence[str]) -> Scores:
     from rouge_score import scoring
 
     aggregator = scoring.BootstrapAggregator()
-    for row in _rouge_rows(targets, predictions):
+    for row in _rouge_rows(targets, predictions, score_keys, settings):
         aggregator.add_scores(row)
     state = np.random.get_state()  # the library draws from NumPy's global generator
     try:
@@ -53,14 +63,16 @@ def rouge(targets: Sequence[str], predictions: Sequence[str]) -> Scores:
         result = aggregator.aggregate()
     finally:
         np.random.set_state(state)
-    return {name: 100.0 * float(result[name].mid.fmeasure) for name in _ROUGE}
+    return {name: 100.0 * float(result[name].mid.fmeasure) for name in score_keys}
 
 
-def _rouge_rows(targets: Sequence[str], predictions: Sequence[str]) -> list[dict[str, Any]]:
+def _rouge_rows(
+    targets: Sequence[str], predictions: Sequence[str], score_keys: Sequence[str], settings: dict[str, Any]
+) -> list[dict[str, Any]]:
     from rouge_score import rouge_scorer
 
     require_pairs(targets, predictions)
-    scorer = rouge_scorer.RougeScorer(_ROUGE)
+    scorer = rouge_scorer.RougeScorer(list(score_keys), **settings)
     pairs = zip(targets, predictions, strict=True)
     return [scorer.score(_one_sentence_a_line(truth), _one_sentence_a_line(guess)) for truth, guess in pairs]
 
@@ -71,9 +83,9 @@ def _one_sentence_a_line(text: str) -> str:
 
 def sequence_accuracy(targets: Sequence[str], predictions: Sequence[str]) -> Scores:
     """How many predictions are their target, letter by letter."""
-    require_pairs(targets, predictions)
+    require_as_many(targets, predictions)
     equal = [truth == guess for truth, guess in zip(targets, predictions, strict=True)]
-    return {"sequence_accuracy": 100.0 * float(np.mean(equal))}
+    return {"sequence_accuracy": mean_score(equal)}
 
 
 def token_error_rate(targets: Sequence[str], predictions: Sequence[str]) -> Scores:
@@ -83,12 +95,31 @@ def token_error_rate(targets: Sequence[str], predictions: Sequence[str]) -> Scor
     """
     require_pairs(targets, predictions)
     pairs = [(truth.split(), guess.split()) for truth, guess in zip(targets, predictions, strict=True)]
-    edits = sum(edit_distance(truth, guess) for truth, guess in pairs)
+    edits = sum(num_edits(truth, guess) for truth, guess in pairs)
     length = sum(len(truth) for truth, _ in pairs)
     return {"token_error_rate": 100.0 * edits / length if length else float("nan")}
 
 
-def edit_distance(left: Sequence[str], right: Sequence[str]) -> int:
+def edit_distance(targets: Sequence[str], predictions: Sequence[str], lower: bool = True) -> dict[str, float]:
+    """Edits from predictions to targets in words, over all rows: their min, max, mean, median and sum; not times 100.
+
+    Words lie between characters that are no letters or digits: nothing, where two of these meet, is one, too.
+    """
+    require_pairs(targets, predictions)
+    edits = []
+    for pair in zip(targets, predictions, strict=True):
+        truth, guess = (re.split(r"\W", text.lower() if lower else text) for text in pair)
+        edits.append(num_edits(truth, guess))
+    return {
+        "min_edit": min(edits),
+        "max_edit": max(edits),
+        "mean_edit": statistics.fmean(edits),
+        "median_edit": float(statistics.median(edits)),
+        "sum_edit": sum(edits),
+    }
+
+
+def num_edits(left: Sequence[str], right: Sequence[str]) -> int:
     """The fewest insertions, deletions and substitutions that turn one sequence into the other."""
     row = list(range(len(right) + 1))
     for number, token in enumerate(left, start=1):

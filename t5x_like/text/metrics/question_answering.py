@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from t5x_like.text.metrics.classification import Scores, require_pairs
+from t5x_like.text.metrics.classification import Scores, mean_score, require_as_many
 
 _ARTICLE = re.compile(r"\b(a|an|the)\b")
 _WORD = re.compile(r"\w+")
@@ -44,9 +42,23 @@ def span_squad(targets: Sequence[Mapping[str, Any]], predictions: Sequence[str])
     Targets are ``{"answers": […], "context": …}``. Words lie between characters that are no letters or digits; what
     can't be read as places is an empty answer.
     """
-    require_pairs(targets, predictions)
+    require_as_many(targets, predictions)
     words = [_words_at(target["context"], guess) for target, guess in zip(targets, predictions, strict=True)]
     return squad([target["answers"] for target in targets], words)
+
+
+def coqa_f1(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> Scores:
+    """CoQA's F1 (Reddy et al. 2019, https://arxiv.org/abs/1808.07042) against the best of each question's answers.
+
+    Normalised as ``squad``; two answers of which nothing is left are equal.
+    """
+    require_as_many(targets, predictions)
+    overlap = []
+    for answers, prediction in zip(targets, predictions, strict=True):
+        guess = normalize_squad(prediction).split()
+        truths = [normalize_squad(answer).split() for answer in answers]
+        overlap.append(max(_word_f1(truth, guess) if truth or guess else 1.0 for truth in truths))
+    return {"f1": mean_score(overlap)}
 
 
 def _words_at(context: str, places: str) -> str:
@@ -59,14 +71,14 @@ def _words_at(context: str, places: str) -> str:
 
 
 def _score(targets: Sequence[Answers], predictions: Sequence[str], normalize: Callable[[str], str]) -> Scores:
-    require_pairs(targets, predictions)
+    require_as_many(targets, predictions)
     exact, overlap = [], []
     for answers, prediction in zip(targets, predictions, strict=True):
         guess = normalize(prediction)
         truths = [normalize(answer) for answer in ([answers] if isinstance(answers, str) else answers)]
         exact.append(max(truth == guess for truth in truths))
         overlap.append(max(_word_f1(truth.split(), guess.split()) for truth in truths))
-    return {"em": 100.0 * float(np.mean(exact)), "f1": 100.0 * float(np.mean(overlap))}
+    return {"em": mean_score(exact), "f1": mean_score(overlap)}
 
 
 def _word_f1(truth: Sequence[str], guess: Sequence[str]) -> float:

@@ -134,9 +134,9 @@ def test_token_error_rate_counts_edits_over_target_tokens():
 
 
 @given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")))
-def test_edit_distance_is_a_distance(left, right):
-    distance = generation.edit_distance(left, right)
-    assert distance == generation.edit_distance(right, left)
+def test_the_number_of_edits_is_a_distance(left, right):
+    distance = generation.num_edits(left, right)
+    assert distance == generation.num_edits(right, left)
     assert abs(len(left) - len(right)) <= distance <= max(len(left), len(right))
     assert (distance == 0) == (left == right)
 

@@ -1,0 +1,142 @@
+"""Scores of answers that were ranked by their likelihood, and of probabilities: areas under curves."""
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from t5x_like.text.metrics.classification import Scores, f1_of, require_pairs
+
+# A row's index (the example, then the answer), whether it is right, how much it counts, and its target's tokens.
+Ranked = tuple[Sequence[int], bool, float, int]
+
+
+def sklearn_metrics_wrapper(
+    metric_str: str,
+    metric_dict_str: str | None = None,
+    metric_post_process_fn: Callable[[Any], Any] | None = None,
+    **metric_fn_kwargs: Any,
+) -> Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]:
+    """Any function of ``sklearn.metrics`` as a metric, by its name or by ``metric_dict_str``.
+
+    >>> sklearn_metrics_wrapper("f1_score", "f1", lambda score: 100 * score)([1, 0], [1, 1])["f1"].round(1)
+    66.7
+
+    Raises:
+      ValueError: there is no such function.
+    """
+    import sklearn.metrics
+
+    function = getattr(sklearn.metrics, metric_str, None)
+    if function is None:
+        raise ValueError(f"sklearn.metrics does not have: {metric_str}")
+
+    def of_scikit_learn(targets: Sequence[Any], predictions: Sequence[Any]) -> dict[str, Any]:
+        score = function(targets, predictions, **metric_fn_kwargs)
+        return {
+            metric_dict_str or metric_str: metric_post_process_fn(score) if metric_post_process_fn else score
+        }
+
+    of_scikit_learn.__name__ = metric_dict_str or metric_str
+    return of_scikit_learn
+
+
+def auc(
+    targets: Sequence[float], predictions: Sequence[float], targets_threshold: float | None = None
+) -> Scores:
+    """Areas under the ROC and precision-recall curves, between 0 and 1.
+
+    Targets are 0 or 1, or numbers of which those from ``targets_threshold`` on count as 1.
+    """
+    import sklearn.metrics
+
+    require_pairs(targets, predictions)
+    truth = np.asarray(targets)
+    if targets_threshold is not None:
+        truth = (truth >= targets_threshold).astype(np.int32)
+    return {
+        "auc-roc": float(sklearn.metrics.roc_auc_score(truth, predictions)),
+        "auc-pr": float(sklearn.metrics.average_precision_score(truth, predictions)),
+    }
+
+
+def score_auc(
+    targets: Sequence[float], scores: Sequence[float], targets_threshold: float | None = None
+) -> Scores:
+    """As ``auc``, under the names of seqio's metrics of scores."""
+    return auc(targets, scores, targets_threshold)
+
+
+def rank_classification(
+    targets: Sequence[Ranked],
+    scores: Sequence[float],
+    num_classes: int | None = None,
+    normalize_by_target_length: bool = False,
+    idx_len: int = 2,
+) -> Scores:
+    """What the likeliest answers score: each row is one answer, with the log-likelihood that is its score.
+
+    Targets are as ``postprocessing.rank_classification`` gives them. Without ``num_classes`` examples may have any
+    number of answers, and accuracy is all there is; two classes have F1 and the areas under curves too, more the mean
+    F1 of the classes. Where an example has several right answers, any will do, and accuracy is all there is again.
+
+    Raises:
+      ValueError: not a score for each row, rows of another form, not ``num_classes`` rows for each example, or weights
+        that are all 0.
+    """
+    require_pairs(targets, scores)
+    if len(targets[0]) != 4:
+        raise ValueError(
+            f"targets must have 4 parts (index, is right, weight, length), not {len(targets[0])}"
+        )
+    index = targets[0][0]
+    if np.ndim(index) != 1 or len(index) != idx_len:
+        raise ValueError(f"the index of a target must have {idx_len} numbers, not be {index}")
+    if not any(target[2] for target in targets):
+        raise ValueError("the weights of all targets are 0; give at least one that counts")
+    if normalize_by_target_length:
+        scores = [score / target[3] for target, score in zip(targets, scores, strict=True)]
+    rows = sorted(zip(targets, scores, strict=True), key=lambda row: tuple(row[0][0]))
+    return _of_classes(rows, num_classes) if num_classes else _of_any_number(rows)
+
+
+def _of_any_number(rows: Sequence[tuple[Ranked, float]]) -> Scores:
+    right = total = 0.0
+    for _, answers in itertools.groupby(rows, key=lambda row: row[0][0][0]):
+        targets, scores = zip(*answers, strict=True)
+        _, is_right, weight, _ = targets[int(np.argmax(scores))]
+        right, total = right + is_right * weight, total + weight
+    return {"accuracy": 100.0 * right / total}
+
+
+def _of_classes(rows: Sequence[tuple[Ranked, float]], num_classes: int) -> Scores:
+    if len(rows) % num_classes:
+        raise ValueError(f"{len(rows)} answers are not {num_classes} for each example")
+    table = functools.partial(np.reshape, shape=(-1, num_classes))
+    truth = table([bool(target[1]) for target, _ in rows])
+    weights = table([target[2] for target, _ in rows])[:, 0]
+    likelihoods = table(np.array([score for _, score in rows], np.float32))
+    chosen = likelihoods.argmax(-1)
+    guess = np.eye(num_classes, dtype=bool)[chosen]
+    if (truth.sum(-1) > 1).any():
+        return {"accuracy": 100.0 * float(np.average((truth & guess).any(-1), weights=weights))}
+    accuracy = {"accuracy": 100.0 * float(np.average((truth == guess).all(-1), weights=weights))}
+    if num_classes > 2:
+        each = [f1_of(truth[:, label], guess[:, label], weights) for label in range(num_classes)]
+        return accuracy | {f"mean_{num_classes}class_f1": 100.0 * float(np.mean(each))}
+    return accuracy | _of_two(truth[:, 1], guess[:, 1], likelihoods, weights)
+
+
+def _of_two(truth: np.ndarray, guess: np.ndarray, likelihoods: np.ndarray, weights: np.ndarray) -> Scores:
+    import sklearn.metrics
+
+    shares = np.exp(likelihoods - likelihoods.max(-1, keepdims=True))
+    shares = (shares / shares.sum(-1, keepdims=True))[:, 1]
+    return {
+        "f1": 100.0 * f1_of(truth, guess, weights),
+        "auc-roc": 100.0 * float(sklearn.metrics.roc_auc_score(truth, shares, sample_weight=weights)),
+        "auc-pr": 100.0
+        * float(sklearn.metrics.average_precision_score(truth, shares, sample_weight=weights)),
+    }
