@@ -77,7 +77,7 @@ def record(text: str, example: Example | None = None, is_target: bool = False) -
     """``value`` is the written answer; of targets all that count as right, and the query (``group``)."""
     if not is_target:
         return {"value": text}
-    group = [_plain(_of(example, name)) for name in ("idx/passage", "idx/query")]
+    group = tuple(_plain(_of(example, name)) for name in ("idx/passage", "idx/query"))
     return {"value": _texts(_of(example, "answers")), "group": group}
 
 
@@ -112,6 +112,24 @@ def wsc_simple(text: str, example: Example | None = None, is_target: bool = Fals
     return int(answered <= meant or meant <= answered)
 
 
+def rank_classification(
+    score: float,
+    example: Example | None = None,
+    is_target: bool = False,
+    passthrough_feature_keys: Sequence[str] | None = None,
+) -> float | tuple[Any, ...]:
+    """The score of an answer; of targets its index, whether it is right, how much it counts, and its tokens.
+
+    Features named in ``passthrough_feature_keys`` come after these.
+    """
+    if not is_target:
+        return score
+    index, is_right, targets = (_of(example, name) for name in ("idx", "is_correct", "targets"))
+    weight = example["weight"] if example and "weight" in example else 1.0
+    others = (_of(example, name) for name in passthrough_feature_keys or ())
+    return (tuple(index), is_right, weight, len(targets), *others)
+
+
 def _content(text: str) -> str:
     return " ".join(word for word in text.strip().lower().split(" ") if word not in _DETERMINERS)
 
@@ -127,4 +145,4 @@ def _texts(values: Any) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic | np.ndarray) else value
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
