@@ -1,13 +1,16 @@
 """From a head's scores to answers: spans among windows, no answer, words' classes, and what metrics compare."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from t5x_like.evaluation.heads import span_answers, word_classes
+from t5x_like.evaluation.heads import likeliest_candidates, span_answers, word_classes
 from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.batches.head_questions import HeadQuestions, squad_or_none
 from t5x_like.text.objectives.objective import Lengths
-from t5x_like.text.tasks.benchmarks.forms import Choices, Number, Spans, TokenClasses
+from t5x_like.text.tasks.benchmarks import catalogue
+from t5x_like.text.tasks.benchmarks.forms import Candidates, Choices, Number, Spans, TokenClasses
 from t5x_like.text.tasks.benchmarks.source import Raw
 from t5x_like.text.tasks.head_rows import read_row
 from t5x_like.text.tasks.head_tasks import Read
@@ -98,6 +101,44 @@ def test_a_word_has_the_class_of_its_first_token_and_cut_words_none(tokenizer):
     assert questions.examples.num_cut == 1
     assert questions.rows([told])[0]["prediction"] == ["B-X", "O", "B-X", "O", "O"]
     assert questions.score([told])["tag_accuracy"] == 80.0
+
+
+def gap(query, entities, answers, number):
+    row = {"passage": CONTEXT, "query": query, "entities": entities, "answers": answers}
+    return row | {"idx": {"passage": 0, "query": number}}
+
+
+GAPS = [
+    gap("@placeholder b", ["a", "c d"], ["c d"], 0),
+    gap("b @placeholder", ["a", "b", "c", "d"], ["b", "d"], 1),
+    gap("b @placeholder", ["g", "h"], [], 2),
+]
+
+
+def test_the_likeliest_of_a_gaps_candidates_is_its_answer_whichever_of_the_right_ones_it_is(tokenizer):
+    questions = questions_of(tokenizer, Candidates(), GAPS)
+    assert questions.examples.labels.tolist() == [0, 1, 0, 1, 0, 1, -1, -1]
+    assert questions.examples.origins.tolist() == [0, 0, 1, 1, 1, 1, 2, 2]
+    scores = [
+        np.array(pair, np.float32)
+        for pair in [(0, 1), (5, 7), (0, 0), (0, 1), (9, 9), (0, 3), (1, 1), (0, 0)]
+    ]
+    answers = likeliest_candidates(questions, scores)
+    assert answers == ["c d", "d", "g"]
+    assert questions.score(answers) == {"em": 100.0, "f1": 100.0}
+    assert questions.score(["d", "c", "g"]) == {"em": 0.0, "f1": pytest.approx(100 / 3)}
+    assert [row["target"] for row in questions.rows(answers)] == [["c d"], ["b", "d"], None]
+    assert questions.commonest(iter(questions.read)) is None
+
+
+def test_a_query_of_record_is_scored_once_by_all_of_its_answers(tokenizer):
+    benchmark = catalogue.benchmark("super_glue_record_v102")
+    questions = replace(questions_of(tokenizer, Candidates(), GAPS), benchmark=benchmark)
+    assert questions.score(["c d", "b", "g"]) == {"em": 100.0, "f1": 100.0}
+    assert questions.score(["a", "b", "g"]) == {"em": 50.0, "f1": 50.0}
+    (row, *_) = questions.rows(["c d", "b", "g"])
+    assert (row["prediction"], row["answer"]) == ("c d", {"value": "c d"})
+    assert row["idx"] == {"passage": 0, "query": 0}
 
 
 def test_numbers_and_choices_are_compared_as_they_are(tokenizer):

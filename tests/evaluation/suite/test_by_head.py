@@ -20,7 +20,7 @@ WORDS = [
 ]
 
 
-def write_bert(directory, task):
+def write_bert(directory, task, num_labels=2):
     config = BertConfig(
         vocab_size=len(WORDS),
         model_dim=16,
@@ -29,7 +29,7 @@ def write_bert(directory, task):
         num_layers=1,
         num_positions=64,
         task=task,
-        num_labels=2,
+        num_labels=num_labels,
     )
     write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], directory)
     (directory / "vocab.txt").write_text("\n".join(WORDS) + "\n")

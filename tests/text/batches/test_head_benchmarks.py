@@ -3,10 +3,10 @@
 import pytest
 
 from t5x_like.text.batches.head_examples import make_examples
-from t5x_like.text.batches.head_questions import HeadQuestions
+from t5x_like.text.batches.head_questions import HeadQuestions, right_candidates
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.tasks.benchmarks import catalogue
-from t5x_like.text.tasks.benchmarks.forms import Number, Spans, TokenClasses
+from t5x_like.text.tasks.benchmarks.forms import Candidates, Number, Spans, TokenClasses
 from t5x_like.text.tasks.benchmarks.source import Raw
 from t5x_like.text.tasks.head_rows import read_row
 from t5x_like.text.tasks.head_tasks import Read
@@ -33,6 +33,8 @@ def true_answer(form, row):
         return row.texts[0][1][slice(*row.answers[0])] if row.answers else ""
     if isinstance(form, TokenClasses):
         return [max(tag, 0) for tag in row.tags]
+    if isinstance(form, Candidates):
+        return [*right_candidates(row), row.candidates[0]][0]
     return max(row.label, 0)
 
 

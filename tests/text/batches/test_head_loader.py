@@ -15,7 +15,7 @@ from t5x_like.text.batches.head_questions import load_questions
 from t5x_like.text.batches.loader import LoaderConfig, build_loader
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.benchmarks.benchmark import Benchmark
-from t5x_like.text.tasks.benchmarks.forms import Choices, Classes, Number, Spans, TokenClasses
+from t5x_like.text.tasks.benchmarks.forms import Candidates, Choices, Classes, Number, Spans, TokenClasses
 from t5x_like.text.tasks.benchmarks.source import Layout, Raw, Source
 from t5x_like.text.tasks.benchmarks.task import BenchmarkTask
 from t5x_like.text.tasks.head_rows import read_row
@@ -197,6 +197,22 @@ def test_each_choice_is_a_row_of_its_question(tmp_path, vocabulary):
     pieces = [loader.vocabulary.piece(int(number)) for number in first.encoder_input_tokens[1, 2][:7]]
     assert pieces == ["[CLS]", "a", "f", "[SEP]", "f", "[SEP]", "[PAD]"]
     assert first.token_types[1, 2][:7].tolist() == [0, 0, 0, 0, 1, 1, 0]
+
+
+def test_each_candidate_is_a_row_right_or_wrong(tmp_path, vocabulary):
+    row = {"passage": "a b c d", "query": "@placeholder e"}
+    rows = [
+        row | {"entities": ["a", "b", "c"], "answers": ["a", "c"]},
+        row | {"entities": ["a"], "answers": []},  # unlabelled
+        row | {"entities": ["b", "d"], "answers": ["d"]},
+    ]
+    name = register(tmp_path, vocabulary, "gaps", Candidates(), {"train": rows})
+    loader = build_loader(config(name, batch_size=5))
+    (batch,) = take(loader, 1)
+    expected = zip("abcbd", (1, 0, 1, 0, 1), strict=True)
+    assert set(rows_of_batch(loader, batch)) == {
+        (f"[CLS] a b c d [SEP] {entity} e [SEP]", label) for entity, label in expected
+    }
 
 
 def test_rows_with_other_numbers_of_choices_are_refused(tmp_path, vocabulary):

@@ -12,7 +12,7 @@ from t5x_like.text.metrics import (
 )
 from t5x_like.text.tasks.benchmarks import super_glue_json
 from t5x_like.text.tasks.benchmarks.benchmark import Benchmark, Example, WordedRow
-from t5x_like.text.tasks.benchmarks.forms import Choices, Classes
+from t5x_like.text.tasks.benchmarks.forms import Candidates, Choices, Classes
 from t5x_like.text.tasks.benchmarks.keyed_wording import UNLABELLED, Keyed
 from t5x_like.text.tasks.benchmarks.pronouns import (
     TRUTH,
@@ -189,6 +189,7 @@ RECORD = Benchmark(
     postprocess=postprocessing.record,
     metrics=(deduplicate_metric(squad),),
     extras={"idx/passage": "int", "idx/query": "int", "answers": "texts"},
+    form=Candidates(),
     training_examples=138_854,  # one for each of a query's answers
     examples=(
         _record_example(
