@@ -62,8 +62,8 @@ class Adafactor:
 class AdamW:
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101).
 
-    Norm scales, biases and relative-position tables do not decay. ``layer_decay`` multiplies the learning rate once for
-    each block between a weight and the heads: see :func:`t5x_like.optimizers.parameter_groups.scale_by_depth`.
+    Norm scales, biases and relative-position tables do not decay. ``layer_decay`` multiplies the learning rate the more
+    often the further a weight is from the heads: see :func:`t5x_like.optimizers.parameter_groups.scale_by_depth`.
     """
 
     learning_rate: Schedule = field(default_factory=lambda: Constant(value=1e-4))

@@ -17,11 +17,14 @@ _LAYERS = "layers"
 
 
 def scale_by_depth(axes: Any, decay: float) -> optax.GradientTransformation:
-    """Multiplies finished updates: heads by 1, the last of N blocks by ``decay``, embeddings by its power N + 1.
+    """Multiplies finished updates by powers of ``decay``, as ELECTRA's code does.
+
+    Of N blocks embeddings stand at depth 0, block i, counted from 0, at i + 1, and heads at N + 2; the power is N + 2
+    less the depth. So heads have 1, the last block ``decay`` squared, the one before it once more, and embeddings the
+    power N + 2. (https://github.com/google-research/electra, ``model/optimization.py``.)
 
     ``axes`` is the tree of axis names, in which stacked blocks lead with ``"layers"``. What belongs to no block and is
-    no embedding, such as a stack's last norm, counts as heads do. (ELECTRA's code leaves one more step between heads
-    and blocks; divide its rate for that.)
+    no embedding, such as a stack's last norm, counts as heads do.
 
     Raises:
       ValueError: ``decay`` is not above 0 and at most 1, or there are no stacked blocks.
@@ -60,9 +63,9 @@ def depth_factors(params: Any, axes: Any, decay: float) -> Any:
     def factor(path: tuple[str, ...], leaf: jax.Array) -> jax.Array:
         slot = _slot_of(path, slots)
         if slot is None:
-            power = jnp.full((1,), float(deepest + 1 if path[0] == "embedding" else 0))
+            power = jnp.full((1,), float(deepest + 2 if path[0] == "embedding" else 0))
         else:
-            power = total[slot[:-1]] - jnp.asarray(numbers[slot], jnp.float32)
+            power = total[slot[:-1]] + 1 - jnp.asarray(numbers[slot], jnp.float32)
         return (decay**power).reshape(-1, *(1,) * (leaf.ndim - 1)) if leaf.ndim else (decay**power)[0]
 
     return tree.unflatten([factor(path, leaf) for path, (_, leaf) in zip(paths, leaves, strict=True)])

@@ -26,13 +26,13 @@ def factors_of(config, decay):
     }
 
 
-def test_each_block_has_half_the_rate_of_the_next():
+def test_each_block_has_half_the_rate_of_the_next_and_heads_four_times_the_lasts():
     factors = factors_of(BERT, 0.5)
-    np.testing.assert_allclose(factors["encoder/layers/0/feed_forward/up/kernel"], [0.125, 0.25, 0.5])
+    np.testing.assert_allclose(factors["encoder/layers/0/feed_forward/up/kernel"], [0.0625, 0.125, 0.25])
     assert {path for path, factor in factors.items() if factor.tolist() == [1.0]} == {
         path for path in factors if path.startswith("heads/")
     }
-    assert {factors[path].item() for path in factors if path.startswith("embedding/")} == {0.0625}
+    assert {factors[path].item() for path in factors if path.startswith("embedding/")} == {0.03125}
 
 
 def test_blocks_that_take_turns_are_counted_in_their_order():
@@ -40,7 +40,7 @@ def test_blocks_that_take_turns_are_counted_in_their_order():
     factors = factors_of(config, 0.5)
     slots = {path.split("/")[2] for path in factors if path.startswith("encoder/layers/")}
     of_slots = [factors[f"encoder/layers/{slot}/feed_forward/down/kernel"] for slot in sorted(slots)]
-    assert sorted(np.concatenate(of_slots).tolist()) == [0.5**depth for depth in range(6, 0, -1)]
+    assert sorted(np.concatenate(of_slots).tolist()) == [0.5**depth for depth in range(7, 1, -1)]
 
 
 def test_an_update_is_what_adamw_gives_times_the_factor():
