@@ -1,15 +1,8 @@
-"""What GLUE's benchmarks share: where their tables lie and how labelled rows are worded."""
+"""What GLUE's benchmarks share: where their tables lie."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any
 
-from t5x_like.text.metrics import accuracy
-from t5x_like.text.postprocessing import string_label_to_class_id
-from t5x_like.text.tasks.benchmarks.benchmark import Benchmark, Example, MetricFunction
-from t5x_like.text.tasks.benchmarks.forms import Classes
-from t5x_like.text.tasks.benchmarks.keyed_wording import Keyed
-from t5x_like.text.tasks.benchmarks.source import Columns, Download, Layout, RawRow, Source
+from t5x_like.text.tasks.benchmarks.source import Columns, Download, Layout, Source
 from t5x_like.text.tasks.benchmarks.tsv import Table
 
 HOME = "https://gluebenchmark.com/tasks"
@@ -62,36 +55,3 @@ def glue_source(
         licence=LICENCE,
         columns=columns,
     )
-
-
-def labelled(
-    name: str,
-    title: str,
-    *,
-    word: str,
-    keys: Mapping[str, str] | Sequence[str],
-    source: Source,
-    labels: tuple[str, ...],
-    metrics: tuple[MetricFunction, ...] = (accuracy,),
-    examples: tuple[Example, ...],
-) -> Benchmark:
-    """A benchmark of one class a row: ``keys`` are its texts, under the names that the wording writes."""
-    columns = dict(keys) if isinstance(keys, Mapping) else {key: key for key in keys}
-    texts = tuple(f"{{{column}}}" for column in source.columns if column not in ("label", "idx"))
-    return Benchmark(
-        name=name,
-        title=title,
-        source=source,
-        word=Keyed(word=word, columns=columns, labels=labels),
-        postprocess=partial(string_label_to_class_id, label_classes=labels),
-        metrics=metrics,
-        labels=labels,
-        extras={"idx": "int"},
-        form=Classes(texts=texts, classes=labels),
-        examples=examples,
-    )
-
-
-def example(row: RawRow, inputs: str, targets: str, **extras: Any) -> Example:
-    """A row that becomes one example, known by its ``idx``."""
-    return Example(row, ({"inputs": inputs, "targets": targets, "idx": row["idx"], **extras},))

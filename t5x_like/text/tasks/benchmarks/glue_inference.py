@@ -5,15 +5,8 @@ from collections.abc import Mapping
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.postprocessing import wsc_simple
 from t5x_like.text.tasks.benchmarks.benchmark import Benchmark
-from t5x_like.text.tasks.benchmarks.glue_form import (
-    ENTAILMENT,
-    MNLI_LABELS,
-    SENTENCES,
-    example,
-    glue_source,
-    labelled,
-    zip_of,
-)
+from t5x_like.text.tasks.benchmarks.glue_form import ENTAILMENT, MNLI_LABELS, SENTENCES, glue_source, zip_of
+from t5x_like.text.tasks.benchmarks.labelled import example, labelled
 from t5x_like.text.tasks.benchmarks.source import Download
 from t5x_like.text.tasks.benchmarks.tsv import Table
 from t5x_like.text.tasks.benchmarks.wnli_pronouns import wnli_simple

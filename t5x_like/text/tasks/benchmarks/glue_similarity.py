@@ -10,15 +10,9 @@ from t5x_like.text.metrics import (
 from t5x_like.text.postprocessing import string_to_float
 from t5x_like.text.tasks.benchmarks.benchmark import Benchmark, WordedRow
 from t5x_like.text.tasks.benchmarks.forms import Number
-from t5x_like.text.tasks.benchmarks.glue_form import (
-    FOLDERS,
-    SENTENCES,
-    example,
-    glue_source,
-    labelled,
-    zip_of,
-)
+from t5x_like.text.tasks.benchmarks.glue_form import FOLDERS, SENTENCES, glue_source, zip_of
 from t5x_like.text.tasks.benchmarks.keyed_wording import keyed_text, number_word
+from t5x_like.text.tasks.benchmarks.labelled import example, labelled
 from t5x_like.text.tasks.benchmarks.mrpc_files import LISTED, TEST, TRAIN, ParaphraseFiles
 from t5x_like.text.tasks.benchmarks.source import Download, Layout, RawRow
 from t5x_like.text.tasks.benchmarks.tsv import Table

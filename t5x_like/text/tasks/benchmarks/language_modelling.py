@@ -20,15 +20,15 @@ def whole_text(row: RawRow) -> list[WordedRow]:
     return [{"inputs": "", "targets": row["text"]}]
 
 
-def text_perplexities(targets: Sequence[str], costs: Sequence[tuple[float, int] | TextCost]) -> Scores:
+def text_perplexities(targets: Sequence[str], scores: Sequence[tuple[float, int] | TextCost]) -> Scores:
     """Perplexities over all texts together, from what each cost: nats and the number of tokens that were scored.
 
     Raises:
       ValueError: as many costs as texts are needed, and a token that was scored.
     """
-    require_pairs(targets, costs)
+    require_pairs(targets, scores)
     total = TextCost(0.0, 0, 0, 0)
-    for text, cost in zip(targets, costs, strict=True):
+    for text, cost in zip(targets, scores, strict=True):
         total += cost if isinstance(cost, TextCost) else cost_of(text, *cost)
     return perplexities(total)
 

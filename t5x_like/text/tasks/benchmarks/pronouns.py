@@ -90,11 +90,14 @@ def _mark(text: str, span: str, index: int, mark: str) -> str:
 def dpr_simple(row: RawRow) -> list[WordedRow]:
     """The first pronoun between a space and a space, full stop or comma is marked; any other stays as it is.
 
+    DPR has no rows without a label: -1 is the last candidate, as T5 counts from the end, too.
+
     Raises:
       ValueError: the label names no candidate.
     """
     candidates, label = row["candidates"], row["label"]
-    if label != -1 and not 0 <= label < len(candidates):
+    asked = label == -1 and not candidates
+    if not asked and not -len(candidates) <= label < len(candidates):
         raise ValueError(f"the label {label} names none of the {len(candidates)} candidates")
     try:
         marked = re.sub(f" ({row['pronoun']})( |\\.|,)", r" *\1*\2", row["sentence"], count=1)
@@ -102,4 +105,4 @@ def dpr_simple(row: RawRow) -> list[WordedRow]:
         raise ValueError(
             f"the pronoun {row['pronoun']!r} can't be looked for as a pattern: {error}"
         ) from None
-    return [{"inputs": f"wsc: {marked}", "targets": UNLABELLED if label == -1 else candidates[label]}]
+    return [{"inputs": f"wsc: {marked}", "targets": UNLABELLED if asked else candidates[label]}]

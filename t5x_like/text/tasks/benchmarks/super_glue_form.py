@@ -1,15 +1,8 @@
-"""What SuperGLUE's benchmarks share: where their lines of JSON lie and how labelled rows are worded."""
+"""What SuperGLUE's benchmarks share: where their lines of JSON lie."""
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Any
 
-from t5x_like.text.metrics import accuracy
-from t5x_like.text.postprocessing import string_label_to_class_id
-from t5x_like.text.tasks.benchmarks.benchmark import Benchmark, Example, MetricFunction
-from t5x_like.text.tasks.benchmarks.forms import Classes, Form
-from t5x_like.text.tasks.benchmarks.keyed_wording import Keyed
-from t5x_like.text.tasks.benchmarks.source import Columns, Download, Layout, RawRow, Source
+from t5x_like.text.tasks.benchmarks.source import Columns, Download, Layout, Source
 from t5x_like.text.tasks.benchmarks.super_glue_json import JsonLines, Parse
 
 HOME = "https://super.gluebenchmark.com/tasks"
@@ -60,39 +53,6 @@ def super_glue_source(
         licence=LICENCE,
         columns={"idx": "int", **columns, **label},
     )
-
-
-def labelled(
-    task: str,
-    title: str,
-    *,
-    word: str,
-    keys: Mapping[str, str],
-    source: Source,
-    labels: tuple[str, ...],
-    metrics: tuple[MetricFunction, ...] = (accuracy,),
-    form: Form | None = None,
-    examples: tuple[Example, ...],
-) -> Benchmark:
-    """A benchmark of one class a row: ``keys`` are the names that the wording writes, and the columns."""
-    texts = tuple(f"{{{column}}}" for column, kind in source.columns.items() if kind == "text")
-    return Benchmark(
-        name=f"super_glue_{task}_v102",
-        title=title,
-        source=source,
-        word=Keyed(word=word, columns=keys, labels=labels),
-        postprocess=partial(string_label_to_class_id, label_classes=labels),
-        metrics=metrics,
-        labels=labels,
-        extras={"idx": "int"},
-        form=form or Classes(texts=texts, classes=labels),
-        examples=examples,
-    )
-
-
-def example(row: RawRow, inputs: str, targets: str, **extras: Any) -> Example:
-    """A row that becomes one example, known by its ``idx``."""
-    return Example(row, ({"inputs": inputs, "targets": targets, "idx": row["idx"], **extras},))
 
 
 def same(*names: str) -> dict[str, str]:

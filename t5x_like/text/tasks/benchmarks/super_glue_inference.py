@@ -7,8 +7,9 @@ from t5x_like.text.metrics import (
 from t5x_like.text.tasks.benchmarks import super_glue_json
 from t5x_like.text.tasks.benchmarks.benchmark import Example
 from t5x_like.text.tasks.benchmarks.keyed_wording import UNLABELLED
+from t5x_like.text.tasks.benchmarks.labelled import example, labelled
 from t5x_like.text.tasks.benchmarks.source import Columns
-from t5x_like.text.tasks.benchmarks.super_glue_form import example, labelled, same, super_glue_source
+from t5x_like.text.tasks.benchmarks.super_glue_form import same, super_glue_source
 
 _ENTAILMENT = ("entailment", "not_entailment")
 _CB_LABELS = ("entailment", "contradiction", "neutral")
@@ -23,7 +24,7 @@ def _pair(premise: str, hypothesis: str, label: int, idx: int, *, word: str, tar
 
 
 CB = labelled(
-    "cb",
+    "super_glue_cb_v102",
     "CB: does a text commit its author to a clause in it?",
     word="cb",
     keys=same("hypothesis", "premise"),
@@ -47,7 +48,7 @@ CB = labelled(
 )
 
 RTE = labelled(
-    "rte",
+    "super_glue_rte_v102",
     "RTE: does a text entail a hypothesis?",
     word="rte",
     keys=same("hypothesis", "premise"),
@@ -70,7 +71,7 @@ RTE = labelled(
 )
 
 AXB = labelled(
-    "axb",
+    "super_glue_axb_v102",
     "AX-b: SuperGLUE's broad diagnostic pairs, worded as RTE",
     word="rte",
     keys={"hypothesis": "sentence2", "premise": "sentence1"},
@@ -96,7 +97,7 @@ AXB = labelled(
     ),
 )
 AXG = labelled(
-    "axg",
+    "super_glue_axg_v102",
     "AX-g: SuperGLUE's diagnostic pairs on gender, worded as RTE",
     word="rte",
     keys=same("hypothesis", "premise"),

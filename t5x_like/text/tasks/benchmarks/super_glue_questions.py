@@ -14,18 +14,19 @@ from t5x_like.text.tasks.benchmarks import super_glue_json
 from t5x_like.text.tasks.benchmarks.benchmark import Benchmark, Example, WordedRow
 from t5x_like.text.tasks.benchmarks.forms import Candidates, Choices, Classes
 from t5x_like.text.tasks.benchmarks.keyed_wording import UNLABELLED, Keyed
+from t5x_like.text.tasks.benchmarks.labelled import example, labelled
 from t5x_like.text.tasks.benchmarks.pronouns import (
     TRUTH,
 )
 from t5x_like.text.tasks.benchmarks.source import Columns, RawRow
-from t5x_like.text.tasks.benchmarks.super_glue_form import example, labelled, same, super_glue_source
+from t5x_like.text.tasks.benchmarks.super_glue_form import same, super_glue_source
 
 _CHOICES = ("choice1", "choice2")
 _ANSWER_INDEX: Columns = {"idx": {"paragraph": "int", "question": "int", "answer": "int"}}
 _QUERY_INDEX: Columns = {"idx": {"passage": "int", "query": "int"}}
 
 BOOLQ = labelled(
-    "boolq",
+    "super_glue_boolq_v102",
     "BoolQ: is a question answered yes by a passage?",
     word="boolq",
     keys=same("passage", "question"),
@@ -60,7 +61,7 @@ BOOLQ = labelled(
 )
 
 COPA = labelled(
-    "copa",
+    "super_glue_copa_v102",
     "COPA: which of two is the cause or effect of a premise?",
     word="copa",
     keys=same("choice1", "choice2", "premise", "question"),

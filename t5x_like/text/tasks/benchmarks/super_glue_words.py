@@ -12,16 +12,17 @@ from t5x_like.text.tasks.benchmarks import super_glue_json
 from t5x_like.text.tasks.benchmarks.benchmark import Benchmark, Example
 from t5x_like.text.tasks.benchmarks.forms import Classes
 from t5x_like.text.tasks.benchmarks.keyed_wording import UNLABELLED
+from t5x_like.text.tasks.benchmarks.labelled import example, labelled
 from t5x_like.text.tasks.benchmarks.pronouns import (
     TRUTH,
     wsc_marked_spans,
     wsc_simple,
     wsc_simple_right_only,
 )
-from t5x_like.text.tasks.benchmarks.super_glue_form import example, labelled, same, super_glue_source
+from t5x_like.text.tasks.benchmarks.super_glue_form import same, super_glue_source
 
 WIC = labelled(
-    "wic",
+    "super_glue_wic_v102",
     "WiC: does a word mean the same in two sentences?",
     word="wic",
     keys=same("sentence1", "sentence2", "word"),
