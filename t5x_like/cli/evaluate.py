@@ -5,6 +5,7 @@ t5x-like evaluate --checkpoint RUN|HF_DIR --recipe glue  a suite of benchmarks; 
 t5x-like evaluate --checkpoint HF_DIR --recipe super_glue --num_shots 4          a decoder shown solved examples
 t5x-like evaluate --checkpoint RUN --recipe glue --submission glue.zip           the file for GLUE's server
 t5x-like evaluate --checkpoint RUN --recipe glue --watch                         each checkpoint as it appears
+t5x-like evaluate --check_submission glue.zip                                    what is in it, and its faults
 t5x-like evaluate --gin_file=gin/recipes/quickstart/evaluate.gin --gin.CHECKPOINT="'runs/finetune'" …
 """
 
@@ -12,8 +13,9 @@ import argparse
 from typing import TYPE_CHECKING
 
 from t5x_like.cli.arguments import EVALUATION, load_configuration
-from t5x_like.cli.evaluate_suite import add_suite_arguments, run_suite, wants_suite
+from t5x_like.cli.evaluate_suite import run_suite, wants_suite
 from t5x_like.cli.saved_run import add_saved_run_arguments, tells_by_head, use_saved_run
+from t5x_like.cli.suite_flags import add_suite_arguments
 
 if TYPE_CHECKING:
     from t5x_like.evaluation.evaluator import TaskResult

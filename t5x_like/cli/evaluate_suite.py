@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,112 +10,12 @@ from typing import TYPE_CHECKING
 from t5x_like.cli.arguments import SUITE, load_configuration, load_part
 from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.suite_figures import mean_of, measure
+from t5x_like.cli.suite_flags import FIELDS
 from t5x_like.cli.suite_submissions import check_submission, check_zip, submit, submit_together
 from t5x_like.cli.suite_tables import scores_table, steps_table
 
 if TYPE_CHECKING:
     from t5x_like.evaluation.suite.settings import SuiteRun
-
-# Flags that are fields of SuiteRun under the same name.
-_FIELDS = (
-    "output_dir",
-    "split",
-    "method",
-    "num_shots",
-    "shot_seed",
-    "inputs_length",
-    "max_new_tokens",
-    "num_beams",
-    "normalisation",
-    "batch_size",
-    "limit",
-    "resamples",
-    "vocabulary",
-    "num_sentinels",
-    "data_dir",
-    "step",
-    "on_bad_row",
-)
-
-
-def add_suite_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags for benchmarks."""
-    group = parser.add_argument_group("benchmarks")
-    add = group.add_argument
-    add("--recipe", metavar="NAME", help="glue, super_glue, or a gin file that configures a SuiteRun")
-    add("--tasks", nargs="+", metavar="TASK", help="these tasks, by seqio's names: glue_cola_v002 …")
-    add("--method", choices=["generate", "rank", "head"], help="how answers are given (by what the model is)")
-    add(
-        "--num_shots",
-        type=int,
-        metavar="K",
-        help="solved examples from the training split before a question (0)",
-    )
-    add("--shot_seed", type=int, metavar="S", help="which examples (0)")
-    add(
-        "--normalisation",
-        choices=["none", "tokens", "bytes"],
-        help="likelihoods of ranked answers over their length",
-    )
-    add("--data_dir", metavar="DIR", help="where the benchmarks' files are ($T5X_LIKE_DATA)")
-    add("--vocabulary", metavar="PATH", help="the model's vocabulary, where it is not beside the weights")
-    add(
-        "--num_sentinels",
-        type=int,
-        metavar="N",
-        help="ids at the vocabulary's end that stand for spans (as the model was trained)",
-    )
-    add("--step", type=int, metavar="N", help="a run's checkpoint of this step, not its newest")
-    add("--batch_size", type=int, metavar="N", help="questions at once (32)")
-    add(
-        "--inputs_length",
-        type=int,
-        metavar="N",
-        help="longest question in tokens; the rest is cut and counted",
-    )
-    add("--max_new_tokens", type=int, metavar="N", help="longest answer in tokens")
-    add("--num_beams", type=int, metavar="N", help="beams of written answers (1)")
-    add("--limit", type=int, metavar="N", help="only the first N questions of each task")
-    add("--resamples", type=int, metavar="N", help="draws for the intervals of scores (1000); 0 for none")
-    add(
-        "--skip_missing",
-        action="store_true",
-        help="leave out tasks whose files are missing, or that the model has no head for, and say which",
-    )
-    add(
-        "--on_bad_row",
-        choices=["fail", "skip"],
-        help="stop at a row that can't be read, or leave it out and count it (fail)",
-    )
-    add("--prompt", metavar="TEXT", help="how a question is put, with {inputs} in it")
-    add("--answer", metavar="TEXT", help="how an example's answer is written, with {targets} in it")
-    add("--every_checkpoint", action="store_true", help="every step that a run has")
-    add("--watch", action="store_true", help="every step, and then each as it is saved, to the run's last")
-    add("--submission", metavar="FILE.zip", help="write the test split's answers for the benchmark's server")
-    add(
-        "--submission_of",
-        nargs="+",
-        metavar="DIR",
-        help="put it together from finished evaluations of the test split, as of encoders with a head for each task",
-    )
-    add(
-        "--check_submission",
-        metavar="FILE.zip",
-        help="tell what is in it and what its server would refuse, and nothing else",
-    )
-    add("--text", nargs="+", metavar="FILE", help="perplexity of a decoder on these texts, and nothing else")
-    add(
-        "--stride",
-        type=int,
-        metavar="N",
-        help="tokens from one window over a text to the next (half a window)",
-    )
-    add(
-        "--mean_of",
-        nargs="+",
-        metavar="DIR",
-        help="mean and deviation over finished evaluations, and nothing else",
-    )
 
 
 def wants_suite(arguments: argparse.Namespace) -> bool:
@@ -124,7 +25,7 @@ def wants_suite(arguments: argparse.Namespace) -> bool:
         for name in ("recipe", "tasks", "mean_of", "text", "submission_of", "check_submission")
     ):
         return True
-    only = [*(name for name in _FIELDS if name not in ("output_dir", "split")), "submission"]
+    only = [*(name for name in FIELDS if name not in ("output_dir", "split")), "submission"]
     given = [name for name in only if getattr(arguments, name) is not None]
     given += [name for name in ("every_checkpoint", "watch", "skip_missing") if getattr(arguments, name)]
     if given:
@@ -163,15 +64,20 @@ def run_suite(arguments: argparse.Namespace) -> int:
     from t5x_like.reports.evaluation import write_evaluation_report
 
     initialize_processes()
-    if arguments.every_checkpoint or arguments.watch:
-        steps = {}
-        for step, found in evaluate_steps(run, watch=arguments.watch):
-            steps[step] = found
-            write_evaluation_report(f"{run.output_dir}/step_{step}")
-            print(steps_table(steps), flush=True)
-        print(f"written to {run.output_dir}")
-        return 0
-    found = evaluate_suite(run, for_server=bool(arguments.submission))
+    try:
+        if arguments.every_checkpoint or arguments.watch:
+            steps = {}
+            for step, found in evaluate_steps(run, watch=arguments.watch):
+                steps[step] = found
+                write_evaluation_report(f"{run.output_dir}/step_{step}")
+                print(steps_table(steps), flush=True)
+            print(f"written to {run.output_dir}")
+            return 0
+        found = evaluate_suite(run, for_server=bool(arguments.submission))
+    except KeyboardInterrupt:
+        if Path(run.output_dir).exists():
+            print(f"what was answered is in {run.output_dir}; the same command goes on", file=sys.stderr)
+        raise
     page = write_evaluation_report(run.output_dir)
     print(scores_table(found))
     if arguments.submission:
@@ -188,7 +94,7 @@ def suite_of(arguments: argparse.Namespace) -> "SuiteRun":
     """
     from t5x_like.evaluation.suite.settings import SUITES, SuiteRun, tasks_of_suite
 
-    given = {name: getattr(arguments, name) for name in _FIELDS if getattr(arguments, name) is not None}
+    given = {name: getattr(arguments, name) for name in FIELDS if getattr(arguments, name) is not None}
     if arguments.prompt or arguments.answer:
         from t5x_like.evaluation.suite.prompts import DECODER_STYLE
 

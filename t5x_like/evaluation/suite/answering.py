@@ -38,7 +38,8 @@ def answer_task(
     longest = answer_length(asker, questions, run)
     for places in _batches([len(prompt.ids) for prompt in encoded], asker.batch_size):
         rows = [questions.rows[place] for place in places]
-        if all(row.number in record.rows for row in rows):
+        waiting = sum(row.number not in record.rows for row in rows)
+        if not waiting:
             continue
         batch = [encoded[place] for place in places]
         if method == "rank":
@@ -52,7 +53,7 @@ def answer_task(
             record_row(questions, row, answer | {"cut": prompt.cut, "dropped": prompt.dropped})
             for row, prompt, answer in zip(rows, batch, answers, strict=True)
         )
-        progress.add(len(rows))
+        progress.add(waiting)
 
 
 def answer_length(asker: Asker, questions: Questions, run: SuiteRun) -> int:

@@ -27,7 +27,8 @@ def answer_by_head(
     """
     scorer = make_head_scorer(model.graphdef, questions.head[0], model.mesh)
     for numbers in _parts(questions, run.batch_size * _BATCHES_AT_ONCE):
-        if all(number in record.rows for number in numbers):
+        waiting = sum(number not in record.rows for number in numbers)
+        if not waiting:
             continue
         part = questions.part(numbers)
         scores = head_scores(part, scorer, model.params, model.mesh, batch_size=run.batch_size)
@@ -37,17 +38,20 @@ def answer_by_head(
             {"task": questions.task, "number": number, **row, "cut": int(place in part.examples.cut)}
             for place, (number, row) in enumerate(zip(numbers, found, strict=True))
         )
-        progress.add(len(numbers))
+        progress.add(waiting)
 
 
 def score_by_head(
-    definition: HeadTask, questions: HeadQuestions, rows: Sequence[Row], *, split: str, resamples: int
+    questions: HeadQuestions, rows: Sequence[Row], learned: HeadTask, *, split: str, resamples: int
 ) -> Entry:
-    """The entry of a task in ``scores.json``, from all of its rows in order."""
+    """The entry of a task in ``scores.json``, from all of its rows in order.
+
+    The commonest answer is that of the training split of ``learned``.
+    """
     labelled = [number for number, row in enumerate(rows) if row["target"] is not None]
     given = [rows[number]["answer"] for number in labelled]
     entry = score(questions.metrics, questions.targets, given, resamples=resamples)
-    commonest = questions.commonest(training_rows(definition)) if labelled else None
+    commonest = questions.commonest(training_rows(learned)) if labelled else None
     baseline = {} if commonest is None else questions.score(commonest)
     return (
         entry

@@ -6,6 +6,7 @@ import sys
 from typing import Any, Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from t5x_like.checkpoints.hugging_face import read_hugging_face
@@ -56,6 +57,7 @@ def load_model(
     ``num_sentinels`` are those that the model was trained with, where not given.
 
     Raises:
+      NotNumbersError: weights that are NaN or infinite.
       ValueError: neither a run nor a Hugging Face directory, no vocabulary, or one that doesn't fit the model.
     """
     fields: dict[str, Any] = {}
@@ -65,6 +67,7 @@ def load_model(
         raise ValueError(f"{checkpoint} is no run, it has no steps; leave --step out")
     else:
         config, params, fields = read_hugging_face(checkpoint, mesh=mesh)
+    require_numbers(params, checkpoint if step is None else f"{checkpoint}, step {step}")
     graphdef, _, _ = parameters.abstract(config)
     tokenizer = _tokenizer(checkpoint, vocabulary, num_sentinels, fields, config)
     special = special_ids_of(fields) if fields else None
@@ -88,6 +91,30 @@ def load_model(
         begin=begin,
         positions=_positions(config, fields),
     )
+
+
+class NotNumbersError(ValueError):
+    """Weights that nothing can be asked: a training that diverged leaves such."""
+
+
+def require_numbers(params: Any, name: str) -> None:
+    """Whether all weights are finite.
+
+    Raises:
+      NotNumbersError: some are NaN or infinite.
+    """
+    finite = jax.jit(lambda tree: jax.tree.map(lambda leaf: jnp.isfinite(leaf).all(), tree))(params)
+    bad = [
+        jax.tree_util.keystr(path, simple=True, separator="/")
+        for path, good in jax.tree.leaves_with_path(finite)
+        if not good
+    ]
+    if bad:
+        more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+        raise NotNumbersError(
+            f"{name}: weights are NaN or infinite ({bad[0]}{more}), nothing can be asked of them; evaluate others, "
+            "as of an earlier step"
+        )
 
 
 def is_run(checkpoint: str) -> bool:

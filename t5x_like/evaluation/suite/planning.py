@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 from t5x_like.evaluation.heads import heads_of, wanted_head
 from t5x_like.evaluation.suite.loaded_model import Kind, LoadedModel
 from t5x_like.evaluation.suite.prompts import Prompter
-from t5x_like.evaluation.suite.questions import Questions, find_task, load_questions, training_rows
+from t5x_like.evaluation.suite.questions import (
+    Questions,
+    find_task,
+    learned_from,
+    load_questions,
+    training_rows,
+)
 from t5x_like.evaluation.suite.settings import Method, SuiteRun, method_for, style_for
 from t5x_like.model import parameters
 from t5x_like.text.batches.head_questions import read_questions
@@ -69,22 +75,29 @@ def tasks_with_files(run: SuiteRun) -> Chosen:
     Raises:
       ValueError: unknown tasks; files of some are missing and ``run.skip_missing`` is not set, or of all.
     """
-    lacking = {task: reason for task in run.tasks if (reason := _lacking(run, _definition(run, task)))}
-    if not lacking:
-        return Chosen(run.tasks, {})
-    there = tuple(task for task in run.tasks if task not in lacking)
-    if there and run.skip_missing:
-        return Chosen(there, lacking)
+    definitions = {task: _definition(run, task) for task in run.tasks}
+    without_split = {task: reason for task, each in definitions.items() if (reason := _no_split(run, each))}
+    lacking = {
+        task: reason
+        for task, each in definitions.items()
+        if task not in without_split and (reason := _no_files(run, each))
+    }
+    left_out = {**without_split, **lacking}
+    there = tuple(task for task in run.tasks if task not in left_out)
+    if not left_out or (there and run.skip_missing):
+        return Chosen(there, left_out)
+    if len(without_split) == len(run.tasks):
+        task, reason = next(iter(without_split.items()))
+        raise ValueError(
+            f"task {task!r} has {reason}" + ", and so it is with the others" * (len(run.tasks) > 1)
+        )
     if len(run.tasks) == 1:
-        ((task, reason),) = lacking.items()
-        _look(run, _definition(run, task))  # tells where to get the files, too
-        raise ValueError(f"task {task!r} has {reason}")
-    names = " ".join(lacking)
+        _look(run, definitions[run.tasks[0]])  # tells where to get the files, too
+    fetch = f"To get them: t5x-like data fetch {' '.join(lacking)}\n" if lacking else ""
     raise ValueError(
-        f"{len(lacking)} of {len(run.tasks)} tasks lack files below {data_directory(run.data_dir)}; nothing was "
-        f"evaluated or written:\n{_listed(lacking)}\n"
-        f"To get them: t5x-like data fetch {names}\n"
-        "(t5x-like data status tells where they are from; --data_dir or $T5X_LIKE_DATA names another folder)"
+        f"{len(left_out)} of {len(run.tasks)} tasks are not below {data_directory(run.data_dir)}; nothing was "
+        f"evaluated or written:\n{_listed(left_out)}\n{fetch}"
+        "(t5x-like data status tells where files are from; --data_dir or $T5X_LIKE_DATA names another folder)"
         + _others(there)
     )
 
@@ -153,32 +166,44 @@ def _definition(run: SuiteRun, task: str, model: LoadedModel | None = None) -> P
     )
 
 
-def _lacking(run: SuiteRun, definition: PairsTask) -> str:
-    """What is not there of a task; nothing if all is."""
-    for split in _splits_needed(run):
-        if split not in definition.splits:
-            return f"no split {split!r}; there are {', '.join(definition.splits)}"
-    try:
-        _look(run, definition)
-    except ValueError as error:
-        if not isinstance(definition.files, SplitFiles):
-            return str(error)
-        source = definition.files.source
-        wanted = [" or ".join(wanted_files(source, split)) for split in _splits_needed(run)]
-        return f"no {' and '.join(filter(None, wanted)) or f'files that TensorFlow Datasets makes: {source.tfds}'}"
+def _no_split(run: SuiteRun, definition: PairsTask) -> str:
+    """Which split a task hasn't; nothing if it has all that are needed."""
+    for each, split in _needed(run, definition):
+        if split not in each.splits:
+            return f"no split {split!r}; there are {', '.join(each.splits)}"
     return ""
 
 
-def _splits_needed(run: SuiteRun) -> tuple[str, ...]:
+def _no_files(run: SuiteRun, definition: PairsTask) -> str:
+    """Which files of a task are not there; nothing if all are."""
+    lacking = []
+    for each, split in _needed(run, definition):
+        try:
+            find_files(each.files[split])
+        except ValueError as error:
+            lacking.append(_wanted(each, split) or str(error))
+    return f"no {' and '.join(lacking)}" if lacking else ""
+
+
+def _wanted(definition: PairsTask, split: str) -> str:
+    """The files of a benchmark's split by their names below the data folder."""
+    if not isinstance(definition.files, SplitFiles):
+        return ""
+    source = definition.files.source
+    return " or ".join(wanted_files(source, split)) or f"{source.tfds}, as TensorFlow Datasets prepares it"
+
+
+def _needed(run: SuiteRun, definition: PairsTask) -> list[tuple[PairsTask, str]]:
     """The split to evaluate, and that with examples to show."""
-    return tuple(dict.fromkeys((run.split, *(["train"] if run.num_shots else []))))
+    shown = learned_from(definition)
+    needed = [(definition, run.split)]
+    return [*needed, (shown, "train")] if run.num_shots and (shown, "train") not in needed else needed
 
 
 def _look(run: SuiteRun, definition: PairsTask) -> None:
     """Raises ValueError, saying how to get them, if files are missing."""
-    for split in _splits_needed(run):
-        if split in definition.splits:
-            find_files(definition.files[split])
+    for each, split in _needed(run, definition):
+        find_files(each.files[split])
 
 
 def _check_fit(run: SuiteRun, kind: Kind, asked: Any, definition: PairsTask) -> None:

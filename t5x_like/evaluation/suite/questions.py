@@ -13,6 +13,16 @@ from t5x_like.text.tasks.benchmarks.task import BenchmarkTask
 from t5x_like.text.tasks.pairs import PairsTask, Worded
 from t5x_like.text.tasks.rows import RowPolicy
 
+# Tasks that have no training split, and those whose training split has rows like theirs, worded alike.
+_LEARNED_FROM = {
+    "glue_mnli_matched_v002": "glue_mnli_v002",
+    "glue_mnli_mismatched_v002": "glue_mnli_v002",
+    "glue_ax_v002": "glue_mnli_v002",
+    "super_glue_wsc_v102_simple_eval": "super_glue_wsc_v102_simple_train",
+    "super_glue_axb_v102": "super_glue_rte_v102",
+    "super_glue_axg_v102": "super_glue_rte_v102",
+}
+
 # What T5's wording writes where a row has no label.
 _UNKNOWN = "<unk>"
 
@@ -130,15 +140,29 @@ def load_questions(
     return Questions(definition=definition, split=split, rows=found)
 
 
+def learned_from(definition: PairsTask) -> PairsTask:
+    """The task whose training split is learned from: itself, but for tasks that have none and are parts of others."""
+    if not isinstance(definition, BenchmarkTask) or definition.name not in _LEARNED_FROM:
+        return definition
+    return BenchmarkTask(
+        name=_LEARNED_FROM[definition.name],
+        vocabulary=definition.vocabulary,
+        num_sentinels=definition.num_sentinels,
+        data_dir=definition.data_dir,
+        on_bad_row=definition.on_bad_row,
+    )
+
+
 def training_rows(definition: PairsTask, *, limit: int | None = None) -> Sequence[Worded]:
     """Labelled rows to learn from: for examples in prompts, and for the commonest answer. Empty where there are none.
 
     Raises:
       ValueError: bad rows.
     """
-    if "train" not in definition.splits:
+    source = learned_from(definition)
+    if "train" not in source.splits:
         return ()
-    return tuple(row for row in islice(definition.read("train"), limit) if row.targets != _UNKNOWN)
+    return tuple(row for row in islice(source.read("train"), limit) if row.targets != _UNKNOWN)
 
 
 def _question(number: int, row: Worded) -> Question:

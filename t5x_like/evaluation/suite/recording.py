@@ -76,7 +76,7 @@ class Record:
         if self.path.exists():
             self.rows = {row["number"]: row for row in read_jsonl(self.path)}
             self._refuse_others()
-            if jax.process_index() == 0 and self.rows:
+            if jax.process_index() == 0:
                 write_jsonl(self.path, self.rows.values())  # without a line that was cut short
 
     def add(self, rows: Iterable[Row]) -> None:

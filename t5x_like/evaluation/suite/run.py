@@ -23,6 +23,7 @@ from t5x_like.evaluation.suite.planning import (
     read_plans,
     tasks_with_files,
 )
+from t5x_like.evaluation.suite.questions import learned_from
 from t5x_like.evaluation.suite.recording import SCORES, Record, claim, refuse_others, replace_rows
 from t5x_like.evaluation.suite.scoring import Entry, score_rows
 from t5x_like.evaluation.suite.settings import SuiteRun
@@ -127,9 +128,8 @@ def _by_head(run: SuiteRun, model: LoadedModel, plan: HeadPlan, length: int, pro
     record = Record(run.output_dir, plan.task, inputs)
     progress.skip(len(record.rows))
     answer_by_head(model, questions, record, run=run, progress=progress)
-    return score_by_head(
-        plan.definition, questions, record.finish(), split=run.split, resamples=run.resamples
-    )
+    learned: Any = learned_from(plan.definition)
+    return score_by_head(questions, record.finish(), learned, split=run.split, resamples=run.resamples)
 
 
 def _by_words(run: SuiteRun, model: LoadedModel, plan: WordPlan, length: int, progress: Progress) -> Entry:

@@ -94,10 +94,12 @@ class SuiteRun:
             raise ValueError(
                 f"normalisation is {self.normalisation!r}; it is one of {', '.join(get_args(Normalisation))}"
             )
-        for name in ("batch_size", "inputs_length", "max_new_tokens", "limit"):
+        for name in ("batch_size", "inputs_length", "max_new_tokens", "num_beams", "limit"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}; give at least 1")
+        if self.num_shots < 0:
+            raise ValueError(f"num_shots is {self.num_shots}; give 0 or more")
         if self.on_bad_row not in (None, "fail", "skip"):
             raise ValueError(f"on_bad_row is {self.on_bad_row!r}; it is fail or skip")
         if self.resamples == 1 or self.resamples < 0:

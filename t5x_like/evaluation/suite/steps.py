@@ -1,6 +1,7 @@
 """Every checkpoint of a run evaluated, or each as it appears, and what came out step by step."""
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -8,10 +9,12 @@ from typing import Any
 
 import jax
 
-from t5x_like.evaluation.suite.loaded_model import is_run, steps_of
+from t5x_like.evaluation.suite.loaded_model import NotNumbersError, is_run, steps_of
 from t5x_like.evaluation.suite.run import evaluate_suite
 from t5x_like.evaluation.suite.settings import SuiteRun
 from t5x_like.files import as_path, read_json, write_json
+
+_log = logging.getLogger(__name__)
 
 STEPS = "scores_by_step.json"
 
@@ -28,31 +31,49 @@ def evaluate_steps(
 
     With ``watch`` it then looks every few ``seconds`` for steps that have been saved since, until the run's last step
     is done (``total_steps`` of its ``config.json``; without one, for ever). ``scores_by_step.json`` has all of them.
+    Steps whose weights are no numbers, or that training has removed meanwhile, are told and passed over.
 
     Raises:
       ValueError: the checkpoint is no run, or has no steps and isn't watched.
     """
     if not is_run(run.checkpoint):
         raise ValueError(
-            f"{run.checkpoint} is no run, it has one checkpoint only; leave --every_checkpoint out"
+            f"{run.checkpoint} is no run, it has one checkpoint only; leave --every_checkpoint and --watch out"
         )
     done: dict[int, dict[str, Any]] = {}
+    seen: set[int] = set()
     while True:
-        waiting = [step for step in steps_of(run.checkpoint) if step not in done]
+        waiting = [step for step in steps_of(run.checkpoint) if step not in seen]
+        seen.update(waiting)
         for step in waiting:
             one = replace(run, step=step, output_dir=f"{run.output_dir}/step_{step}")
-            done[step] = evaluate_suite(one, shown=shown)
+            try:
+                done[step] = evaluate_suite(one, shown=shown)
+            except (ValueError, OSError) as error:
+                if step in steps_of(run.checkpoint) and not isinstance(error, NotNumbersError):
+                    raise
+                _log.warning("step %d is passed over: %s", step, _why(error))
+                continue
             _write(run.output_dir, done)
             yield step, done[step]
         if waiting:
             continue  # evaluating took time: there may be another already
         if not watch:
             break
-        if _last_step(run.checkpoint) in done:
-            return
+        if _last_step(run.checkpoint) in seen:
+            break
         sleep(seconds)
     if not done:
-        raise ValueError(f"{run.checkpoint} has no finished step to evaluate; --watch waits for them")
+        what = "whose weights are numbers" if seen else "to evaluate; --watch waits for them"
+        raise ValueError(f"{run.checkpoint} has no finished step {what}")
+
+
+def _why(error: Exception) -> str:
+    return (
+        str(error)
+        if isinstance(error, NotNumbersError)
+        else "training keeps its newest only, and has removed it"
+    )
 
 
 def _last_step(checkpoint: str) -> int | None:
