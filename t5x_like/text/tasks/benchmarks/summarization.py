@@ -7,6 +7,7 @@ from t5x_like.text.tasks.benchmarks.benchmark import Benchmark, Example, WordedR
 from t5x_like.text.tasks.benchmarks.news_stories import read_stories
 from t5x_like.text.tasks.benchmarks.records import Records, renamed
 from t5x_like.text.tasks.benchmarks.source import Download, Layout, RawRow, Source
+from t5x_like.text.tasks.benchmarks.translation import WMT15_ENFR, WMT_T2T_ENDE
 
 
 def summarize(text: str, summary: str) -> Wording:
@@ -139,3 +140,10 @@ XSUM = Benchmark(
 )
 
 BENCHMARKS = (CNN_DAILYMAIL, XSUM)
+# T5's mixtures of its large tasks (§3.5.3): evenly, and by their rows, which count without a limit.
+_LARGE = (WMT_T2T_ENDE, WMT15_ENFR, CNN_DAILYMAIL)
+MIXTURES = {
+    "large_translation_equal": {each.name: 1.0 for each in _LARGE[:2]},
+    "large_supervised_equal": {each.name: 1.0 for each in _LARGE},
+    "large_supervised_proportional": {each.name: float(each.num_training_examples) for each in _LARGE},
+}

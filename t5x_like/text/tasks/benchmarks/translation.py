@@ -6,7 +6,6 @@ from t5x_like.text.metrics import bleu
 from t5x_like.text.tasks.benchmarks.benchmark import Benchmark, Example, WordedRow, Wording
 from t5x_like.text.tasks.benchmarks.records import Records, hub_layout
 from t5x_like.text.tasks.benchmarks.source import Download, Layout, RawRow, Source
-from t5x_like.text.tasks.benchmarks.summarization import CNN_DAILYMAIL
 from t5x_like.text.tasks.benchmarks.translation_files import PairedFiles, translations
 
 _LANGUAGES = {
@@ -250,14 +249,3 @@ IWSLT15_ENVI = _translation(
 )
 
 BENCHMARKS = (WMT14_ENDE, WMT_T2T_ENDE, WMT14_ENFR, WMT15_ENFR, WMT15_ENCS, WMT16_ENRO, IWSLT15_ENVI)
-# T5's mixtures of its large tasks (§3.5.3); the rows of the third one count without a limit.
-_LARGE = {
-    WMT_T2T_ENDE.name: float(WMT_T2T_ENDE.num_training_examples),
-    WMT15_ENFR.name: float(WMT15_ENFR.num_training_examples),
-}
-MIXTURES = {
-    "large_translation_equal": dict.fromkeys(_LARGE, 1.0),
-    "large_supervised_equal": dict.fromkeys((*_LARGE, CNN_DAILYMAIL.name), 1.0),
-    "large_supervised_proportional": _LARGE
-    | {CNN_DAILYMAIL.name: float(CNN_DAILYMAIL.num_training_examples)},
-}

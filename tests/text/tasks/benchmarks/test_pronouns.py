@@ -67,11 +67,19 @@ def test_spans_are_patterns_in_the_marked_form() -> None:
 def test_definite_pronouns_refuse_what_they_cannot_use() -> None:
     row = {"sentence": "Ann saw him, yes.", "pronoun": "him", "candidates": ["Ann", "Bo"], "label": 1}
     assert dpr_simple(row) == [{"inputs": "wsc: Ann saw *him*, yes.", "targets": "Bo"}]
-    assert dpr_simple({**row, "label": -1})[0]["targets"] == "<unk>"
+    assert dpr_simple({**row, "candidates": [], "label": -1})[0]["targets"] == "<unk>"  # a question
     with pytest.raises(ValueError, match="the label 2 names none of the 2 candidates"):
         dpr_simple({**row, "label": 2})
     with pytest.raises(ValueError, match=r"the pronoun '\(him' can't be looked for"):
         dpr_simple({**row, "pronoun": "(him"})
+
+
+def test_definite_pronouns_count_candidates_from_the_end_as_t5() -> None:
+    row = {"sentence": "Ann saw him, yes.", "pronoun": "him", "candidates": ["Ann", "Bo"], "label": -1}
+    assert dpr_simple(row)[0]["targets"] == "Bo"
+    assert dpr_simple({**row, "label": -2})[0]["targets"] == "Ann"
+    with pytest.raises(ValueError, match="the label -3 names none of the 2 candidates"):
+        dpr_simple({**row, "label": -3})
 
 
 def wnli(premise: str, hypothesis: str) -> dict[str, Any]:

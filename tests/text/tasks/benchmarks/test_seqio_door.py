@@ -82,6 +82,28 @@ def test_mixtures_have_t5s_rates() -> None:
         assert {task: registry.rate_of(name, task) for task in expected["rates"]} == expected["rates"]
 
 
+def test_t5s_large_tasks_are_mixed_evenly_or_by_their_rows() -> None:
+    large = {
+        "wmt_t2t_ende_v003": 4_592_289.0,
+        "wmt15_enfr_v003": 40_853_137.0,
+        "cnn_dailymail_v002": 287_113.0,
+    }
+    expected = {
+        "large_translation_equal": dict.fromkeys(list(large)[:2], 1.0),
+        "large_supervised_equal": dict.fromkeys(large, 1.0),
+        "large_supervised_proportional": large,
+    }
+    for name, rates in expected.items():
+        mixture = seqio.MixtureRegistry.get(name)
+        assert {task.name: mixture.get_rate(task) for task in mixture.tasks} == rates
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.benchmarks()))
+def test_seqio_takes_the_metrics_of_every_benchmark(name: str) -> None:
+    found = seqio.TaskRegistry.get(name).metric_fns  # refused where seqio doesn't know its arguments
+    assert list(found) == list(catalogue.benchmark(name).metrics)
+
+
 def test_answers_are_read_and_scored_as_t5_does() -> None:
     expected = {
         "glue_cola_v002": ["matthews_corrcoef"],
@@ -112,7 +134,7 @@ def test_answers_are_read_and_scored_as_t5_does() -> None:
         example={"answers": [b"Ann"], "idx/passage": np.int64(1), "idx/query": np.int64(2)},
         is_target=True,
     )
-    assert target == {"value": ["Ann"], "group": [1, 2]}
+    assert target == {"value": ["Ann"], "group": (1, 2)}
     assert postprocessing.multirc("True") == seqio.TaskRegistry.get("super_glue_multirc_v102").postprocess_fn(
         "True"
     )
