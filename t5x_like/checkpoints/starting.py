@@ -26,6 +26,8 @@ _FREE = (
     "num_labels",
     "problem",
     "dropout_rate",
+    "classifier_dropout_rate",
+    "answers_dropout_rate",
     "compute_dtype",
     "rematerialisation",
     "vocab_multiple",
@@ -37,9 +39,11 @@ class CheckpointModel:
     """The model of ``start_from`` itself, with the head that the tasks need which it is trained on.
 
     ``dropout_rate`` is the checkpoint's own where not given; of a Hugging Face directory what its ``config.json`` says.
+    So is ``classifier_dropout_rate``, of what classes are told from, which some models have apart.
     """
 
     dropout_rate: float | None = None
+    classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     rematerialisation: Rematerialisation = "none"
 
@@ -54,10 +58,14 @@ class CheckpointModel:
                 "a CheckpointModel is the model of start_from: say which directory, START_FROM='…'"
             )
         config = configuration_at(directory)
-        given = {"compute_dtype": self.compute_dtype, "rematerialisation": self.rematerialisation}
-        if self.dropout_rate is not None:
-            given["dropout_rate"] = self.dropout_rate  # pyright: ignore[reportArgumentType] - of another type
-        config = replace(config, **{name: value for name, value in given.items() if hasattr(config, name)})
+        given: dict[str, Any] = {
+            "compute_dtype": self.compute_dtype,
+            "rematerialisation": self.rematerialisation,
+            "dropout_rate": self.dropout_rate,
+            "classifier_dropout_rate": self.classifier_dropout_rate,
+        }
+        kept = {name: value for name, value in given.items() if value is not None and hasattr(config, name)}
+        config = replace(config, **kept)
         return config if head is None else with_head(config, *head, where=str(directory))
 
 

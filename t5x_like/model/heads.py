@@ -10,10 +10,14 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.model.layers.activations import ACTIVATIONS, Activation
 from t5x_like.model.layers.attention import MASKED
+from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
 from t5x_like.model.layers.initialise import FanIn, Initialisation
 from t5x_like.model.layers.linear import Linear
 from t5x_like.model.layers.norm import NormConfig, norm_of
+
+# Which part of a family's dropout key heads draw from; stacks have those before it.
+HEADS_SITE = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,11 +113,12 @@ class PoolerConfig:
     """One vector for a sequence: of the ``first`` token, of the ``last`` real one, or the ``mean`` over all real ones.
 
     The first token is that of the row, as in transformers, even where a row is padded on the left; ``first_real`` is
-    the one after such padding.
+    the one after such padding. ``dropout_rate`` is of what the transform reads.
     """
 
     takes: Literal["first", "first_real", "last", "mean"] = "first"
     transform: TransformConfig | None = None
+    dropout_rate: float = 0.0
 
 
 class Pooler(nnx.Module):
@@ -127,13 +132,18 @@ class Pooler(nnx.Module):
         self.config = config
 
     def __call__(
-        self, x: Float[Array, "B L D"], segment_ids: Int[Array, "B L"] | None
+        self,
+        x: Float[Array, "B L D"],
+        segment_ids: Int[Array, "B L"] | None,
+        *,
+        dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B D"]:
         """Padding, where segment ids are 0, is passed over; but what stands first is read whatever it is."""
         if segment_ids is None or self.config.takes == "first":
             segment_ids = jnp.ones(x.shape[:2], jnp.int32)
         takes = self.config.takes
         pooled = pool(x, segment_ids > 0, "first" if takes == "first_real" else takes)
+        pooled = dropout(pooled, self.config.dropout_rate, dropout_key)
         return pooled if self.transform is None else self.transform(pooled)
 
 
@@ -155,7 +165,8 @@ def pool(
 class ScoresConfig:
     """Scores of ``num_outputs`` classes (or one number) for each token, or for the pooled sequence.
 
-    ``name`` is where they are found in ``Predictions.heads``.
+    ``name`` is where they are found in ``Predictions.heads``. ``dropout_rate`` is of what the scores are made of, after
+    the transform (Devlin et al. 2019's code).
     """
 
     name: str
@@ -163,6 +174,7 @@ class ScoresConfig:
     num_outputs: int
     transform: TransformConfig | None = None
     bias: bool = True
+    dropout_rate: float = 0.0
 
 
 class Scores(nnx.Module):
@@ -184,8 +196,11 @@ class Scores(nnx.Module):
         )
         self.config = config
 
-    def __call__(self, x: Float[Array, "*rows D"]) -> Float[Array, "*rows C"]:
+    def __call__(
+        self, x: Float[Array, "*rows D"], *, dropout_key: Key[Array, ""] | None = None
+    ) -> Float[Array, "*rows C"]:
         x = x if self.transform is None else self.transform(x)
+        x = dropout(x, self.config.dropout_rate, dropout_key)
         return self.projection(x, output_dtype=jnp.dtype(jnp.float32))
 
 
@@ -227,11 +242,19 @@ class Heads(nnx.Module):
         )
 
     def __call__(
-        self, x: Float[Array, "B L D"], table: Embedding | None, segment_ids: Int[Array, "B L"] | None
+        self,
+        x: Float[Array, "B L D"],
+        table: Embedding | None,
+        segment_ids: Int[Array, "B L"] | None,
+        *,
+        dropout_key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B L V"] | None, Float[Array, "B D"] | None, dict[str, Array]]:
         """Logits, the pooled sequence, and the scores of other heads."""
         logits = None if self.words is None else self.words(x, table)
-        pooled = None if self.pooler is None else self.pooler(x, segment_ids)
+        pooled = self.pooler and self.pooler(x, segment_ids, dropout_key=fold(dropout_key, 0))
         read = {"tokens": x, "pooled": pooled}
-        scores = {name: head(read[head.config.reads]) for name, head in self.scores.items()}
+        scores = {
+            name: head(read[head.config.reads], dropout_key=fold(dropout_key, number))
+            for number, (name, head) in enumerate(self.scores.items(), start=1)
+        }
         return logits, pooled, scores

@@ -11,8 +11,9 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
-from t5x_like.model.heads import Heads, HeadsConfig
+from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.cache import DecoderCache, reorder
+from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.masks import both, causal_mask, prefix_mask, rank_mask, real_tokens, segment_mask
 from t5x_like.model.layers.self_attention import Surroundings
@@ -69,7 +70,9 @@ class Decoder(nnx.Module):
             bidirectional=self.config.reads_prefixes,
         )
         decoded = self.decoder(embedded, around, dropout_key=dropout_key, collect_hidden=collect_hidden)
-        logits, pooled, scores = self.heads(decoded.output, self.embedding.tokens, segment_ids)
+        logits, pooled, scores = self.heads(
+            decoded.output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
+        )
         return Predictions(
             logits=logits,
             decoder_output=decoded.output,

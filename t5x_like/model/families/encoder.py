@@ -10,7 +10,8 @@ from jaxtyping import Array, Key
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
-from t5x_like.model.heads import Heads, HeadsConfig
+from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
+from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.masks import both, rank_mask, real_tokens, segment_mask
 from t5x_like.model.layers.self_attention import Surroundings
@@ -57,7 +58,9 @@ class Encoder(nnx.Module):
             task_types=batch.task_types,
         )
         encoded = self.encoder(embedded, around, dropout_key=dropout_key, collect_hidden=collect_hidden)
-        logits, pooled, scores = self.heads(encoded.output, self.embedding.tokens, segment_ids)
+        logits, pooled, scores = self.heads(
+            encoded.output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
+        )
         if self.span_boundary is not None and batch.loss_weights is not None:
             assert self.embedding.tokens is not None
             is_target = batch.loss_weights > 0

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
-from t5x_like.model.heads import Heads, HeadsConfig
+from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.cache import DecoderCache, reorder
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
@@ -82,7 +82,9 @@ class EncoderDecoder(nnx.Module):
         )
         embedded = self._embed_outputs(batch.decoder_input_tokens, batch.decoder_positions)
         decoded = self.decoder(embedded, around, dropout_key=dropout_key, collect_hidden=collect_hidden)
-        logits, pooled, scores = self.heads(decoded.output, self.embedding.tokens, segment_ids)
+        logits, pooled, scores = self.heads(
+            decoded.output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
+        )
         return Predictions(
             logits=logits,
             encoder_output=encoded.output,

@@ -18,7 +18,7 @@ from t5x_like.model.families.memory import (
     recalled,
     still_real,
 )
-from t5x_like.model.heads import Heads, HeadsConfig
+from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig, AdaptiveEmbedding, AdaptiveSoftmax
 from t5x_like.model.layers.cache import beam_rows
 from t5x_like.model.layers.dropout import fold
@@ -107,7 +107,9 @@ class Recurrent(nnx.Module):
         if memory is not None and read.memory is not None:
             segments = jnp.ones_like(batch.decoder_input_tokens) if segment_ids is None else segment_ids
             memory = Memory(read.memory, still_real(memory, segments))
-        _, pooled, scores = self.heads(read.output, None, segment_ids)
+        _, pooled, scores = self.heads(
+            read.output, None, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
+        )
         return Predictions(
             logits=None if self.softmax is None else self.scores(read.output),
             decoder_output=read.output,

@@ -18,7 +18,7 @@ from t5x_like.model.families.memory import (
     recalled,
     still_real,
 )
-from t5x_like.model.heads import Heads, HeadsConfig
+from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.cache import beam_rows
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
@@ -129,7 +129,9 @@ class TwoStream(nnx.Module):
         if memory is not None and read.memory is not None:
             segments = jnp.ones_like(batch.encoder_input_tokens) if segment_ids is None else segment_ids
             memory = Memory(read.memory, still_real(memory, segments[:, : self.config.reuse_length]))
-        logits, pooled, scores = self.heads(read.output, self.embedding, segment_ids)
+        logits, pooled, scores = self.heads(
+            read.output, self.embedding, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
+        )
         return Predictions(
             logits=logits,
             encoder_output=read.output,

@@ -22,7 +22,7 @@ from t5x_like.model.zoo.post_norm_encoders import (
     take_common,
     words_head_rows,
 )
-from t5x_like.model.zoo.tasks import Problem, Task, heads_for
+from t5x_like.model.zoo.tasks import Problem, Task, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.weights import Weight, dense, norm, per_layer
 
 Shared = Literal["all", "attention", "feed_forward", "none"]
@@ -54,6 +54,7 @@ class AlbertConfig:
     num_labels: int = 2
     problem: Problem | None = None
     dropout_rate: float = 0.0
+    classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     rematerialisation: Rematerialisation = "none"
     vocab_multiple: int = 128
@@ -134,6 +135,7 @@ class AlbertConfig:
             words=WordsConfig(tied=True, bias=True, transform=transform),
             pooler=PoolerConfig(transform=TransformConfig(dim=self.model_dim, activation="tanh")),
             pair="sentence_order",
+            dropout_rate=classifier_dropout_of(self),
         )
 
 
@@ -170,13 +172,14 @@ def from_hugging_face(config: Mapping[str, Any]) -> AlbertConfig:
     fields = HuggingFaceFields(config)
     for name, value in _OF_THE_FIRST_RELEASE.items():
         fields.must_be(name, value)
-    fields.ignore("classifier_dropout_prob")
+    common = take_common(config, fields, HUGGING_FACE_CLASSES, activation="gelu_new", dropout_rate=0.0)
+    common["classifier_dropout_rate"] = fields.take("classifier_dropout_prob", 0.1)
     ours = AlbertConfig(
         embed_dim=fields.take("embedding_size", 128),
         num_hidden_groups=fields.take("num_hidden_groups", 1),
         inner_group_num=fields.take("inner_group_num", 1),
         num_positions=fields.take("max_position_embeddings", 512),
-        **take_common(config, fields, HUGGING_FACE_CLASSES, activation="gelu_new", dropout_rate=0.0),
+        **common,
     )
     fields.finish()
     return ours
@@ -189,9 +192,11 @@ def to_hugging_face(config: AlbertConfig) -> dict[str, Any]:
       ValueError: only a part of each block is shared, which transformers has no words for.
     """
     _refuse_partial_sharing(config)
-    return common_fields(config, HUGGING_FACE_CLASSES, "albert") | {
+    common = common_fields(config, HUGGING_FACE_CLASSES, "albert")
+    del common["classifier_dropout"]
+    return common | {
         "bos_token_id": 2,
-        "classifier_dropout_prob": 0.1,
+        "classifier_dropout_prob": classifier_dropout_of(config),
         "embedding_size": config.embed_dim,
         "eos_token_id": 3,
         "inner_group_num": config.inner_group_num,

@@ -22,7 +22,7 @@ from t5x_like.model.zoo.post_norm_encoders import (
     take_common,
     words_head_rows,
 )
-from t5x_like.model.zoo.tasks import Problem, Task, heads_for
+from t5x_like.model.zoo.tasks import Problem, Task, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.weights import Weight, dense, per_layer
 
 
@@ -43,6 +43,7 @@ class BertConfig:
     num_labels: int = 2
     problem: Problem | None = None
     dropout_rate: float = 0.0
+    classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     rematerialisation: Rematerialisation = "none"
     vocab_multiple: int = 128
@@ -96,6 +97,7 @@ class BertConfig:
             num_labels=self.num_labels,
             words=WordsConfig(tied=True, bias=True, transform=transform),
             pooler=PoolerConfig(transform=TransformConfig(dim=self.model_dim, activation="tanh")),
+            dropout_rate=classifier_dropout_of(self),
         )
 
 

@@ -20,7 +20,7 @@ from t5x_like.model.zoo.post_norm_encoders import (
     take_task,
     words_head_rows,
 )
-from t5x_like.model.zoo.tasks import Problem, Task, class_of, heads_for, label_fields
+from t5x_like.model.zoo.tasks import Problem, Task, class_of, classifier_dropout_of, heads_for, label_fields
 from t5x_like.model.zoo.weights import Weight, dense, norm, per_layer
 
 _NORM = LayerNormConfig(epsilon=1e-12)  # config.json has no field for it
@@ -31,7 +31,7 @@ _POOLED: tuple[Task, ...] = ("sequence_classification", "multiple_choice")
 
 @dataclass(frozen=True, kw_only=True)
 class DistilBertConfig:
-    """A DistilBERT of any size, for any task."""
+    """A DistilBERT of any size, for any task. Heads drop out as the stack does where they have no rate of their own."""
 
     vocab_size: int
     model_dim: int
@@ -44,6 +44,8 @@ class DistilBertConfig:
     num_labels: int = 2
     problem: Problem | None = None
     dropout_rate: float = 0.0
+    classifier_dropout_rate: float | None = None
+    answers_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     rematerialisation: Rematerialisation = "none"
     vocab_multiple: int = 128
@@ -93,7 +95,13 @@ class DistilBertConfig:
             num_labels=self.num_labels,
             words=WordsConfig(tied=True, bias=True, transform=transform),
             pooler=pooler if self.task in _POOLED else None,
+            dropout_rate=classifier_dropout_of(self) if self.task in _POOLED else self.dropout_rate,
+            answers_dropout_rate=self._answers_dropout_rate,
         )
+
+    @property
+    def _answers_dropout_rate(self) -> float:
+        return self.dropout_rate if self.answers_dropout_rate is None else self.answers_dropout_rate
 
 
 HUGGING_FACE_CLASSES: dict[str, Task] = {
@@ -121,7 +129,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> DistilBertConfig:
     fields = HuggingFaceFields(config)
     fields.must_be("tie_word_embeddings", True)
     fields.must_be("tie_weights_", True)
-    fields.ignore("attention_dropout", "qa_dropout", "seq_classif_dropout", "sinusoidal_pos_embds")
+    fields.ignore("attention_dropout", "sinusoidal_pos_embds")
     ours = DistilBertConfig(
         vocab_size=fields.take("vocab_size"),
         model_dim=fields.take("dim"),
@@ -131,6 +139,8 @@ def from_hugging_face(config: Mapping[str, Any]) -> DistilBertConfig:
         num_positions=fields.take("max_position_embeddings", 512),
         activation=fields.take_name("activation", ACTIVATION_NAMES, "gelu"),
         dropout_rate=fields.take("dropout", 0.1),
+        classifier_dropout_rate=fields.take("seq_classif_dropout", 0.2),
+        answers_dropout_rate=fields.take("qa_dropout", 0.1),
         **take_task(config, HUGGING_FACE_CLASSES),
     )
     fields.finish()
@@ -152,6 +162,10 @@ def to_hugging_face(config: DistilBertConfig) -> dict[str, Any]:
         "n_layers": config.num_layers,
         **label_fields(config.num_labels, config.problem),
         "pad_token_id": 0,
+        "qa_dropout": config.dropout_rate
+        if config.answers_dropout_rate is None
+        else config.answers_dropout_rate,
+        "seq_classif_dropout": classifier_dropout_of(config),
         "sinusoidal_pos_embds": False,
         "tie_word_embeddings": True,
         "torch_dtype": "float32",

@@ -20,9 +20,10 @@ from t5x_like.model.zoo.post_norm_encoders import (
     post_norm_block,
     score_rows,
     take_common,
+    take_rate,
     words_head_rows,
 )
-from t5x_like.model.zoo.tasks import Problem, Task, heads_for
+from t5x_like.model.zoo.tasks import Problem, Task, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.weights import Weight, dense, per_layer
 
 # What reads the pooled sequence, under which name files keep the dense layer before it.
@@ -54,6 +55,7 @@ class ElectraConfig:
     num_labels: int = 2
     problem: Problem | None = None
     dropout_rate: float = 0.0
+    classifier_dropout_rate: float | None = None
     init_stddev: float = 0.02
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     rematerialisation: Rematerialisation = "none"
@@ -107,12 +109,17 @@ class ElectraConfig:
         transform = TransformConfig(
             dim=self.embed_dim, activation="gelu", norm=LayerNormConfig(epsilon=self.norm_epsilon)
         )
-        pooler = PoolerConfig(transform=TransformConfig(dim=self.model_dim, activation="gelu"))
+        rate = classifier_dropout_of(self)
+        pooler = PoolerConfig(
+            transform=TransformConfig(dim=self.model_dim, activation="gelu"),
+            dropout_rate=rate if self.task == "sequence_classification" else 0.0,
+        )
         return heads_for(
             self.task,
             num_labels=self.num_labels,
             words=WordsConfig(tied=True, bias=True, transform=transform),
             pooler=pooler if self.task in _POOLERS else None,
+            dropout_rate=rate,
         )
 
 
@@ -143,12 +150,15 @@ def from_hugging_face(config: Mapping[str, Any]) -> ElectraConfig:
     fields = HuggingFaceFields(config)
     for name, value in _SUMMARY.items():
         fields.must_be(name, value)
-    fields.ignore("summary_last_dropout")
+    common = take_common(config, fields, HUGGING_FACE_CLASSES)
+    of_choices = take_rate(config, fields, "summary_last_dropout")
+    if common["task"] == "multiple_choice":
+        common["classifier_dropout_rate"] = 0.1 if of_choices is None else of_choices
     ours = ElectraConfig(
         embed_dim=fields.take("embedding_size", 128),
         num_positions=fields.take("max_position_embeddings", 512),
         init_stddev=float(config.get("initializer_range") or 0.02),
-        **take_common(config, fields, HUGGING_FACE_CLASSES),
+        **common,
     )
     fields.finish()
     return ours
@@ -161,7 +171,7 @@ def to_hugging_face(config: ElectraConfig) -> dict[str, Any]:
         "initializer_range": config.init_stddev,
         "max_position_embeddings": config.num_positions,
         "pad_token_id": 0,
-        "summary_last_dropout": config.dropout_rate,
+        "summary_last_dropout": classifier_dropout_of(config),
         **_SUMMARY,
     }
 

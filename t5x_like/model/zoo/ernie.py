@@ -19,7 +19,7 @@ from t5x_like.model.layers.stack import Rematerialisation, StackConfig
 from t5x_like.model.zoo.bert import bert_weights
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
 from t5x_like.model.zoo.post_norm_encoders import common_fields, post_norm_block, take_common
-from t5x_like.model.zoo.tasks import Problem, Task, heads_for
+from t5x_like.model.zoo.tasks import Problem, Task, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.weights import Weight
 
 
@@ -41,6 +41,7 @@ class ErnieConfig:
     num_labels: int = 2
     problem: Problem | None = None
     dropout_rate: float = 0.0
+    classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     rematerialisation: Rematerialisation = "none"
     vocab_multiple: int = 128
@@ -95,6 +96,7 @@ class ErnieConfig:
             num_labels=self.num_labels,
             words=WordsConfig(tied=True, bias=True, transform=transform),
             pooler=PoolerConfig(transform=TransformConfig(dim=self.model_dim, activation="tanh")),
+            dropout_rate=classifier_dropout_of(self),
         )
 
 

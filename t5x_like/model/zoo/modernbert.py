@@ -24,6 +24,7 @@ from t5x_like.model.zoo.tasks import (
     Problem,
     Task,
     class_of,
+    classifier_dropout_of,
     num_labels_of,
     problem_of,
     scoring_heads,
@@ -67,6 +68,7 @@ class ModernBertConfig:
     num_labels: int = 2
     problem: Problem | None = None
     dropout_rate: float = 0.0
+    classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     rematerialisation: Rematerialisation = "none"
     vocab_multiple: int = 128
@@ -135,7 +137,13 @@ class ModernBertConfig:
         first = "first_real" if self.task == "multiple_choice" else "first"
         takes = first if self.classifier_reads == "first" else self.classifier_reads
         pooler = PoolerConfig(takes=takes, transform=transform)
-        heads = scoring_heads(self.task, num_labels=self.num_labels, pooler=pooler, of_tokens=transform)
+        heads = scoring_heads(
+            self.task,
+            num_labels=self.num_labels,
+            pooler=pooler,
+            of_tokens=transform,
+            dropout_rate=classifier_dropout_of(self),
+        )
         if heads is None:
             raise ValueError(f"ModernBERT has no head for the task {self.task!r}")
         return heads
@@ -169,7 +177,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> ModernBertConfig:
         fields.must_be(name, False)
     fields.must_be("decoder_bias", True)
     fields.ignore(
-        *("attention_dropout", "classifier_dropout", "embedding_dropout", "initializer_cutoff_factor"),
+        *("attention_dropout", "embedding_dropout", "initializer_cutoff_factor"),
         *("cls_token_id", "sparse_prediction", "sparse_pred_ignore_index"),
         *("deterministic_flash_attn", "reference_compile", "repad_logits_with_grad"),
         *("layer_norm_eps", "position_embedding_type"),  # left over in published files; nothing reads them
@@ -196,6 +204,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> ModernBertConfig:
         num_labels=num_labels_of(config),
         problem=problem_of(config),
         dropout_rate=fields.take("mlp_dropout", 0.0),
+        classifier_dropout_rate=fields.take("classifier_dropout", 0.0),
     )
     fields.finish()
     return ours
@@ -224,6 +233,7 @@ def to_hugging_face(config: ModernBertConfig) -> dict[str, Any]:
         "attention_bias": False,
         "classifier_activation": ACTIVATION_NAMES.theirs(config.classifier_activation),
         "classifier_bias": False,
+        "classifier_dropout": classifier_dropout_of(config),
         "classifier_pooling": "cls" if config.classifier_reads == "first" else "mean",
         "decoder_bias": True,
         "global_attn_every_n_layers": config.global_every,

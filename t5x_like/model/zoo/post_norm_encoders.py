@@ -70,7 +70,7 @@ def take_common(
     """
     fields.must_be("position_embedding_type", "absolute")
     fields.must_be("tie_word_embeddings", True)
-    fields.ignore("classifier_dropout", "attention_probs_dropout_prob")
+    fields.ignore("attention_probs_dropout_prob")
     return {
         "vocab_size": fields.take("vocab_size"),
         "model_dim": fields.take("hidden_size"),
@@ -81,8 +81,15 @@ def take_common(
         "activation": fields.take_name("hidden_act", ACTIVATION_NAMES, activation),
         "norm_epsilon": fields.take("layer_norm_eps", 1e-12),
         "dropout_rate": fields.take("hidden_dropout_prob", dropout_rate),
+        "classifier_dropout_rate": take_rate(config, fields, "classifier_dropout"),
         **take_task(config, classes),
     }
+
+
+def take_rate(config: Mapping[str, Any], fields: HuggingFaceFields, name: str) -> float | None:
+    """A rate of dropout, where one is given."""
+    rate = fields.take(name, 0.0)
+    return None if config.get(name) is None else rate
 
 
 def common_fields(config: Any, classes: Mapping[str, Task], model_type: str) -> dict[str, Any]:
@@ -90,6 +97,7 @@ def common_fields(config: Any, classes: Mapping[str, Task], model_type: str) -> 
     return {
         "architectures": [class_of(config.task, classes)],
         "attention_probs_dropout_prob": config.dropout_rate,
+        "classifier_dropout": config.classifier_dropout_rate,
         "hidden_act": ACTIVATION_NAMES.theirs(config.activation),
         "hidden_dropout_prob": config.dropout_rate,
         "hidden_size": config.model_dim,

@@ -22,7 +22,7 @@ from t5x_like.model.zoo.post_norm_encoders import (
     take_common,
     words_head_rows,
 )
-from t5x_like.model.zoo.tasks import Problem, Task, heads_for
+from t5x_like.model.zoo.tasks import Problem, Task, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.weights import Weight, dense, per_layer
 
 
@@ -48,6 +48,7 @@ class RobertaConfig:
     problem: Problem | None = None
     pad_token_id: int = 1
     dropout_rate: float = 0.0
+    classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     rematerialisation: Rematerialisation = "none"
     vocab_multiple: int = 128
@@ -94,11 +95,17 @@ class RobertaConfig:
         transform = TransformConfig(
             dim=self.model_dim, activation="gelu", norm=LayerNormConfig(epsilon=self.norm_epsilon)
         )
+        rate = classifier_dropout_of(self)
         return heads_for(
             self.task,
             num_labels=self.num_labels,
             words=WordsConfig(tied=True, bias=True, transform=transform),
-            pooler=PoolerConfig(transform=TransformConfig(dim=self.model_dim, activation="tanh")),
+            pooler=PoolerConfig(
+                transform=TransformConfig(dim=self.model_dim, activation="tanh"),
+                # fairseq's classifier drops before its dense layer and after it.
+                dropout_rate=rate if self.task == "sequence_classification" else 0.0,
+            ),
+            dropout_rate=rate,
         )
 
 

@@ -43,6 +43,7 @@ class SpanBertConfig:
     num_labels: int = 2
     problem: Problem | None = None
     dropout_rate: float = 0.0
+    classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     rematerialisation: Rematerialisation = "none"
     vocab_multiple: int = 128

@@ -86,6 +86,12 @@ def label_fields(num_labels: int, problem: Problem | None) -> dict[str, Any]:
     return {"num_labels": num_labels, "problem_type": named}
 
 
+def classifier_dropout_of(config: Any) -> float:
+    """The rate before the scores of classes: the model's own where none is given for them, as in transformers."""
+    given = config.classifier_dropout_rate
+    return config.dropout_rate if given is None else given
+
+
 def scoring_heads(
     task: Task,
     *,
@@ -94,23 +100,35 @@ def scoring_heads(
     of_pooled: TransformConfig | None = None,
     of_tokens: TransformConfig | None = None,
     pooled_bias: bool = True,
+    dropout_rate: float = 0.0,
 ) -> HeadsConfig | None:
     """Heads for what any stack can be fine-tuned to (Devlin et al. 2019, §4), or ``None`` for other tasks.
 
     Classes of sequences and choices among them read what ``pooler`` gives, classes of tokens and both ends of answers
-    read tokens. ``of_pooled`` and ``of_tokens`` are layers between.
+    read tokens. ``of_pooled`` and ``of_tokens`` are layers between, ``dropout_rate`` is of what scores are made of.
     """
     pooled = {"sequence_classification": ("classes", num_labels), "multiple_choice": ("choice", 1)}
     tokens = {"token_classification": ("token_classes", num_labels), "question_answering": ("span", 2)}
     if task in pooled:
         name, num_outputs = pooled[task]
         scores = ScoresConfig(
-            name=name, reads="pooled", num_outputs=num_outputs, transform=of_pooled, bias=pooled_bias
+            name=name,
+            reads="pooled",
+            num_outputs=num_outputs,
+            transform=of_pooled,
+            bias=pooled_bias,
+            dropout_rate=dropout_rate,
         )
         return HeadsConfig(pooler=pooler, scores=(scores,))
     if task in tokens:
         name, num_outputs = tokens[task]
-        scores = ScoresConfig(name=name, reads="tokens", num_outputs=num_outputs, transform=of_tokens)
+        scores = ScoresConfig(
+            name=name,
+            reads="tokens",
+            num_outputs=num_outputs,
+            transform=of_tokens,
+            dropout_rate=dropout_rate,
+        )
         return HeadsConfig(scores=(scores,))
     return None
 
@@ -122,8 +140,12 @@ def heads_for(
     words: WordsConfig,
     pooler: PoolerConfig | None,
     pair: Literal["next_sentence", "sentence_order"] = "next_sentence",
+    dropout_rate: float = 0.0,
+    answers_dropout_rate: float = 0.0,
 ) -> HeadsConfig:
     """The heads of an encoder that pools its first token as BERT does.
+
+    ``dropout_rate`` is of what classes and choices are told from. Ends of answers have a rate of their own.
 
     Raises:
       ValueError: the task is not one of an encoder's.
@@ -131,7 +153,8 @@ def heads_for(
     if task in ("next_sentence", "pretraining"):
         scores = (ScoresConfig(name=pair, reads="pooled", num_outputs=2),)
         return HeadsConfig(words=words if task == "pretraining" else None, pooler=pooler, scores=scores)
-    heads = scoring_heads(task, num_labels=num_labels, pooler=pooler)
+    rate = answers_dropout_rate if task == "question_answering" else dropout_rate
+    heads = scoring_heads(task, num_labels=num_labels, pooler=pooler, dropout_rate=rate)
     if heads is not None:
         return heads
     if task == "base":

@@ -22,6 +22,7 @@ from t5x_like.model.zoo.tasks import (
     Problem,
     Task,
     class_of,
+    classifier_dropout_of,
     num_labels_of,
     problem_of,
     scoring_heads,
@@ -55,6 +56,7 @@ class XLNetConfig:
     problem: Problem | None = None
     summary: Summary = "last"
     dropout_rate: float = 0.0
+    classifier_dropout_rate: float | None = None
     norm_epsilon: float = 1e-12
     init_stddev: float = 0.02
     vocab_multiple: int = 128
@@ -130,7 +132,9 @@ class XLNetConfig:
             return HeadsConfig(words=WordsConfig(tied=True, bias=True))
         summary = TransformConfig(dim=self.model_dim, activation="tanh")
         pooler = PoolerConfig(takes=self.summary, transform=summary)
-        heads = scoring_heads(self.task, num_labels=self.num_labels, pooler=pooler)
+        # Only what sums up a sequence is dropped from.
+        rate = classifier_dropout_of(self) if self.task in OF_SEQUENCES else 0.0
+        heads = scoring_heads(self.task, num_labels=self.num_labels, pooler=pooler, dropout_rate=rate)
         if heads is None:
             raise ValueError(f"XLNet has no head for the task {self.task!r} here")
         return heads
@@ -163,7 +167,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> XLNetConfig:
     fields.must_be("tie_word_embeddings", True)
     # Files have a bias for each layer whatever untie_r says. The head whose ends depend on starts isn't here.
     fields.ignore("untie_r", "start_n_top", "end_n_top", "use_mems_eval", "use_mems_train")
-    fields.ignore("summary_last_dropout", "n_token", "max_position_embeddings", "initializer_range")
+    fields.ignore("n_token", "max_position_embeddings", "initializer_range")
     task = task_of(config, HUGGING_FACE_CLASSES, "causal_lm")
     ours = XLNetConfig(
         vocab_size=fields.take("vocab_size"),
@@ -182,6 +186,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> XLNetConfig:
         problem=problem_of(config),
         summary=_summary(fields, task),
         dropout_rate=fields.take("dropout", 0.1),
+        classifier_dropout_rate=fields.take("summary_last_dropout", 0.1),
         norm_epsilon=fields.take("layer_norm_eps", 1e-12),
         init_stddev=float(config.get("initializer_range") or 0.02),
     )
@@ -244,6 +249,7 @@ def to_hugging_face(config: XLNetConfig) -> dict[str, Any]:
         "reuse_len": config.reuse_length,
         "same_length": config.direction == "backwards_equally",
         "summary_activation": "tanh",
+        "summary_last_dropout": classifier_dropout_of(config),
         "summary_type": config.summary,
         "summary_use_proj": True,
         "torch_dtype": "float32",
