@@ -10,9 +10,11 @@ Metric = Callable[[Sequence[Any], Sequence[Any]], Scores]
 
 
 def accuracy(targets: Sequence[Any], predictions: Sequence[Any]) -> Scores:
-    """How many predictions equal their target, of any type."""
+    """How many predictions equal their target, of any type; arrays as a whole."""
     require_pairs(targets, predictions)
-    equal = [target == prediction for target, prediction in zip(targets, predictions, strict=True)]
+    equal = [
+        bool(np.all(target == prediction)) for target, prediction in zip(targets, predictions, strict=True)
+    ]
     return {"accuracy": 100.0 * float(np.mean(equal))}
 
 

@@ -38,6 +38,15 @@ def test_all_match_compares_as_numpy_does():
     assert metrics.all_match([[1], [1, 2]], [[1], [1, 2]]) == {"exact_match": 0.0}  # no array at all
 
 
+def test_arrays_are_right_as_a_whole():
+    truth, guess = np.array([[1, 0], [0, 1]]), np.array([[1, 0], [1, 1]])
+    assert (
+        metrics.accuracy(truth, guess)
+        == metrics.accuracy(truth.tolist(), guess.tolist())
+        == {"accuracy": 50.0}
+    )
+
+
 def test_scores_of_each_group_can_be_had():
     targets = [{"value": 1, "group": (0, 1)}, {"value": 0, "group": (0, 1)}, {"value": 1, "group": (2, 0)}]
     predictions = [{"value": 1}, {"value": 1}, {"value": 1}]
