@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 
 from t5x_like.batch import Batch
 from t5x_like.evaluation.evaluator import Evaluator, TaskEvaluation, TaskResult, local_rows
-from t5x_like.evaluation.spans import NO_ANSWER, best_spans
+from t5x_like.evaluation.span_answers import span_answers
 from t5x_like.model import choices, parameters
 from t5x_like.partitioning.shard import check_batch_size, place, replicated
 from t5x_like.text.batches.head_questions import Answer, HeadQuestions, load_questions, training_rows
@@ -37,7 +37,8 @@ class HeadEvaluation:
     """Which rows a head is asked about. A mixture's tasks are evaluated one by one.
 
     Texts longer than ``inputs_length`` tokens are cut, contexts of questions read in windows. An answer is at most
-    ``max_answer_length`` tokens; where there may be none, it must beat that by ``no_answer_threshold``.
+    ``max_answer_length`` tokens. Where there may be none, none is given if that scores more than the best answer by
+    over ``null_score_diff_threshold``, which is chosen on held-out questions. ``n_best`` answers to each are kept.
     """
 
     mixture: str
@@ -46,7 +47,8 @@ class HeadEvaluation:
     batch_size: int = 64
     limit: int | None = None
     max_answer_length: int = 30
-    no_answer_threshold: float = 0.0
+    null_score_diff_threshold: float = 0.0
+    n_best: int = 20
 
 
 def evaluator_of(evaluation: TaskEvaluation | HeadEvaluation, graphdef: Any, mesh: Mesh) -> Any:
@@ -98,11 +100,12 @@ class HeadEvaluator:
             self._mesh,
             batch_size=self._evaluation.batch_size,
         )
-        answers = told_answers(
+        told = told_answers(
             questions,
             scores,
             max_answer_length=self._evaluation.max_answer_length,
-            threshold=self._evaluation.no_answer_threshold,
+            threshold=self._evaluation.null_score_diff_threshold,
+            n_best=self._evaluation.n_best,
         )
         if not questions.num_labelled:
             _log.warning(
@@ -113,7 +116,18 @@ class HeadEvaluator:
         definition: Any = registry.definition(questions.task)
         commonest = questions.commonest(training_rows(definition))
         baseline = {} if commonest is None else questions.score(commonest)
-        return TaskResult(questions.score(answers), _finite(baseline), questions.rows(answers))
+        return TaskResult(questions.score(told.answers), _finite(baseline), told.rows(questions))
+
+
+class Told(NamedTuple):
+    """The answer to each row, and what is said beside it."""
+
+    answers: list[Answer]
+    beside: list[dict[str, Any]]
+
+    def rows(self, questions: HeadQuestions) -> list[dict[str, Any]]:
+        """Lines for ``predictions.jsonl``."""
+        return [row | more for row, more in zip(questions.rows(self.answers), self.beside, strict=True)]
 
 
 def head_scores(
@@ -134,13 +148,19 @@ def told_answers(
     *,
     max_answer_length: int = 30,
     threshold: float = 0.0,
-) -> list[Answer]:
+    n_best: int = 20,
+) -> Told:
     """The answer to each row, from the scores of its examples; see ``HeadEvaluation``."""
+    if isinstance(questions.form, Spans):
+        found = span_answers(questions, scores, max_answer_length=max_answer_length, size=n_best)
+        return Told([each.answer(threshold) for each in found], [each.described() for each in found])
+    return Told(_told_answers(questions, scores), [{} for _ in questions.read])
+
+
+def _told_answers(questions: HeadQuestions, scores: Sequence[np.ndarray]) -> list[Answer]:
     form = questions.form
     if isinstance(form, Number):
         return [float(np.clip(row[0], form.lowest, form.highest)) for row in scores]
-    if isinstance(form, Spans):
-        return span_answers(questions, scores, max_answer_length=max_answer_length, threshold=threshold)
     if isinstance(form, Candidates):
         return likeliest_candidates(questions, scores)
     if isinstance(form, TokenClasses):
@@ -200,40 +220,6 @@ def likeliest_candidates(questions: HeadQuestions, scores: Sequence[np.ndarray])
     return [
         read.row.candidates[int(np.argmax(row))] for read, row in zip(questions.read, of_rows, strict=True)
     ]
-
-
-def span_answers(
-    questions: HeadQuestions, scores: Sequence[np.ndarray], *, max_answer_length: int, threshold: float
-) -> list[Answer]:
-    """The best span of each question among the windows of its context, as it is written there.
-
-    Where there may be none, the least score of no answer among windows is what the best span has to beat.
-    """
-    best: list[tuple[float, str]] = [(-np.inf, "")] * len(questions)
-    nothing = np.full(len(questions), np.inf)
-    for number, ends in enumerate(scores):
-        row = int(questions.examples.origins[number])
-        starts, stops = questions.examples.places(number)
-        first = questions.examples.second(number)
-        inside = np.zeros(len(ends), np.int32)
-        inside[first : first + len(starts)] = 1
-        found = best_spans(
-            ends[None, :, 0],
-            ends[None, :, 1],
-            inside[None],
-            max_answer_length=max_answer_length,
-            may_be_unanswerable=True,
-            threshold=-np.inf,
-        )
-        nothing[row] = min(nothing[row], float(found.null_scores[0]))
-        if found.starts[0] != NO_ANSWER and found.scores[0] > best[row][0]:
-            place = slice(starts[found.starts[0] - first], stops[found.ends[0] - first])
-            best[row] = (float(found.scores[0]), questions.read[row].row.texts[0][1][place])
-    assert isinstance(questions.form, Spans)
-    if not questions.form.unanswerable:
-        return [text for _, text in best]
-    pairs = zip(best, nothing.tolist(), strict=True)
-    return [text if score > none + threshold else "" for (score, text), none in pairs]
 
 
 def word_classes(questions: HeadQuestions, number: int, scores: np.ndarray) -> list[int]:

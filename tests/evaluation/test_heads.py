@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from t5x_like.evaluation.heads import likeliest_candidates, span_answers, word_classes
+from t5x_like.evaluation.heads import likeliest_candidates, told_answers, word_classes
 from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.batches.head_questions import HeadQuestions, squad_or_none
 from t5x_like.text.objectives.objective import Lengths
@@ -64,7 +64,7 @@ def test_the_answer_is_found_in_the_window_that_holds_it(tokenizer):
     rows = [asked("c, d", CONTEXT.index("c")), asked("g h", CONTEXT.index("g")), asked("b", 2)]
     questions = questions_of(tokenizer, Spans(), rows, length=10)
     assert len(questions.examples) > len(rows)
-    answers = span_answers(questions, perfect_scores(questions), max_answer_length=5, threshold=0.0)
+    answers = told_answers(questions, perfect_scores(questions), max_answer_length=5).answers
     assert answers == ["c, d", "g h", "b"]
     assert questions.score(answers) == {"em": 100.0, "f1": 100.0}
     assert questions.rows(answers)[0]["target"] == ["c, d"]
@@ -74,12 +74,54 @@ def test_no_answer_is_told_only_where_there_may_be_none(tokenizer):
     rows = [asked("g h", CONTEXT.index("g")), asked("", 0)]
     questions = questions_of(tokenizer, Spans(unanswerable=True), rows, length=10)
     scores = perfect_scores(questions)
-    assert span_answers(questions, scores, max_answer_length=5, threshold=0.0) == ["g h", ""]
-    assert span_answers(questions, scores, max_answer_length=5, threshold=9.5) == ["", ""]
-    generous = span_answers(questions, scores, max_answer_length=5, threshold=-2.0)
-    assert generous[1] != ""
+
+    def answers(threshold):
+        return told_answers(questions, scores, max_answer_length=5, threshold=threshold).answers
+
+    assert answers(0.0) == ["g h", ""]
+    assert answers(-9.5) == ["", ""]
+    assert answers(2.0)[1] != ""
     assert questions.score(["g h", ""]) == {"em": 100.0, "f1": 100.0}
     assert questions.score(["g h", "b"])["em"] == 50.0
+
+
+def test_no_answer_is_given_where_it_scores_more_by_over_the_threshold(tokenizer):
+    questions = questions_of(tokenizer, Spans(unanswerable=True), [asked("b", 2)], length=32)
+    scores = np.zeros((32, 2), np.float32)
+    scores[0] = 2.0, 1.5
+    scores[4, 0] = scores[4, 1] = 1.0  # the context's first token
+    for threshold, answer in ((1.4, ""), (1.5, "a"), (1.6, "a")):
+        told = told_answers(questions, [scores], threshold=threshold)
+        assert told.answers == [answer]
+    (row,) = told.rows(questions)
+    assert row["null_score_diff"] == 1.5
+    assert [each["text"] for each in row["n_best"][:2]] == ["", "a"]
+    assert row["n_best"][0]["score"] == 3.5
+    assert sum(each["probability"] for each in row["n_best"]) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_the_best_answers_are_kept_each_text_once(tokenizer):
+    row = asked("a", 0) | {"context": "a b a c", "answers": {"text": ["a"], "answer_start": [0]}}
+    questions = questions_of(tokenizer, Spans(), [row], length=32)
+    scores = np.full((32, 2), -9.0, np.float32)
+    scores[4:8, 0] = scores[4:8, 1] = 3.0, 1.0, 2.0, 0.0
+    told = told_answers(questions, [scores], n_best=3, max_answer_length=2)
+    (found,) = (each["n_best"] for each in told.rows(questions))
+    assert [(each["text"], each["score"]) for each in found] == [("a", 6.0), ("a b", 4.0), ("b a", 3.0)]
+    assert told.answers == ["a"]
+    assert "null_score_diff" not in told.beside[0]
+
+
+def test_a_token_begins_an_answer_only_in_the_window_that_has_most_around_it(tokenizer):
+    questions = questions_of(tokenizer, Spans(), [asked("c, d", CONTEXT.index("c"))], length=10, stride=3)
+    windows = list(zip(questions.examples.offsets.tolist(), questions.examples.sizes.tolist(), strict=True))
+    assert windows == [(0, 10), (3, 10), (6, 8)]  # of 5, 5 and 3 tokens, with 5 others
+    scores = [np.zeros((10, 2), np.float32) for _ in windows]
+    scores[0][8] = 9.0, 9.0  # "d" stands at the end of the first window,
+    scores[1][5] = 5.0, 5.0  # and has a token before it in the second
+    assert told_answers(questions, scores, max_answer_length=1).answers == ["d"]
+    (best, *_) = told_answers(questions, scores, max_answer_length=1).beside[0]["n_best"]
+    assert best["score"] == 10.0
 
 
 def test_a_question_that_has_no_answer_is_right_when_nothing_is_answered():

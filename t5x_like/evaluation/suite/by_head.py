@@ -33,7 +33,7 @@ def answer_by_head(
         part = questions.part(numbers)
         scores = head_scores(part, scorer, model.params, model.mesh, batch_size=run.batch_size)
         _require_numbers(part, numbers, scores)
-        found = part.rows(told_answers(part, scores))
+        found = told_answers(part, scores).rows(part)
         record.add(
             {"task": questions.task, "number": number, **row, "cut": int(place in part.examples.cut)}
             for place, (number, row) in enumerate(zip(numbers, found, strict=True))

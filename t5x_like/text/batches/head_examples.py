@@ -35,10 +35,9 @@ class Made(NamedTuple):
     value: float = np.nan
     span: tuple[int, int] = (-1, -1)
     classes: np.ndarray | None = None  # int32 [L], -1 where a token has none
-    starts: np.ndarray | None = (
-        None  # int32, of the second text's tokens: the characters that each stands for
-    )
+    starts: np.ndarray | None = None  # int32, of the context's tokens: the characters that each stands for
     ends: np.ndarray | None = None
+    offset: int = 0  # of a window: where it begins among the context's tokens
 
 
 class HeadExamples:
@@ -47,7 +46,7 @@ class HeadExamples:
     def __init__(self, form: Form, framing: Framing, made: Iterable[Made], vocab_size: int) -> None:
         self.form, self.framing = form, framing
         tokens, classes, starts, ends = (RaggedBuilder(size) for size in (vocab_size, 2**16, 2**31, 2**31))
-        seconds, labels, values, spans, origins = [], [], [], [], []
+        seconds, labels, values, spans, origins, offsets = [], [], [], [], [], []
         counts, cut = set[int](), set[int]()
         for each in made:  # one by one: of ReCoRD there are more than a million
             tokens.extend(row.tokens for row in each.rows)
@@ -56,6 +55,7 @@ class HeadExamples:
             values.append(each.value)
             spans.append(each.span)
             origins.append(each.origin)
+            offsets.append(each.offset)
             classes.extend([_or_nothing(each.classes) + 1])  # one more, so that nothing is below 0
             starts.extend([_or_nothing(each.starts)])
             ends.extend([_or_nothing(each.ends)])
@@ -70,7 +70,7 @@ class HeadExamples:
         self.labels, self._seconds = np.array(labels, np.int32), np.array(seconds, np.int32)
         self.values = np.array(values, np.float32)
         self.spans = np.array(spans, np.int32).reshape(-1, 2)
-        self.origins = np.array(origins, np.int64)
+        self.origins, self.offsets = np.array(origins, np.int64), np.array(offsets, np.int64)
         self._tokens, self._classes, self._starts, self._ends = (
             builder.build() for builder in (tokens, classes, starts, ends)
         )
@@ -92,7 +92,7 @@ class HeadExamples:
         found = copy.copy(self)
         found.cut = frozenset(new for new, row in enumerate(rows) if row in self.cut)
         found.origins = np.repeat(np.arange(len(rows)), last - first)
-        for name in ("labels", "values", "spans"):
+        for name in ("labels", "values", "spans", "offsets"):
             setattr(found, name, getattr(self, name)[numbers])
         found._seconds, found._tokens = self._seconds[of_rows], self._tokens.part(of_rows)
         for name in ("_classes", "_starts", "_ends"):
@@ -137,12 +137,16 @@ class HeadExamples:
             return rows[0]._replace(targets=np.maximum(classes, 0), weights=weights)
         return rows[0]._replace(**labelled)
 
-    def second(self, number: int) -> int:
-        """Where the second text of an example begins."""
-        return int(self._seconds[number * (self.num_choices or 1)])
+    def context(self, number: int) -> int:
+        """Where the context begins in which an answer may lie."""
+        return 0 if self.framing.cls_last else int(self._seconds[number])
+
+    def cls_place(self, number: int) -> int:
+        """Where the class token stands, at which there is no answer."""
+        return self.framing.cls_place(int(self._tokens.lengths[number]))
 
     def places(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Where the characters begin and end that each token of the second text stands for."""
+        """Where the characters begin and end that each token of the context stands for."""
         return self._starts[number], self._ends[number]
 
     def _row(self, number: int) -> Example:
@@ -225,14 +229,18 @@ def _windows(
     answer = tokens_of(context, row.answers[0]) if row.answers else None
     for start in range(0, max(len(context.ids) - room, 0) + stride, stride):
         inside = slice(start, start + room)
-        framed = framing.frame([asked, context.ids[inside].tolist()])
+        window = context.ids[inside].tolist()
+        framed = framing.frame([window, asked] if framing.cls_last else [asked, window])
         framed = framed._replace(num_cut=len(question) - len(asked))
         span = (-1, -1)
         if row.answers is not None:
-            span = (0, 0)  # no answer is at [CLS]
+            nothing = framing.cls_place(len(framed.tokens))  # no answer is at [CLS]
+            span = (nothing, nothing)
             if answer and start <= answer[0] and answer[1] < start + room:
-                span = (answer[0] - start + framed.second, answer[1] - start + framed.second)
-        yield Made((framed,), origin, span=span, starts=context.starts[inside], ends=context.ends[inside])
+                shift = (0 if framing.cls_last else framed.second) - start
+                span = (answer[0] + shift, answer[1] + shift)
+        starts, ends = context.starts[inside], context.ends[inside]
+        yield Made((framed,), origin, span=span, starts=starts, ends=ends, offset=start)
         if start + room >= len(context.ids):
             return
 
@@ -251,11 +259,11 @@ def _token_classes(rows: list[HeadRow], first: int, tokenizer: Any, framing: Fra
         ]
         kept = len(framed.tokens) - 2
         firsts = [int(part == 0) for word in words for part in range(len(word))][:kept]
-        classes = np.array([-1, *tags[:kept], -1], np.int32)
+        before, after = framing.before, 2 - framing.before  # special ids
+        classes = np.array([*[-1] * before, *tags[:kept], *[-1] * after], np.int32)
         # Where words begin, which predictions are read at; ends say nothing here.
-        made.append(
-            Made((framed,), origin, classes=classes, starts=np.flatnonzero([0, *firsts, 0]).astype(np.int32))
-        )
+        starts = np.flatnonzero([*[0] * before, *firsts]).astype(np.int32)
+        made.append(Made((framed,), origin, classes=classes, starts=starts))
     return made
 
 

@@ -1,4 +1,4 @@
-"""[CLS] A [SEP] B [SEP]: texts as an encoder was pretrained to read them, within a limit."""
+"""[CLS] A [SEP] B [SEP], or A <sep> B <sep> <cls>: texts as an encoder was pretrained to read them, within a limit."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -10,6 +10,9 @@ from t5x_like.text.vocabularies.ids import ids_of
 # RoBERTa and its like close the first text with one </s> and open the second with another, and tell them apart by
 # nothing else (Liu et al. 2019, https://arxiv.org/abs/1907.11692, and fairseq's code).
 _TWICE = "</s>"
+
+# XLNet's, which stands last, in a segment of its own (Yang et al. 2019, §2.5, https://arxiv.org/abs/1906.08237).
+_LAST = "<cls>"
 
 
 class Framed(NamedTuple):
@@ -27,6 +30,16 @@ class Framing(NamedTuple):
     sep: int
     twice: bool  # two separators between texts, and no types of tokens
     limit: int
+    cls_last: bool = False  # A <sep> B <sep> <cls>, and of a question and its context the context first
+
+    @property
+    def before(self) -> int:
+        """How many special ids stand before the first text."""
+        return 0 if self.cls_last else 1
+
+    def cls_place(self, length: int) -> int:
+        """Where the class token stands in a row."""
+        return length - 1 if self.cls_last else 0
 
     @property
     def between(self) -> int:
@@ -42,15 +55,20 @@ class Framing(NamedTuple):
         sizes = fit([len(text) for text in texts], self.room(len(texts)))
         num_cut = sum(map(len, texts)) - sum(sizes)
         kept = [list(text[:size]) for text, size in zip(texts, sizes, strict=True)]
-        tokens = [self.cls, *kept[0], self.sep]
+        tokens = [*[self.cls] * self.before, *kept[0], self.sep]
         second = len(tokens) + self.between - 1
         if len(kept) == 2:
             tokens += [*[self.sep] * (self.between - 1), *kept[1], self.sep]
+        if self.cls_last:
+            tokens.append(self.cls)
+            second = second if len(kept) == 2 else len(tokens)
         return Framed(np.array(tokens, np.int32), min(second, len(tokens)), num_cut)
 
     def token_types(self, length: int, second: int) -> np.ndarray:
-        """int32 [L]: 1 from where the second text begins."""
+        """int32 [L]: 1 from where the second text begins, and 2 where a class token is last."""
         types = (np.arange(length) >= second).astype(np.int32)
+        if self.cls_last:
+            types[-1] = 2
         return types * (not self.twice)
 
 
@@ -66,7 +84,8 @@ def framing_of(tokenizer: Any, limit: int) -> Framing:
             f"{tokenizer} has no ids to begin and to separate texts ([CLS] and [SEP]), which encoders' heads read; "
             "take the vocabulary of the encoder's own checkpoint"
         )
-    framing = Framing(ids.cls, ids.sep, tokenizer.piece(ids.sep) == _TWICE, limit)
+    twice, cls_last = tokenizer.piece(ids.sep) == _TWICE, tokenizer.piece(ids.cls) == _LAST
+    framing = Framing(ids.cls, ids.sep, twice, limit, cls_last)
     if framing.room(2) < 2:
         raise ValueError(
             f"inputs_length={limit} leaves no room for two texts and their special ids; raise it"

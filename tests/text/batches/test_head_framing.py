@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.batches.head_framing import Framing, fit, framing_of
 from t5x_like.text.batches.head_pieces import encode_with_places, encode_words, tokens_of
+from t5x_like.text.tasks.benchmarks.forms import Spans, TokenClasses
+from t5x_like.text.tasks.head_rows import read_row
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "dog", ",", ".", "##s", "##at", "c", "d", "m"]
@@ -48,6 +51,71 @@ def roberta_like(tmp_path_factory):
         json.dumps(named | {"mask_token": "<mask>", "unk_token": "<unk>"})
     )
     return open_tokenizer(str(folder), 0)
+
+
+@pytest.fixture(scope="module")
+def xlnet_like(tmp_path_factory):
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    folder = tmp_path_factory.mktemp("xlnet")
+    special = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"]
+    engine = Tokenizer(
+        models.Unigram(
+            [(piece, 0.0) for piece in special] + [(f"▁{letter}", -1.0) for letter in "abcdefgh"], 0
+        )
+    )
+    engine.pre_tokenizer = pre_tokenizers.Metaspace()
+    engine.add_special_tokens(special)
+    engine.post_processor = processors.TemplateProcessing(  # as transformers has it for XLNet
+        single="$A:0 <sep>:0 <cls>:2",
+        pair="$A:0 <sep>:0 $B:1 <sep>:1 <cls>:2",
+        special_tokens=[("<sep>", 4), ("<cls>", 3)],
+    )
+    engine.save(str(folder / "tokenizer.json"))
+    named = {"cls_token": "<cls>", "sep_token": "<sep>", "bos_token": "<s>", "eos_token": "</s>"}
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps(named | {"pad_token": "<pad>", "mask_token": "<mask>", "unk_token": "<unk>"})
+    )
+    return open_tokenizer(str(folder), 0), engine
+
+
+@pytest.mark.parametrize("texts", [("a b c",), ("a b c", "d e"), ("", "a")])
+def test_xlnets_class_token_is_last_in_a_segment_of_its_own(xlnet_like, texts):
+    tokenizer, engine = xlnet_like
+    theirs = engine.encode(*texts)
+    framing = framing_of(tokenizer, 64)
+    framed = framing.frame(tokenizer.encode_all(list(texts)))
+    assert framed.tokens.tolist() == theirs.ids
+    assert framing.token_types(len(framed.tokens), framed.second).tolist() == theirs.type_ids
+    cut = framing_of(tokenizer, 8).frame([[9] * 20] * len(texts))
+    assert (len(cut.tokens), cut.num_cut) == (8, 20 * len(texts) - 7 + len(texts))
+    assert cut.tokens[-1] == framing.cls
+
+
+def test_xlnet_reads_the_context_before_the_question(xlnet_like):
+    """As transformers' reader of SQuAD does for tokenizers that pad on the left."""
+    tokenizer, _ = xlnet_like
+    context = "a b c d e f g h"
+    row = {"question": "h a", "context": context, "answers": {"text": ["c d"], "answer_start": [4]}}
+    none = row | {"answers": {"text": [], "answer_start": []}}
+    rows = [read_row(Spans(unanswerable=True), each) for each in (row, none)]
+    examples = make_examples(Spans(unanswerable=True), rows, tokenizer, length=32)
+    pieces = [tokenizer.piece(int(number)) for number in examples.example(0).inputs]
+    assert pieces == [*(f"▁{letter}" for letter in "abcdefgh"), "<sep>", "▁h", "▁a", "<sep>", "<cls>"]
+    assert (examples.example(0).span, examples.example(1).span) == ((2, 3), (12, 12))
+    assert (examples.context(0), examples.cls_place(0)) == (0, 12)
+    assert examples.example(0).token_types.tolist() == [0] * 9 + [1] * 3 + [2]
+
+
+def test_xlnets_words_have_their_classes_where_they_stand(xlnet_like):
+    tokenizer, _ = xlnet_like
+    form = TokenClasses(classes=("O", "B-X"))
+    rows = [read_row(form, {"tokens": ["a", "b", "c"], "tags": [1, 0, 1]})]
+    examples = make_examples(form, rows, tokenizer, length=16)
+    example = examples.example(0)
+    assert example.targets.tolist() == [1, 0, 1, 0, 0]
+    assert example.weights.tolist() == [1, 1, 1, 0, 0]
+    assert examples.places(0)[0].tolist() == [0, 1, 2]
 
 
 def pieces_of(tokenizer, framed):

@@ -258,7 +258,7 @@ def test_windows_cover_the_context_and_say_where_the_answer_is(vocabulary, place
         assert len(example.inputs) <= length
         seen |= set(starts.tolist())
         if example.span != (0, 0):
-            second = examples.second(number)
+            second = examples.context(number)
             first, last = (side - second for side in example.span)
             assert CONTEXT[starts[first] : ends[last]] == answer
     room = length - 5  # [CLS] a b [SEP] … [SEP]

@@ -1,0 +1,128 @@
+"""Answers in the words of their contexts, from what a head says of each window (Devlin et al. 2019, §4.2-4.3).
+
+As in ``run_squad.py`` of https://github.com/google-research/bert.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from t5x_like.evaluation.spans import most_context, n_best_spans
+from t5x_like.text.batches.head_questions import HeadQuestions
+from t5x_like.text.tasks.benchmarks.forms import Spans
+
+_NOTHING = ""
+
+
+class Candidate(NamedTuple):
+    """An answer, or none, and what both of its ends score."""
+
+    text: str
+    score: float
+
+
+class SpanAnswers(NamedTuple):
+    """What one question may be answered, the best first; where there may be no answer, ``""`` is among them."""
+
+    candidates: list[Candidate]
+    null_score: float | None  # of no answer, where there may be none
+
+    @property
+    def null_score_diff(self) -> float | None:
+        """By how much no answer scores more than the best one."""
+        if self.null_score is None:
+            return None
+        return self.null_score - max((each.score for each in self.candidates if each.text), default=-np.inf)
+
+    def answer(self, threshold: float) -> str:
+        """The best, or none where that scores more by over ``threshold``."""
+        if self.null_score_diff is not None and self.null_score_diff > threshold:
+            return _NOTHING
+        return next((each.text for each in self.candidates if each.text), _NOTHING)
+
+    def described(self) -> dict[str, Any]:
+        """For ``predictions.jsonl``: the candidates with their probabilities among each other."""
+        scores = np.array([each.score for each in self.candidates])
+        shares = np.exp(scores - scores.max(initial=-np.inf))
+        listed = [
+            {"text": text, "score": round(score, 4), "probability": round(share, 6)}
+            for (text, score), share in zip(self.candidates, (shares / shares.sum()).tolist(), strict=True)
+        ]
+        diff = self.null_score_diff
+        if diff is None or not np.isfinite(diff):
+            return {"n_best": listed}
+        return {"n_best": listed, "null_score_diff": round(diff, 4)}
+
+
+def span_answers(
+    questions: HeadQuestions, scores: Sequence[np.ndarray], *, max_answer_length: int = 30, size: int = 20
+) -> list[SpanAnswers]:
+    """The ``size`` best answers to each question, from scores [L, 2] of both ends in each window of its context.
+
+    A token begins an answer only in the window that has most context around it. No answer scores what [CLS] does as
+    both ends, in the window where that is least.
+    """
+    assert isinstance(questions.form, Spans)
+    windows: list[list[int]] = [[] for _ in questions.read]
+    for number, origin in enumerate(questions.examples.origins.tolist()):
+        windows[origin].append(number)
+    return [
+        _of_windows(questions, row, numbers, [scores[number] for number in numbers], max_answer_length, size)
+        for row, numbers in enumerate(windows)
+    ]
+
+
+def _of_windows(
+    questions: HeadQuestions,
+    row: int,
+    numbers: Sequence[int],
+    scores: Sequence[np.ndarray],
+    max_answer_length: int,
+    size: int,
+) -> SpanAnswers:
+    assert isinstance(questions.form, Spans)
+    examples, context = questions.examples, questions.read[row].row.texts[0][1]
+    sizes = [(int(examples.offsets[number]), len(examples.places(number)[0])) for number in numbers]
+    candidates = [
+        candidate
+        for number, ends, mine in zip(numbers, scores, most_context(sizes), strict=True)
+        for candidate in _of_window(questions, number, ends, mine, context, max_answer_length, size)
+    ]
+    null = None
+    if questions.form.unanswerable:
+        null = min(
+            float(ends[examples.cls_place(number)].sum())
+            for number, ends in zip(numbers, scores, strict=True)
+        )
+    candidates.sort(key=lambda candidate: -candidate.score)
+    unique = {each.text: each for each in reversed(candidates)}  # of a text's places the best
+    best = sorted(unique.values(), key=lambda candidate: -candidate.score)[:size]
+    if null is not None:
+        best = sorted([*best, Candidate(_NOTHING, null)], key=lambda candidate: -candidate.score)
+    return SpanAnswers(best, null)
+
+
+def _of_window(
+    questions: HeadQuestions,
+    number: int,
+    ends: np.ndarray,
+    may_start: np.ndarray,
+    context: str,
+    max_answer_length: int,
+    size: int,
+) -> list[Candidate]:
+    starts, stops = questions.examples.places(number)
+    if not len(starts):
+        return []
+    first = questions.examples.context(number)
+    inside = ends[first : first + len(starts)]
+    found = n_best_spans(
+        inside[:, 0],
+        inside[:, 1],
+        may_start,
+        np.ones(len(starts), bool),
+        size=size * size,  # of which many may be the same text
+        max_answer_length=max_answer_length,
+    )
+    return [Candidate(context[starts[span.first] : stops[span.last]], span.score) for span in found]
