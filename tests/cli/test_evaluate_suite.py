@@ -1,11 +1,12 @@
 import shutil
+import zipfile
 
 import jax
 import pytest
 
 from t5x_like.checkpoints.hugging_face import write_hugging_face
 from t5x_like.cli.main import main
-from t5x_like.evaluation.submissions import check_submission
+from t5x_like.evaluation.submissions import check_submission, write_submission
 from t5x_like.files import read_json, shipped_directory, write_json, write_jsonl
 from t5x_like.model import parameters
 from t5x_like.model.zoo.gpt2 import GPT2Config
@@ -94,16 +95,72 @@ def test_a_submission_is_put_together_from_evaluations_of_a_task_each(gpt2, wnli
         assert message in capsys.readouterr().err
 
 
+def test_a_submission_is_looked_into(gpt2, wnli, tmp_path, capsys):
+    rows = [{"idx": number, "answer": number % 2, "prediction": "0"} for number in range(146)]
+    write_submission("good.zip", {"glue_wnli_v002": rows})
+    assert evaluate("--check_submission=good.zip", "--recipe=glue") == 0
+    printed = capsys.readouterr().out
+    assert "WNLI.tsv: 146 answers\nmissing, without which the server tells no average: CoLA.tsv" in printed
+    assert printed.endswith("good.zip: ok, as the glue server wants it\n")
+    with zipfile.ZipFile("bad.zip", "w") as archive:
+        archive.writestr("WNLI.tsv", "index\tprediction\n0\t1\n0\tyes\n")
+        archive.writestr("notes.txt", "")
+    assert evaluate("--check_submission=bad.zip", "--recipe=super_glue") == 2
+    told = capsys.readouterr().err
+    for fault in (
+        "bad.zip: the server would refuse it:\n  these are files for the server of glue, not of super_glue",
+        "WNLI.tsv: has 2 answers, the test set 146",
+        "WNLI.tsv: index given more than once: 0",
+        "WNLI.tsv: answer that is not 0 or 1: 'yes' in line 3",
+        "notes.txt: is no file of this benchmark",
+    ):
+        assert fault in told
+    assert evaluate("--check_submission=none.zip") == 2
+    assert "none.zip: no such file or directory" in capsys.readouterr().err
+
+
+def test_test_rows_that_no_server_scores_are_told_before_they_are_answered(gpt2, wnli, tmp_path, capsys):
+    test = tmp_path / "data/glue/WNLI/test.tsv"
+    lines = test.read_text().splitlines(keepends=True)
+    test.write_text("".join([*lines[:6], *lines[7:]]))
+    flags = ["--tasks", "glue_wnli_v002", "--output_dir=out", "--submission=glue.zip", "--on_bad_row=skip"]
+    assert evaluate(f"--checkpoint={gpt2}", *flags) == 2
+    captured = capsys.readouterr()
+    assert "glue.zip will lack CoLA.tsv, SST-2.tsv" in captured.out
+    assert "nothing was evaluated:\n  glue_wnli_v002: has 5 answers, the test set 146\n" in captured.err
+    assert "glue_wnli_v002: index missing: 5, 6, 7 and 138 more" in captured.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_missing_is_left_out_and_said_everywhere(gpt2, wnli, tmp_path, capsys):
+    flags = [f"--checkpoint={gpt2}", "--recipe=glue", "--output_dir=out", "--batch_size=8", "--resamples=0"]
+    assert evaluate(*flags) == 2
+    assert "9 of 10 tasks are not below" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    dev = tmp_path / "data/glue/WNLI/dev.tsv"
+    dev.write_text(dev.read_text().replace("left 3.\t1", "left 3.\tmaybe"))
+    assert evaluate(*flags, "--skip_missing", "--on_bad_row=skip", "--inputs_length=20") == 0
+    printed = capsys.readouterr().out
+    assert "left out: glue_cola_v002, no glue/CoLA/dev.tsv" in printed
+    assert "glue_wnli_v002: 1 bad rows were skipped; first: " in printed
+    assert "glue_wnli_v002: 15 of 15 inputs are longer than the model is given, and were cut" in printed
+    page = (tmp_path / "out/report.html").read_text()
+    assert "no glue/CoLA/dev.tsv" in page
+    assert "bad rows skipped" in page
+
+
 def test_a_recipe_in_gin_says_all_of_it_and_flags_overrule_it(gpt2, wnli, capsys):
     with open("mine.gin", "w", encoding="utf-8") as file:
         file.write(
             "include 'gin/runs/evaluate_suite.gin'\n"
             f"CHECKPOINT = {gpt2!r}\nEVALUATED_TASKS = ('glue_wnli_v002',)\nOUTPUT_DIR = 'out'\n"
             "EVALUATION_BATCH_SIZE = 8\nsettings.SuiteRun.resamples = 0\n"
+            "SKIP_MISSING = True\nON_BAD_ROW = 'skip'\n"
         )
     assert evaluate("--recipe=mine.gin", "--limit=8", "--normalisation=bytes") == 0
     found = read_json("out/scores.json")
     assert found["normalisation"] == "bytes"
+    assert found["on_bad_row"] == "skip"
     assert found["tasks"]["glue_wnli_v002"]["examples"] == 8
 
 
@@ -125,6 +182,12 @@ def test_texts_are_measured(gpt2, tmp_path, capsys):
             ["--tasks", "glue_wnli_v002", "--submission=a.zip", "--split=validation"],
             "takes the whole test split",
         ),
+        (
+            ["--tasks", "glue_wnli_v002", "super_glue_cb_v102", "--submission=a.zip"],
+            "GLUE and SuperGLUE have servers of their own",
+        ),
+        (["--skip_missing"], "--skip_missing is for benchmarks"),
+        (["--tasks", "glue_wnli_v002", "--on_bad_row=error"], "invalid choice: 'error'"),
         (["--tasks", "glue_wnli_v002", "--submission=a.tsv"], "servers take zip files"),
         (["--tasks", "glue_wnli_v002", "--num_shots=99", "--batch_size=8"], "its training split has 16"),
     ],

@@ -6,7 +6,7 @@ import pytest
 
 from t5x_like.evaluation.submission_checks import check_files
 from t5x_like.evaluation.submission_forms import SUBMISSIONS, benchmark_of, form_of
-from t5x_like.evaluation.submissions import check_submission, render, write_submission
+from t5x_like.evaluation.submissions import check_submission, check_test_rows, render, write_submission
 
 
 def rows_of(task, number=None):
@@ -209,6 +209,44 @@ def test_strangers_and_what_is_no_zip_are_told(tmp_path):
     (tmp_path / "a.zip").write_bytes(b"no zip")
     with pytest.raises(ValueError, match="is not a zip file"):
         check_submission(tmp_path / "a.zip")
+
+
+CB = [{"idx": number, "premise": "It is."} for number in range(250)]
+STSB = [{"idx": number} for number in range(1379)]
+RECORD = [{"idx": {"passage": 0, "query": number}} for number in range(10_000)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "error"),
+    [
+        (
+            {"super_glue_cb_v102": CB, "glue_stsb_v002": STSB, "super_glue_record_v102": RECORD, "mine": []},
+            "",
+        ),
+        ({"super_glue_cb_v102": [*CB[:7], *CB[8:]]}, "super_glue_cb_v102: index missing: 7"),
+        (
+            {"super_glue_cb_v102": [*CB[:7], CB[6], *CB[8:]]},
+            "super_glue_cb_v102: index given more than once: 6",
+        ),
+        ({"super_glue_cb_v102": [*CB, {"idx": 250}]}, "super_glue_cb_v102: no such index: 250"),
+        ({"glue_stsb_v002": STSB[:9]}, "glue_stsb_v002: has 9 answers, the test set 1,379"),
+        ({"super_glue_record_v102": RECORD[1:]}, "super_glue_record_v102: index missing: 0"),
+        ({"super_glue_cb_v102": [*CB[:7], {"premise": "It is."}]}, "has no number .idx. by which a server"),
+    ],
+)
+def test_test_rows_are_looked_at_before_they_are_answered(rows, error):
+    if not error:
+        check_test_rows(rows)
+        return
+    with pytest.raises(ValueError, match=error):
+        check_test_rows(rows)
+
+
+def test_answers_are_counted():
+    assert check_files({"WNLI.tsv": WNLI.encode(), "CoLA.tsv": b"none"}).answers == {
+        "WNLI.tsv": 146,
+        "CoLA.tsv": 0,
+    }
 
 
 def test_every_task_has_one_file():

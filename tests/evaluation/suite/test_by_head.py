@@ -1,11 +1,14 @@
 import shutil
+from dataclasses import replace
 
 import jax
+import numpy as np
 import pytest
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.hugging_face import read_hugging_face, write_hugging_face
 from t5x_like.checkpoints.model_config import write_model_config
+from t5x_like.evaluation.suite import by_head
 from t5x_like.evaluation.suite.loaded_model import load_model
 from t5x_like.evaluation.suite.run import evaluate_suite
 from t5x_like.evaluation.suite.settings import SuiteRun
@@ -34,6 +37,13 @@ def write_bert(directory, task, num_labels=2):
     write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], directory)
     (directory / "vocab.txt").write_text("\n".join(WORDS) + "\n")
     return str(directory)
+
+
+class OneDevice(MeshConfig):
+    """The first device alone."""
+
+    def build(self, devices=None):
+        return super().build((devices or jax.devices())[:1])
 
 
 def run_of(checkpoint, data, tmp_path, **settings):
@@ -78,6 +88,58 @@ def test_a_run_is_asked_in_the_vocabulary_it_was_trained_in(data, tmp_path, kept
 def test_a_model_without_the_head_is_told(data, tmp_path):
     bert = write_bert(tmp_path / "bert", "masked_lm")
     with pytest.raises(ValueError, match="task 'glue_rte_v002' needs a head for sequence classification"):
+        evaluate_suite(run_of(bert, data, tmp_path), shown=False)
+
+
+def test_a_killed_evaluation_goes_on_and_ends_as_if_it_had_not_been(data, tmp_path, monkeypatch):
+    bert = write_bert(tmp_path / "bert", "sequence_classification")
+    evaluate_suite(run_of(bert, data, tmp_path), shown=False)
+    path = tmp_path / "out/glue_rte_v002/predictions.jsonl"
+    whole = path.read_bytes()
+    monkeypatch.setattr(by_head, "_BATCHES_AT_ONCE", 1)
+    asked = []
+    scores = by_head.head_scores
+
+    def until_the_second(questions, *arguments, **settings):
+        asked.append(len(questions))
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return scores(questions, *arguments, **settings)
+
+    monkeypatch.setattr(by_head, "head_scores", until_the_second)
+    path.unlink()
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_suite(run_of(bert, data, tmp_path), shown=False)
+    assert path.read_text().count("\n") == 8
+    evaluate_suite(run_of(bert, data, tmp_path), shown=False)
+    assert asked == [8, 8, 8, 8]
+    assert path.read_bytes() == whole
+
+
+def test_a_mesh_of_devices_gives_the_answers_of_one(data, tmp_path):
+    bert = write_bert(tmp_path / "bert", "sequence_classification")
+    rows = []
+    for name, mesh in (("one", OneDevice()), ("all", MeshConfig())):
+        evaluate_suite(run_of(bert, data, tmp_path / name, mesh=mesh), shown=False)
+        rows.append(list(read_jsonl(tmp_path / name / "out/glue_rte_v002/predictions.jsonl")))
+    assert rows[0] == rows[1]
+
+
+def test_what_is_cut_is_counted_under_the_tasks_own_name(data, tmp_path, caplog):
+    bert = write_bert(tmp_path / "bert", "sequence_classification")
+    run = replace(run_of(bert, data, tmp_path), inputs_length=15)
+    entry = evaluate_suite(run, shown=False)["tasks"]["glue_rte_v002"]
+    rows = list(read_jsonl(tmp_path / "out/glue_rte_v002/predictions.jsonl"))
+    longest = max(rows, key=lambda row: len(row["input"]))
+    assert longest["cut"] == 1
+    assert 0 < entry["cut_inputs"] == sum(row["cut"] for row in rows) < 24
+    assert "glue_rte_v002_" not in caplog.text
+
+
+def test_scores_that_are_no_numbers_are_told(data, tmp_path, monkeypatch):
+    bert = write_bert(tmp_path / "bert", "sequence_classification")
+    monkeypatch.setattr(by_head, "head_scores", lambda part, *_, **__: [np.full(2, np.nan)] * len(part))
+    with pytest.raises(ValueError, match="what the head says of question 4 is not a number"):
         evaluate_suite(run_of(bert, data, tmp_path), shown=False)
 
 

@@ -1,5 +1,6 @@
 import json
 
+import jax
 import numpy as np
 import pytest
 
@@ -11,6 +12,7 @@ from t5x_like.evaluation.suite import answering
 from t5x_like.evaluation.suite.run import evaluate_suite
 from t5x_like.evaluation.suite.settings import SuiteRun
 from t5x_like.files import read_json, read_jsonl
+from t5x_like.partitioning.mesh import MeshConfig
 
 COLA = ("glue_cola_v002",)
 
@@ -120,6 +122,58 @@ def test_a_killed_evaluation_goes_on_and_ends_as_if_it_had_not_been(t5, data, tm
     assert scores[0] == scores[1]
 
 
+@pytest.mark.parametrize("left", [b'{"task": "glue_co', b'{"input": "caf\xc3'])
+def test_a_first_line_that_was_cut_short_is_no_answer(t5, data, tmp_path, left):
+    evaluate_suite(run_of(t5, data, tmp_path / "whole", limit=8), shown=False)
+    evaluate_suite(run_of(t5, data, tmp_path / "cut", limit=8), shown=False)
+    paths = [tmp_path / name / "glue_cola_v002/predictions.jsonl" for name in ("whole", "cut")]
+    paths[1].write_bytes(left)
+    evaluate_suite(run_of(t5, data, tmp_path / "cut", limit=8), shown=False)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_answers_are_read_again_whatever_ends_lines_in_their_texts(t5, data, tmp_path):
+    dev = tmp_path / "data/glue/CoLA/dev.tsv"
+    dev.write_text(dev.read_text().replace("number 5", "number\u2028five\x85"))
+    first = evaluate_suite(run_of(t5, data, tmp_path / "out", limit=8), shown=False)
+    again = evaluate_suite(run_of(t5, data, tmp_path / "out", limit=8), shown=False)
+    assert (
+        predictions(tmp_path / "out")[1]["input"] == "cola sentence: Sentence number\u2028five\x85 is here."
+    )
+    assert first["tasks"]["glue_cola_v002"]["scores"] == again["tasks"]["glue_cola_v002"]["scores"]
+
+
+class OneDevice(MeshConfig):
+    """The first device alone."""
+
+    def build(self, devices=None):
+        return super().build((devices or jax.devices())[:1])
+
+
+@pytest.mark.parametrize(("model", "method"), [("t5", "generate"), ("gpt2", "rank"), ("gpt2", "generate")])
+def test_a_mesh_of_devices_gives_the_answers_of_one(request, data, tmp_path, model, method):
+    checkpoint = request.getfixturevalue(model)
+    for name, mesh in (("one", OneDevice()), ("all", MeshConfig())):
+        run = run_of(checkpoint, data, tmp_path / name, method=method, mesh=mesh, max_new_tokens=4)
+        evaluate_suite(run, shown=False)
+    rows = [predictions(tmp_path / name) for name in ("one", "all")]
+    assert [row["prediction"] for row in rows[0]] == [row["prediction"] for row in rows[1]]
+    likelihoods = [[row["log_likelihood"] for row in each] for each in rows]
+    assert likelihoods[0] == pytest.approx(likelihoods[1], abs=1e-3)
+
+
+def test_weights_that_are_no_numbers_are_told_before_anything_is_written(t5, data, tmp_path):
+    config, params, _ = read_hugging_face(t5)
+    params["embedding"] = jax.tree.map(lambda leaf: leaf.at[0].set(np.nan), params["embedding"])
+    with Checkpoints(tmp_path / "run") as checkpoints:
+        checkpoints.save(3, {"params": params})
+    write_model_config(tmp_path / "run", config)
+    run = run_of(str(tmp_path / "run"), data, tmp_path / "out", vocabulary=f"{t5}/spiece.model")
+    with pytest.raises(ValueError, match=r"run, step 3: weights are NaN or infinite \(embedding"):
+        evaluate_suite(run, shown=False)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -195,13 +249,16 @@ def test_a_run_of_ours_is_evaluated_at_its_newest_step(t5, data, tmp_path):
         ({"split": "dev"}, "no split 'dev'; there are train, validation, test"),
         ({"batch_size": 3}, "3 rows can't be shared out evenly"),
         ({"method": "guess"}, "method is 'guess'; it is one of generate, rank, head"),
+        ({"num_beams": 0}, "num_beams is 0; give at least 1"),
+        ({"num_shots": -1}, "num_shots is -1; give 0 or more"),
+        ({"on_bad_row": "error"}, "on_bad_row is 'error'; it is fail or skip"),
         ({"num_shots": 99}, "99 examples are to be shown, its training split has 24"),
     ],
 )
 def test_mistakes_are_told(t5, data, tmp_path, settings, message):
     with pytest.raises(ValueError, match=message):
         evaluate_suite(run_of(t5, data, tmp_path / "out", **settings), shown=False)
-    assert not (tmp_path / "out/scores.json").exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_no_more_is_read_than_the_model_can(gpt2, data, tmp_path):

@@ -1,8 +1,13 @@
+import shutil
+
+import jax
+import numpy as np
 import pytest
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.hugging_face import read_hugging_face
 from t5x_like.checkpoints.model_config import write_model_config
+from t5x_like.checkpoints.steps import find_checkpoints
 from t5x_like.evaluation.suite.settings import SuiteRun
 from t5x_like.evaluation.suite.steps import evaluate_steps
 from t5x_like.files import read_json, write_json
@@ -14,9 +19,9 @@ def run(t5, data, tmp_path):
     config, params, _ = read_hugging_face(t5)
     write_model_config(tmp_path / "run", config)
 
-    def save(step):
+    def save(step, factor=1.0):
         with Checkpoints(tmp_path / "run") as checkpoints:
-            checkpoints.save(step, {"params": params})
+            checkpoints.save(step, {"params": jax.tree.map(lambda leaf: leaf * factor, params)})
 
     suite = SuiteRun(
         checkpoint=str(tmp_path / "run"),
@@ -58,6 +63,21 @@ def test_steps_are_evaluated_as_they_appear_until_the_last(run, tmp_path):
     found = evaluate_steps(suite, watch=True, seconds=3.0, sleep=sleep, shown=False)
     assert [step for step, _ in found] == [10, 20]
     assert waited == [3.0]
+
+
+def test_steps_that_are_no_numbers_or_that_training_removes_are_passed_over(run, tmp_path, caplog):
+    suite, save = run
+    for step in (5, 10, 15):
+        save(step)
+    found = evaluate_steps(suite, shown=False)
+    assert next(found)[0] == 5
+    shutil.rmtree(find_checkpoints(tmp_path / "run")[0] / "10")
+    assert [step for step, _ in found] == [15]
+    assert "step 10 is passed over: training keeps its newest only" in caplog.text
+    save(20, np.nan)
+    assert [step for step, _ in evaluate_steps(suite, shown=False)] == [5, 15]
+    assert "step 20 is passed over" in caplog.text
+    assert "weights are NaN" in caplog.text
 
 
 def test_what_is_no_run_has_one_checkpoint(t5, tmp_path):
