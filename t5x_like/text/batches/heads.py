@@ -65,9 +65,14 @@ def open_head_task(definition: Any, name: str, config: "LoaderConfig") -> Opened
     """The labelled rows of a split, to train on or to measure the loss of.
 
     Raises:
-      ValueError: the task has no form for a head, a row is bad, or none has a label.
+      ValueError: the task has no form for a head, a row is bad, none has a label, or a cache is asked for.
     """
     form = form_of(definition, name)
+    if config.cache is not None:
+        raise ValueError(
+            f"task {name!r} is read for an encoder's head, whose rows are tokenised anew at each start; a token cache "
+            f"holds questions and written answers. Leave out cache={config.cache!r}"
+        )
     tokenizer = open_tokenizer(definition.vocabulary, definition.num_sentinels)
     examples = _labelled(definition, form, config, tokenizer)
     if examples.num_cut:

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -100,11 +101,12 @@ def test_xlnet_reads_the_context_before_the_question(xlnet_like):
     none = row | {"answers": {"text": [], "answer_start": []}}
     rows = [read_row(Spans(unanswerable=True), each) for each in (row, none)]
     examples = make_examples(Spans(unanswerable=True), rows, tokenizer, length=32)
-    pieces = [tokenizer.piece(int(number)) for number in examples.example(0).inputs]
+    inputs = np.asarray(examples.example(0).inputs)
+    pieces = [tokenizer.piece(number) for number in inputs.tolist()]
     assert pieces == [*(f"▁{letter}" for letter in "abcdefgh"), "<sep>", "▁h", "▁a", "<sep>", "<cls>"]
     assert (examples.example(0).span, examples.example(1).span) == ((2, 3), (12, 12))
     assert (examples.context(0), examples.cls_place(0)) == (0, 12)
-    assert examples.example(0).token_types.tolist() == [0] * 9 + [1] * 3 + [2]
+    assert list(np.asarray(examples.example(0).token_types)) == [0] * 9 + [1] * 3 + [2]
 
 
 def test_xlnets_words_have_their_classes_where_they_stand(xlnet_like):
@@ -113,8 +115,8 @@ def test_xlnets_words_have_their_classes_where_they_stand(xlnet_like):
     rows = [read_row(form, {"tokens": ["a", "b", "c"], "tags": [1, 0, 1]})]
     examples = make_examples(form, rows, tokenizer, length=16)
     example = examples.example(0)
-    assert example.targets.tolist() == [1, 0, 1, 0, 0]
-    assert example.weights.tolist() == [1, 1, 1, 0, 0]
+    assert list(np.asarray(example.targets)) == [1, 0, 1, 0, 0]
+    assert list(np.asarray(example.weights)) == [1, 1, 1, 0, 0]
     assert examples.places(0)[0].tolist() == [0, 1, 2]
 
 

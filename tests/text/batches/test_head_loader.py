@@ -292,6 +292,13 @@ def test_a_bad_row_is_named_by_its_place(tmp_path, vocabulary):
         build_loader(config(name))
 
 
+def test_a_token_cache_is_refused(labelled, tmp_path):
+    with pytest.raises(
+        ValueError, match=r"'labelled_sentences' is read for an encoder's head.*Leave out cache='"
+    ):
+        build_loader(config(labelled, cache=str(tmp_path)))
+
+
 def test_tasks_without_a_form_and_tasks_for_other_heads_are_refused(tmp_path, vocabulary, labelled):
     name = register(tmp_path, vocabulary, "written", None, {"train": [{"text": "a"}]})
     with pytest.raises(
