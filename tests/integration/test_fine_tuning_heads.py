@@ -15,6 +15,7 @@ from t5x_like.evaluation.run import EvaluationRun, evaluate
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.t5 import T5Config
+from t5x_like.model.zoo.xlnet import XLNetConfig
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
@@ -132,6 +133,40 @@ def test_a_run_goes_on_to_another_task_with_a_new_head(tuned, tasks, tmp_path, c
     assert "has no weights for heads/scores/classes/projection" in caplog.text
     assert "they are freshly drawn from seed 0, so train this head before you use it" in caplog.text
     assert configuration_at(tmp_path / "next").num_labels == 3
+
+
+def test_xlnet_learns_a_task_from_its_class_token_behind_the_text(tmp_path):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    special = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"]
+    pieces = [(piece, 0.0) for piece in special] + [(f"▁{letter}", -1.0) for letter in "abcdefgh"]
+    engine = Tokenizer(models.Unigram(pieces, 0))
+    engine.pre_tokenizer = pre_tokenizers.Metaspace()
+    engine.add_special_tokens(special)
+    config = XLNetConfig(
+        vocab_size=len(pieces), model_dim=16, mlp_dim=32, num_heads=2, head_dim=8, num_layers=1
+    )
+    write_hugging_face(config, parameters.split(config.build(jax.random.key(1)))[1], tmp_path / "xlnet")
+    engine.save(str(tmp_path / "xlnet/tokenizer.json"))
+    named = {"cls_token": "<cls>", "sep_token": "<sep>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    (tmp_path / "xlnet/tokenizer_config.json").write_text(json.dumps(named))
+    rows = [
+        f"{first}{' b' * (number % 3)} {last}" for number in range(8) for first in "ac" for last in "efgh"
+    ]
+    lines = [f"{row}\t{'vowel' if 'a' in row else 'none'}" for row in rows]
+    (tmp_path / "letters.tsv").write_text("\n".join(["text\tlabel", *lines]) + "\n")
+    task = TextTask(
+        name="letters",
+        vocabulary=str(tmp_path / "xlnet"),
+        num_sentinels=0,
+        files={"train": str(tmp_path / "letters.tsv"), "validation": str(tmp_path / "letters.tsv")},
+        input_template="{text}",
+        target_template="{label}",
+        labels=LABELS["two_labels"],
+        metrics=("accuracy",),
+    )
+    finished = train(experiment((task,), "letters", tmp_path / "xlnet", tmp_path / "run"))
+    assert finished.last["evaluation/letters"]["accuracy"] == 100.0
 
 
 def test_saved_weights_are_asked_again(tuned, tasks, tmp_path):
