@@ -139,6 +139,13 @@ def was_trained_here(checkpoint: str) -> bool:
     return all((as_path(checkpoint) / name).exists() for name in ("model.json", "config.json"))
 
 
+def trained_on(checkpoint: str) -> str:
+    """The task or mixture that a run was trained on; nothing of what was not trained here."""
+    if not was_trained_here(checkpoint):
+        return ""
+    return str(read_json(as_path(checkpoint) / "config.json").get("train.mixture", ""))
+
+
 def steps_of(checkpoint: str) -> list[int]:
     """The finished steps of a run, in ascending order."""
     return finished_steps(find_checkpoints(absolute(checkpoint))[0])
@@ -171,7 +178,10 @@ def kind_of(model: Any) -> Kind:
     from t5x_like.model.families.decoder import Decoder
     from t5x_like.model.families.encoder import Encoder
     from t5x_like.model.families.encoder_decoder import EncoderDecoder
+    from t5x_like.model.families.two_stream import TwoStream
 
+    if isinstance(model, TwoStream) and model.heads.words is None:  # it reads both ways, and writes nothing
+        return "encoder"
     kinds: dict[type, Kind] = {EncoderDecoder: "encoder_decoder", Decoder: "decoder", Encoder: "encoder"}
     for family, kind in kinds.items():
         if isinstance(model, family):

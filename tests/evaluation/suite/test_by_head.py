@@ -9,12 +9,13 @@ from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.hugging_face import read_hugging_face, write_hugging_face
 from t5x_like.checkpoints.model_config import write_model_config
 from t5x_like.evaluation.suite import by_head
-from t5x_like.evaluation.suite.loaded_model import load_model
+from t5x_like.evaluation.suite.loaded_model import kind_of, load_model
 from t5x_like.evaluation.suite.run import evaluate_suite
 from t5x_like.evaluation.suite.settings import SuiteRun
 from t5x_like.files import read_jsonl, write_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
+from t5x_like.model.zoo.xlnet import XLNetConfig
 from t5x_like.partitioning.mesh import MeshConfig
 
 WORDS = [
@@ -149,3 +150,12 @@ def test_an_encoder_writes_nothing(data, tmp_path):
         ValueError, match="is an encoder, which writes nothing: --method generate needs a decoder"
     ):
         evaluate_suite(run_of(bert, data, tmp_path, method="generate"), shown=False)
+
+
+def test_an_xlnet_with_a_head_is_asked_as_an_encoder_and_one_for_words_is_not():
+    sizes = {"vocab_size": 16, "model_dim": 8, "mlp_dim": 8, "num_heads": 2, "head_dim": 4, "num_layers": 1}
+    config = XLNetConfig(**sizes, task="multiple_choice")  # pyright: ignore[reportArgumentType]
+    assert kind_of(jax.eval_shape(config.build, jax.random.key(0))) == "encoder"
+    writing = replace(config, task="causal_lm")
+    with pytest.raises(ValueError, match="a TwoStream can't be evaluated on benchmarks yet"):
+        kind_of(jax.eval_shape(writing.build, jax.random.key(0)))
