@@ -28,8 +28,10 @@ def _correlation(targets: Sequence[float] | np.ndarray, predictions: Sequence[fl
     # Asked before the mean is taken off, which leaves something of constants that binary numbers can't hold.
     if any(np.all(side == side[0]) or not np.isfinite(side).all() for side in (truth, guess)):
         return float("nan")
-    truth, guess = _direction(truth), _direction(guess)
-    return float(np.clip(np.sum(truth * guess), -1.0, 1.0))
+    found = float(np.clip(np.vecdot(_direction(truth), _direction(guess)), -1.0, 1.0))
+    return (
+        float(round(found)) if len(truth) == 2 and np.isfinite(found) else found
+    )  # two points lie on a line
 
 
 def _direction(values: np.ndarray) -> np.ndarray:
@@ -38,8 +40,8 @@ def _direction(values: np.ndarray) -> np.ndarray:
     largest = np.abs(differences).max()
     if largest == 0:
         return np.full_like(differences, np.nan)
-    scaled = differences / largest  # squares of what is very small or large are 0 or infinite
-    return scaled / np.linalg.norm(scaled)
+    # Scaled, as squares of what is very small or large are 0 or infinite.
+    return differences / (largest * np.linalg.norm(differences / largest))
 
 
 def _ranks(values: Sequence[float]) -> np.ndarray:

@@ -82,6 +82,12 @@ def test_numbers_of_any_size_correlate(scale):
     assert found == pytest.approx(metrics.pearson_corrcoef(truth, guess)["pearson_corrcoef"], rel=1e-9)
 
 
+def test_two_numbers_correlate_wholly():
+    near = [100_000_000.00000086, 100_000_000.0000004], [100_000_000.00000033, 100_000_000.00000037]
+    assert metrics.pearson_corrcoef(*near) == {"pearson_corrcoef": -100.0}
+    assert metrics.pearson_corrcoef([1, 2], [0.3, 0.7]) == {"pearson_corrcoef": 100.0}
+
+
 def test_answers_of_which_nothing_is_left_are_equal_in_coqa_alone():
     assert metrics.coqa_f1([["the"], ["a cat", "cat sat"]], ["a", "The cat!"]) == {"f1": 100.0}
     assert metrics.coqa_f1([["big cat"], ["the"]], ["cat", "dog"]) == {"f1": pytest.approx(100 / 3)}
