@@ -37,7 +37,8 @@ def wsc_simple(row: RawRow) -> list[WordedRow]:
     Raises:
       ValueError: the pronoun is the first word, is not where the row says, or lies outside the text.
     """
-    marked = _blanked(row).replace(f" {_BLANK} ", f" *{row['span2_text']}* ")
+    blank = f" {_BLANK} "
+    marked = _blanked(row).replace(blank, _as_replacement(f" *{row['span2_text']}* ", blank))
     return [
         {"inputs": f"wsc: {marked}", "targets": row["span1_text"], "label": row["label"], "idx": row["idx"]}
     ]
@@ -46,6 +47,23 @@ def wsc_simple(row: RawRow) -> list[WordedRow]:
 def wsc_simple_right_only(row: RawRow) -> list[WordedRow]:
     """As ``wsc_simple``, without the rows in which the pronoun stands for something else: for training."""
     return wsc_simple(row) if row["label"] else []
+
+
+def _as_replacement(text: str, replaced: str) -> str:
+    """What RE2, T5's library of patterns, writes where ``text`` replaces something: a backslash of it is no letter.
+
+    Two are one, ``\\0`` is what was replaced, a group's number leaves that as it is, and at any other one the writing
+    ends.
+    """
+    head, *rest = re.split(r"(\\[\\0-9]|\\)", text)
+    signs = rest[::2]
+    if any(sign[1:] in set("123456789") for sign in signs):
+        return replaced
+    for sign, letters in zip(signs, rest[1::2], strict=True):
+        if sign == "\\":
+            break
+        head += ("\\" if sign == "\\\\" else replaced) + letters
+    return head
 
 
 def _blanked(row: RawRow) -> str:
@@ -81,7 +99,7 @@ def wsc_marked_spans(row: RawRow) -> list[WordedRow]:
 
 def _mark(text: str, span: str, index: int, mark: str) -> str:
     try:
-        pattern = re.compile(f"^((?:{_NO_SPACE}+{_SPACE}){{{index}}})({span})")
+        pattern = re.compile(f"^((?:{_NO_SPACE}+{_SPACE}){{{index}}})({_as_replacement(span, 'W')})")
     except re.error as error:
         raise ValueError(f"the span {span!r} can't be looked for as a pattern: {error}") from None
     return pattern.sub(lambda match: f"{match[1]}{mark} {match[2]} {mark}", text, count=1)

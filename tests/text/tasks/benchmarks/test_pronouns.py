@@ -64,6 +64,27 @@ def test_spans_are_patterns_in_the_marked_form() -> None:
         wsc_marked_spans(wsc("Ann saw her .", 2, "her", label=2))
 
 
+@pytest.mark.parametrize(
+    ("pronoun", "marked"),
+    [
+        (r"\\", r" *\* "),
+        (r"a\0b", " *a X b* "),
+        (r"a\nb", " *a"),
+        ("\\", " *"),
+        (r"\\1", r" *\1* "),
+        (r"\n\1", " X "),
+    ],
+)
+def test_backslashes_of_a_pronoun_are_read_as_t5s_patterns_read_them(pronoun: str, marked: str) -> None:
+    row = wsc(f"Ann saw {pronoun} go", 2, pronoun)
+    assert wsc_simple(row)[0]["inputs"] == f"wsc: Ann saw{marked}go"
+
+
+def test_backslashes_of_a_marked_span_are_too() -> None:
+    found = wsc_marked_spans(wsc(r"Ann saw \ go", 2, r"\\\\"))[0]["inputs"]
+    assert found == r"wsc text: * Ann * saw # \ # go"
+
+
 def test_definite_pronouns_refuse_what_they_cannot_use() -> None:
     row = {"sentence": "Ann saw him, yes.", "pronoun": "him", "candidates": ["Ann", "Bo"], "label": 1}
     assert dpr_simple(row) == [{"inputs": "wsc: Ann saw *him*, yes.", "targets": "Bo"}]
