@@ -12,7 +12,7 @@ from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.suite_figures import mean_of, measure
 from t5x_like.cli.suite_flags import FIELDS
 from t5x_like.cli.suite_submissions import check_submission, check_zip, submit, submit_together
-from t5x_like.cli.suite_tables import scores_table, steps_table
+from t5x_like.cli.suite_tables import left_out, scores_table, steps_table
 
 if TYPE_CHECKING:
     from t5x_like.evaluation.suite.settings import SuiteRun
@@ -55,6 +55,8 @@ def run_suite(arguments: argparse.Namespace) -> int:
         return submit_together(arguments)
     if arguments.check_submission:
         return check_zip(arguments)
+    if arguments.step is not None and (arguments.every_checkpoint or arguments.watch):
+        raise Mistake("--step names one checkpoint, --every_checkpoint and --watch take all; leave one out")
     run = suite_of(arguments)
     if arguments.submission:
         check_submission(run, arguments)
@@ -70,7 +72,7 @@ def run_suite(arguments: argparse.Namespace) -> int:
             for step, found in evaluate_steps(run, watch=arguments.watch):
                 steps[step] = found
                 write_evaluation_report(f"{run.output_dir}/step_{step}")
-                print(steps_table(steps), flush=True)
+                print("\n".join([steps_table(steps), *left_out(found)]), flush=True)
             print(f"written to {run.output_dir}")
             return 0
         found = evaluate_suite(run, for_server=bool(arguments.submission))

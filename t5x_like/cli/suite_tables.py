@@ -24,8 +24,12 @@ def scores_table(found: Mapping[str, Any]) -> str:
         lacking = dict.fromkeys(name.partition("/")[0] for name in each["missing"])
         missing = f" (missing: {', '.join(lacking)})" if lacking else ""
         lines.append(f"{benchmark} average: {_number(each['score'])}{missing}")
-    notes += [f"left out: {task}, {reason}" for task, reason in found.get("left_out", {}).items()]
-    return "\n".join([*lines, *notes])
+    return "\n".join([*lines, *notes, *left_out(found)])
+
+
+def left_out(found: Mapping[str, Any]) -> list[str]:
+    """A line for each task that was not evaluated."""
+    return [f"left out: {task}, {reason}" for task, reason in found.get("left_out", {}).items()]
 
 
 def _notes(task: str, entry: Mapping[str, Any]) -> list[str]:
@@ -36,6 +40,10 @@ def _notes(task: str, entry: Mapping[str, Any]) -> list[str]:
         notes.append(f"{task}: {entry['unlabelled']:,} rows have no label and are not scored")
     for metric in entry.get("not_numbers", []):
         notes.append(f"{task}: {metric} is not a number, as where all answers are the same")
+    if "head_of" in entry:
+        notes.append(
+            f"{task}: the head was trained on {entry['head_of']}, not on this; it only has the same size"
+        )
     if entry["cut_inputs"]:
         notes.append(
             f"{task}: {entry['cut_inputs']:,} of {entry['examples']:,} inputs are longer than the model is given, and "

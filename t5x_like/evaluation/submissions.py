@@ -66,7 +66,11 @@ def check_test_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     for form in (form for forms in SUBMISSIONS.values() for form in forms):
         for task in (task for task in form.tasks if task in rows):
             answer = {"answer": "-" if form.kind == "text" else 0, "prediction": "0"}
-            content, _ = render(form, [{**_numbers_of(row), **answer} for row in rows[task]])
+            try:
+                content, _ = render(form, [{**_numbers_of(row), **answer} for row in rows[task]])
+            except ValueError as error:
+                errors.append(f"{task}: {error}")
+                continue
             errors += [f"{task}: {error}" for error in check_file(form, content)[0]]
     if errors:
         listed = "\n  ".join(errors)

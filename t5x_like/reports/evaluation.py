@@ -133,6 +133,8 @@ def _task_section(
     body = [facts_table({name: value for name, value in facts.items() if value})]
     if "withheld" in entry:
         body.append(f"<p>No scores: {escape(entry['withheld'])}. The predictions are written.</p>")
+    if "head_of" in entry:
+        body.append(f"<p>The head was trained on {escape(entry['head_of'])}; it only has the same size.</p>")
     if entry["invalid"]:
         body.append(f"<p>{entry['invalid']:,} answers were none that there can be; they count as wrong.</p>")
     for metric in entry.get("not_numbers", []):

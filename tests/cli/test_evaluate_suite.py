@@ -186,6 +186,7 @@ def test_texts_are_measured(gpt2, tmp_path, capsys):
             ["--tasks", "glue_wnli_v002", "super_glue_cb_v102", "--submission=a.zip"],
             "GLUE and SuperGLUE have servers of their own",
         ),
+        (["--recipe=glue", "--step=5", "--watch"], "--step names one checkpoint"),
         (["--skip_missing"], "--skip_missing is for benchmarks"),
         (["--tasks", "glue_wnli_v002", "--on_bad_row=error"], "invalid choice: 'error'"),
         (["--tasks", "glue_wnli_v002", "--submission=a.tsv"], "servers take zip files"),

@@ -13,7 +13,14 @@ from t5x_like.evaluation.submissions import check_test_rows
 from t5x_like.evaluation.suite.answering import answer_length, answer_task
 from t5x_like.evaluation.suite.asking import Asker
 from t5x_like.evaluation.suite.by_head import answer_by_head, score_by_head
-from t5x_like.evaluation.suite.loaded_model import LoadedModel, identity_of, is_run, load_model, steps_of
+from t5x_like.evaluation.suite.loaded_model import (
+    LoadedModel,
+    identity_of,
+    is_run,
+    load_model,
+    steps_of,
+    trained_on,
+)
 from t5x_like.evaluation.suite.measuring import measure_task
 from t5x_like.evaluation.suite.planning import (
     HeadPlan,
@@ -32,6 +39,7 @@ from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.text.batches.head_questions import questions_of
 from t5x_like.text.metrics.averages import AVERAGES, average, missing_parts
 from t5x_like.text.progress import Progress
+from t5x_like.text.tasks import registry
 
 _DEFAULT_LENGTHS = {"encoder": 512, "encoder_decoder": 512, "decoder": 2048}
 
@@ -129,7 +137,17 @@ def _by_head(run: SuiteRun, model: LoadedModel, plan: HeadPlan, length: int, pro
     progress.skip(len(record.rows))
     answer_by_head(model, questions, record, run=run, progress=progress)
     learned: Any = learned_from(plan.definition)
-    return score_by_head(questions, record.finish(), learned, split=run.split, resamples=run.resamples)
+    entry = score_by_head(questions, record.finish(), learned, split=run.split, resamples=run.resamples)
+    mixture = trained_on(run.checkpoint)
+    own = {plan.task, learned.name} & {mixture, *_tasks_in(mixture)}
+    return entry if own or not mixture else entry | {"head_of": mixture}
+
+
+def _tasks_in(mixture: str) -> list[str]:
+    try:
+        return registry.names_of_tasks(mixture)
+    except ValueError:  # a run's own, of which nothing is known here
+        return []
 
 
 def _by_words(run: SuiteRun, model: LoadedModel, plan: WordPlan, length: int, progress: Progress) -> Entry:

@@ -67,7 +67,10 @@ def test_an_encoder_answers_by_its_head(data, tmp_path):
     assert entry["scores"]["accuracy"] == pytest.approx(100 * right / 24)
 
 
-@pytest.mark.parametrize("kept", [{"tasks.0.num_sentinels": 0}, None])
+@pytest.mark.parametrize(
+    "kept",
+    [{"tasks.0.num_sentinels": 0}, {"tasks.0.num_sentinels": 0, "train.mixture": "glue_cola_v002"}, None],
+)
 def test_a_run_is_asked_in_the_vocabulary_it_was_trained_in(data, tmp_path, kept):
     """BERT's has no sentinels: those that T5's has would be more ids than there are embeddings."""
     config, params, _ = read_hugging_face(write_bert(tmp_path / "bert", "sequence_classification"))
@@ -78,8 +81,9 @@ def test_a_run_is_asked_in_the_vocabulary_it_was_trained_in(data, tmp_path, kept
     shutil.copyfile(tmp_path / "bert/vocab.txt", directory / "vocab.txt")
     if kept is not None:  # a conversion has no such file
         write_json(directory / "config.json", kept)
-    found = evaluate_suite(run_of(str(directory), data, tmp_path), shown=False)
-    assert found["tasks"]["glue_rte_v002"]["method"] == "head"
+    entry = evaluate_suite(run_of(str(directory), data, tmp_path), shown=False)["tasks"]["glue_rte_v002"]
+    assert entry["method"] == "head"
+    assert entry.get("head_of") == (None if kept is None else kept.get("train.mixture"))
     with pytest.raises(
         ValueError, match=r"121 ids.* 21: they don't belong together \(num_sentinels is 100\)"
     ):
