@@ -33,7 +33,20 @@ def form_of(definition: Any, name: str) -> Form:
     what = f"task {name!r} has no form for an encoder's head"
     if isinstance(definition, TextTask):
         raise ValueError(f"{what}: give it labels or label_words, which become the head's classes")
+    same = _of_the_same_rows(definition)
+    if same:
+        raise ValueError(f"{what}; heads read the same rows as {same!r}")
     raise ValueError(f"{what}: its answers are written; train an encoder-decoder or a decoder on it")
+
+
+def _of_the_same_rows(definition: Any) -> str:
+    """A benchmark that a head can read, from the source that this one has, too."""
+    if not isinstance(definition, BenchmarkTask):
+        return ""
+    from t5x_like.text.tasks.benchmarks import catalogue
+
+    source, known = definition.benchmark.source, catalogue.benchmarks().values()
+    return next((each.name for each in known if each.source is source and each.form is not None), "")
 
 
 def read_head_rows(definition: HeadTask, split: str, policy: RowPolicy | None = None) -> Iterator[Read]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from t5x_like.text.batches.buckets import like_lengths_together
 from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.batches.head_questions import load_questions
+from t5x_like.text.batches.heads import head_for
 from t5x_like.text.batches.loader import LoaderConfig, build_loader
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.benchmarks.benchmark import Benchmark
@@ -307,6 +308,12 @@ def test_tasks_without_a_form_and_tasks_for_other_heads_are_refused(tmp_path, vo
         build_loader(config(name))
     with pytest.raises(ValueError, match="group_by_length is for tasks of encoders' heads"):
         replace(config(labelled, group_by_length=True), layout=None)
+
+
+def test_a_task_that_is_worded_for_writing_alone_names_the_one_that_heads_read():
+    message = "'super_glue_wsc_v102_simple_eval' has no form.*; heads read the same rows as 'super_glue_wsc_v102_marked"
+    with pytest.raises(ValueError, match=message):
+        head_for(config("super_glue_wsc_v102_simple_eval"))
 
 
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 9))
