@@ -1,5 +1,6 @@
 """One task's questions answered batch by batch: written, or ranked."""
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -123,13 +124,14 @@ def _rank(
             sizes[:, column] = [max(len(pair.answer), 1) for pair in pairs]
         elif normalisation == "bytes":
             sizes[:, column] = len(label.encode("utf-8"))
-    best = np.argmax(scores / sizes, axis=1)
+    compared = np.nan_to_num(scores / sizes, nan=-np.inf, neginf=-np.inf)
+    best = np.argmax(compared, axis=1)
     found = []
     for row, likelihoods, place in zip(rows, scores.tolist(), best.tolist(), strict=True):
         choices = dict(zip(questions.labels, likelihoods, strict=True))
         found.append(
             {
-                "prediction": questions.labels[place],
+                "prediction": "" if math.isnan(likelihoods[place]) else questions.labels[place],
                 "log_likelihood": choices.get(row.targets),
                 "choices": choices,
             }

@@ -125,6 +125,7 @@ def _evaluate_task(
         elif plan.method == "measure":
             rows, entry = measure_task(model, plan.questions, run, length=length)
             replace_rows(run.output_dir, plan.task, rows)
+            progress.reach(len(rows))
         else:
             entry = _by_words(run, model, plan, length, progress)
     return entry | {"method": plan.method}
