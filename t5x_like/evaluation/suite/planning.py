@@ -181,8 +181,9 @@ def _no_files(run: SuiteRun, definition: PairsTask) -> str:
         try:
             find_files(each.files[split])
         except ValueError as error:
-            lacking.append(_wanted(each, split) or str(error))
-    return f"no {' and '.join(lacking)}" if lacking else ""
+            wanted = _wanted(each, split)
+            lacking.append(f"no {wanted}" if wanted else str(error))
+    return " and ".join(lacking)
 
 
 def _wanted(definition: PairsTask, split: str) -> str:

@@ -9,6 +9,7 @@ from t5x_like.evaluation.suite.run import evaluate_suite
 from t5x_like.evaluation.suite.settings import SUITES, SuiteRun
 from t5x_like.files import read_json, read_jsonl
 from t5x_like.text.tasks.benchmarks import catalogue
+from t5x_like.text.tasks.text_task import TextTask
 from tests.evaluation.suite.test_by_head import write_bert
 
 COLA, RTE, STSB = "glue_cola_v002", "glue_rte_v002", "glue_stsb_v002"
@@ -66,6 +67,21 @@ def test_examples_to_show_are_files_that_are_needed(t5, data, tmp_path):
     with pytest.raises(ValueError, match=r"  glue_stsb_v002  no glue/STS-B/train\.tsv"):
         evaluate_suite(run_of(t5, data, tmp_path, COLA, STSB, num_shots=1), shown=False)
     assert evaluate_suite(run_of(t5, data, tmp_path, COLA, STSB), shown=False)["left_out"] == {}
+
+
+def test_a_users_own_files_that_are_missing_are_told_among_others(t5, data, tmp_path):
+    files = {"validation": str(tmp_path / "mine.tsv")}
+    TextTask(
+        name="mine_that_is_missing",
+        vocabulary=f"{t5}/spiece.model",
+        files=files,
+        input_template="{a}",
+        target_template="{b}",
+    ).register()
+    with pytest.raises(ValueError, match=r"  mine_that_is_missing  '.*mine\.tsv' does not exist"):
+        evaluate_suite(run_of(t5, data, tmp_path, COLA, "mine_that_is_missing"), shown=False)
+    with pytest.raises(ValueError, match=r"^'.*mine\.tsv' does not exist"):
+        evaluate_suite(run_of(t5, data, tmp_path, "mine_that_is_missing"), shown=False)
 
 
 def test_tasks_without_the_split_are_told(t5, data, tmp_path):
