@@ -3,13 +3,13 @@
 As in ``run_squad.py`` of https://github.com/google-research/bert.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from t5x_like.evaluation.spans import most_context, n_best_spans
-from t5x_like.text.batches.head_questions import HeadQuestions
+from t5x_like.text.batches.head_questions import HeadQuestions, squad_or_none
 from t5x_like.text.tasks.benchmarks.forms import Spans
 
 _NOTHING = ""
@@ -52,7 +52,7 @@ class SpanAnswers(NamedTuple):
         diff = self.null_score_diff
         if diff is None or not np.isfinite(diff):
             return {"n_best": listed}
-        return {"n_best": listed, "null_score_diff": round(diff, 4)}
+        return {"n_best": listed, "null_score_diff": diff}
 
 
 def span_answers(
@@ -71,6 +71,38 @@ def span_answers(
         _of_windows(questions, row, numbers, [scores[number] for number in numbers], max_answer_length, size)
         for row, numbers in enumerate(windows)
     ]
+
+
+def best_thresholds(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The greatest exact match and F1 that any threshold would have given, and the threshold of each.
+
+    Papers tell those of SQuAD 2.0's held-out questions, which its official script looks for (Rajpurkar et al. 2018).
+
+    Args:
+      rows: of ``predictions.jsonl``; those without a target, or without ``null_score_diff``, are passed over.
+    """
+    known = [row for row in rows if row["target"] is not None and "null_score_diff" in row]
+    if not known:
+        return {}
+    known.sort(key=lambda row: row["null_score_diff"])
+    diffs = np.array([row["null_score_diff"] for row in known])
+    nothing = np.array([0.0 if row["target"] else 100.0 for row in known])
+    # Below a threshold between two rows all before it are answered, and none after it.
+    ends = [0, *(np.flatnonzero(np.diff(diffs)) + 1).tolist(), len(known)]
+    thresholds = [diffs[0] - 1.0, *diffs[np.array(ends[1:]) - 1]]
+    found: dict[str, float] = {}
+    for name in ("em", "f1"):
+        answered = np.array([_scores_of(row)[name] for row in known])
+        totals = [answered[:end].sum() + nothing[end:].sum() for end in ends]
+        best = int(np.argmax(totals))
+        found |= {name: float(totals[best] / len(known)), f"{name}_threshold": float(thresholds[best])}
+    return found
+
+
+def _scores_of(row: Mapping[str, Any]) -> dict[str, float]:
+    """What the best answer scores, were it given."""
+    text = next((each["text"] for each in row["n_best"] if each["text"]), _NOTHING)
+    return squad_or_none([row["target"]], [text])
 
 
 def _of_windows(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from t5x_like.evaluation.heads import likeliest_candidates, told_answers, word_classes
+from t5x_like.evaluation.span_answers import best_thresholds
 from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.batches.head_questions import HeadQuestions, squad_or_none
 from t5x_like.text.objectives.objective import Lengths
@@ -98,6 +99,30 @@ def test_no_answer_is_given_where_it_scores_more_by_over_the_threshold(tokenizer
     assert [each["text"] for each in row["n_best"][:2]] == ["", "a"]
     assert row["n_best"][0]["score"] == 3.5
     assert sum(each["probability"] for each in row["n_best"]) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_the_best_threshold_is_that_of_trying_all():
+    rng = np.random.default_rng(0)
+    words = ("a b", "b c", "c")
+    rows = [
+        {
+            "target": [] if rng.random() < 0.4 else [words[rng.integers(3)]],
+            "n_best": [{"text": ""}, {"text": words[rng.integers(3)]}],
+            "null_score_diff": float(rng.integers(-4, 4)),
+        }
+        for _ in range(40)
+    ]
+
+    def scores(threshold):
+        given = [row["n_best"][1]["text"] if row["null_score_diff"] <= threshold else "" for row in rows]
+        return squad_or_none([row["target"] for row in rows], given)
+
+    tried = [scores(threshold) for threshold in np.arange(-6, 6, 0.5)]
+    found = best_thresholds([*rows, {"target": None}])
+    for name in ("em", "f1"):
+        assert found[name] == pytest.approx(max(each[name] for each in tried))
+        assert scores(found[f"{name}_threshold"])[name] == pytest.approx(found[name])
+    assert best_thresholds([{"target": 1}]) == {}
 
 
 def test_the_best_answers_are_kept_each_text_once(tokenizer):

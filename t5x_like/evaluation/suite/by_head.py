@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from t5x_like.evaluation.heads import head_scores, make_head_scorer, told_answers
+from t5x_like.evaluation.span_answers import best_thresholds
 from t5x_like.evaluation.suite.loaded_model import LoadedModel
 from t5x_like.evaluation.suite.recording import Record, Row
 from t5x_like.evaluation.suite.scoring import Entry, counts, score
@@ -61,6 +62,7 @@ def score_by_head(
             "invalid": 0,
             "labels": list(getattr(questions.form, "classes", ())),
         }
+        | ({"best_thresholds": thresholds} if (thresholds := best_thresholds(rows)) else {})
     )
 
 
