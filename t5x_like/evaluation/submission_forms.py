@@ -18,7 +18,7 @@ class SubmissionForm:
 
     ``words`` are what the server calls the classes, in the order of T5's numbers for them; JSON has them as
     strings, and as numbers where they are digits. "number" is from 0 to 5, "nested" are MultiRC's answers by
-    question and passage. ``also`` are other tasks of the same test rows, whose answers can stand there instead.
+    question and passage.
     """
 
     task: str  # whose answers these are, by T5's name
@@ -26,12 +26,6 @@ class SubmissionForm:
     rows: int
     kind: Literal["classes", "number", "text", "nested"] = "classes"
     words: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """All whose answers the file can have."""
-        return (self.task, *self.also)
 
     @property
     def is_table(self) -> bool:
@@ -74,7 +68,6 @@ SUBMISSIONS: dict[str, tuple[SubmissionForm, ...]] = {
         _super_glue("wic_v102", "WiC", 1_400, ("false", "true")),
         SubmissionForm(
             task="super_glue_wsc_v102_simple_eval",
-            also=("super_glue_wsc_v102_marked_spans",),  # what an encoder's head reads
             file="WSC.jsonl",
             rows=146,
             words=("False", "True"),
@@ -87,11 +80,11 @@ SUBMISSIONS: dict[str, tuple[SubmissionForm, ...]] = {
 
 def form_of(task: str) -> SubmissionForm | None:
     """The file that a task's answers go into, or ``None``."""
-    return next((form for forms in SUBMISSIONS.values() for form in forms if task in form.tasks), None)
+    return next((form for forms in SUBMISSIONS.values() for form in forms if task == form.task), None)
 
 
 def benchmark_of(task: str) -> str | None:
     """Which server takes a task's answers, or ``None``."""
     return next(
-        (name for name, forms in SUBMISSIONS.items() if any(task in form.tasks for form in forms)), None
+        (name for name, forms in SUBMISSIONS.items() if any(task == form.task for form in forms)), None
     )

@@ -37,10 +37,10 @@ def write_submission(path: PathLike, answers: Mapping[str, Sequence[Row]]) -> Su
         wrong counts); nothing is written then.
     """
     benchmark = _one_benchmark(answers)
-    chosen = {form: _one_task(form, answers) for form in SUBMISSIONS[benchmark] if {*form.tasks} & {*answers}}
+    forms = [form for form in SUBMISSIONS[benchmark] if form.task in answers]
     contents, replaced = {}, {}
-    for form, task in chosen.items():
-        contents[form.file], replaced[form.file] = render(form, answers[task])
+    for form in forms:
+        contents[form.file], replaced[form.file] = render(form, answers[form.task])
     checked = check_files(contents)
     if checked.errors:
         raise ValueError(
@@ -50,7 +50,7 @@ def write_submission(path: PathLike, answers: Mapping[str, Sequence[Row]]) -> Su
     write_bytes(path, _zipped(contents))
     return Submission(
         benchmark=benchmark,
-        files={form.file: len(answers[task]) for form, task in chosen.items()},
+        files={form.file: len(answers[form.task]) for form in forms},
         missing=checked.missing,
         replaced={file: number for file, number in replaced.items() if number},
     )
@@ -63,15 +63,14 @@ def check_test_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
       ValueError: they aren't, so that answers to them could not be handed in.
     """
     errors = []
-    for form in (form for forms in SUBMISSIONS.values() for form in forms):
-        for task in (task for task in form.tasks if task in rows):
-            answer = {"answer": "-" if form.kind == "text" else 0, "prediction": "0"}
-            try:
-                content, _ = render(form, [{**_numbers_of(row), **answer} for row in rows[task]])
-            except ValueError as error:
-                errors.append(f"{task}: {error}")
-                continue
-            errors += [f"{task}: {error}" for error in check_file(form, content)[0]]
+    for form in (form for forms in SUBMISSIONS.values() for form in forms if form.task in rows):
+        answer = {"answer": "-" if form.kind == "text" else 0, "prediction": "0"}
+        try:
+            content, _ = render(form, [{**_numbers_of(row), **answer} for row in rows[form.task]])
+        except ValueError as error:
+            errors.append(f"{form.task}: {error}")
+            continue
+        errors += [f"{form.task}: {error}" for error in check_file(form, content)[0]]
     if errors:
         listed = "\n  ".join(errors)
         raise ValueError(
@@ -121,13 +120,6 @@ def _one_benchmark(tasks: Iterable[str]) -> str:
         raise ValueError("GLUE and SuperGLUE have servers of their own; write one submission for each")
     (benchmark,) = (name for name in names if name)
     return benchmark
-
-
-def _one_task(form: SubmissionForm, answers: Mapping[str, Any]) -> str:
-    given = [task for task in form.tasks if task in answers]
-    if len(given) > 1:
-        raise ValueError(f"{' and '.join(given)} both have answers for {form.file}; leave one out")
-    return given[0]
 
 
 def _answer(form: SubmissionForm, row: Row) -> tuple[Any, bool]:

@@ -147,18 +147,22 @@ class HeadQuestions:
             self.form, Candidates
         ):  # one example for each right answer, which differ in nothing else
             return self.benchmark.word(read.raw.values)[0]
-        worded = self.benchmark.word(read.raw.values) if self._labels else []
+        worded = self.benchmark.word(read.raw.values) if self._text_labels else []
         return worded[0] if len(worded) == 1 else None
 
     @property
     def _labels(self) -> tuple[str, ...]:
         """The words of classes, as they are written in answers."""
-        if not isinstance(self.form, Classes | Choices):
+        return self._text_labels or (self.form.classes if isinstance(self.form, Classes) else ())
+
+    @property
+    def _text_labels(self) -> tuple[str, ...]:
+        """Those of the text-to-text form, where classes are its answers."""
+        if not isinstance(self.form, Classes | Choices) or self.benchmark is None:
             return ()
-        labels = () if self.benchmark is None else self.benchmark.labels
-        if isinstance(self.form, Classes):
-            return labels if len(labels) == len(self.form.classes) else self.form.classes
-        return labels if len(labels) == self.examples.num_choices else ()
+        count = len(self.form.classes) if isinstance(self.form, Classes) else self.examples.num_choices
+        labels = self.benchmark.labels
+        return labels if len(labels) == count else ()
 
     def _compared(self, read: Read, answer: Answer) -> Any:
         """As metrics want it."""

@@ -7,13 +7,13 @@ import pytest
 
 from t5x_like.cli.suite_submissions import submit_together
 from t5x_like.evaluation.submission_forms import SUBMISSIONS
-from t5x_like.evaluation.submissions import check_submission, render, write_submission
+from t5x_like.evaluation.submissions import check_submission, render
 from t5x_like.evaluation.suite.run import evaluate_suite
 from t5x_like.evaluation.suite.settings import SuiteRun
 from t5x_like.files import read_jsonl
 from tests.evaluation.suite.test_by_head import write_bert
 
-FORMS = {form.tasks[-1]: form for form in SUBMISSIONS["super_glue"]}  # by the task that a head reads
+FORMS = {form.task: form for form in SUBMISSIONS["super_glue"]}
 CHOOSING, OF_THREE = "super_glue_copa_v102", "super_glue_cb_v102"
 OF_TWO = tuple(task for task in FORMS if task not in (CHOOSING, OF_THREE))
 TEXT = {
@@ -99,7 +99,7 @@ def answer(tmp_path, name, tasks, *, kind="sequence_classification", num_labels=
 
 def test_entities_and_pronouns_are_told_in_the_words_of_the_server(tmp_path):
     write_tests(tmp_path, lambda _: 13)
-    tasks = ("super_glue_record_v102", "super_glue_wsc_v102_marked_spans")
+    tasks = ("super_glue_record_v102", "super_glue_wsc_v102_simple_eval")
     found = answer(tmp_path, "two", tasks)
     entities, pronouns = found.values()
     assert [row["idx"]["query"] for row in entities] == list(range(13))
@@ -126,14 +126,3 @@ def test_encoders_answers_make_a_file_that_the_server_takes(tmp_path):
     zipped = tmp_path / "super_glue.zip"
     submit_together(argparse.Namespace(submission=str(zipped), submission_of=directories))
     assert check_submission(zipped)[:3] == ("super_glue", (), ())
-
-
-def test_one_file_has_the_answers_of_one_task(tmp_path):
-    rows = [{"idx": number, "answer": 1, "prediction": "True"} for number in range(146)]
-    names = FORMS["super_glue_wsc_v102_marked_spans"].tasks
-    written = write_submission(tmp_path / "a.zip", {names[1]: rows})
-    assert written.files == {"WSC.jsonl": 146}
-    with pytest.raises(
-        ValueError, match=r"simple_eval and .*marked_spans both have answers for WSC\.jsonl; leave one"
-    ):
-        write_submission(tmp_path / "b.zip", dict.fromkeys(names, rows))

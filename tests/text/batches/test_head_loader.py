@@ -311,9 +311,9 @@ def test_tasks_without_a_form_and_tasks_for_other_heads_are_refused(tmp_path, vo
 
 
 def test_a_task_that_is_worded_for_writing_alone_names_the_one_that_heads_read():
-    message = "'super_glue_wsc_v102_simple_eval' has no form.*; heads read the same rows as 'super_glue_wsc_v102_marked"
+    message = "'glue_wnli_v002_simple_eval' has no form.*; heads read the same rows as 'glue_wnli_v002'"
     with pytest.raises(ValueError, match=message):
-        head_for(config("super_glue_wsc_v102_simple_eval"))
+        head_for(config("glue_wnli_v002_simple_eval"))
 
 
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 9))

@@ -79,6 +79,8 @@ def _wsc_row(span: str, index: int, label: int) -> dict[str, Any]:
     return {**row, "span1_text": span, "span1_index": index, "label": label}
 
 
+# A head reads the row as it is, whatever T5 is asked about it, and learns from rows that are wrong, too.
+_WSC_FORM = Classes(texts=("{text}", "{span2_text}: {span1_text}"), classes=TRUTH)
 _BO, _ANN, _NOBODY = _wsc_row("Bo", 2, 1), _wsc_row("Ann", 0, 0), _wsc_row("Bo", 2, -1)
 _WSC_INPUTS = "wsc: Ann told Bo that *he* won ."
 
@@ -90,6 +92,7 @@ WSC_SIMPLE_TRAIN = Benchmark(
     word=wsc_simple_right_only,
     extras={"label": "int", "idx": "int"},
     training_examples=259,  # rows whose first span is the right one
+    form=_WSC_FORM,
     examples=(
         example(_BO, _WSC_INPUTS, "Bo", label=1),
         Example(_ANN, ()),
@@ -105,6 +108,7 @@ WSC_SIMPLE_EVAL = Benchmark(
     postprocess=postprocessing.wsc_simple,
     metrics=(accuracy,),
     extras={"label": "int", "idx": "int"},
+    form=_WSC_FORM,
     examples=(
         example(_BO, _WSC_INPUTS, "Bo", label=1),
         example(_ANN, _WSC_INPUTS, "Ann", label=0),
@@ -121,7 +125,7 @@ WSC_MARKED_SPANS = Benchmark(
     metrics=(accuracy,),
     labels=TRUTH,
     extras={"idx": "int"},
-    form=Classes(texts=("{text}", "{span2_text}: {span1_text}"), classes=TRUTH),
+    form=_WSC_FORM,
     examples=(
         example(_BO, "wsc text: Ann told * Bo * that # he # won .", "True"),
         example(_ANN, "wsc text: * Ann * told Bo that # he # won .", "False"),
