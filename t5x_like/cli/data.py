@@ -68,8 +68,10 @@ def _lines(found: "list[SplitStatus]") -> list[str]:
             published = "as published" if each.is_whole else f"of {each.published:,} published"
             shown = f"{each.num_rows:,} rows, {published}; {each.layout}: {_files(each)}"
         lines.append(f"  {each.split:<{width}}  {shown}")
+        lines += [f"  {'':<{width}}  {packed} is there; unpack it" for packed in each.packed]
         if each.fault:
-            lines.append(f"  {'':<{width}}  {each.num_bad:,} bad rows; first: {each.fault}")
+            what = f"{each.num_bad:,} bad rows; first" if each.num_bad else "reading ends with"
+            lines.append(f"  {'':<{width}}  {what}: {each.fault}")
     return lines
 
 

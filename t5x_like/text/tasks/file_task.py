@@ -48,10 +48,15 @@ class FileTask(ABC, Generic[ReadT]):
         if split not in self.files:
             raise ValueError(f"task {self.name!r} has no split {split!r}; there are {', '.join(self.files)}")
         policy = RowPolicy(self.on_bad_row) if policy is None else policy
-        for file in find_files(self.files[split]):
+        files = find_files(self.files[split])
+        for file in files:
             yield from self.read_file(file, policy)
         if not policy.num_rows:
-            raise ValueError(f"task {self.name!r}, split {split!r}: no usable {self._READS}; {policy}")
+            held = policy if policy.num_skipped else "there is no row in it"
+            where = f"{files[0]}{f' and {len(files) - 1} more files' if files[1:] else ''}"
+            raise ValueError(
+                f"task {self.name!r}, split {split!r}: no usable {self._READS} in {where}; {held}"
+            )
 
     def read_file(self, file: str, policy: RowPolicy) -> Iterator[ReadT]:
         """Yields what one file holds.

@@ -1,6 +1,5 @@
 """Rows of plain files as dictionaries of strings, every bad one named by file and line."""
 
-import codecs
 import csv
 import json
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,7 @@ from typing import Literal, NamedTuple, get_args
 from t5x_like.files import as_path
 from t5x_like.text.corpora.pages.lines import in_lines
 from t5x_like.text.corpora.pages.unpacking import Cut, unpack
+from t5x_like.text.tasks.encodings import json_value, refuse_foreign
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "tfrecord", "array_record"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -24,14 +24,6 @@ ROW_ENDINGS = (
     *(f".{name}" for name in _RECORDS),
 )
 _MAX_PACKED_LINE = 2**30  # bytes, where a small file may hold a line of any length
-
-# The longer marks first: UTF-32's begins with UTF-16's.
-_WIDE_MARKS = {
-    codecs.BOM_UTF32_LE: "UTF-32",
-    codecs.BOM_UTF32_BE: "UTF-32",
-    codecs.BOM_UTF16_LE: "UTF-16",
-    codecs.BOM_UTF16_BE: "UTF-16",
-}
 
 
 class Row(NamedTuple):
@@ -143,26 +135,17 @@ def decode_line(line: bytes | Bad, file: str, number: int) -> str | Bad:
     """A line as text without its line break; the byte-order mark some programs write first is dropped.
 
     Raises:
-      ValueError: the file is UTF-16 or UTF-32, of which no line can be used, whatever is done with bad rows.
+      ValueError: the file is UTF-16 or packed, so that no line can be used, whatever is done with bad rows.
     """
     if isinstance(line, Bad):
         return line
     if number == 1:
-        _refuse_wide(line, file)
+        refuse_foreign(line, file)
         line = line.removeprefix(b"\xef\xbb\xbf")
     try:
         return line.decode("utf-8").rstrip("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         return Bad(f"invalid UTF-8 at byte {error.start} of the line", f"{file}:{number}")
-
-
-def _refuse_wide(first_line: bytes, file: str) -> None:
-    for mark, encoding in _WIDE_MARKS.items():
-        if first_line.startswith(mark):
-            raise ValueError(
-                f"{file} is {encoding} text, as its byte-order mark says; UTF-8 is needed: "
-                f"iconv -f {encoding} -t UTF-8 '{file}' > OTHER_FILE"
-            )
 
 
 def _split_tsv(lines: _Lines) -> Iterator[tuple[int, list[str] | Bad]]:
@@ -231,7 +214,7 @@ def _parse_jsonl(lines: _Lines) -> Iterator[Row | Bad]:
             yield text
             continue
         try:
-            value = json.loads(text)
+            value = json_value(text)
         except json.JSONDecodeError as error:
             yield Bad(f"invalid JSON: {error.msg} at column {error.colno}", place)
             continue
@@ -267,7 +250,7 @@ def _read_parquet(file: str) -> Iterator[Row | Bad]:
                 for value in batch.to_pylist():
                     number += 1
                     yield _cells_of(value, f"{file}:row {number}")
-    except (pyarrow.ArrowInvalid, UnicodeDecodeError) as error:
+    except (pyarrow.ArrowException, UnicodeDecodeError) as error:
         yield Bad(f"not a parquet file of UTF-8 text: {error}", file)
         return
     if not number:

@@ -33,6 +33,8 @@ def fault_of(row: RawRow, columns: Columns) -> str | None:
                 return f"{name}: {inner}"
         elif not _is(row[name], kind):
             return f"column {name!r} must hold {_CALLED[kind]}, not {_short(row[name])}"
+        elif _has_surrogate(row[name]):
+            return f"column {name!r} holds half of a character (a lone surrogate): {_short(row[name])}"
     return None
 
 
@@ -43,6 +45,15 @@ def _is(value: Any, kind: Kind) -> bool:
         return isinstance(value, str)
     numbers = int if kind == "int" else int | float
     return isinstance(value, numbers) and not isinstance(value, bool)
+
+
+def _has_surrogate(value: Any) -> bool:
+    """JSON can write halves of characters, which no UTF-8 has: no vocabulary could read them."""
+    if isinstance(value, list | tuple):
+        return any(map(_has_surrogate, value))
+    if not isinstance(value, str) or value.isascii():
+        return False
+    return any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _short(value: Any) -> str:

@@ -1,6 +1,7 @@
 """Where a benchmark's rows lie: below the data folder, or as TensorFlow Datasets (TFDS) prepared them."""
 
 import os
+import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -108,6 +109,10 @@ def how_to_get(source: Source, split: str, folder: str) -> str:
     """What to tell a user who lacks the files of a split."""
     wanted = wanted_files(source, split)
     place = f"put {' or '.join(wanted)} into {folder}" if wanted else f"prepare it in {folder}"
+    if packed := packed_files(source, split, folder):
+        place = (
+            f"unpack {packed[0]}, which is there, so that {' or '.join(wanted)} is in {folder}; or {place}"
+        )
     return (
         f"no files of the split {split!r} below {folder!r}: {place}, {' or '.join(origins(source))}; --data_dir or "
         f"${DATA_DIR} names another folder, t5x-like data status tells what is there"
@@ -117,6 +122,22 @@ def how_to_get(source: Source, split: str, folder: str) -> str:
 def wanted_files(source: Source, split: str) -> list[str]:
     """The first name, below the data folder, by which each layout knows the split's files."""
     return [pattern for layout in source.layouts for pattern in layout.files.get(split, ())[:1]]
+
+
+def packed_files(source: Source, split: str, folder: str) -> list[str]:
+    """Files below the data folder that hold the split's, but were not unpacked."""
+    wanted = wanted_files(source, split)
+    archives = {urllib.parse.urlparse(each.url).path.rpartition("/")[2] for each in source.downloads}
+    names = [f"{file}{ending}" for file in wanted for ending in (".gz", ".zip", ".zst")]
+    for archive in sorted(name for name in archives if name.endswith((".zip", ".gz", ".tgz", ".tar"))):
+        names += [archive, *(f"{parent}/{archive}" for file in wanted for parent in _parents(file))]
+    places = (f"{folder}/{name}" for name in dict.fromkeys(names))
+    return [place for place in places if "*" not in place and as_path(place).is_file()]
+
+
+def _parents(file: str) -> list[str]:
+    parts = file.split("/")[:-1]
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
 
 
 def origins(source: Source) -> list[str]:

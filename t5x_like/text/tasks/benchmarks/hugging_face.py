@@ -41,7 +41,7 @@ def read_columns(file: str) -> Iterator[Raw]:
     """The rows of a parquet or Arrow file, by their columns.
 
     Raises:
-      ValueError: it isn't one.
+      ValueError: it isn't one, or is damaged.
     """
     import pyarrow
     import pyarrow.parquet
@@ -57,8 +57,9 @@ def read_columns(file: str) -> Iterator[Raw]:
                 for values in batch.to_pylist():
                     number += 1
                     yield Raw(values, f"{file}:row {number}")
-        except pyarrow.ArrowInvalid as error:
-            raise ValueError(f"{file} is not a parquet or Arrow file: {error}") from error
+        # OSError is what it raises of files that are cut or damaged.
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"{file} is not a parquet or Arrow file, or is damaged: {error}") from error
 
 
 def _arrow_batches(stream):

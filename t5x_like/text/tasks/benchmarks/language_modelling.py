@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from t5x_like.files import as_path
 from t5x_like.text.metrics.classification import Scores, require_pairs
 from t5x_like.text.metrics.perplexity import TextCost, cost_of, perplexities
 from t5x_like.text.tasks.benchmarks.benchmark import Benchmark, Example, WordedRow
 from t5x_like.text.tasks.benchmarks.records import Records, renamed
 from t5x_like.text.tasks.benchmarks.source import Download, Layout, Raw, RawRow, Source
+from t5x_like.text.tasks.encodings import text_of
 from t5x_like.text.tasks.rows import Bad
 
 _TITLE = re.compile(r"(?m)^ = (?!=)[^\n]*[^=\s] = *\n")
@@ -37,9 +37,7 @@ def read_document(file: str, split: str) -> Iterator[Raw | Bad]:
     """The whole file as one text. See ``source.Reader``."""
     del split
     text = _text_of(file)
-    if isinstance(text, Bad):
-        yield text
-    elif text.strip():
+    if text.strip():
         yield Raw({"text": text}, f"{file}:1")
     else:
         yield Bad("the file is empty", file)
@@ -49,12 +47,10 @@ def read_articles(file: str, split: str) -> Iterator[Raw | Bad]:
     """WikiText's articles, each from its title `` = Title = `` on."""
     del split
     text = _text_of(file)
-    if isinstance(text, Bad):
-        yield text
-        return
     starts = [title.start() for title in _TITLE.finditer(text)]
     if not starts:
         yield Bad("no title of an article, such as ' = Title = ', is in it; is it WikiText?", file)
+        return
     line = 1
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         if start == starts[0]:
@@ -63,11 +59,8 @@ def read_articles(file: str, split: str) -> Iterator[Raw | Bad]:
         line += text.count("\n", start, end)
 
 
-def _text_of(file: str) -> str | Bad:
-    try:
-        return as_path(file).read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        return Bad(f"invalid UTF-8 at byte {error.start}", file)
+def _text_of(file: str) -> str:
+    return text_of(file).replace("\r\n", "\n")
 
 
 def text_benchmark(

@@ -1,14 +1,13 @@
 """Rows of JSON lines, tables, parquet and Arrow files in a benchmark's own columns, with labels as numbers."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from t5x_like.files import as_path
 from t5x_like.text.tasks.benchmarks.hugging_face import hub_patterns, read_columns
 from t5x_like.text.tasks.benchmarks.source import Layout, Raw
 from t5x_like.text.tasks.benchmarks.super_glue_json import object_of
+from t5x_like.text.tasks.encodings import json_value, text_of
 from t5x_like.text.tasks.rows import Bad, Row, decode_line, ending_of, lines_of, read_rows
 
 # The rows that are made of one record; a label is as the file has it, under ``label``.
@@ -47,7 +46,7 @@ class Records:
                         row[LABEL] = self._number(row.get(LABEL), may_lack=may_lack)
                     yield Raw(row, place)
             except KeyError as error:
-                yield Bad(f"no column {error}; the columns are {', '.join(values)}", place)
+                yield Bad(f"no column {error}; the columns are {', '.join(values) or 'none'}", place)
             except (TypeError, AttributeError):
                 yield Bad(
                     f"the values are not of the kinds that this task's have: {str(values)[:120]}", place
@@ -99,7 +98,7 @@ def json_objects(file: str) -> Iterator[Raw | Bad]:
 
 def _whole(file: str) -> Raw | None:
     try:
-        value = json.loads(as_path(file).read_bytes().decode("utf-8-sig"))
+        value = json_value(text_of(file))
     except ValueError:
         return None  # lines, or what is wrong with them is said by line
     return Raw(value, f"{file}:1") if isinstance(value, dict) else None

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t5x_like.files import as_path
 from t5x_like.text.tasks.benchmarks.source import Raw
+from t5x_like.text.tasks.encodings import json_value, text_of
 from t5x_like.text.tasks.rows import Bad
 
 
@@ -38,13 +38,11 @@ def read_squad(file: str, split: str) -> Iterator[Raw | Bad]:
 
 def _questions(file: str) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
     try:
-        articles = json.loads(as_path(file).read_bytes().decode("utf-8-sig"))["data"]
+        articles = json_value(text_of(file))["data"]
     except json.JSONDecodeError as error:
         raise ValueError(
             f"{file}:{error.lineno}: invalid JSON: {error.msg} at column {error.colno}"
         ) from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file}: invalid UTF-8 at byte {error.start}") from None
     except (KeyError, TypeError):
         raise ValueError(
             f"{file}: no 'data', which SQuAD's JSON has at its top; is it another file?"

@@ -4,7 +4,7 @@ import functools
 from dataclasses import dataclass
 
 from t5x_like.text.tasks.benchmarks import catalogue
-from t5x_like.text.tasks.benchmarks.finding import data_directory, find_split, wanted_files
+from t5x_like.text.tasks.benchmarks.finding import data_directory, find_split, packed_files, wanted_files
 from t5x_like.text.tasks.benchmarks.task import BenchmarkTask
 from t5x_like.text.tasks.rows import RowPolicy
 
@@ -17,10 +17,11 @@ class SplitStatus:
     published: int
     num_rows: int = 0
     num_bad: int = 0
-    fault: str = ""  # of the first bad row, or of the files as a whole
+    fault: str = ""  # of the first bad row; without bad rows, what ends reading
     files: tuple[str, ...] = ()
     layout: str = ""
     wanted: tuple[str, ...] = ()
+    packed: tuple[str, ...] = ()  # archives that are there, and were not unpacked
 
     @property
     def is_whole(self) -> bool:
@@ -55,7 +56,10 @@ def _status(name: str, split: str, folder: str) -> SplitStatus:
     found = find_split(source, split, folder)
     if found is None:
         return SplitStatus(
-            split=split, published=source.rows[split], wanted=tuple(wanted_files(source, split))
+            split=split,
+            published=source.rows[split],
+            wanted=tuple(wanted_files(source, split)),
+            packed=tuple(packed_files(source, split, folder)),
         )
     num_rows, num_bad, fault = _count(source.tfds or name, name, split, folder, found.files)
     return SplitStatus(
@@ -78,6 +82,9 @@ def _count(key: str, name: str, split: str, folder: str, files: tuple[str, ...])
     try:
         for _ in task.raw_rows(split, policy):
             pass
-    except (ValueError, OSError) as error:
-        return policy.num_rows, policy.num_skipped, str(error)
+    except OSError as error:
+        fault = f"{error.filename}: {(error.strerror or str(error)).lower()}"
+        return policy.num_rows, 0, fault if error.filename is not None else str(error)
+    except ValueError as error:
+        return policy.num_rows, 0, str(error)
     return policy.num_rows, policy.num_skipped, next(iter(policy.first_skipped), "")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from t5x_like.text.tasks.benchmarks.source import Raw
+from t5x_like.text.tasks.encodings import json_value
 from t5x_like.text.tasks.rows import Bad, decode_line, lines_of
 
 # The rows in one line of JSON, each without its label's number.
@@ -38,7 +39,7 @@ class JsonLines:
                     self._finish(row, place, seen, is_test=split.startswith("test"))
                     yield Raw(row, place)
             except KeyError as error:
-                yield Bad(f"no {error} among {', '.join(value)}", place)
+                yield Bad(f"no {error} among {', '.join(value) or 'none'}", place)
             except (TypeError, AttributeError):
                 yield Bad(f"the values are not of the kinds that this task's have: {str(value)[:120]}", place)
             except ValueError as error:
@@ -67,7 +68,7 @@ def object_of(text: str | Bad, place: str) -> dict[str, Any] | Bad | None:
     if isinstance(text, Bad) or not text.strip():
         return text if isinstance(text, Bad) else None
     try:
-        value = json.loads(text)
+        value = json_value(text)
     except json.JSONDecodeError as error:
         return Bad(f"invalid JSON: {error.msg} at column {error.colno}", place)
     if not isinstance(value, dict):

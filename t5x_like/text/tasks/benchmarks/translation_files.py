@@ -10,6 +10,7 @@ from typing import Any
 
 from t5x_like.files import as_path
 from t5x_like.text.tasks.benchmarks.source import Raw
+from t5x_like.text.tasks.encodings import refuse_foreign, text_of
 from t5x_like.text.tasks.rows import Bad, decode_line, lines_of
 
 _TAG = re.compile(r"<(seg|doc)\b([^>]*)>", re.IGNORECASE)
@@ -96,10 +97,7 @@ def segments_of(file: str) -> Iterator[Segment]:
     Raises:
       ValueError: a segment that isn't closed, or invalid UTF-8.
     """
-    try:
-        text = as_path(file).read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file}: invalid UTF-8 at byte {error.start}") from None
+    text = text_of(file)
     document, seen, number, line, counted = "", set(), 0, 1, 0
     for tag in _TAG.finditer(text):
         line, counted = line + text.count("\n", counted, tag.start()), tag.start()
@@ -131,7 +129,11 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 def _count(file: str) -> int:
-    return sum(1 for _ in lines_of(file))
+    number = 0
+    for number, line in lines_of(file):
+        if number == 1 and isinstance(line, bytes):
+            refuse_foreign(line, file)
+    return number
 
 
 def translations(source: str, target: str) -> Any:
