@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import jax
+import jax.numpy as jnp
 import optax
 
 from t5x_like.optimizers.adafactor import (
@@ -64,6 +65,9 @@ class AdamW:
 
     Norm scales, biases and relative-position tables do not decay. ``layer_decay`` multiplies the learning rate the more
     often the further a weight is from the heads: see :func:`t5x_like.optimizers.parameter_groups.scale_by_depth`.
+
+    Without ``bias_correction`` the first steps are larger than Adam's, as in the code of BERT, ALBERT and ELECTRA; on
+    small data some seeds then learn nothing (Zhang et al. 2021, section 4, https://arxiv.org/abs/2006.05987).
     """
 
     learning_rate: Schedule = field(default_factory=lambda: Constant(value=1e-4))
@@ -71,6 +75,7 @@ class AdamW:
     beta2: float = 0.999
     epsilon: float = 1e-8
     weight_decay_rate: float = 0.01
+    bias_correction: bool = True
     max_gradient_norm: float | None = 1.0
     layer_decay: float | None = None
 
@@ -81,13 +86,11 @@ class AdamW:
 
     def build(self, axes: Any) -> optax.GradientTransformation:
         """The transformation for parameters with these axis names (a tree of tuples of names)."""
-        adamw = optax.adamw(
-            cast(optax.Schedule, self.learning_rate),
-            b1=self.beta1,
-            b2=self.beta2,
-            eps=self.epsilon,
-            weight_decay=self.weight_decay_rate,
-            mask=decay_mask(axes),
+        scaled = optax.scale_by_adam if self.bias_correction else scale_by_uncorrected_adam
+        adamw = optax.chain(
+            scaled(b1=self.beta1, b2=self.beta2, eps=self.epsilon),
+            optax.add_decayed_weights(self.weight_decay_rate, decay_mask(axes)),
+            optax.scale_by_learning_rate(cast(optax.Schedule, self.learning_rate)),
         )
         if self.layer_decay is not None:
             adamw = optax.chain(adamw, scale_by_depth(axes, self.layer_decay))
@@ -96,6 +99,17 @@ class AdamW:
     def state_axes(self, abstract_state: Any, axes: Any) -> Any:
         """Axis names for every array of this optimizer's state."""
         return state_axes(abstract_state, axes)
+
+
+def scale_by_uncorrected_adam(b1: float, b2: float, eps: float) -> optax.GradientTransformation:
+    """Adam's step from moments as they are, which begin at zero; the state is that of ``optax.scale_by_adam``."""
+    adam = optax.scale_by_adam(b1=b1, b2=b2, eps=eps)
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        _, state = adam.update(updates, state, params)
+        return jax.tree.map(lambda m, v: m / (jnp.sqrt(v) + eps), state.mu, state.nu), state
+
+    return optax.GradientTransformation(adam.init, update)
 
 
 def decay_mask(axes: Any) -> Any:

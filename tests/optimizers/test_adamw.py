@@ -1,0 +1,56 @@
+"""AdamW beside its formulas, step by step."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from t5x_like.optimizers.optimizers import AdamW
+from t5x_like.optimizers.schedules import Constant
+
+AXES = {"kernel": ("embed", "mlp"), "bias": ("mlp",)}
+
+
+def steps(optimizer, gradients, params):
+    built = optimizer.build(AXES)
+    state = built.init(params)
+    for each in gradients:
+        updates, state = built.update(each, state, params)
+        params = optax.apply_updates(params, updates)
+    return params, state
+
+
+@pytest.mark.parametrize("bias_correction", [True, False])
+def test_steps_are_those_of_the_paper_with_or_without_its_correction(bias_correction):
+    rng = np.random.RandomState(0)
+    params = {"kernel": rng.randn(3, 2).astype(np.float32), "bias": rng.randn(2).astype(np.float32)}
+    gradients = [
+        {name: rng.randn(*value.shape).astype(np.float32) for name, value in params.items()} for _ in range(4)
+    ]
+    optimizer = AdamW(
+        learning_rate=Constant(value=0.1),
+        beta1=0.9,
+        beta2=0.99,
+        epsilon=1e-6,
+        weight_decay_rate=0.05,
+        bias_correction=bias_correction,
+        max_gradient_norm=None,
+    )
+    found, _ = steps(optimizer, gradients, jax.tree.map(jnp.asarray, params))
+    for name, decay in (("kernel", 0.05), ("bias", 0.0)):
+        value, m, v = params[name].astype(np.float64), 0.0, 0.0
+        for number, each in enumerate(gradients, start=1):
+            m, v = 0.9 * m + 0.1 * each[name], 0.99 * v + 0.01 * each[name] ** 2
+            first, second = (m / (1 - 0.9**number), v / (1 - 0.99**number)) if bias_correction else (m, v)
+            value = value - 0.1 * (first / (np.sqrt(second) + 1e-6) + decay * value)
+        np.testing.assert_allclose(found[name], value, rtol=1e-4)
+
+
+def test_a_run_can_be_gone_on_with_whichever_correction_it_has():
+    params = {"kernel": jnp.ones((3, 2)), "bias": jnp.ones(2)}
+    kept = [
+        jax.tree.structure(AdamW(bias_correction=corrected).build(AXES).init(params))
+        for corrected in (True, False)
+    ]
+    assert kept[0] == kept[1]
