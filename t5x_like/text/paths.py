@@ -32,13 +32,21 @@ def find_files(patterns: str | Sequence[str]) -> list[str]:
     found: list[str] = []
     for pattern in [patterns] if isinstance(patterns, (str, os.PathLike)) else patterns:
         name = os.fspath(pattern)
-        matches = _expand(name) if glob.has_magic(name) else [find_file(name)]
+        is_pattern = glob.has_magic(name) and not os.path.exists(name)  # brackets may be a folder's own
+        matches = _expand(name) if is_pattern else [find_file(name)]
         if not matches:
             raise ValueError(f"no file matches {name!r} (relative paths start at {os.getcwd()})")
         found.extend(matches)
     if not found:
         raise ValueError("no files given")
     return found
+
+
+def files_below(folder: str | os.PathLike[str], pattern: str) -> list[str]:
+    """What a pattern finds below a folder, sorted; brackets in the folder's own name stand for themselves."""
+    name = os.fspath(folder)
+    anchor = as_path(name if "://" in name else glob.escape(name))
+    return sorted(os.fspath(path) for path in anchor.glob(pattern))
 
 
 def _expand(pattern: str) -> list[str]:

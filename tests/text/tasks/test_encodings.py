@@ -140,3 +140,8 @@ def test_what_was_not_unpacked_and_what_is_no_file_is_told(tmp_path, capsys):
         ValueError, match=r"unpack .*/glue/RTE.zip, which is there, so that glue/RTE/dev.tsv is in"
     ):
         rows(tmp_path, "glue_rte_v002")
+
+
+def test_a_data_folder_may_have_brackets_in_its_name(tmp_path):
+    put(tmp_path / "data [1]", "glue/RTE/dev.tsv", FILES["glue_rte_v002"][1].encode())
+    assert rows(tmp_path / "data [1]", "glue_rte_v002") == 1

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from t5x_like.files import as_path
+from t5x_like.text.paths import files_below
 from t5x_like.text.tasks.benchmarks.hugging_face import hugging_face_layouts
 from t5x_like.text.tasks.benchmarks.source import Layout, Reader, Source
 from t5x_like.text.tasks.benchmarks.tfds_files import tfds_folders
@@ -37,7 +38,7 @@ def find_split(source: Source, split: str, data_dir: str) -> Found | None:
 
 def _matching(layout: Layout, split: str, data_dir: str) -> tuple[str, ...]:
     for pattern in layout.files.get(split, ()):
-        found = tuple(sorted(os.fspath(path) for path in as_path(data_dir).glob(pattern)))
+        found = tuple(files_below(data_dir, pattern))
         if found:
             return found
     return ()
@@ -47,8 +48,7 @@ def _prepared(source: Source, split: str, data_dir: str) -> Found | None:
     from t5x_like.text.tasks.benchmarks.tfds_files import read_tfds
 
     for folder in tfds_folders(source.tfds, data_dir):
-        pattern = f"*-{split}.tfrecord*"
-        files = tuple(sorted(os.fspath(path) for path in as_path(folder).glob(pattern)))
+        files = tuple(files_below(folder, f"*-{split}.tfrecord*"))
         if files:
             return Found(files, "TensorFlow Datasets", read_tfds)
     return None

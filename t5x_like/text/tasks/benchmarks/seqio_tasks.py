@@ -1,5 +1,6 @@
 """Benchmarks as seqio's tasks: rows as they are read, worded by the same functions as everywhere."""
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -27,14 +28,25 @@ class BenchmarkRows(PlainFiles):
     def num_input_examples(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, split: str
     ) -> int | None:
-        """Rows of the split, counted once by reading it; None where they are not there."""
+        """Rows of the split, counted once by reading it; where they are not there, as many as are published."""
         if split not in self._counts:
             try:
                 self.task.files[split]
             except ValueError:
-                return None
+                return self.task.benchmark.source.rows.get(split) or None
             self._counts[split] = sum(1 for _ in self.task.raw_rows(split))
         return self._counts[split]
+
+    def get_dataset(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, split: str = "train", **settings: Any
+    ) -> tf.data.Dataset:
+        """See ``PlainFiles``.
+
+        Raises:
+          ValueError: files are missing. Said here, where TensorFlow can't bury it below pages of its own.
+        """
+        self.task.files[split]
+        return super().get_dataset(split, **settings)
 
     def _examples(self, split: str) -> Iterator[dict[str, Any]]:
         columns = self.task.benchmark.source.columns
@@ -89,8 +101,14 @@ def _features(task: BenchmarkTask) -> dict[str, Any]:
     """T5's own vocabulary is opened when it is first used: it may be out of reach where nothing is tokenised."""
     if task.vocabulary != T5_VOCABULARY:
         return output_features(task)
-    vocabulary = T5sVocabulary(T5_VOCABULARY, task.num_sentinels)
+    vocabulary = _t5s_vocabulary(task.num_sentinels)
     return {key: seqio.Feature(vocabulary, add_eos=True) for key in ("inputs", "targets")}
+
+
+@functools.cache
+def _t5s_vocabulary(num_sentinels: int) -> T5sVocabulary:
+    """One for all tasks: seqio mixes only those whose vocabularies are equal, and one may be out of reach by now."""
+    return T5sVocabulary(T5_VOCABULARY, num_sentinels)
 
 
 def _signature_of(columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from t5x_like.files import as_path
+from t5x_like.text.paths import files_below
 from t5x_like.text.tasks.benchmarks.source import Raw
 from t5x_like.text.tasks.rows import Bad
 
@@ -18,7 +18,7 @@ def tfds_folders(name: str, data_dir: str) -> list[str]:
     roots = [data_dir, os.environ.get("TFDS_DATA_DIR") or os.path.expanduser("~/tensorflow_datasets")]
     folders: list[str] = []
     for root in roots:
-        prepared = sorted(path.name for path in as_path(root).glob(f"{dataset}/*.*.*"))[::-1]
+        prepared = sorted(os.path.basename(path) for path in files_below(root, f"{dataset}/*.*.*"))[::-1]
         prepared.sort(key=lambda found: found != version)
         folders += [f"{root}/{dataset}/{found}" for found in prepared]
     return folders

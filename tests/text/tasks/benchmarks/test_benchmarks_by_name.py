@@ -101,4 +101,4 @@ def test_importing_all_tells_seqio_of_every_benchmark() -> None:
     )
     first = next(iter(dataset.as_numpy_iterator()))
     assert first["inputs_pretokenized"] == b"rte sentence1: It is 0. sentence2: It is not 0."
-    assert seqio.TaskRegistry.get("glue_sst2_v002").num_input_examples("train") is None
+    assert seqio.TaskRegistry.get("glue_sst2_v002").num_input_examples("train") == 67_349  # published

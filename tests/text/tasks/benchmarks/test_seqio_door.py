@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from t5x_like.text import metrics, postprocessing
 from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.benchmarks import catalogue
+from t5x_like.text.tasks.benchmarks import catalogue, seqio_tasks
 from t5x_like.text.tasks.benchmarks.seqio_tasks import _signature_of
+from t5x_like.text.tasks.benchmarks.task import T5_VOCABULARY, BenchmarkTask
 from t5x_like.text.tasks.benchmarks.tfds_files import python_value
 from tests.text.tasks.benchmarks.test_golden_wording import FILES, GOLDEN, golden_rows, name_of, needs_golden
 
@@ -158,3 +159,19 @@ def test_other_benchmarks_examples_are_worded_by_seqio_too(name: str) -> None:
         texts = {"inputs": example["inputs_pretokenized"], "targets": example["targets_pretokenized"]}
         extras = {key: value for key, value in example.items() if not key.startswith(("inputs", "targets"))}
         assert texts | extras == worded
+
+
+def test_missing_files_are_told_before_tensorflow_wraps_the_message(tmp_path, monkeypatch):
+    monkeypatch.setenv("T5X_LIKE_DATA", str(tmp_path))
+    task = seqio.TaskRegistry.get("glue_mrpc_v002")
+    assert task.num_input_examples("train") == 3_668  # as published
+    with pytest.raises(ValueError, match=r"^no files of the split 'train' below .*put glue/MRPC/train.tsv"):
+        task.get_dataset({"inputs": 64, "targets": 8}, split="train")
+
+
+def test_all_tasks_share_t5s_vocabulary_so_that_they_mix_when_it_is_out_of_reach():
+    vocabularies = [
+        seqio_tasks._features(BenchmarkTask(name=name, vocabulary=T5_VOCABULARY))["inputs"].vocabulary
+        for name in ("glue_cola_v002", "super_glue_cb_v102")
+    ]
+    assert vocabularies[0] is vocabularies[1]
