@@ -1,7 +1,9 @@
 """``t5x-like evaluate --text`` and ``--mean_of``: perplexities of texts, and what several evaluations say together."""
 
 import argparse
-from pathlib import Path
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.suite_tables import over_runs_table, perplexities_table
@@ -14,10 +16,14 @@ def measure(arguments: argparse.Namespace) -> int:
     from t5x_like.files import write_json
     from t5x_like.partitioning.mesh import MeshConfig
     from t5x_like.text.metrics.perplexity import perplexities
+    from t5x_like.text.tasks.encodings import text_of
 
     if not arguments.checkpoint:
         raise Mistake("say which weights: --checkpoint RUN_DIR, or a directory in Hugging Face's layout")
-    texts = [Path(file).read_text(encoding="utf-8") for file in arguments.text]
+    texts = [text_of(file).replace("\r\n", "\n") for file in arguments.text]
+    empty = [file for file, text in zip(arguments.text, texts, strict=True) if not text.strip()]
+    if empty:
+        raise Mistake(f"--text {empty[0]}: nothing is in it to be measured")
     mesh = MeshConfig().build()
     model = load_model(
         arguments.checkpoint,
@@ -46,14 +52,21 @@ def measure(arguments: argparse.Namespace) -> int:
 
 
 def mean_of(arguments: argparse.Namespace) -> int:
-    """Prints mean and deviation of every score that finished evaluations have in common."""
+    """Prints mean and deviation of every score that finished evaluations have in common.
+
+    Raises:
+      Mistake: they have none, or one evaluation is named twice.
+    """
     from t5x_like.evaluation.suite.run import read_suite_scores
     from t5x_like.files import write_json
     from t5x_like.text.metrics.averages import over_runs
 
-    runs = []
-    for directory in arguments.mean_of:
-        found = read_suite_scores(directory)
+    paths = [os.path.realpath(directory) for directory in arguments.mean_of]
+    twice = [name for name, path in zip(arguments.mean_of, paths, strict=True) if paths.count(path) > 1]
+    if twice:
+        raise Mistake(f"--mean_of: {twice[0]} is named more than once, and would count as several runs")
+    runs, evaluations = [], [read_suite_scores(directory) for directory in arguments.mean_of]
+    for found in evaluations:
         scores = {
             f"{task}/{name}": value
             for task, entry in found["tasks"].items()
@@ -64,6 +77,9 @@ def mean_of(arguments: argparse.Namespace) -> int:
     if not means:
         raise Mistake("--mean_of: these evaluations have no score in common")
     print(over_runs_table(means))
+    for name in _differing(evaluations):
+        values = dict.fromkeys(str(found.get(name)) for found in evaluations)
+        print(f"these were not evaluated alike: {name} is {' and '.join(values)}")
     if arguments.output_dir:
         write_json(
             f"{arguments.output_dir}/over_runs.json",
@@ -71,3 +87,11 @@ def mean_of(arguments: argparse.Namespace) -> int:
         )
         print(f"written to {arguments.output_dir}/over_runs.json")
     return 0
+
+
+_DECIDING = ("split", "method", "num_shots", "limit", "num_beams", "normalisation")
+
+
+def _differing(evaluations: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The settings, other than the weights, in which evaluations differ."""
+    return [name for name in _DECIDING if len({str(found.get(name)) for found in evaluations}) > 1]

@@ -55,7 +55,8 @@ def test_scores_are_printed_and_written_with_a_report(gpt2, wnli, tmp_path, caps
     assert read_json("out/scores.json")["num_shots"] == 1
     assert evaluate(*flags, "--num_shots=2") == 2
     assert "num_shots 1, now 2" in capsys.readouterr().err
-    assert evaluate("--mean_of", "out", "out", "--output_dir=means") == 0
+    shutil.copytree("out", "again")
+    assert evaluate("--mean_of", "out", "again", "--output_dir=means") == 0
     assert capsys.readouterr().out.splitlines()[1].split()[2:] == ["0.00", "2"]
     assert read_json("means/over_runs.json")["scores"]["glue_wnli_v002/accuracy"]["runs"] == 2
 
@@ -168,6 +169,26 @@ def test_texts_are_measured(gpt2, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("One text of six words.")
     assert evaluate(f"--checkpoint={gpt2}", "--text", str(tmp_path / "a.txt"), "--inputs_length=16") == 0
     assert "bits a byte" in capsys.readouterr().out
+    for content, message in {
+        b"One\ntext \xe9": "a.txt:2: invalid UTF-8 at byte 5",
+        b" \n": "a.txt: nothing is in it",
+    }.items():
+        (tmp_path / "a.txt").write_bytes(content)
+        assert evaluate(f"--checkpoint={gpt2}", "--text", str(tmp_path / "a.txt")) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_evaluations_that_are_no_runs_of_the_same_are_told(tmp_path, capsys):
+    for name, shots in (("a", 0), ("b", 4)):
+        entry = {"scores": {"accuracy": 50.0 + shots}}
+        found = {"tasks": {"glue_rte_v002": entry}, "averages": {}, "split": "validation", "num_shots": shots}
+        write_json(tmp_path / name / "scores.json", found)
+    assert evaluate("--mean_of", str(tmp_path / "a"), str(tmp_path / "b")) == 0
+    shown = capsys.readouterr().out
+    assert "52.00" in shown
+    assert "these were not evaluated alike: num_shots is 0 and 4" in shown
+    assert evaluate("--mean_of", str(tmp_path / "a"), str(tmp_path / "b"), f"{tmp_path}/b/") == 2
+    assert "is named more than once, and would count as several runs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
