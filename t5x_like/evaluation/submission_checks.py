@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t5x_like.evaluation.submission_forms import SUBMISSIONS, SubmissionForm
+from t5x_like.text.tasks.encodings import json_value
 
 _HEADER = "index\tprediction"
+_LINE_END = b"\n"
 _SHOWN = 3  # faults of one kind that are told
 
 
@@ -57,7 +59,9 @@ def check_file(form: SubmissionForm, content: bytes) -> tuple[list[str], int]:
     """What a server would refuse in one file, and how many answers it has."""
     try:
         lines = list(_table(content) if form.is_table else _objects(form, content))
-    except (_FormError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        return [f"is not UTF-8 from line {content.count(_LINE_END, 0, error.start) + 1} on"], 0
+    except _FormError as error:
         return [str(error)], 0
     return list(_errors_in(form, lines)), len(lines)
 
@@ -124,7 +128,7 @@ def _table(content: bytes) -> Iterator[_Line]:
         lines.pop()
     for number, line in enumerate(lines[1:], start=2):
         cells = line.split("\t")
-        if len(cells) != 2 or not re.fullmatch(r"\d+", cells[0]):
+        if len(cells) != 2 or not re.fullmatch(r"[0-9]{1,9}", cells[0]):
             raise _FormError(f"line {number} is {line[:40]!r}, not an index and an answer with a tab between")
         yield _Line(number, int(cells[0]), cells[1])
 
@@ -135,7 +139,7 @@ def _objects(form: SubmissionForm, content: bytes) -> Iterator[_Line]:
         lines.pop()
     for number, text in enumerate(lines, start=1):
         try:
-            row = json.loads(text)
+            row = json_value(text)
             if form.kind == "nested":
                 yield from _answers(number, row)
             else:
@@ -146,7 +150,13 @@ def _objects(form: SubmissionForm, content: bytes) -> Iterator[_Line]:
                 if form.kind == "nested"
                 else '{"idx": 0, "label": …}'
             )
-            raise _FormError(f"line {number} is {text[:40]!r}, not {wanted} ({error!r})") from error
+            raise _FormError(f"line {number} is {text[:40]!r}, not {wanted}{_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TypeError):
+        return ""
+    return f" (no {error})" if isinstance(error, KeyError) else f" ({error})"
 
 
 def _answers(number: int, row: Any) -> Iterator[_Line]:

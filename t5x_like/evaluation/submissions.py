@@ -2,14 +2,19 @@
 
 import io
 import json
+import lzma
 import math
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t5x_like.evaluation.submission_checks import Checked, check_file, check_files
 from t5x_like.evaluation.submission_forms import SUBMISSIONS, SubmissionForm, benchmark_of
 from t5x_like.files import PathLike, as_path, write_bytes
+
+# What zipfile raises of what isn't one, is damaged, cut short, encrypted or packed in a way that it doesn't know.
+_DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, EOFError, OSError, ValueError)
 
 Row = Mapping[
     str, Any
@@ -189,14 +194,15 @@ def check_submission(path: PathLike) -> Checked:
     """Whether a zip is one that its server takes, whoever wrote it; see ``submission_checks.Checked``.
 
     Raises:
-      ValueError: not a zip.
+      ValueError: not a zip, or one that is damaged or encrypted.
     """
+    content = as_path(path).read_bytes()
     try:
-        with zipfile.ZipFile(io.BytesIO(as_path(path).read_bytes())) as archive:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
             twice = [name for name in archive.namelist() if archive.namelist().count(name) > 1]
             contents = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
-    except zipfile.BadZipFile as error:
-        raise ValueError(f"{path} is not a zip file: {error}") from error
+    except _DAMAGED as error:
+        raise ValueError(f"{path} is not a zip file that can be read: {error}") from error
     checked = check_files(contents)
     return checked._replace(
         errors=(*(f"{name}: is in the zip twice" for name in sorted(set(twice))), *checked.errors)

@@ -3,6 +3,8 @@ import json
 import zipfile
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from t5x_like.evaluation.submission_checks import check_files
 from t5x_like.evaluation.submission_forms import SUBMISSIONS, benchmark_of, form_of
@@ -169,6 +171,9 @@ WNLI = "".join(["index\tprediction\n", *(f"{k}\t{k % 2}\n" for k in range(146))]
         ("WNLI.tsv", WNLI.replace("\n5\t1\n", "\n5,1\n"), "line 7 is '5,1', not an index and an answer"),
         ("WNLI.tsv", WNLI.replace("\n5\t1\n", "\n5\tyes\n"), "answer that is not 0 or 1: 'yes' in line 7"),
         ("WNLI.tsv", WNLI.replace("\n5\t1\n6\t0\n", "\n6\t0\n5\t1\n"), "not in the order of their indices"),
+        ("WNLI.tsv", WNLI.replace("\n5\t", f"\n{'9' * 5000}\t"), "not an index and an answer"),
+        ("WNLI.tsv", WNLI.replace("\n5\t", "\n٥\t"), "not an index and an answer"),
+        ("WNLI.tsv", WNLI.encode("utf-16"), "is not UTF-8 from line 1 on"),
         (
             "STS-B.tsv",
             WNLI.replace("\n5\t1\n", "\n5\tnan\n"),
@@ -192,6 +197,8 @@ def test_a_table_that_the_server_would_refuse_is_told_why(tmp_path, name, conten
         ('{"idx": "0", "label": "true"}', "idx is '0', not an integer"),
         ('{"idx": 0}', "line 1 is '{\"idx\": 0}', not"),
         ("true", "line 1 is 'true', not"),
+        ('{"idx": 0}', "(no 'label')"),
+        ("[" * 100_000, "nested too deeply"),
     ],
 )
 def test_a_json_file_that_the_server_would_refuse_is_told_why(line, error):
@@ -264,3 +271,37 @@ def test_a_file_that_is_in_the_zip_twice_is_told(tmp_path):
             archive.writestr("WNLI.tsv", WNLI)
     (tmp_path / "a.zip").write_bytes(buffer.getvalue())
     assert check_submission(tmp_path / "a.zip").errors == ("WNLI.tsv: is in the zip twice",)
+
+
+@pytest.mark.parametrize(("name", "flag"), [("encrypted", 1), ("of another packing", 0)])
+def test_a_zip_that_cannot_be_unpacked_is_told(tmp_path, name, flag):
+    content = bytearray(zip_of({"WNLI.tsv": "index\tprediction\n"}))
+    for header, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # its flags; its method follows them
+        start = content.find(header) + place
+        content[start], content[start + 2] = flag, 8 if flag else 99
+    (tmp_path / "bad.zip").write_bytes(content)
+    with pytest.raises(ValueError, match=r"bad.zip is not a zip file that can be read: .*(encrypted|method)"):
+        check_submission(tmp_path / "bad.zip")
+
+
+@settings(deadline=None)
+@given(place=st.integers(0), bits=st.integers(1, 255), end=st.integers(0))
+def test_a_damaged_zip_is_told_or_read(tmp_path_factory, place, bits, end):
+    path = tmp_path_factory.mktemp("damaged") / "bad.zip"
+    content = bytearray(
+        zip_of({"WNLI.tsv": "index\tprediction\n" + "".join(f"{n}\t1\n" for n in range(146))})
+    )
+    content[place % len(content)] ^= bits
+    path.write_bytes(content[: len(content) - end % 40])
+    try:
+        check_submission(path)
+    except ValueError as error:
+        assert "bad.zip is not a zip file that can be read" in str(error)  # noqa: PT017 - it may be read as well
+
+
+def zip_of(files):
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return written.getvalue()

@@ -6,6 +6,7 @@ from functools import partial
 
 from t5x_like.files import as_path
 from t5x_like.text.metrics import accuracy
+from t5x_like.text.paths import files_below
 from t5x_like.text.postprocessing import string_label_to_class_id
 from t5x_like.text.tasks.benchmarks.benchmark import Benchmark, Example
 from t5x_like.text.tasks.benchmarks.forms import Classes
@@ -29,7 +30,7 @@ def read_reviews(file: str, split: str) -> Iterator[Raw | Bad]:
     del split
     kind = os.path.basename(file).removeprefix("urls_").removesuffix(".txt")
     folder = os.path.join(os.path.dirname(file), kind)
-    paths = sorted((os.fspath(path) for path in as_path(folder).glob("*_*.txt")), key=_number_of)
+    paths = sorted(files_below(folder, "*_*.txt"), key=_number_of)
     listed = sum(1 for line in as_path(file).read_text().splitlines() if line.strip())
     if len(paths) != listed:
         raise ValueError(
