@@ -15,6 +15,7 @@ from jax.sharding import Mesh
 
 from t5x_like.checkpoints import special_ids
 from t5x_like.checkpoints.gguf_files import read_gguf
+from t5x_like.checkpoints.head_classes import fields_of_classes
 from t5x_like.checkpoints.matching import Match, match
 from t5x_like.checkpoints.model_types import zoo_of
 from t5x_like.checkpoints.placement import put
@@ -168,6 +169,7 @@ def write_hugging_face(
     directory: PathLike,
     *,
     fields: Mapping[str, Any] | None = None,
+    classes: Sequence[str] = (),
     companions: Sequence[PathLike] = (),
     dtype: StoredDtype = "float32",
     max_shard_bytes: int = 5 * 10**9,
@@ -176,7 +178,7 @@ def write_hugging_face(
 
     Leaves of ``params`` may be unread: then only those of one row of the model's table are in memory at a time.
     ``fields`` are those of the ``config.json`` that the model was read from; what they say of the model itself and of
-    its storage is replaced.
+    its storage is replaced. ``classes`` names those of its head, in the order of its scores.
 
     Raises:
       ValueError: ``directory`` is there and not empty.
@@ -193,6 +195,8 @@ def write_hugging_face(
         weights = write_weights(table, params)
         write_safetensors(neighbour, weights, shapes, dtype=dtype, max_shard_bytes=max_shard_bytes)
         merged = _merged_fields(zoo, config, fields or {}) | {"torch_dtype": dtype}
+        if classes:
+            merged |= fields_of_classes(classes)
         write_json(neighbour / "config.json", merged)
         for companion in companions:
             (neighbour / as_path(companion).name).write_bytes(as_path(companion).read_bytes())

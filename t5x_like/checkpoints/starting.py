@@ -4,13 +4,16 @@ import dataclasses
 import importlib
 import logging
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import jax
+import numpy as np
 from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import restore_params
+from t5x_like.checkpoints.head_classes import classes_at, order_by_name
 from t5x_like.checkpoints.hugging_face import configuration_of, read_hugging_face, with_fresh_heads
 from t5x_like.checkpoints.model_config import load_run, read_model_config
 from t5x_like.checkpoints.placement import put
@@ -130,10 +133,13 @@ def check_head(config: Any, head: tuple[str, int], *, what: str) -> None:
     )
 
 
-def starting_params(directory: PathLike, config: Any, like: Any, *, mesh: Mesh, seed: int) -> Any:
+def starting_params(
+    directory: PathLike, config: Any, like: Any, *, mesh: Mesh, seed: int, classes: Sequence[str] = ()
+) -> Any:
     """The weights at ``directory`` for a model of ``config``, whose places and shapes ``like`` tells.
 
-    Heads that are missing there, or have another shape, are drawn from ``seed``, which is said.
+    Heads that are missing there, or have another shape, are drawn from ``seed``, which is said. One for the same
+    ``classes`` in another order is put into theirs, and one for as many others is kept; which is said, too.
 
     Raises:
       FileNotFoundError, ValueError: no weights, or those of another model.
@@ -148,7 +154,32 @@ def starting_params(directory: PathLike, config: Any, like: Any, *, mesh: Mesh, 
             params = restore_params(directory, like)
     for warning in said:
         _log.warning("%s", warning.message)
-    return params
+    if any("heads/scores/" in str(warning.message) for warning in said):
+        return params
+    return _in_order(params, classes_at(directory), classes, str(directory))
+
+
+def _in_order(params: Any, theirs: Sequence[str], ours: Sequence[str], where: str) -> Any:
+    """A head's scores in the order of our classes, where its own has the same names."""
+    if not theirs or len(theirs) != len(ours):
+        return params
+    order = order_by_name(theirs, ours)
+    if order is None:
+        _log.warning(
+            "the head of %s, for %s, is kept and goes on to learn %s",
+            where,
+            ", ".join(theirs),
+            ", ".join(ours),
+        )
+        return params
+    if order == tuple(range(len(ours))):
+        return params
+    _log.warning("the head of %s has its classes in another order, and is put into that of the task", where)
+    flat = parameters.flatten(params)
+    for path, leaf in flat.items():
+        if path.startswith(("heads/scores/classes/projection", "heads/scores/token_classes/projection")):
+            flat[path] = jax.device_put(leaf[..., np.array(order)], leaf.sharding)
+    return parameters.unflatten(flat)
 
 
 def _of_hugging_face(directory: PathLike, config: Any, mesh: Mesh, seed: int) -> Any:

@@ -72,6 +72,7 @@ def _check_source(arguments: argparse.Namespace) -> None:
 
 def _import(source: str, target: Path) -> None:
     from t5x_like.checkpoints.checkpoints import Checkpoints
+    from t5x_like.checkpoints.head_classes import classes_in, write_classes
     from t5x_like.checkpoints.hugging_face import open_hugging_face
     from t5x_like.checkpoints.model_config import write_model_config
 
@@ -79,11 +80,13 @@ def _import(source: str, target: Path) -> None:
     with Checkpoints(target) as checkpoints:
         checkpoints.save(0, {"params": opened.params})
     write_model_config(target, opened.config)
+    write_classes(target, classes_in(opened.fields))
 
 
 def _export(source: str, target: Path, step: int | None, dtype: Any) -> None:
+    from t5x_like.checkpoints.head_classes import classes_at
     from t5x_like.checkpoints.hugging_face import write_hugging_face
     from t5x_like.checkpoints.model_config import open_run
 
     with open_run(source, step=step) as (config, params):
-        write_hugging_face(config, params, target, dtype=dtype)
+        write_hugging_face(config, params, target, classes=classes_at(source), dtype=dtype)

@@ -102,6 +102,8 @@ def suite_of(arguments: argparse.Namespace) -> "SuiteRun":
 
         style = {"question": arguments.prompt, "answer": arguments.answer}
         given["style"] = replace(DECODER_STYLE, **{name: text for name, text in style.items() if text})
+    if arguments.classes:
+        given["classes"] = tuple(arguments.classes)
     if arguments.skip_missing:
         given["skip_missing"] = True
     if arguments.tasks:

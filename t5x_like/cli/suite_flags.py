@@ -18,6 +18,7 @@ FIELDS = (
     "resamples",
     "vocabulary",
     "num_sentinels",
+    "classes",
     "data_dir",
     "step",
     "on_bad_row",
@@ -66,6 +67,12 @@ def _how(group: argparse._ArgumentGroup) -> None:
         "--method",
         choices=["generate", "rank", "head"],
         help="written, the likeliest of a task's answers, or told by a head (by what the model is)",
+    )
+    add(
+        "--classes",
+        nargs="+",
+        metavar="WORD",
+        help="the head's classes in the order of its scores, in the task's words (as its config.json names them)",
     )
     add("--num_shots", type=int, metavar="K", help="solved training examples before each question (0)")
     add("--shot_seed", type=int, metavar="S", help="which examples (0)")

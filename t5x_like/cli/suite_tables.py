@@ -41,9 +41,9 @@ def _notes(task: str, entry: Mapping[str, Any]) -> list[str]:
     for metric in entry.get("not_numbers", []):
         notes.append(f"{task}: {metric} is not a number, as where all answers are the same")
     if "head_of" in entry:
-        notes.append(
-            f"{task}: the head was trained on {entry['head_of']}, not on this; it only has the same size"
-        )
+        notes.append(f"{task}: the head was trained on {entry['head_of']}, not on this")
+    if "class_order" in entry:
+        notes.append(f"{task}: {entry['class_order']}")
     if entry["cut_inputs"]:
         notes.append(
             f"{task}: {entry['cut_inputs']:,} of {entry['examples']:,} inputs are longer than the model is given, and "

@@ -134,7 +134,10 @@ def _task_section(
     if "withheld" in entry:
         body.append(f"<p>No scores: {escape(entry['withheld'])}. The predictions are written.</p>")
     if "head_of" in entry:
-        body.append(f"<p>The head was trained on {escape(entry['head_of'])}; it only has the same size.</p>")
+        body.append(f"<p>The head was trained on {escape(entry['head_of'])}, not on this.</p>")
+    if "class_order" in entry:
+        note = entry["class_order"]
+        body.append(f"<p>{escape(note[0].upper() + note[1:])}.</p>")
     if entry["invalid"]:
         body.append(f"<p>{entry['invalid']:,} answers were none that there can be; they count as wrong.</p>")
     for metric in entry.get("not_numbers", []):

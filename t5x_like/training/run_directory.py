@@ -4,8 +4,10 @@ from typing import Any
 
 import jax
 
+from t5x_like.checkpoints.head_classes import write_classes
 from t5x_like.checkpoints.model_config import write_model_config
 from t5x_like.files import as_path, read_json, write_bytes, write_json, write_text
+from t5x_like.text.batches.heads import classes_for
 from t5x_like.text.vocabularies.opening import vocabulary_files
 from t5x_like.training.experiment import Experiment, describe, differences
 
@@ -32,7 +34,7 @@ def claim(experiment: Experiment, *, config_text: str, vocabulary: Any) -> None:
     """Makes ``experiment.model_dir`` the home of this run.
 
     It then holds ``config.json`` (every value, to compare with), ``config.gin`` (to read and to run again),
-    ``model.json`` and the vocabulary's files.
+    ``model.json``, the names of its head's classes and the vocabulary's files.
     """
     if jax.process_index() != 0:
         return
@@ -40,6 +42,7 @@ def claim(experiment: Experiment, *, config_text: str, vocabulary: Any) -> None:
     if config_text:
         write_text(home / "config.gin", config_text)
     write_model_config(home, experiment.model)
+    write_classes(home, classes_for(experiment.train))
     for name, file in vocabulary_files(vocabulary.name).items():
         write_bytes(home / name, as_path(file).read_bytes())
     write_json(home / "config.json", describe(experiment))

@@ -12,7 +12,7 @@ from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.starting import CheckpointModel, check_head, starting_params
 from t5x_like.evaluation.heads import evaluator_of
 from t5x_like.partitioning.shard import check_batch_size, row_share
-from t5x_like.text.batches.heads import head_for
+from t5x_like.text.batches.heads import classes_for, head_for
 from t5x_like.text.batches.loader import Loader, build_loader
 from t5x_like.text.tasks import registry
 from t5x_like.training.experiment import Experiment
@@ -129,6 +129,7 @@ def starting_state(
             plan.abstract["params"],
             mesh=experiment.mesh.build(),
             seed=experiment.seed,
+            classes=classes_for(experiment.train),
         )
         return fine_tuning_state(plan, params), 0
     return new_state(plan, experiment.model, seed=experiment.seed), 0

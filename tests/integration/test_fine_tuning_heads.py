@@ -8,8 +8,10 @@ import jax
 import numpy as np
 import pytest
 
+from t5x_like.checkpoints.head_classes import classes_at
 from t5x_like.checkpoints.hugging_face import write_hugging_face
 from t5x_like.checkpoints.starting import CheckpointModel, check_head, configuration_at, starting_params
+from t5x_like.cli.main import main
 from t5x_like.evaluation.heads import HeadEvaluation, HeadEvaluator
 from t5x_like.evaluation.run import EvaluationRun, evaluate
 from t5x_like.model import parameters
@@ -20,8 +22,10 @@ from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import with_shardings
+from t5x_like.text.batches.heads import head_for
 from t5x_like.text.batches.loader import LoaderConfig
 from t5x_like.text.tasks import registry
+from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.experiment import Cadence, Experiment
 from t5x_like.training.losses import LossConfig
@@ -133,6 +137,39 @@ def test_a_run_goes_on_to_another_task_with_a_new_head(tuned, tasks, tmp_path, c
     assert "has no weights for heads/scores/classes/projection" in caplog.text
     assert "they are freshly drawn from seed 0, so train this head before you use it" in caplog.text
     assert configuration_at(tmp_path / "next").num_labels == 3
+
+
+def test_a_head_goes_on_with_the_same_classes_in_another_order(tuned, tasks, tmp_path, caplog):
+    run, _ = tuned
+    assert json.loads((run / "classes.json").read_text()) == {"classes": ["vowel", "none"]}
+    turned = replace(tasks[0], name="turned", labels=LABELS["two_labels"][::-1])
+    still = {"optimizer": AdamW(learning_rate=Constant(value=0.0)), "total_steps": 1, "validations": ()}
+    finished = train(experiment((turned,), "turned", run, tmp_path / "next", **still))
+    assert finished.last["evaluation/turned"]["accuracy"] == 100.0
+    assert "has its classes in another order, and is put into that of the task" in caplog.text
+    other = replace(tasks[0], name="other", label_words={"vowel": "yes", "none": "no"}, labels=())
+    train(experiment((other,), "other", run, tmp_path / "other", **still))
+    assert "for vowel, none, is kept and goes on to learn yes, no" in caplog.text
+
+
+def test_tasks_whose_classes_differ_share_no_head(tasks, published):
+    turned = replace(tasks[0], name="turned", labels=LABELS["two_labels"][::-1])
+    registry.register((*tasks, turned, Mixture(name="both", tasks=("two_labels", "turned"))))
+    config = LoaderConfig(mixture="both", batch_size=4, inputs_length=16, targets_length=2, layout="encoder")
+    with pytest.raises(
+        ValueError, match=r"can't share a head, .* different things: vowel, none; none, vowel; train on one"
+    ):
+        head_for(config)
+
+
+def test_an_export_names_the_classes_and_an_import_keeps_them(tuned, tmp_path):
+    run, _ = tuned
+    assert main(["convert", "--from", str(run), "--to", str(tmp_path / "hf"), "--export", "hf"]) == 0
+    fields = json.loads((tmp_path / "hf/config.json").read_text())
+    assert fields["id2label"] == {"0": "vowel", "1": "none"}
+    assert fields["label2id"] == {"vowel": 0, "none": 1}
+    assert main(["convert", "--from", str(tmp_path / "hf"), "--to", str(tmp_path / "back")]) == 0
+    assert classes_at(tmp_path / "back") == ("vowel", "none")
 
 
 def test_xlnet_learns_a_task_from_its_class_token_behind_the_text(tmp_path):

@@ -7,6 +7,7 @@ import numpy as np
 
 from t5x_like.evaluation.heads import head_scores, make_head_scorer, told_answers
 from t5x_like.evaluation.span_answers import best_thresholds
+from t5x_like.evaluation.suite.class_order import ClassOrder
 from t5x_like.evaluation.suite.loaded_model import LoadedModel
 from t5x_like.evaluation.suite.recording import Record, Row
 from t5x_like.evaluation.suite.scoring import Entry, counts, score
@@ -19,7 +20,13 @@ _BATCHES_AT_ONCE = 8  # whose answers are written together
 
 
 def answer_by_head(
-    model: LoadedModel, questions: HeadQuestions, record: Record, *, run: SuiteRun, progress: Progress
+    model: LoadedModel,
+    questions: HeadQuestions,
+    record: Record,
+    *,
+    order: ClassOrder,
+    run: SuiteRun,
+    progress: Progress,
 ) -> None:
     """Answers what ``record`` has no answer to yet, the longest rows first; see ``answering.answer_task``.
 
@@ -34,7 +41,7 @@ def answer_by_head(
         part = questions.part(numbers)
         scores = head_scores(part, scorer, model.params, model.mesh, batch_size=run.batch_size)
         _require_numbers(part, numbers, scores)
-        found = told_answers(part, scores).rows(part)
+        found = told_answers(part, order.applied(scores)).rows(part)
         record.add(
             {"task": questions.task, "number": number, **row, "cut": int(place in part.examples.cut)}
             for place, (number, row) in enumerate(zip(numbers, found, strict=True))

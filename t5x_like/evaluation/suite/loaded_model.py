@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
+from t5x_like.checkpoints.head_classes import classes_at
 from t5x_like.checkpoints.hugging_face import read_hugging_face
 from t5x_like.checkpoints.model_config import load_run
 from t5x_like.checkpoints.special_ids import special_ids_of
@@ -37,6 +38,7 @@ class LoadedModel(NamedTuple):
     ends: tuple[int, ...]  # each ends a text
     begin: int | None  # begins every text that is read, if the model wants that
     positions: int | None  # the longest text it can read; None where nothing limits it
+    classes: tuple[str, ...]  # names of its head's, in the order of their scores; none where they have none
 
     @property
     def num_parameters(self) -> int:
@@ -90,6 +92,7 @@ def load_model(
         ends=ends,
         begin=begin,
         positions=_positions(config, fields),
+        classes=classes_at(checkpoint),
     )
 
 

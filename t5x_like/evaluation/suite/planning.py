@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from t5x_like.checkpoints.head_classes import order_by_name
 from t5x_like.evaluation.heads import heads_of, wanted_head
 from t5x_like.evaluation.suite.loaded_model import Kind, LoadedModel
 from t5x_like.evaluation.suite.prompts import Prompter
@@ -210,11 +211,18 @@ def _look(run: SuiteRun, definition: PairsTask) -> None:
 def _check_fit(run: SuiteRun, kind: Kind, asked: Any, definition: PairsTask) -> None:
     if method_for(run, kind, definition) != "head":
         return
-    wanted = wanted_head(asked, form_of(definition, definition.name))
+    form = form_of(definition, definition.name)
+    wanted = wanted_head(asked, form)
     if wanted:
         raise ValueError(
             f"task {definition.name!r} needs {wanted}; the model's heads: {heads_of(asked)}. Fine-tune it on such a "
             "task first, or name tasks that fit by --tasks"
+        )
+    classes = getattr(form, "classes", ())
+    if run.classes and classes and order_by_name(run.classes, classes) is None:
+        raise ValueError(
+            f"task {definition.name!r} has the classes {', '.join(classes)}; --classes names {', '.join(run.classes)}: "
+            "name the task's, each once, in the order of the head's scores"
         )
 
 

@@ -13,6 +13,7 @@ from t5x_like.evaluation.submissions import check_test_rows
 from t5x_like.evaluation.suite.answering import answer_length, answer_task
 from t5x_like.evaluation.suite.asking import Asker
 from t5x_like.evaluation.suite.by_head import answer_by_head, score_by_head
+from t5x_like.evaluation.suite.class_order import class_order
 from t5x_like.evaluation.suite.loaded_model import (
     LoadedModel,
     identity_of,
@@ -136,10 +137,12 @@ def _by_head(run: SuiteRun, model: LoadedModel, plan: HeadPlan, length: int, pro
     inputs = {number: questions.input_of(read) for number, read in enumerate(plan.read)}
     record = Record(run.output_dir, plan.task, inputs)
     progress.skip(len(record.rows))
-    answer_by_head(model, questions, record, run=run, progress=progress)
+    mixture = trained_on(run.checkpoint)
+    order = class_order(run.classes or model.classes, questions.form, learned=mixture)
+    answer_by_head(model, questions, record, order=order, run=run, progress=progress)
     learned: Any = learned_from(plan.definition)
     entry = score_by_head(questions, record.finish(), learned, split=run.split, resamples=run.resamples)
-    mixture = trained_on(run.checkpoint)
+    entry |= {"class_order": order.note} if order.note else {}
     own = {plan.task, learned.name} & {mixture, *_tasks_in(mixture)}
     return entry if own or not mixture else entry | {"head_of": mixture}
 
@@ -219,8 +222,8 @@ def _step_of(run: SuiteRun) -> int | None:
 
 
 def _identity(run: SuiteRun, step: int | None) -> dict[str, Any]:
-    words = {} if not run.vocabulary else {"vocabulary": run.vocabulary}
-    settings = run.deciding() | words
+    given = {"vocabulary": run.vocabulary, "classes": list(run.classes)}
+    settings = run.deciding() | {name: value for name, value in given.items() if value}
     digest = hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest()[:12]
     tasks = settings.pop("tasks")
     return {

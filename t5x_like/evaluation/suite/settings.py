@@ -56,7 +56,8 @@ class SuiteRun:
     ``max_new_tokens`` is what the longest of a task's answers takes, or 64.
 
     ``skip_missing`` leaves out tasks whose files are not there, or that the model has no head for. ``on_bad_row`` is
-    what tasks do with rows that can't be read, "fail" or "skip"; as each task says, where not given.
+    what tasks do with rows that can't be read, "fail" or "skip"; as each task says, where not given. ``classes`` names
+    those of a head, in the order of its scores, where its own files don't.
     """
 
     checkpoint: str
@@ -79,6 +80,7 @@ class SuiteRun:
     resamples: int = 1000
     vocabulary: str = ""
     num_sentinels: int | None = None  # as the model was trained
+    classes: tuple[str, ...] = ()
     data_dir: str | None = None
     step: int | None = None
     mesh: MeshConfig = field(default_factory=MeshConfig)

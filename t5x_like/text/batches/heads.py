@@ -11,7 +11,7 @@ from t5x_like.text.batches.opened import OpenedTask
 from t5x_like.text.batches.order import key_of, permuted
 from t5x_like.text.objectives.objective import Example, Traits
 from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.benchmarks.forms import Form, Number, Spans, TokenClasses
+from t5x_like.text.tasks.benchmarks.forms import Classes, Form, Number, Spans, TokenClasses
 from t5x_like.text.tasks.head_rows import head_of
 from t5x_like.text.tasks.head_tasks import HeadTask, form_of, read_head_rows
 from t5x_like.text.tasks.pretraining import PretrainingTask
@@ -99,12 +99,36 @@ def head_for(config: "LoaderConfig") -> tuple[str, int] | None:
     definitions = [registry.definition(name) for name in names]
     if all(isinstance(definition, PretrainingTask) for definition in definitions):
         return None
-    heads = {head_of(form_of(each, name)) for each, name in zip(definitions, names, strict=True)}
+    forms = [form_of(each, name) for each, name in zip(definitions, names, strict=True)]
+    heads = {head_of(form) for form in forms}
     if len(heads) > 1:
         raise ValueError(
             f"{', '.join(names)} are for different heads, which can't share batches; train on one of them"
         )
+    classes = dict.fromkeys(_classes_of(form) for form in forms)
+    if len(classes) > 1:
+        listed = "; ".join(", ".join(each) or "none" for each in classes)
+        raise ValueError(
+            f"{', '.join(names)} can't share a head, whose classes would mean different things: {listed}; train on one "
+            "of them"
+        )
     return heads.pop()
+
+
+def classes_for(config: "LoaderConfig") -> tuple[str, ...]:
+    """The classes of the head that the tasks of a loader need, in the order of its scores; none of other heads.
+
+    Raises:
+      ValueError: as ``head_for``.
+    """
+    if head_for(config) is None:
+        return ()
+    name = registry.names_of_tasks(config.mixture)[0]
+    return _classes_of(form_of(registry.definition(name), name))
+
+
+def _classes_of(form: Form) -> tuple[str, ...]:
+    return form.classes if isinstance(form, Classes | TokenClasses) else ()
 
 
 def _labelled(definition: HeadTask, form: Form, config: "LoaderConfig", tokenizer: Any) -> HeadExamples:

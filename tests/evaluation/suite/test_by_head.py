@@ -163,3 +163,60 @@ def test_an_xlnet_with_a_head_is_asked_as_an_encoder_and_one_for_words_is_not():
     writing = replace(config, task="causal_lm")
     with pytest.raises(ValueError, match="a TwoStream can't be evaluated on benchmarks yet"):
         kind_of(jax.eval_shape(writing.build, jax.random.key(0)))
+
+
+ENTAILMENT = ("entailment", "not_entailment")
+
+
+def with_classes(source, target, names):
+    """The same head, whose scores are in the order of ``names``, as its configuration says."""
+    config, params, _ = read_hugging_face(source)
+    flat = parameters.flatten(params)
+    for path in [path for path in flat if path.startswith("heads/scores/")]:
+        order = [ENTAILMENT.index(name) for name in names if name in ENTAILMENT] or [0, 1]
+        flat[path] = flat[path][..., np.array(order)]
+    write_hugging_face(config, parameters.unflatten(flat), target, classes=names)
+    shutil.copyfile(f"{source}/vocab.txt", target / "vocab.txt")
+    return str(target)
+
+
+def asked(checkpoint, data, tmp_path, **settings):
+    entry = evaluate_suite(run_of(checkpoint, data, tmp_path, **settings), shown=False)
+    told = [row["prediction"] for row in read_jsonl(tmp_path / "out/glue_rte_v002/predictions.jsonl")]
+    return entry["tasks"]["glue_rte_v002"], told
+
+
+def test_a_head_with_its_classes_in_another_order_is_told_by_their_names(data, tmp_path):
+    bert = write_bert(tmp_path / "bert", "sequence_classification")
+    entry, told = asked(bert, data, tmp_path / "one")
+    assert entry["class_order"] == (
+        "the head's classes have no names, and were taken in the task's order: entailment, not_entailment. --classes "
+        "names them if theirs is another"
+    )
+    same = with_classes(bert, tmp_path / "same", ENTAILMENT)
+    found, again = asked(same, data, tmp_path / "two")
+    assert (again, found["scores"]) == (told, entry["scores"])
+    assert "class_order" not in found
+    turned = with_classes(bert, tmp_path / "turned", ENTAILMENT[::-1])
+    found, again = asked(turned, data, tmp_path / "three")
+    assert (again, found["scores"]) == (told, entry["scores"])
+    assert found["class_order"] == (
+        "the head's classes are in another order, and were told by name: not_entailment, entailment"
+    )
+
+
+def test_classes_with_other_names_are_taken_as_they_stand_or_as_the_user_names_them(data, tmp_path):
+    bert = write_bert(tmp_path / "bert", "sequence_classification")
+    entry, told = asked(bert, data, tmp_path / "one", classes=ENTAILMENT[::-1])
+    assert entry["class_order"].startswith("the head's classes are in another order")
+    other = with_classes(bert, tmp_path / "other", ("no", "yes"))
+    entry, again = asked(other, data, tmp_path / "two")
+    assert again == [ENTAILMENT[1 - ENTAILMENT.index(answer)] for answer in told]
+    assert entry["class_order"].startswith(
+        "the head's classes are no, yes; they were taken, in that order, for entailment, not_entailment. --classes"
+    )
+    with pytest.raises(
+        ValueError, match=r"has the classes entailment, not_entailment; --classes names a, b: name"
+    ):
+        asked(other, data, tmp_path / "three", classes=("a", "b"))
+    assert not (tmp_path / "three").exists()
