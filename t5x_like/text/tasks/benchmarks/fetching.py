@@ -1,7 +1,9 @@
 """Downloads a benchmark's files to where they are looked for: whole and checked, or not at all."""
 
+import gzip
 import hashlib
 import http.client
+import lzma
 import os
 import shutil
 import tarfile
@@ -10,6 +12,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -22,6 +25,17 @@ _TIMEOUT_S = 60
 _CHUNK_BYTES = 2**20
 _PARTS = ".downloads"
 
+# What an archive raises that isn't one, is damaged, or is packed in a way that isn't known.
+_DAMAGED = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    gzip.BadGzipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    RuntimeError,
+)
+
 Tell = Callable[[str], None]
 
 
@@ -32,7 +46,7 @@ def fetch(names: Sequence[str], data_dir: str | None = None, *, tell: Tell = pri
     one is published, before anything is put in place.
 
     Raises:
-      ValueError: no connection, the server refuses, or what came is not what was published.
+      ValueError: no connection, the server refuses, what came is not what was published, or there is no room for it.
     """
     folder = data_directory(data_dir)
     if "://" in folder:
@@ -73,10 +87,24 @@ def fetch_one(download: Download, folder: Path, *, tell: Tell = print) -> None:
         ) from None
     try:
         _check(download, part, tell)
-        _place(download, part, folder)
-    finally:
-        part.unlink(missing_ok=True)
-        _remove_if_empty(part.parent)
+        _place(download, part, folder, tell)
+    except _DAMAGED as error:
+        _discard(part)
+        raise ValueError(f"{download.url} is not the archive that it should be: {error}") from None
+    except OSError as error:  # no room, or no right to write: what came is whole, and is kept
+        raise ValueError(
+            f"{download.url} was fetched, but could not be put into {folder} ({error}); it is kept as {part}. Make "
+            "room, or give another --data_dir, and fetch again"
+        ) from None
+    except ValueError:
+        _discard(part)
+        raise
+    _discard(part)
+
+
+def _discard(part: Path) -> None:
+    part.unlink(missing_ok=True)
+    _remove_if_empty(part.parent)
 
 
 def _remove_if_empty(folder: Path) -> None:
@@ -123,8 +151,8 @@ def _check(download: Download, part: Path, tell: Tell) -> None:
         )
 
 
-def _place(download: Download, part: Path, folder: Path) -> None:
-    """Puts files in place when all of them are unpacked."""
+def _place(download: Download, part: Path, folder: Path, tell: Tell) -> None:
+    """Puts files in place when all of them are unpacked. Those that are there stay: they may be a user's own."""
     with tempfile.TemporaryDirectory(dir=part.parent) as unpacked:
         ready: list[tuple[Path, Path]] = []
         for name, stream in _files_in(download, part):
@@ -138,6 +166,9 @@ def _place(download: Download, part: Path, folder: Path) -> None:
         if not ready:
             raise ValueError(f"{download.url} holds none of the files {', '.join(download.unpack)}")
         for waiting, target in ready:
+            if target.exists():
+                tell(f"  {target} is there already, and stays as it is")
+                continue
             target.parent.mkdir(parents=True, exist_ok=True)
             os.replace(waiting, target)
 
@@ -158,21 +189,18 @@ def _target(download: Download, name: str, folder: Path) -> Path | None:
 def _files_in(download: Download, part: Path) -> Iterator[tuple[str, BinaryIO]]:
     """The files of an archive; a plain file is the one without a name."""
     path = urllib.parse.urlparse(download.url).path
-    try:
-        if path.endswith(".zip"):
-            with zipfile.ZipFile(part) as archive:
-                for name in archive.namelist():
-                    if not name.endswith("/"):
-                        with archive.open(name) as stream:
-                            yield name, stream  # pyright: ignore[reportReturnType] - it reads bytes
-        elif path.endswith((".tar.gz", ".tgz", ".tar")):
-            with tarfile.open(part) as archive:
-                for member in archive:
-                    stream = archive.extractfile(member) if member.isfile() else None
-                    if stream is not None:
-                        yield member.name.removeprefix("./"), stream  # pyright: ignore[reportReturnType]
-        else:
-            with part.open("rb") as stream:
-                yield "", stream
-    except (zipfile.BadZipFile, tarfile.TarError) as error:
-        raise ValueError(f"{download.url} is not the archive that it should be: {error}") from None
+    if path.endswith(".zip"):
+        with zipfile.ZipFile(part) as archive:
+            for name in archive.namelist():
+                if not name.endswith("/"):
+                    with archive.open(name) as stream:
+                        yield name, stream  # pyright: ignore[reportReturnType] - it reads bytes
+    elif path.endswith((".tar.gz", ".tgz", ".tar")):
+        with tarfile.open(part) as archive:
+            for member in archive:
+                stream = archive.extractfile(member) if member.isfile() else None
+                if stream is not None:
+                    yield member.name.removeprefix("./"), stream  # pyright: ignore[reportReturnType]
+    else:
+        with part.open("rb") as stream:
+            yield "", stream

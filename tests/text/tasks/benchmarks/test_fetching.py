@@ -2,6 +2,8 @@
 
 import hashlib
 import io
+import random
+import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -151,3 +153,47 @@ def test_every_official_file_has_a_checksum() -> None:
     for benchmark in [*catalogue.family("glue"), *catalogue.family("super_glue"), *catalogue.family("dpr")]:
         assert benchmark.source.downloads
         assert all(len(each.sha256 or "") == 64 and each.num_bytes for each in benchmark.source.downloads)
+
+
+@pytest.mark.parametrize("ending", ["zip", "tar.gz"])
+def test_an_archive_that_is_damaged_is_told_and_nothing_is_put_in_place(
+    server: Server, tmp_path: Path, ending: str
+) -> None:
+    packed = io.BytesIO()
+    if ending == "zip":
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("RTE/dev.tsv", "".join(map(str, range(9999))))
+    else:
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+            member = tarfile.TarInfo("RTE/dev.tsv")
+            member.size = 9999
+            archive.addfile(member, io.BytesIO(random.Random(0).randbytes(9999)))
+    content = packed.getvalue()
+    server.content = content[:200] + bytes(byte ^ 255 for byte in content[200:240]) + content[240:]
+    server.ends_after = len(content)
+    with pytest.raises(ValueError, match="is not the archive that it should be"):
+        fetch_one(rte(server, url=f"{server.url}/RTE.{ending}", sha256=None), tmp_path)
+    assert not files_below(tmp_path)
+
+
+def test_files_that_are_there_stay_as_they_are(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "glue/RTE").mkdir(parents=True)
+    (tmp_path / "glue/RTE/dev.tsv").write_text("my own")
+    fetch_one(rte(server), tmp_path)
+    assert files_below(tmp_path) == {"glue/RTE/dev.tsv": "my own", "glue/RTE/train.tsv": "rows"}
+    assert "glue/RTE/dev.tsv is there already, and stays as it is" in capsys.readouterr().out
+
+
+def test_what_cannot_be_put_in_place_is_kept_and_need_not_be_fetched_again(
+    server: Server, tmp_path: Path
+) -> None:
+    (tmp_path / "glue").write_text("a file where a folder should be")
+    download = rte(server, num_bytes=len(server.content))
+    with pytest.raises(ValueError, match=r"was fetched, but could not be put into .*it is kept as .*\.part"):
+        fetch_one(download, tmp_path)
+    (tmp_path / "glue").unlink()
+    fetch_one(download, tmp_path)
+    assert files_below(tmp_path) == {"glue/RTE/dev.tsv": "more", "glue/RTE/train.tsv": "rows"}
+    assert server.ranges == [None]
