@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t5x_like.cli.arguments import SUITE, load_configuration, load_part
+from t5x_like.cli.arguments import SUITE, import_users_modules, load_configuration, load_part
 from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.suite_figures import mean_of, measure
 from t5x_like.cli.suite_flags import FIELDS
@@ -55,6 +55,7 @@ def run_suite(arguments: argparse.Namespace) -> int:
         return submit_together(arguments)
     if arguments.check_submission:
         return check_zip(arguments)
+    import_users_modules(arguments)
     if arguments.step is not None and (arguments.every_checkpoint or arguments.watch):
         raise Mistake("--step names one checkpoint, --every_checkpoint and --watch take all; leave one out")
     run = suite_of(arguments)

@@ -49,6 +49,9 @@ def _notes(task: str, entry: Mapping[str, Any]) -> list[str]:
             f"{task}: {entry['cut_inputs']:,} of {entry['examples']:,} inputs are longer than the model is given, and "
             "were cut"
         )
+    if "published" in entry:
+        number = entry["examples"] + entry.get("skipped", 0)
+        notes.append(f"{task}: its files have {number:,} rows, of {entry['published']:,} published")
     if entry.get("skipped"):
         first = f"; first: {entry['first_skipped'][0]}" if entry["first_skipped"] else ""
         notes.append(f"{task}: {entry['skipped']:,} bad rows were skipped{first}")

@@ -123,6 +123,7 @@ def _task_section(
 ) -> Section:
     facts = {
         "questions": entry["examples"],
+        "rows published": entry.get("published"),
         "without a label": entry["unlabelled"],
         "invalid answers": entry["invalid"],
         "inputs cut": entry["cut_inputs"],

@@ -217,3 +217,25 @@ def test_evaluations_that_are_no_runs_of_the_same_are_told(tmp_path, capsys):
 def test_mistakes_are_told(gpt2, wnli, capsys, flags, message):
     assert evaluate(f"--checkpoint={gpt2}", *flags) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_module_of_the_users_own_brings_tasks(gpt2, wnli, tmp_path, capsys):
+    (tmp_path / "my_own_benchmarks.py").write_text(
+        "from dataclasses import replace\n"
+        "from t5x_like.text.tasks.benchmarks import catalogue\n"
+        "from t5x_like.text.tasks.benchmarks.task import BenchmarkTask\n"
+        "own = replace(catalogue.benchmark('glue_wnli_v002'), name='my_wnli')\n"
+        "BenchmarkTask(name='my_wnli', benchmark=own, vocabulary='bytes').register()\n"
+    )
+    flags = [
+        f"--checkpoint={gpt2}",
+        "--tasks",
+        "my_wnli",
+        "--output_dir=out",
+        "--batch_size=8",
+        "--resamples=0",
+    ]
+    assert evaluate(*flags, "--module=my_own_benchmarks") == 0
+    assert "my_wnli  accuracy" in capsys.readouterr().out
+    assert evaluate(*flags, "--module=my_owm") == 2
+    assert "--module my_owm: there is no such module" in capsys.readouterr().err

@@ -42,6 +42,11 @@ class WordPlan(_Plan):
     prompter: Prompter
 
     @property
+    def definition(self) -> PairsTask:
+        """The task's."""
+        return self.questions.definition
+
+    @property
     def rows(self) -> Sequence[Mapping[str, Any]]:
         """What the rows hold that are asked about, with their numbers in the benchmark's test set ("idx")."""
         return [row.example for row in self.questions.rows]
@@ -94,7 +99,8 @@ def tasks_with_files(run: SuiteRun) -> Chosen:
         )
     if len(run.tasks) == 1:
         _look(run, definitions[run.tasks[0]])  # tells where to get the files, too
-    fetch = f"To get them: t5x-like data fetch {' '.join(lacking)}\n" if lacking else ""
+    folder = f" --data_dir {run.data_dir}" if run.data_dir else ""
+    fetch = f"To get them: t5x-like data fetch {' '.join(lacking)}{folder}\n" if lacking else ""
     raise ValueError(
         f"{len(left_out)} of {len(run.tasks)} tasks are not below {data_directory(run.data_dir)}; nothing was "
         f"evaluated or written:\n{_listed(left_out)}\n{fetch}"

@@ -7,9 +7,11 @@ from typing import Any, Literal, NamedTuple
 
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.benchmarks import catalogue
+from t5x_like.text.tasks.benchmarks.finding import SplitFiles
 from t5x_like.text.tasks.benchmarks.forms import Number
 from t5x_like.text.tasks.benchmarks.language_modelling import text_perplexities
 from t5x_like.text.tasks.benchmarks.task import BenchmarkTask
+from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.pairs import PairsTask, Worded
 from t5x_like.text.tasks.rows import RowPolicy
 
@@ -106,8 +108,22 @@ def find_task(
       ValueError: there is none, or it is of another kind.
     """
     known = registry.definition(name) if name not in catalogue.benchmarks() else None
+    if isinstance(known, BenchmarkTask) and isinstance(known.files, SplitFiles):
+        return BenchmarkTask(
+            name=name,
+            benchmark=known.benchmark,
+            vocabulary=vocabulary or known.vocabulary,
+            num_sentinels=num_sentinels,
+            data_dir=data_dir or known.data_dir,
+            on_bad_row=on_bad_row or known.on_bad_row,
+        )
     if isinstance(known, PairsTask):
         return replace(known, on_bad_row=on_bad_row) if on_bad_row else known
+    mixture = known if isinstance(known, Mixture) else catalogue.mixtures().get(name)
+    if mixture is not None:
+        raise ValueError(
+            f"{name!r} is a mixture; name those of its tasks to evaluate on: {', '.join(mixture.tasks)}"
+        )
     if known is not None:
         raise ValueError(
             f"{name!r} is no task of questions and answers; name one that `t5x-like tasks list` tells"
@@ -119,6 +135,16 @@ def find_task(
         data_dir=data_dir,
         on_bad_row=on_bad_row or "fail",
     )
+
+
+def published_rows(definition: Any, split: str) -> int | None:
+    """How many rows a benchmark's split is published with; None where that isn't known, or where wording changes it."""
+    if not isinstance(definition, BenchmarkTask) or not isinstance(definition.files, SplitFiles):
+        return None
+    benchmark = definition.benchmark
+    if benchmark.training_examples is not None or any(len(each.worded) != 1 for each in benchmark.examples):
+        return None
+    return benchmark.source.rows.get(split) or None
 
 
 def load_questions(

@@ -31,7 +31,7 @@ from t5x_like.evaluation.suite.planning import (
     read_plans,
     tasks_with_files,
 )
-from t5x_like.evaluation.suite.questions import learned_from
+from t5x_like.evaluation.suite.questions import learned_from, published_rows
 from t5x_like.evaluation.suite.recording import SCORES, Record, claim, refuse_others, replace_rows
 from t5x_like.evaluation.suite.scoring import Entry, score_rows
 from t5x_like.evaluation.suite.settings import SuiteRun
@@ -68,6 +68,8 @@ def evaluate_suite(run: SuiteRun, *, shown: bool = True, for_server: bool = Fals
     length = _length_for(run, model)
     chosen = fitting_tasks(run, model, chosen)
     plans = read_plans(run, model, chosen)
+    if run.max_new_tokens is not None and any(plan.method in ("generate", "rank") for plan in plans.values()):
+        _room(model, length, run.max_new_tokens)
     if for_server:
         check_test_rows({task: plan.rows for task, plan in plans.items()})
     claim(run.output_dir, identity)
@@ -77,6 +79,12 @@ def evaluate_suite(run: SuiteRun, *, shown: bool = True, for_server: bool = Fals
         entry = _evaluate_task(run, model, plan, length, f"{task} ({number} of {len(plans)})", shown)
         skipped = {"skipped": plan.policy.num_skipped, "first_skipped": plan.policy.first_skipped}
         entries[task] = entry | skipped | {"seconds": round(time.monotonic() - start, 1)}
+        read, published = (
+            entry["examples"] + plan.policy.num_skipped,
+            published_rows(plan.definition, run.split),
+        )
+        if run.limit is None and published not in (None, read):
+            entries[task]["published"] = published
     found = {
         **identity,
         "model": type(model.config).__name__.removesuffix("Config"),
@@ -213,6 +221,10 @@ def _step_of(run: SuiteRun) -> int | None:
       ValueError: a run without one, or without that one.
     """
     if not is_run(run.checkpoint):
+        if run.step is not None:
+            raise ValueError(
+                f"{run.checkpoint} is no run of ours and has no steps, only its weights; leave --step out"
+            )
         return None
     steps = steps_of(run.checkpoint)
     if not steps or run.step not in (None, *steps):

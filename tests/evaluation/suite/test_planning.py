@@ -1,14 +1,17 @@
 """What lacks is told of all tasks before anything is written, or left out where that is asked for."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from t5x_like.evaluation.suite.questions import _LEARNED_FROM, find_task, learned_from
+from t5x_like.cli.suite_tables import scores_table
+from t5x_like.evaluation.suite.questions import _LEARNED_FROM, find_task, learned_from, published_rows
 from t5x_like.evaluation.suite.run import evaluate_suite
 from t5x_like.evaluation.suite.settings import SUITES, SuiteRun
 from t5x_like.files import read_json, read_jsonl
 from t5x_like.text.tasks.benchmarks import catalogue
+from t5x_like.text.tasks.benchmarks.task import BenchmarkTask
 from t5x_like.text.tasks.text_task import TextTask
 from tests.evaluation.suite.test_by_head import write_bert
 
@@ -136,3 +139,46 @@ def test_parts_of_benchmarks_are_shown_examples_that_are_worded_alike(name):
     first, other = (catalogue.benchmark(task.name).examples[0].worded[0]["inputs"] for task in (part, whole))
     assert first.split()[:2] == other.split()[:2]
     assert learned_from(whole) == whole
+
+
+def test_missing_files_are_fetched_into_the_folder_that_was_given(t5, data, tmp_path):
+    with pytest.raises(ValueError, match=f"t5x-like data fetch {STSB} --data_dir {data}\n"):
+        evaluate_suite(run_of(t5, data, tmp_path, COLA, STSB), shown=False)
+
+
+def test_a_mixture_is_told_by_its_tasks():
+    with pytest.raises(
+        ValueError, match=r"is a mixture; name those of its tasks .*: glue_cola_v002, glue_sst2"
+    ):
+        find_task("glue_v002_proportional")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_new_tokens": 500}, "leaves no room for a question"),
+        ({"step": 4}, "is no run of ours and has no steps"),
+    ],
+)
+def test_settings_that_cannot_be_are_told_before_anything_is_written(gpt2, data, tmp_path, settings, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate_suite(run_of(gpt2, data, tmp_path, RTE, **settings), shown=False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_fewer_rows_than_published_are_told_but_where_a_limit_is_given(t5, data, tmp_path):
+    for limit, published in ((None, 1_043), (8, None)):
+        run = run_of(t5, data, tmp_path / str(limit), COLA, limit=limit)
+        found = evaluate_suite(run, shown=False)
+        assert found["tasks"][COLA].get("published") == published
+        assert (f"{COLA}: its files have 20 rows, of 1,043 published" in scores_table(found)) == (
+            limit is None
+        )
+    assert published_rows(find_task("super_glue_record_v102"), "train") is None  # wording multiplies its rows
+
+
+def test_a_users_own_benchmark_is_evaluated_from_the_folder_that_is_given(t5, data, tmp_path):
+    own = replace(catalogue.benchmark(RTE), name="my_rte")
+    BenchmarkTask(name="my_rte", benchmark=own, vocabulary="bytes", data_dir="nowhere").register()
+    found = evaluate_suite(run_of(t5, data, tmp_path, "my_rte"), shown=False)
+    assert found["tasks"]["my_rte"]["examples"] == 8
