@@ -74,9 +74,10 @@ def _introduction(found: Mapping[str, Any]) -> str:
     }
     shots = f", {found['num_shots']} solved examples before each question" if found["num_shots"] else ""
     told = " or ".join(ways[each] for each in methods)
+    first = f", the first {found['limit']:,} of each task" if found.get("limit") is not None else ""
     return (
-        f"{examples:,} questions of the {found['split']} split, answers {told}{shots}. Scores are times 100, with "
-        "95 % intervals from rows drawn with replacement."
+        f"{examples:,} questions of the {found['split']} split{first}, answers {told}{shots}. Scores are times 100, "
+        "with 95\u00a0% intervals from rows drawn with replacement."
     )
 
 
