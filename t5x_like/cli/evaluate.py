@@ -10,15 +10,18 @@ t5x-like evaluate --gin_file=gin/recipes/quickstart/evaluate.gin --gin.CHECKPOIN
 """
 
 import argparse
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from t5x_like.cli.arguments import EVALUATION, load_configuration
+from t5x_like.cli.arguments import EVALUATION, EXPERIMENT, load_configuration, load_part
 from t5x_like.cli.evaluate_suite import run_suite, wants_suite
 from t5x_like.cli.saved_run import add_saved_run_arguments, tells_by_head, use_saved_run
 from t5x_like.cli.suite_flags import add_suite_arguments
 
 if TYPE_CHECKING:
     from t5x_like.evaluation.evaluator import TaskResult
+    from t5x_like.evaluation.heads import HeadEvaluation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,18 +39,32 @@ def run(arguments: argparse.Namespace) -> int:
     output = arguments.output_dir
     if not output and not arguments.gin_file and arguments.checkpoint:
         output = f"{arguments.checkpoint.rstrip('/')}/evaluation"
-    drawer = "gin/runs/evaluate_head.gin" if tells_by_head(arguments.checkpoint) else "gin/runs/evaluate.gin"
+    by_head = not arguments.gin_file and tells_by_head(arguments.checkpoint)
+    drawer = "gin/runs/evaluate_head.gin" if by_head else "gin/runs/evaluate.gin"
     use_saved_run(arguments, drawer, OUTPUT_DIR=output, SPLIT=arguments.split)
-    loaded = load_configuration(arguments, EVALUATION)
+    evaluation: Any = load_configuration(arguments, EVALUATION).value
+    if by_head:
+        evaluation = replace(evaluation, evaluations=_of_the_run(arguments, evaluation.evaluations[0]))
 
     from t5x_like.evaluation.run import evaluate
     from t5x_like.partitioning.processes import initialize_processes
 
     initialize_processes()
-    results = evaluate(loaded.value)
+    results = evaluate(evaluation)
     print(_table(results))
-    print(f"written to {loaded.value.output_dir}")
+    print(f"written to {evaluation.output_dir}")
     return 0
+
+
+def _of_the_run(arguments: argparse.Namespace, asked: "HeadEvaluation") -> "tuple[HeadEvaluation, ...]":
+    """What the run itself evaluated, which need not be what it learned from; of the split that is asked for."""
+    from t5x_like.evaluation.heads import HeadEvaluation
+
+    config = str(Path(arguments.checkpoint) / "config.gin")
+    own = argparse.Namespace(**{**vars(arguments), "gin_file": [config]})
+    found = load_part(own, EXPERIMENT, "evaluations", "EVALUATIONS")
+    told = {name: getattr(asked, name) for name in ("split", "batch_size", "limit")}
+    return tuple(replace(each, **told) for each in found if isinstance(each, HeadEvaluation))
 
 
 def _table(results: "dict[str, TaskResult]") -> str:
@@ -57,6 +74,8 @@ def _table(results: "dict[str, TaskResult]") -> str:
             baseline = result.baseline.get(metric)
             shown = f"{baseline:.2f}" if baseline is not None else "-"
             rows.append((task, metric, f"{score:.2f}", shown, f"{len(result.rows):,}"))
+        if not result.scores:  # a split without labels
+            rows.append((task, "-", "-", "-", f"{len(result.rows):,}"))
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     return "\n".join(
         f"{row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}"

@@ -72,6 +72,15 @@ def test_mnli_is_scored_on_both_of_its_validation_sets() -> None:
         assert {task.name for task in experiment.tasks} >= set(asked)
 
 
+def test_wsc_is_learned_from_one_task_and_scored_on_another() -> None:
+    experiment = built(RECIPES / "bert" / "super_glue_wsc.gin")
+    assert experiment.train.mixture == "super_glue_wsc_v102_simple_train"
+    (asked,) = experiment.evaluations
+    assert asked.mixture == "super_glue_wsc_v102_simple_eval"
+    assert {task.name for task in experiment.tasks} == {experiment.train.mixture, asked.mixture}
+    assert experiment.optimizer.learning_rate.peak == 1e-5
+
+
 def test_electra_changes_lower_blocks_less() -> None:
     for file in glue("electra"):
         experiment = built(file)

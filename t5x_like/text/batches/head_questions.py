@@ -92,7 +92,10 @@ class HeadQuestions:
         return found
 
     def rows(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
-        """Lines for ``predictions.jsonl``: ``target`` is None where unlabelled, ``answer`` is what metrics compare."""
+        """Lines for ``predictions.jsonl``: ``target`` is None where unlabelled, ``answer`` is what metrics compare.
+
+        With the numbers that rows have in their files, as official scorers ask for them: ``idx``, SQuAD's ``id``.
+        """
         return [
             {
                 "task": self.task,
@@ -100,7 +103,11 @@ class HeadQuestions:
                 "target": self._target_text(read) if read.row.is_labelled(self.form) else None,
                 "prediction": self._written(answer),
                 "answer": self._compared(read, answer),
-                **{name: value for name, value in read.raw.values.items() if name.startswith("idx")},
+                **{
+                    name: value
+                    for name, value in read.raw.values.items()
+                    if name == "id" or name.startswith("idx")
+                },
             }
             for read, answer in zip(self.read, answers, strict=True)
         ]

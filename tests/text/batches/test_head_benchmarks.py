@@ -62,3 +62,7 @@ def test_true_answers_score_100(name, tokenizer):
     assert list(scores.values()) == [pytest.approx(100.0)] * len(scores)
     for each, row in zip(read, questions.rows(answers), strict=True):
         assert (row["target"] is not None) == each.row.is_labelled(form)
+        named = {
+            column: row[column] for column in ("id", "idx") if column in each.raw.values
+        }  # as scorers ask
+        assert named == {column: each.raw.values[column] for column in named}

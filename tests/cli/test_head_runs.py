@@ -1,0 +1,53 @@
+"""A recipe for a head by its command, and the run that it leaves asked again."""
+
+import json
+
+import jax
+import pytest
+
+from t5x_like.checkpoints.hugging_face import write_hugging_face
+from t5x_like.cli.main import main
+from t5x_like.files import read_json, read_jsonl, shipped_directory
+from t5x_like.model import parameters
+from t5x_like.model.zoo.bert import BertConfig
+
+WORDS = [*("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), *["Ann", "saw", "Bo", "as", "he", "left", ".", "*"]]
+
+
+@pytest.fixture
+def published(tmp_path, monkeypatch):
+    """A tiny BERT, and WSC's files below $T5X_LIKE_DATA."""
+    config = BertConfig(
+        vocab_size=len(WORDS), model_dim=16, mlp_dim=32, num_heads=2, num_layers=1, num_positions=64
+    )
+    directory = tmp_path / "bert"
+    write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], directory)
+    (directory / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    folder = tmp_path / "data/super_glue/WSC"
+    folder.mkdir(parents=True)
+    place = {"span1_index": 0, "span1_text": "Ann", "span2_index": 4, "span2_text": "he"}
+    rows = [{"text": "Ann saw Bo as he left .", "target": place, "idx": number} for number in range(16)]
+    for split in ("train", "val"):
+        lines = [json.dumps(row | {"label": row["idx"] % 2 == 0}) for row in rows]
+        (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setenv("T5X_LIKE_DATA", str(tmp_path / "data"))
+    return directory
+
+
+def test_a_run_is_asked_what_it_evaluated_itself_and_not_what_it_learned_from(published, tmp_path, capsys):
+    gin, run = shipped_directory("gin"), tmp_path / "run"
+    files = [f"--gin_file={gin}/recipes/bert/super_glue_wsc.gin", f"--gin_file={gin}/hardware/cpu.gin"]
+    knobs = {"START_FROM": str(published), "MODEL_DIR": str(run), "TOTAL_STEPS": 1, "WARMUP_STEPS": 0}
+    sizes = {"BATCH_SIZE": 8, "INPUTS_LENGTH": 32, "EVALUATE_EVERY_STEPS": 0}
+    assert (
+        main(["train", *files, *(f"--gin.{name}={value!r}" for name, value in (knobs | sizes).items())]) == 0
+    )
+    assert read_json(run / "classes.json") == {"classes": ["False", "True"]}
+    capsys.readouterr()
+    assert main(["evaluate", f"--checkpoint={run}", "--gin.LIMIT=10", "--gin.EVALUATION_BATCH_SIZE=8"]) == 0
+    name, metric, _, _, rows = capsys.readouterr().out.splitlines()[1].split()
+    assert (name, metric, rows) == ("super_glue_wsc_v102_simple_eval", "accuracy", "10")
+    assert main(["evaluate", f"--checkpoint={run}", "--split=test"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == [name, "-", "-", "-", "16"]
+    assert [row["idx"] for row in read_jsonl(run / "evaluation/predictions.jsonl")] == list(range(16))
