@@ -145,3 +145,60 @@ def test_what_was_not_unpacked_and_what_is_no_file_is_told(tmp_path, capsys):
 def test_a_data_folder_may_have_brackets_in_its_name(tmp_path):
     put(tmp_path / "data [1]", "glue/RTE/dev.tsv", FILES["glue_rte_v002"][1].encode())
     assert rows(tmp_path / "data [1]", "glue_rte_v002") == 1
+
+
+ANSWER = {"text": "c", "answer_start": 0}
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (["x"], "'data' must be a list of articles"),
+        ({"a": 1}, "'data' must be a list of articles"),
+        ([{"paragraphs": None}], "'data' must be a list of articles"),
+        ([{"paragraphs": [{"context": "c", "qas": ["q"]}]}], r"qas\[0\]: the values are not of the kinds"),
+        (
+            [{"paragraphs": [{"context": None, "qas": [{"id": "1", "question": "q", "answers": [ANSWER]}]}]}],
+            r"qas\[0\]: the values are not of the kinds that SQuAD's have: .*answer_start",
+        ),
+        (
+            [{"paragraphs": [{"context": "c", "qas": [{"id": [1], "question": "q", "answers": []}]}]}],
+            r"column 'id' must hold text, not \[1\]",
+        ),
+    ],
+)  # fmt: skip
+def test_squad_that_is_built_otherwise_is_told(tmp_path, data, message):
+    put(tmp_path, "squad/dev-v1.1.json", json.dumps({"data": data}).encode())
+    with pytest.raises(ValueError, match=message):
+        rows(tmp_path, "squad_v010_allanswers")
+
+
+@pytest.mark.parametrize("label", [float("nan"), float("inf")])
+def test_a_score_that_is_no_number_is_a_bad_row_in_any_file(tmp_path, label):
+    row = {"sentence1": "A", "sentence2": "B", "label": label, "idx": 0}
+    (tmp_path / "glue/stsb").mkdir(parents=True)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / "glue/stsb/validation.parquet")
+    with pytest.raises(ValueError, match=f"row 1: column 'label' must hold a number, not {label}"):
+        rows(tmp_path, "glue_stsb_v002")
+
+
+def test_a_label_of_multirc_outside_the_set_is_a_bad_row(tmp_path):
+    questions = [{"question": "Q", "idx": 0, "answers": [{"text": "a", "idx": 0, "label": 5}]}]
+    line = json.dumps({"idx": 0, "passage": {"text": "P", "questions": questions}})
+    put(tmp_path, "super_glue/MultiRC/val.jsonl", line.encode())
+    with pytest.raises(ValueError, match=r"val.jsonl:1: the label 5 is outside the set: 0, 1"):
+        rows(tmp_path, "super_glue_multirc_v102")
+
+
+def test_files_are_found_in_the_folder_that_the_hub_calls_plain_text(tmp_path):
+    row = {
+        "id": "1",
+        "title": "T",
+        "context": "Bob",
+        "question": "Q",
+        "answers": {"text": ["Bob"], "answer_start": [0]},
+    }
+    (tmp_path / "squad/plain_text").mkdir(parents=True)
+    file = tmp_path / "squad/plain_text/validation-00000-of-00001.parquet"
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([row]), file)
+    assert rows(tmp_path, "squad_v010_allanswers") == 1

@@ -1,6 +1,7 @@
 """Whether a row has the columns of its benchmark, whichever files it came from."""
 
 import difflib
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,7 +45,9 @@ def _is(value: Any, kind: Kind) -> bool:
     if kind == "text":
         return isinstance(value, str)
     numbers = int if kind == "int" else int | float
-    return isinstance(value, numbers) and not isinstance(value, bool)
+    if not isinstance(value, numbers) or isinstance(value, bool):
+        return False
+    return isinstance(value, int) or math.isfinite(value)
 
 
 def _has_surrogate(value: Any) -> bool:

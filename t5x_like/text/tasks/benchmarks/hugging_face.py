@@ -32,6 +32,7 @@ def hub_patterns(folder: str, split: str) -> tuple[str, ...]:
         f"{folder}/{split}-*.parquet",
         f"{folder}/{split}.parquet",
         f"{folder}/{split}/*.parquet",
+        f"{folder}/plain_text/{split}-*.parquet",
         f"{folder}/{split}/*.arrow",
         f"{folder}/*/*/*-{split}.arrow",
     )

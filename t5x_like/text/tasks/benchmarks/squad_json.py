@@ -26,13 +26,16 @@ def read_squad(file: str, split: str) -> Iterator[Raw | Bad]:
         except KeyError as error:
             yield Bad(f"the question has no {error}, only {', '.join(question)}", place)
             continue
-        except (TypeError, ValueError) as error:
+        except (TypeError, AttributeError):
+            yield Bad(f"the values are not of the kinds that SQuAD's have: {str(question)[:120]}", place)
+            continue
+        except ValueError as error:
             yield Bad(str(error), place)
             continue
-        if row["id"] in seen:
-            yield Bad(f"the id {row['id']!r} comes twice, first in {seen[row['id']]}", place)
+        if str(row["id"]) in seen:
+            yield Bad(f"the id {row['id']!r} comes twice, first in {seen[str(row['id'])]}", place)
             continue
-        seen[row["id"]] = place
+        seen[str(row["id"])] = place
         yield Raw(row, place)
 
 
@@ -55,6 +58,11 @@ def _questions(file: str) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
                     yield place, article.get("title", ""), paragraph["context"], question
     except KeyError as error:
         raise ValueError(f"{file}: an article or paragraph without {error}; is it SQuAD's JSON?") from None
+    except (TypeError, AttributeError):
+        raise ValueError(
+            f"{file}: 'data' must be a list of articles, those of paragraphs, and those of questions ('qas'), each an "
+            "object; is it SQuAD's JSON?"
+        ) from None
 
 
 def _row(title: str, context: str, question: Mapping[str, Any]) -> dict[str, Any]:

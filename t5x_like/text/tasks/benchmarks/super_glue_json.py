@@ -104,11 +104,17 @@ def flat(*columns: str) -> Parse:
 
 
 def multirc(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A row for each answer to each question on a paragraph."""
+    """A row for each answer to each question on a paragraph.
+
+    Raises:
+      ValueError: a label is outside the set.
+    """
     passage = line["passage"]
     for question in passage["questions"]:
         for answer in question["answers"]:
             label = answer.get("label")
+            if label not in (0, 1, None):
+                raise ValueError(f"the label {label!r} is outside the set: 0, 1")
             yield {
                 "paragraph": passage["text"],
                 "question": question["question"],
