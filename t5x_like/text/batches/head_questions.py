@@ -265,7 +265,7 @@ def read_questions(
         )
     read = list(islice(read_head_rows(definition, split, policy), limit))
     if not read:
-        raise ValueError(f"task {definition.name!r}, split {split!r}: no rows")
+        raise definition.none_usable(split, policy)
     return read
 
 

@@ -48,15 +48,10 @@ class FileTask(ABC, Generic[ReadT]):
         if split not in self.files:
             raise ValueError(f"task {self.name!r} has no split {split!r}; there are {', '.join(self.files)}")
         policy = RowPolicy(self.on_bad_row) if policy is None else policy
-        files = find_files(self.files[split])
-        for file in files:
+        for file in find_files(self.files[split]):
             yield from self.read_file(file, policy)
         if not policy.num_rows:
-            held = policy if policy.num_skipped else "there is no row in it"
-            where = f"{files[0]}{f' and {len(files) - 1} more files' if files[1:] else ''}"
-            raise ValueError(
-                f"task {self.name!r}, split {split!r}: no usable {self._READS} in {where}; {held}"
-            )
+            raise self.none_usable(split, policy)
 
     def read_file(self, file: str, policy: RowPolicy) -> Iterator[ReadT]:
         """Yields what one file holds.
@@ -70,6 +65,13 @@ class FileTask(ABC, Generic[ReadT]):
             else:
                 policy.num_rows += 1
                 yield found
+
+    def none_usable(self, split: str, policy: RowPolicy | None = None) -> ValueError:
+        """What to raise where a split has not one good row."""
+        files = find_files(self.files[split])
+        where = f"{files[0]}{f' and {len(files) - 1} more files' if files[1:] else ''}"
+        held = policy if policy and policy.num_skipped else "there is no row in it"
+        return ValueError(f"task {self.name!r}, split {split!r}: no usable {self._READS} in {where}; {held}")
 
     @abstractmethod
     def _rows(self, file: str) -> Iterator[ReadT | Bad]:

@@ -15,6 +15,7 @@ from t5x_like.evaluation.suite.settings import SuiteRun
 from t5x_like.files import read_jsonl, write_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
+from t5x_like.model.zoo.roberta import RobertaConfig
 from t5x_like.model.zoo.xlnet import XLNetConfig
 from t5x_like.partitioning.mesh import MeshConfig
 
@@ -90,6 +91,13 @@ def test_a_run_is_asked_in_the_vocabulary_it_was_trained_in(data, tmp_path, kept
         load_model(str(directory), mesh=MeshConfig().build(), num_sentinels=100)
 
 
+def test_a_file_without_rows_is_named(data, tmp_path):
+    bert = write_bert(tmp_path / "bert", "sequence_classification")
+    (tmp_path / "data/glue/RTE/dev.tsv").write_text("index\tsentence1\tsentence2\tlabel\n")
+    with pytest.raises(ValueError, match=r"no usable row in .*glue/RTE/dev.tsv; there is no row in it"):
+        evaluate_suite(run_of(bert, data, tmp_path), shown=False)
+
+
 def test_a_model_without_the_head_is_told(data, tmp_path):
     bert = write_bert(tmp_path / "bert", "masked_lm")
     with pytest.raises(ValueError, match="task 'glue_rte_v002' needs a head for sequence classification"):
@@ -146,6 +154,18 @@ def test_scores_that_are_no_numbers_are_told(data, tmp_path, monkeypatch):
     monkeypatch.setattr(by_head, "head_scores", lambda part, *_, **__: [np.full(2, np.nan)] * len(part))
     with pytest.raises(ValueError, match="what the head says of question 4 is not a number"):
         evaluate_suite(run_of(bert, data, tmp_path), shown=False)
+
+
+def test_a_roberta_reads_as_many_tokens_as_have_positions_and_no_more(data, tmp_path):
+    """Its files count the two positions that padding keeps."""
+    config = RobertaConfig(
+        vocab_size=64, model_dim=16, mlp_dim=32, num_heads=2, num_layers=1, num_positions=30,
+        task="sequence_classification",
+    )  # fmt: skip
+    write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], tmp_path / "roberta")
+    (tmp_path / "roberta/vocab.txt").write_text("\n".join(WORDS) + "\n")
+    with pytest.raises(ValueError, match="inputs_length is 32, .* can read 30 tokens; lower it"):
+        evaluate_suite(run_of(str(tmp_path / "roberta"), data, tmp_path), shown=False)
 
 
 def test_an_encoder_writes_nothing(data, tmp_path):
