@@ -133,6 +133,20 @@ def check_head(config: Any, head: tuple[str, int], *, what: str) -> None:
     )
 
 
+def check_length(config: Any, length: int, *, what: str) -> None:
+    """Whether a model has a learned position for each token of ``what``; beyond them scores would be no numbers.
+
+    Raises:
+      ValueError: it has fewer.
+    """
+    learned = getattr(getattr(config, "embeddings", None), "positions", None)
+    if learned is not None and length > learned.num_positions:
+        raise ValueError(
+            f"{what} is read with inputs_length={length}, but the model has {learned.num_positions} positions; lower "
+            f"it to at most {learned.num_positions}, INPUTS_LENGTH in recipes"
+        )
+
+
 def starting_params(
     directory: PathLike, config: Any, like: Any, *, mesh: Mesh, seed: int, classes: Sequence[str] = ()
 ) -> Any:

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from t5x_like.checkpoints.model_config import load_run
+from t5x_like.checkpoints.starting import check_length
 from t5x_like.evaluation.evaluator import TaskEvaluation, TaskResult, local_rows, write_results
 from t5x_like.evaluation.generation import Generation, make_generator
 from t5x_like.evaluation.heads import HeadEvaluation, evaluator_of
@@ -45,6 +46,8 @@ def evaluate(run: EvaluationRun) -> dict[str, TaskResult]:
     graphdef, _, _ = parameters.abstract(config)
     results: dict[str, TaskResult] = {}
     for evaluation in run.evaluations:
+        if isinstance(evaluation, HeadEvaluation):
+            check_length(config, evaluation.inputs_length, what=f"mixture {evaluation.mixture!r}")
         results |= evaluator_of(evaluation, graphdef, mesh).run(params)
     if jax.process_index() == 0:
         write_results(results, run.output_dir)

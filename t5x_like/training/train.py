@@ -9,8 +9,8 @@ import jax
 from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
-from t5x_like.checkpoints.starting import CheckpointModel, check_head, starting_params
-from t5x_like.evaluation.heads import evaluator_of
+from t5x_like.checkpoints.starting import CheckpointModel, check_head, check_length, starting_params
+from t5x_like.evaluation.heads import HeadEvaluation, evaluator_of
 from t5x_like.partitioning.shard import check_batch_size, row_share
 from t5x_like.text.batches.heads import classes_for, head_for
 from t5x_like.text.batches.loader import Loader, build_loader
@@ -44,6 +44,9 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     loader = build_loader(experiment.train, *row_share(mesh))
     if loader.head is not None:
         check_head(model, loader.head, what=f"mixture {experiment.train.mixture!r}")
+    for each in (experiment.train, *experiment.validations, *experiment.evaluations):
+        if isinstance(each, HeadEvaluation) or getattr(each, "layout", None) == "encoder":
+            check_length(model, each.inputs_length, what=f"mixture {each.mixture!r}")
     check_vocabulary(loader.vocabulary, model.vocab_size)
 
     plan = plan_state(

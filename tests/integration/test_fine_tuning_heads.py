@@ -247,6 +247,23 @@ def test_a_directory_without_a_model_is_refused(tmp_path, tasks, published):
         CheckpointModel().resolve(published, ("causal_lm", 2))
 
 
+def test_texts_longer_than_the_models_positions_are_refused(tuned, tasks, published, tmp_path):
+    message = "mixture 'two_labels' is read with inputs_length=17, but the model has 16 positions; lower it to at most"
+    run = experiment(tasks, "two_labels", published, tmp_path / "run", validations=())
+    with pytest.raises(ValueError, match=message):
+        train(replace(run, train=replace(run.train, inputs_length=17)))
+    asked = HeadEvaluation(mixture="two_labels", inputs_length=17, batch_size=8)
+    with pytest.raises(ValueError, match=message):
+        train(replace(run, evaluations=(asked,)))
+    with pytest.raises(ValueError, match=message):
+        evaluate(
+            EvaluationRun(
+                checkpoint=str(tuned[0]), evaluations=(asked,), output_dir=str(tmp_path / "out"), tasks=tasks
+            )
+        )
+    assert not list(tmp_path.iterdir())
+
+
 def test_training_a_model_with_another_head_is_refused_at_the_start(tasks, published, tmp_path):
     wrong = experiment(tasks, "three_labels", published, tmp_path / "run")
     model = replace(BERT, task="sequence_classification", num_labels=2)

@@ -237,8 +237,8 @@ def _begin_of(fields: dict[str, Any], tokenizer: Tokenizer, ends: tuple[int, ...
 
 def _positions(config: Any, fields: dict[str, Any]) -> int | None:
     for holder, names in (
+        (vars(config), ("num_positions",)),  # RoBERTa's files count two more than texts can have
         (fields, ("n_positions", "max_position_embeddings")),
-        (vars(config), ("num_positions",)),
     ):
         for name in names:
             if isinstance(holder.get(name), int) and fields.get("model_type") not in ("t5", "mt5", "umt5"):

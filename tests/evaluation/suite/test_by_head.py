@@ -164,7 +164,7 @@ def test_a_roberta_reads_as_many_tokens_as_have_positions_and_no_more(data, tmp_
     )  # fmt: skip
     write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], tmp_path / "roberta")
     (tmp_path / "roberta/vocab.txt").write_text("\n".join(WORDS) + "\n")
-    with pytest.raises(ValueError, match="inputs_length is 32, .* can read 30 tokens; lower it"):
+    with pytest.raises(ValueError, match=r"inputs_length is 32, .* can read 30 tokens; lower it"):
         evaluate_suite(run_of(str(tmp_path / "roberta"), data, tmp_path), shown=False)
 
 
