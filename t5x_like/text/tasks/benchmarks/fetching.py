@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from t5x_like.text.progress import Progress
 from t5x_like.text.tasks.benchmarks import catalogue
 from t5x_like.text.tasks.benchmarks.finding import data_directory, find_split
 from t5x_like.text.tasks.benchmarks.source import Download
@@ -43,10 +44,10 @@ def fetch(names: Sequence[str], data_dir: str | None = None, *, tell: Tell = pri
     """Downloads what benchmarks lack, and returns how many files that were.
 
     A download that was cut short goes on where it stopped, if the server can do that. Its checksum is compared, where
-    one is published, before anything is put in place.
+    one is published, before anything is put in place. One that fails doesn't keep the others from being fetched.
 
     Raises:
-      ValueError: no connection, the server refuses, what came is not what was published, or there is no room for it.
+      ValueError: no connection, a server refuses, what came is not what was published, or there is no room for it.
     """
     folder = data_directory(data_dir)
     if "://" in folder:
@@ -60,9 +61,20 @@ def fetch(names: Sequence[str], data_dir: str | None = None, *, tell: Tell = pri
             tell(f"{name}: nothing can be fetched by itself; see {source.home}")
         elif missing:
             wanted |= {each.url: each for each in source.downloads}
+    failed = []
     for download in wanted.values():
         tell(f"fetching {download.url}")
-        fetch_one(download, Path(folder), tell=tell)
+        try:
+            fetch_one(download, Path(folder), tell=tell)
+        except ValueError as error:
+            failed.append(str(error))
+    if failed:
+        listed = "\n  ".join(failed)
+        raise ValueError(
+            f"{len(failed)} of {len(wanted)} downloads failed:\n  {listed}\n"
+            f"Fetch them elsewhere and put their files into {folder}: t5x-like data status says "
+            "under which names"
+        )
     return len(wanted)
 
 
@@ -82,8 +94,7 @@ def fetch_one(download: Download, folder: Path, *, tell: Tell = print) -> None:
             part.unlink()
         _remove_if_empty(part.parent)
         raise ValueError(
-            f"{download.url} could not be fetched ({reason}); nothing was put in place. Without a network, fetch it "
-            f"elsewhere and put its files into {folder}: t5x-like data status says under which names"
+            f"{download.url} could not be fetched ({reason}); nothing was put in place"
         ) from None
     try:
         _check(download, part, tell)
@@ -122,9 +133,16 @@ def _receive(download: Download, part: Path) -> None:
     try:
         with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
             goes_on = there and getattr(response, "status", None) == 206
-            with part.open("ab" if goes_on else "wb") as stream:
-                shutil.copyfileobj(response, stream, _CHUNK_BYTES)
-            coming = int(response.headers.get("Content-Length") or 0) + (there if goes_on else 0)
+            there = there if goes_on else 0
+            coming = int(response.headers.get("Content-Length") or 0) + there
+            with (
+                part.open("ab" if goes_on else "wb") as stream,
+                Progress("  received", coming or None, "bytes") as progress,
+            ):
+                progress.skip(there)
+                while chunk := response.read(_CHUNK_BYTES):
+                    stream.write(chunk)
+                    progress.add(len(chunk))
         if part.stat().st_size < coming:
             raise OSError(
                 f"the connection ended after {part.stat().st_size:,} of {coming:,} bytes; once more goes on from there"

@@ -149,6 +149,18 @@ def test_only_what_is_missing_is_fetched(tmp_path: Path) -> None:
         fetch(["glue_rte_v002"], "gs://bucket")
 
 
+def test_a_download_that_fails_keeps_no_other_from_being_fetched(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = catalogue.benchmark("glue_rte_v002")
+    downloads = (rte(server, url=f"{server.url}/gone.zip"), rte(server))
+    moved = replace(known, source=replace(known.source, downloads=downloads))
+    monkeypatch.setattr(catalogue, "benchmark", lambda name: moved)
+    with pytest.raises(ValueError, match=r"1 of 2 downloads failed:\n.*gone\.zip.*\nFetch them elsewhere"):
+        fetch(["glue_rte_v002"], str(tmp_path))
+    assert files_below(tmp_path) == {"glue/RTE/train.tsv": "rows", "glue/RTE/dev.tsv": "more"}
+
+
 def test_every_official_file_has_a_checksum() -> None:
     for benchmark in [*catalogue.family("glue"), *catalogue.family("super_glue"), *catalogue.family("dpr")]:
         assert benchmark.source.downloads
