@@ -12,6 +12,7 @@ from t5x_like.checkpoints.model_config import load_run
 from t5x_like.checkpoints.starting import check_length
 from t5x_like.evaluation.evaluator import TaskEvaluation, TaskResult, local_rows, write_results
 from t5x_like.evaluation.generation import Generation, make_generator
+from t5x_like.evaluation.head_predictions import told_of_lines
 from t5x_like.evaluation.heads import HeadEvaluation, evaluator_of
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
@@ -76,12 +77,17 @@ class Prediction(NamedTuple):
 
 
 def predict(run: PredictionRun, lines: Iterable[str]) -> Iterator[Prediction]:
-    """Answers each line, batch by batch as they come."""
+    """Answers each line, batch by batch as they come; an encoder by its head (``head_predictions``)."""
     mesh = run.mesh.build()
     check_batch_size(run.batch_size, mesh)
     registry.register(run.tasks)
     config, params = load_run(run.checkpoint, step=run.step, mesh=mesh)
     graphdef, _, _ = parameters.abstract(config)
+    if not hasattr(parameters.merge(graphdef, params), "start_cache"):  # it writes nothing
+        sizes = {"inputs_length": run.inputs_length, "batch_size": run.batch_size}
+        for told in told_of_lines(run.task, lines, graphdef, params, mesh=mesh, **sizes):
+            yield Prediction(told.input, str(told.prediction))
+        return
     vocabulary = registry.get_task(run.task).output_features["targets"].vocabulary
     generate = make_generator(
         graphdef, run.generation, mesh, eos_token_id=end_of(vocabulary), prompts_follow=SHIFTED_IN

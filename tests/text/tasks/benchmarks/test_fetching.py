@@ -155,7 +155,7 @@ def test_a_download_that_fails_keeps_no_other_from_being_fetched(
     known = catalogue.benchmark("glue_rte_v002")
     downloads = (rte(server, url=f"{server.url}/gone.zip"), rte(server))
     moved = replace(known, source=replace(known.source, downloads=downloads))
-    monkeypatch.setattr(catalogue, "benchmark", lambda name: moved)
+    monkeypatch.setattr(catalogue, "benchmark", lambda _: moved)
     with pytest.raises(ValueError, match=r"1 of 2 downloads failed:\n.*gone\.zip.*\nFetch them elsewhere"):
         fetch(["glue_rte_v002"], str(tmp_path))
     assert files_below(tmp_path) == {"glue/RTE/train.tsv": "rows", "glue/RTE/dev.tsv": "more"}
