@@ -101,7 +101,7 @@ class HeadQuestions:
                 "task": self.task,
                 "input": self.input_of(read),
                 "target": self._target_text(read) if read.row.is_labelled(self.form) else None,
-                "prediction": self._written(answer),
+                "prediction": self.written(answer),
                 "answer": self._compared(read, answer),
                 **{
                     name: value
@@ -181,7 +181,7 @@ class HeadQuestions:
             return answer
         assert self.benchmark is not None
         assert self.benchmark.postprocess is not None
-        return self.benchmark.postprocess(self._written(answer), example=worded, is_target=False)
+        return self.benchmark.postprocess(self.written(answer), example=worded, is_target=False)
 
     def _target(self, read: Read) -> Any:
         row = read.row
@@ -202,11 +202,11 @@ class HeadQuestions:
 
     def _target_text(self, read: Read) -> Any:
         if isinstance(self.form, Classes | Choices):
-            return self._written(read.row.label)
+            return self.written(read.row.label)
         return right_candidates(read.row) if isinstance(self.form, Candidates) else self._target(read)
 
-    def _written(self, answer: Answer) -> Any:
-        """In the words of the task."""
+    def written(self, answer: Answer) -> Any:
+        """An answer in the words of the task."""
         if isinstance(answer, list):
             return self._compared(self.read[0], answer)
         if isinstance(answer, int) and self._labels:
