@@ -60,14 +60,14 @@ class TerminalWriter:
         "tokens_per_second",
     )
 
-    def __init__(self, *, total_steps: int, start_step: int, stream: TextIO = sys.stderr):
-        self._stream = stream
+    def __init__(self, *, total_steps: int, start_step: int, stream: TextIO | None = None):
+        self._stream: TextIO = stream or sys.stderr
         self._bar = tqdm(
             total=total_steps,
             initial=start_step,
             unit="step",
-            file=stream,
-            disable=not stream.isatty(),
+            file=self._stream,
+            disable=not self._stream.isatty(),
             smoothing=0.1,
         )
         self._total = total_steps

@@ -51,3 +51,36 @@ def test_a_run_is_asked_what_it_evaluated_itself_and_not_what_it_learned_from(pu
     assert main(["evaluate", f"--checkpoint={run}", "--split=test"]) == 0
     assert capsys.readouterr().out.splitlines()[1].split() == [name, "-", "-", "-", "16"]
     assert [row["idx"] for row in read_jsonl(run / "evaluation/predictions.jsonl")] == list(range(16))
+
+
+def test_lines_are_told_by_a_runs_head(published, tmp_path, monkeypatch, capsys):
+    rows = ["Ann saw Bo\tyes", "he left .\tno"] * 16
+    (tmp_path / "rows.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n")
+    (tmp_path / "own.gin").write_text(
+        "from __gin__ import dynamic_registration\n"
+        "from t5x_like.text.tasks import text_task\n"
+        "include 'gin/hardware/cpu.gin'\n"
+        "include 'gin/runs/finetune_head.gin'\n"
+        "TASKS = (@text_task.TextTask(),)\n"
+        "MIXTURE = 'own'\n"
+        "text_task.TextTask:\n"
+        "    name = 'own'\n"
+        "    vocabulary = %VOCABULARY\n"
+        "    num_sentinels = 0\n"
+        "    files = {'train': 'rows.tsv', 'validation': 'rows.tsv'}\n"
+        "    input_template = '{text}'\n"
+        "    target_template = '{label}'\n"
+        "    labels = ('no', 'yes')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    knobs = {"START_FROM": str(published), "MODEL_DIR": "run", "TOTAL_STEPS": 30, "WARMUP_STEPS": 0}
+    sizes = {"BATCH_SIZE": 8, "INPUTS_LENGTH": 32, "LEARNING_RATE": 0.01}
+    flags = [f"--gin.{name}={value!r}" for name, value in (knobs | sizes).items()]
+    assert main(["train", "--gin_file=own.gin", *flags]) == 0
+    capsys.readouterr()
+    asked = ["--input=Ann saw Bo", "--input=he left .", "--input=saw Bo"]
+    assert main(["predict", "--checkpoint=run", "--task=own", *asked, "--gin.PREDICTION_BATCH_SIZE=8"]) == 0
+    assert capsys.readouterr().out.split() == ["yes", "no", "yes"]
+    wnli = ["predict", "--checkpoint=run", "--task=super_glue_wsc_v102_simple_eval"]
+    assert main([*wnli, "--input=Ann saw Bo"]) == 2
+    assert "give a JSON object with them on each line, not 'Ann saw Bo'" in capsys.readouterr().err
