@@ -21,9 +21,12 @@ class ClassOrder(NamedTuple):
 
 
 def class_order(named: Sequence[str], form: Form, *, learned: str) -> ClassOrder:
-    """How a head whose classes are ``named`` tells those of a task; without names, or with others, in the task's order.
+    """How a head whose classes are ``named`` tells those of a task; without names, in the task's order.
 
-    ``learned`` is the task that it was trained on here, if it was; then missing names and others need no word more.
+    ``learned`` is the task that it was trained on here, if it was; then missing names need no word more.
+
+    Raises:
+      ValueError: the names are not those of the task's classes.
     """
     if not isinstance(form, Classes | TokenClasses):
         return ClassOrder()
@@ -33,8 +36,7 @@ def class_order(named: Sequence[str], form: Form, *, learned: str) -> ClassOrder
         return ClassOrder(note="" if learned else said + "--classes names them if theirs is another")
     order = order_by_name(named, form.classes)
     if order is None:
-        said = f"the head's classes are {', '.join(named)}; they were taken, in that order, for {ours}. "
-        return ClassOrder(note="" if learned else said + "--classes names them in the task's words")
+        raise ValueError(f"the head's classes {', '.join(named)} are not the task's: {ours}")
     if order == tuple(range(len(order))):
         return ClassOrder()
     return ClassOrder(

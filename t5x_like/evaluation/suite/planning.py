@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from t5x_like.checkpoints.head_classes import order_by_name
 from t5x_like.evaluation.heads import heads_of, wanted_head
-from t5x_like.evaluation.suite.loaded_model import Kind, LoadedModel
+from t5x_like.evaluation.suite.loaded_model import LoadedModel
 from t5x_like.evaluation.suite.prompts import Prompter
 from t5x_like.evaluation.suite.questions import (
     Questions,
@@ -119,7 +119,7 @@ def fitting_tasks(run: SuiteRun, model: LoadedModel, chosen: Chosen) -> Chosen:
     faults: dict[str, ValueError] = {}
     for task in chosen.tasks:
         try:
-            _check_fit(run, model.kind, asked, _definition(run, task, model))
+            _check_fit(run, model, asked, _definition(run, task, model))
         except ValueError as error:
             faults[task] = error
     if not faults:
@@ -214,8 +214,8 @@ def _look(run: SuiteRun, definition: PairsTask) -> None:
         find_files(each.files[split])
 
 
-def _check_fit(run: SuiteRun, kind: Kind, asked: Any, definition: PairsTask) -> None:
-    if method_for(run, kind, definition) != "head":
+def _check_fit(run: SuiteRun, model: LoadedModel, asked: Any, definition: PairsTask) -> None:
+    if method_for(run, model.kind, definition) != "head":
         return
     form = form_of(definition, definition.name)
     wanted = wanted_head(asked, form)
@@ -224,11 +224,12 @@ def _check_fit(run: SuiteRun, kind: Kind, asked: Any, definition: PairsTask) -> 
             f"task {definition.name!r} needs {wanted}; the model's heads: {heads_of(asked)}. Fine-tune it on such a "
             "task first, or name tasks that fit by --tasks"
         )
-    classes = getattr(form, "classes", ())
-    if run.classes and classes and order_by_name(run.classes, classes) is None:
+    classes, named = getattr(form, "classes", ()), run.classes or model.classes
+    if classes and named and order_by_name(named, classes) is None:
+        whose = "--classes names" if run.classes else "the head tells"
         raise ValueError(
-            f"task {definition.name!r} has the classes {', '.join(classes)}; --classes names {', '.join(run.classes)}: "
-            "name the task's, each once, in the order of the head's scores"
+            f"task {definition.name!r} has the classes {', '.join(classes)}, {whose} {', '.join(named)}; if these are "
+            "the same, --classes names them in the task's words, each once, in the order of the head's scores"
         )
 
 

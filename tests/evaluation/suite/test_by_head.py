@@ -225,18 +225,20 @@ def test_a_head_with_its_classes_in_another_order_is_told_by_their_names(data, t
     )
 
 
-def test_classes_with_other_names_are_taken_as_they_stand_or_as_the_user_names_them(data, tmp_path):
+def test_classes_with_other_names_are_refused_until_the_user_names_them(data, tmp_path):
     bert = write_bert(tmp_path / "bert", "sequence_classification")
     entry, told = asked(bert, data, tmp_path / "one", classes=ENTAILMENT[::-1])
     assert entry["class_order"].startswith("the head's classes are in another order")
     other = with_classes(bert, tmp_path / "other", ("no", "yes"))
-    entry, again = asked(other, data, tmp_path / "two")
-    assert again == [ENTAILMENT[1 - ENTAILMENT.index(answer)] for answer in told]
-    assert entry["class_order"].startswith(
-        "the head's classes are no, yes; they were taken, in that order, for entailment, not_entailment. --classes"
-    )
     with pytest.raises(
-        ValueError, match=r"has the classes entailment, not_entailment; --classes names a, b: name"
+        ValueError, match=r"has the classes entailment, not_entailment, the head tells no, yes; if"
+    ):
+        asked(other, data, tmp_path / "two")
+    assert not (tmp_path / "two" / "out").exists()
+    entry, again = asked(other, data, tmp_path / "two", classes=ENTAILMENT)
+    assert again == [ENTAILMENT[1 - ENTAILMENT.index(answer)] for answer in told]
+    with pytest.raises(
+        ValueError, match=r"has the classes entailment, not_entailment, --classes names a, b; if"
     ):
         asked(other, data, tmp_path / "three", classes=("a", "b"))
     assert not (tmp_path / "three").exists()
