@@ -49,7 +49,7 @@ def told_of_lines(
         scorer = make_head_scorer(graphdef, questions.head[0], mesh)
         scores = head_scores(questions, scorer, params, mesh, batch_size=batch_size)
         for each, answer in zip(read, told_answers(questions, scores).answers, strict=True):
-            yield Told(questions.input_of(each), questions.written(answer))
+            yield Told(questions.input_of(each), questions.answers.written(answer))
 
 
 def _read(definition: HeadTask, line: str) -> Read:

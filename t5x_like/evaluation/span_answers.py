@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t5x_like.evaluation.spans import most_context, n_best_spans
-from t5x_like.text.batches.head_questions import HeadQuestions, squad_or_none
+from t5x_like.text.batches.head_answers import squad_or_none
+from t5x_like.text.batches.head_questions import HeadQuestions
 from t5x_like.text.tasks.benchmarks.forms import Spans
 
 _NOTHING = ""

@@ -7,8 +7,9 @@ import pytest
 
 from t5x_like.evaluation.heads import likeliest_candidates, told_answers, word_classes
 from t5x_like.evaluation.span_answers import best_thresholds
+from t5x_like.text.batches.head_answers import HeadAnswers, squad_or_none
 from t5x_like.text.batches.head_examples import make_examples
-from t5x_like.text.batches.head_questions import HeadQuestions, squad_or_none
+from t5x_like.text.batches.head_questions import HeadQuestions
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.tasks.benchmarks import catalogue
 from t5x_like.text.tasks.benchmarks.forms import Candidates, Choices, Number, Spans, TokenClasses
@@ -33,12 +34,11 @@ def questions_of(tokenizer, form, rows, *, length=16, stride=3):
     examples = make_examples(form, [each.row for each in read], tokenizer, length=length, stride=stride)
     return HeadQuestions(
         task="task",
-        form=form,
         read=read,
         examples=examples,
         lengths=Lengths(length, 2),
         zero_is_padding=True,
-        benchmark=None,
+        answers=HeadAnswers(form=form, benchmark=None, num_choices=examples.num_choices),
         vocab_size=tokenizer.vocab_size,
     )
 
@@ -200,7 +200,8 @@ def test_the_likeliest_of_a_gaps_candidates_is_its_answer_whichever_of_the_right
 
 def test_a_query_of_record_is_scored_once_by_all_of_its_answers(tokenizer):
     benchmark = catalogue.benchmark("super_glue_record_v102")
-    questions = replace(questions_of(tokenizer, Candidates(), GAPS), benchmark=benchmark)
+    asked = questions_of(tokenizer, Candidates(), GAPS)
+    questions = replace(asked, answers=replace(asked.answers, benchmark=benchmark))
     assert questions.score(["c d", "b", "g"]) == {"em": 100.0, "f1": 100.0}
     assert questions.score(["a", "b", "g"]) == {"em": 50.0, "f1": 50.0}
     (row, *_) = questions.rows(["c d", "b", "g"])

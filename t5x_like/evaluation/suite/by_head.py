@@ -58,7 +58,7 @@ def score_by_head(
     """
     labelled = [number for number, row in enumerate(rows) if row["target"] is not None]
     given = [rows[number]["answer"] for number in labelled]
-    entry = score(questions.metrics, questions.targets, given, resamples=resamples)
+    entry = score(questions.answers.metrics, questions.targets, given, resamples=resamples)
     commonest = questions.commonest(training_rows(learned)) if labelled else None
     baseline = {} if commonest is None else questions.score(commonest)
     return (

@@ -1,7 +1,7 @@
 """A task's rows to be told by a head, and the scores of what it tells: as if it had written the answers."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -9,33 +9,27 @@ from typing import Any
 import numpy as np
 
 from t5x_like.batch import Batch
-from t5x_like.text import metrics
 from t5x_like.text.batches.buckets import cut_to_bucket
 from t5x_like.text.batches.features import Placed
+from t5x_like.text.batches.head_answers import Answer, HeadAnswers
 from t5x_like.text.batches.head_examples import HeadExamples, make_examples
 from t5x_like.text.batches.heads import traits_of
 from t5x_like.text.batches.row_maker import RowMaker
-from t5x_like.text.metrics.question_answering import normalize_squad
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.benchmarks.benchmark import Benchmark
 from t5x_like.text.tasks.benchmarks.forms import (
     Candidates,
-    Choices,
-    Classes,
     Form,
     Number,
     Spans,
     TokenClasses,
 )
 from t5x_like.text.tasks.benchmarks.task import BenchmarkTask
-from t5x_like.text.tasks.head_rows import HeadRow, head_of
+from t5x_like.text.tasks.head_rows import head_of
 from t5x_like.text.tasks.head_tasks import HeadTask, Read, form_of, read_head_rows
 from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.vocabularies.ids import ids_of
 from t5x_like.text.vocabularies.opening import open_tokenizer
-
-Answer = int | float | str | list[int]  # a class or choice, a number, a text, a class for each word
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,16 +37,20 @@ class HeadQuestions:
     """The rows of one split, with or without labels, in the order of the files."""
 
     task: str
-    form: Form
     read: list[Read]
     examples: HeadExamples
     lengths: Lengths
     zero_is_padding: bool
-    benchmark: Benchmark | None  # of which a task from files has none
+    answers: HeadAnswers
     vocab_size: int
 
     def __len__(self) -> int:
         return len(self.read)
+
+    @property
+    def form(self) -> Form:
+        """What a head reads of a row."""
+        return self.answers.form
 
     @property
     def head(self) -> tuple[str, int]:
@@ -85,9 +83,9 @@ class HeadQuestions:
         if not rows:
             return {}
         targets = self.targets
-        given = [self._compared(self.read[row], answers[row]) for row in rows]
+        given = [self.answers.compared(self.read[row], answers[row]) for row in rows]
         found: dict[str, float] = {}
-        for metric in self.metrics:
+        for metric in self.answers.metrics:
             found |= {name: float(score) for name, score in metric(targets, given).items()}
         return found
 
@@ -100,9 +98,9 @@ class HeadQuestions:
             {
                 "task": self.task,
                 "input": self.input_of(read),
-                "target": self._target_text(read) if read.row.is_labelled(self.form) else None,
-                "prediction": self.written(answer),
-                "answer": self._compared(read, answer),
+                "target": self.answers.target_text(read) if read.row.is_labelled(self.form) else None,
+                "prediction": self.answers.written(answer),
+                "answer": self.answers.compared(read, answer),
                 **{
                     name: value
                     for name, value in read.raw.values.items()
@@ -131,87 +129,7 @@ class HeadQuestions:
     @property
     def targets(self) -> list[Any]:
         """True answers of the rows that have labels, as metrics want them."""
-        return [self._target(self.read[row]) for row in self._labelled]
-
-    @property
-    def metrics(self) -> Sequence[Any]:
-        """What scores answers."""
-        if isinstance(self.form, Spans):
-            return (squad_or_none,)
-        if self.benchmark is not None and self.benchmark.metrics:
-            return self.benchmark.metrics
-        if isinstance(self.form, TokenClasses):
-            return (metrics.chunk_f1,)
-        if isinstance(self.form, Candidates):
-            return (metrics.squad,)
-        return (metrics.pearson_corrcoef,) if isinstance(self.form, Number) else (metrics.accuracy,)
-
-    def _worded(self, read: Read) -> Mapping[str, Any] | None:
-        """The row as the text-to-text form has it, where its answers are the same."""
-        if self.benchmark is None or self.benchmark.postprocess is None:
-            return None
-        if isinstance(
-            self.form, Candidates
-        ):  # one example for each right answer, which differ in nothing else
-            return self.benchmark.word(read.raw.values)[0]
-        worded = self.benchmark.word(read.raw.values) if self._text_labels else []
-        return worded[0] if len(worded) == 1 else None
-
-    @property
-    def _labels(self) -> tuple[str, ...]:
-        """The words of classes, as they are written in answers."""
-        return self._text_labels or (self.form.classes if isinstance(self.form, Classes) else ())
-
-    @property
-    def _text_labels(self) -> tuple[str, ...]:
-        """Those of the text-to-text form, where classes are its answers."""
-        if not isinstance(self.form, Classes | Choices) or self.benchmark is None:
-            return ()
-        count = len(self.form.classes) if isinstance(self.form, Classes) else self.examples.num_choices
-        labels = self.benchmark.labels
-        return labels if len(labels) == count else ()
-
-    def _compared(self, read: Read, answer: Answer) -> Any:
-        """As metrics want it."""
-        if isinstance(self.form, TokenClasses):
-            assert isinstance(answer, list)
-            return [self.form.classes[number] for number in answer]
-        worded = self._worded(read)
-        if worded is None:
-            return answer
-        assert self.benchmark is not None
-        assert self.benchmark.postprocess is not None
-        return self.benchmark.postprocess(self.written(answer), example=worded, is_target=False)
-
-    def _target(self, read: Read) -> Any:
-        row = read.row
-        if isinstance(self.form, TokenClasses):
-            return [self.form.classes[max(tag, 0)] for tag in row.tags]
-        if isinstance(self.form, Number):
-            return row.value
-        if isinstance(self.form, Spans):
-            return [row.texts[0][1][start:end] for start, end in row.answers or ()]
-        worded = self._worded(read)
-        if worded is None and isinstance(self.form, Candidates):
-            return right_candidates(row)
-        if worded is None:
-            return row.label
-        assert self.benchmark is not None
-        assert self.benchmark.postprocess is not None
-        return self.benchmark.postprocess(worded["targets"], example=worded, is_target=True)
-
-    def _target_text(self, read: Read) -> Any:
-        if isinstance(self.form, Classes | Choices):
-            return self.written(read.row.label)
-        return right_candidates(read.row) if isinstance(self.form, Candidates) else self._target(read)
-
-    def written(self, answer: Answer) -> Any:
-        """An answer in the words of the task."""
-        if isinstance(answer, list):
-            return self._compared(self.read[0], answer)
-        if isinstance(answer, int) and self._labels:
-            return self._labels[answer]
-        return answer
+        return [self.answers.target(self.read[row]) for row in self._labelled]
 
     def input_of(self, read: Read) -> str:
         """A row's texts, for people."""
@@ -220,22 +138,6 @@ class HeadQuestions:
         if read.row.question:
             return f"{read.row.question}\n{read.row.texts[0][0]}"
         return "\n".join(dict.fromkeys(text for texts in read.row.texts for text in texts))
-
-
-def right_candidates(row: HeadRow) -> list[str]:
-    """The candidates that are right, as they are written."""
-    return [text for text, right in zip(row.candidates, row.rights, strict=True) if right > 0]
-
-
-def squad_or_none(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> dict[str, float]:
-    """SQuAD 2.0's exact match and F1: where there is no answer, an empty one is right (Rajpurkar et al. 2018)."""
-    pairs = list(zip(targets, predictions, strict=True))
-    answerable = [(answers, given) for answers, given in pairs if answers]
-    num_right = sum(not answers and not normalize_squad(given) for answers, given in pairs)
-    scores = metrics.squad(*zip(*answerable, strict=True)) if answerable else {"em": 0.0, "f1": 0.0}
-    return {
-        name: (score * len(answerable) + 100.0 * num_right) / len(pairs) for name, score in scores.items()
-    }
 
 
 def load_questions(task: str, split: str, *, inputs_length: int, limit: int | None = None) -> HeadQuestions:
@@ -280,12 +182,15 @@ def questions_of(definition: HeadTask, read: list[Read], *, inputs_length: int) 
     examples = make_examples(form, (each.row for each in read), tokenizer, length=inputs_length)
     return HeadQuestions(
         task=definition.name,
-        form=form,
         read=read,
         examples=examples,
         lengths=Lengths(inputs_length, 2),
         zero_is_padding=ids_of(tokenizer).pad == 0,
-        benchmark=definition.benchmark if isinstance(definition, BenchmarkTask) else None,
+        answers=HeadAnswers(
+            form=form,
+            benchmark=definition.benchmark if isinstance(definition, BenchmarkTask) else None,
+            num_choices=examples.num_choices,
+        ),
         vocab_size=tokenizer.vocab_size,
     )
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from t5x_like.text.batches.head_answers import HeadAnswers, right_candidates
 from t5x_like.text.batches.head_examples import make_examples
-from t5x_like.text.batches.head_questions import HeadQuestions, right_candidates
+from t5x_like.text.batches.head_questions import HeadQuestions
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.tasks.benchmarks import catalogue
 from t5x_like.text.tasks.benchmarks.forms import Candidates, Number, Spans, TokenClasses
@@ -46,14 +47,14 @@ def test_true_answers_score_100(name, tokenizer):
     read = [
         Read(read_row(form, example.row), Raw(example.row, "an example")) for example in benchmark.examples
     ]
+    examples = make_examples(form, [each.row for each in read], tokenizer, length=64)
     questions = HeadQuestions(
         task=name,
-        form=form,
         read=read,
-        examples=make_examples(form, [each.row for each in read], tokenizer, length=64),
+        examples=examples,
         lengths=Lengths(64, 2),
         zero_is_padding=True,
-        benchmark=benchmark,
+        answers=HeadAnswers(form=form, benchmark=benchmark, num_choices=examples.num_choices),
         vocab_size=tokenizer.vocab_size,
     )
     answers = [true_answer(form, each.row) for each in read]
