@@ -47,7 +47,7 @@ def test_a_recipe_says_in_words_all_that_decides(tmp_path):
     (tmp_path / "en.txt").write_text("word\n")
     made = CorpusRecipe(name="mine", steps=[MinChars(chars=5), UniqueUrls(), BadWords(lists=str(tmp_path))])
     words = made.in_words()
-    assert words["step 1"] == "MinChars(chars=5, seconds=0.0), version 1"
+    assert words["step 1"] == "MinChars(chars=5), version 1"
     before = words["step 3"]
     assert "terms sha256 " in before
     (tmp_path / "en.txt").write_text("another\n")

@@ -32,9 +32,14 @@ from tests.text.corpora.building.tiny import (
 PROGRAM = """
 import sys
 from pathlib import Path
-from tests.text.corpora.building.tiny import STEPS, MinChars, build
-build(sys.argv[1], Path(sys.argv[2]), MinChars(seconds=0.001), *STEPS[1:], num_shards=3, workers=int(sys.argv[3]))
+from tests.text.corpora.building.tiny import STEPS, build
+build(sys.argv[1], Path(sys.argv[2]), *STEPS, num_shards=3, workers=int(sys.argv[3]))
 """
+
+
+def taking(seconds):
+    """The environment of a build that takes so long for each page."""
+    return {**os.environ, "SECONDS_A_PAGE": str(seconds)}
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +113,7 @@ def test_a_build_killed_at_any_moment_goes_on_to_the_same_bytes(tmp_path, inputs
     output = tmp_path / "out"
     command = [sys.executable, "-c", PROGRAM, inputs, str(output), str(workers)]
     for moment in range(1, 7, workers):
-        process = subprocess.Popen(command, start_new_session=True)
+        process = subprocess.Popen(command, start_new_session=True, env=taking(0.001))
         deadline = time.monotonic() + 20
         # The more is there, the later it is killed: at each attempt another part of the work.
         while process.poll() is None and time.monotonic() < deadline:
@@ -138,10 +143,14 @@ def ended(group):
 
 def test_ctrl_c_leaves_no_process_and_no_half_written_file(tmp_path, inputs, whole):
     output = tmp_path / "out"
-    slow = PROGRAM.replace("0.001", "0.01")  # so that it can't be over before it is interrupted
-    command = [sys.executable, "-c", slow + "print('never here')", inputs, str(output), "2"]
+    command = [sys.executable, "-c", PROGRAM + "print('never here')", inputs, str(output), "2"]
     process = subprocess.Popen(
-        command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=taking(0.1),  # so that it can't be over before it is interrupted
     )
     deadline = time.monotonic() + 60
     while not list(output.rglob("clean/*.json")) and time.monotonic() < deadline:
@@ -152,7 +161,7 @@ def test_ctrl_c_leaves_no_process_and_no_half_written_file(tmp_path, inputs, who
     assert err.rstrip().endswith("KeyboardInterrupt")
     assert ended(process.pid)
     assert not list(output.rglob("*.partial"))
-    subprocess.run([sys.executable, "-c", slow, inputs, str(output), "1"], check=True)
+    subprocess.run([sys.executable, "-c", PROGRAM, inputs, str(output), "1"], check=True)
     shards = {name: data for name, data in whole.items() if name.endswith(".zst")}
     assert shards.items() <= contents(output).items()
 
@@ -271,9 +280,7 @@ def test_another_recipe_or_other_inputs_are_refused_with_the_difference(tmp_path
         with pytest.raises(ValueError, match="made from something else") as refused:
             build(inputs, output, MinChars(chars=9), *STEPS[1:], format="tfrecord")
         told = str(refused.value)
-        assert (
-            "step 1: it has MinChars(chars=3, seconds=0.0), version 1, you ask for MinChars(chars=9" in told
-        )
+        assert "step 1: it has MinChars(chars=3), version 1, you ask for MinChars(chars=9" in told
         assert "format: it has jsonl.zst, you ask for tfrecord" in told
         assert "Choose another --output, or delete that folder" in told
         with pytest.raises(

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -20,16 +21,15 @@ from t5x_like.text.corpora.rules.rule import Dropped
 
 @dataclass(frozen=True, kw_only=True)
 class MinChars:
-    """Drops short pages; ``seconds`` of work each."""
+    """Drops short pages; each takes as many seconds as the environment says."""
 
     NAME: ClassVar[str] = "min-chars"
     VERSION: ClassVar[int] = 1
 
     chars: int = 3
-    seconds: float = 0.0
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:
-        time.sleep(self.seconds)
+        time.sleep(float(os.environ.get("SECONDS_A_PAGE", "0")))
         counts["chars"] += len(page.text)
         return page if len(page.text) >= self.chars else Dropped("filtered:short")
 
