@@ -37,6 +37,10 @@ build(sys.argv[1], Path(sys.argv[2]), *STEPS, num_shards=3, workers=int(sys.argv
 """
 
 
+# Where tests run in the background of a shell, SIGINT is ignored, and their children inherit that.
+INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+
+
 def taking(seconds):
     """The environment of a build that takes so long for each page."""
     return {**os.environ, "SECONDS_A_PAGE": str(seconds)}
@@ -143,14 +147,15 @@ def ended(group):
 
 def test_ctrl_c_leaves_no_process_and_no_half_written_file(tmp_path, inputs, whole):
     output = tmp_path / "out"
-    command = [sys.executable, "-c", PROGRAM + "print('never here')", inputs, str(output), "2"]
+    program = f"{INTERRUPTIBLE}{PROGRAM}print('never here')"
+    command = [sys.executable, "-c", program, inputs, str(output), "2"]
     process = subprocess.Popen(
         command,
         start_new_session=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=taking(0.1),  # so that it can't be over before it is interrupted
+        env=taking(0.02),  # so that it can't be over before it is interrupted
     )
     deadline = time.monotonic() + 60
     while not list(output.rglob("clean/*.json")) and time.monotonic() < deadline:
