@@ -107,30 +107,25 @@ def scoring_heads(
     Classes of sequences and choices among them read what ``pooler`` gives, classes of tokens and both ends of answers
     read tokens. ``of_pooled`` and ``of_tokens`` are layers between, ``dropout_rate`` is of what scores are made of.
     """
-    pooled = {"sequence_classification": ("classes", num_labels), "multiple_choice": ("choice", 1)}
-    tokens = {"token_classification": ("token_classes", num_labels), "question_answering": ("span", 2)}
-    if task in pooled:
-        name, num_outputs = pooled[task]
-        scores = ScoresConfig(
-            name=name,
-            reads="pooled",
-            num_outputs=num_outputs,
-            transform=of_pooled,
-            bias=pooled_bias,
-            dropout_rate=dropout_rate,
-        )
-        return HeadsConfig(pooler=pooler, scores=(scores,))
-    if task in tokens:
-        name, num_outputs = tokens[task]
-        scores = ScoresConfig(
-            name=name,
-            reads="tokens",
-            num_outputs=num_outputs,
-            transform=of_tokens,
-            dropout_rate=dropout_rate,
-        )
-        return HeadsConfig(scores=(scores,))
-    return None
+    known = {
+        "sequence_classification": ("classes", num_labels),
+        "multiple_choice": ("choice", 1),
+        "token_classification": ("token_classes", num_labels),
+        "question_answering": ("span", 2),
+    }
+    if task not in known:
+        return None
+    name, num_outputs = known[task]
+    is_pooled = task in OF_SEQUENCES
+    scores = ScoresConfig(
+        name=name,
+        reads="pooled" if is_pooled else "tokens",
+        num_outputs=num_outputs,
+        transform=of_pooled if is_pooled else of_tokens,
+        bias=pooled_bias if is_pooled else True,
+        dropout_rate=dropout_rate,
+    )
+    return HeadsConfig(pooler=pooler if is_pooled else None, scores=(scores,))
 
 
 def heads_for(
