@@ -100,7 +100,7 @@ shell: $(STAMP)
 	$(BIN)/shellcheck $(SHELL_SCRIPTS)
 
 # About half of the time each; what is new goes to the second part by itself.
-FIRST_PART := $(addprefix tests/,checkpoints cli decoding integration model optimizers)
+FIRST_PART := $(addprefix tests/,checkpoints cli inference integration model optimizers pretrained)
 
 pytest: $(STAMP)
 	$(MAKE) --jobs=2 --keep-going pytest-first pytest-second

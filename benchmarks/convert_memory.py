@@ -24,12 +24,12 @@ import jax
 import numpy as np
 
 from benchmarks.machine import about
-from t5x_like.checkpoints.hugging_face import write_hugging_face
-from t5x_like.files import write_json
+from t5x_like.io.files import write_json
 from t5x_like.model import parameters
 from t5x_like.model.unread import Index, Unread
 from t5x_like.model.zoo.t5 import T5Config, hugging_face_weights
 from t5x_like.model.zoo.weights import their_shapes
+from t5x_like.pretrained.hugging_face import write_hugging_face
 
 SIZES = {
     "tiny": T5Config(

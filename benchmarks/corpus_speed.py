@@ -71,7 +71,7 @@ def main() -> None:
         result["whole_builds"] = measure_whole(texts, whole_rules(), arguments.seconds)
     print(json.dumps(result, indent=2))
     if arguments.output:
-        from t5x_like.files import write_json
+        from t5x_like.io.files import write_json
 
         write_json(arguments.output, result)
 
@@ -155,9 +155,9 @@ def rate_of(work: Callable[[str], Any], texts: Sequence[str], seconds: float) ->
 
 
 def our_cleaning() -> Callable[[str], Any]:
-    from t5x_like.text.corpora.pages.page import Page
-    from t5x_like.text.corpora.rules.cleaning import C4Cleaning
-    from t5x_like.text.corpora.rules.rule import Dropped
+    from t5x_like.corpora.pages.page import Page
+    from t5x_like.corpora.rules.cleaning import C4Cleaning
+    from t5x_like.corpora.rules.rule import Dropped
 
     rule = C4Cleaning()
 
@@ -170,16 +170,16 @@ def our_cleaning() -> Callable[[str], Any]:
 
 
 def our_count() -> Callable[[str], Any]:
-    from t5x_like.text.corpora.rules.sentences import count_sentences
+    from t5x_like.corpora.rules.sentences import count_sentences
 
     return count_sentences
 
 
 def our_english(fast: bool) -> Callable[[str], Any]:
-    from t5x_like.text.corpora.pages.page import Page
-    from t5x_like.text.corpora.rules.language_fasttext import FastText
-    from t5x_like.text.corpora.rules.languages import Languages
-    from t5x_like.text.corpora.rules.rule import Dropped
+    from t5x_like.corpora.pages.page import Page
+    from t5x_like.corpora.rules.language_fasttext import FastText
+    from t5x_like.corpora.rules.languages import Languages
+    from t5x_like.corpora.rules.rule import Dropped
 
     rule = Languages(identifier=FastText(), min_probability=0.4) if fast else Languages()
     return lambda text: not isinstance(rule.apply(Page("", text), Counter()), Dropped)
@@ -192,9 +192,9 @@ def whole_rules() -> dict[str, Callable[[str], Any]]:
 
 
 def our_bad_words() -> Callable[[str], Any]:
-    from t5x_like.text.corpora.pages.page import Page
-    from t5x_like.text.corpora.rules.bad_words import BadWords
-    from t5x_like.text.corpora.rules.rule import Dropped
+    from t5x_like.corpora.pages.page import Page
+    from t5x_like.corpora.rules.bad_words import BadWords
+    from t5x_like.corpora.rules.rule import Dropped
 
     rule = BadWords()
     return lambda text: not isinstance(rule.apply(Page("", text, language="en"), Counter()), Dropped)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.machine import about
-from t5x_like.files import read_json, write_json
+from t5x_like.io.files import read_json, write_json
 from t5x_like.reports.machine import describe_machine
 
 
@@ -107,8 +107,8 @@ def bag_of_words(task: str, data_dir: str, num_rows: int) -> dict[str, dict[str,
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    from t5x_like.text.tasks.benchmarks.task import BenchmarkTask
-    from t5x_like.text.tasks.head_tasks import read_head_rows
+    from t5x_like.text.benchmarks.task import BenchmarkTask
+    from t5x_like.text.heads.tasks import read_head_rows
 
     definition = BenchmarkTask(name=task, vocabulary="bytes", data_dir=data_dir)
 

@@ -43,7 +43,7 @@ def main() -> None:
         result = measure_all(arguments, cache)
     print(json.dumps(result, indent=2))
     if arguments.output:
-        from t5x_like.files import write_json
+        from t5x_like.io.files import write_json
 
         write_json(arguments.output, result)
 
@@ -99,7 +99,7 @@ def measure_all(arguments: argparse.Namespace, cache: str) -> dict[str, Any]:
 
 def task_of(objective: str, phrases: Path) -> Any:
     """The shipped corpus under an objective; one of them needs a list of phrases."""
-    from t5x_like.cli.configuration import load_one
+    from t5x_like.gin_config.configuration import load_one
 
     knobs = f"WORD_LIST = '{phrases}'\nVOCABULARY = 'data/vocabulary/spiece.model'\n"
     with tempfile.NamedTemporaryFile("w", suffix=".gin") as file:
@@ -179,8 +179,8 @@ def reference_rate(seconds: float) -> float:
     import seqio
     import tensorflow as tf
 
-    from t5x_like.text.objectives import seqio_steps
     from t5x_like.text.objectives.span_corruption import SpanCorruption
+    from t5x_like.text.seqio_bridge import preprocessors
 
     chooser = np.random.default_rng(0)
     documents = [chooser.integers(3, 32_000, size) for size in chooser.integers(100, 900, 2000)]
@@ -196,7 +196,7 @@ def reference_rate(seconds: float) -> float:
         seqio.FunctionDataSource(dataset_fn, splits=["train"]),
         output_features={"inputs": feature, "targets": feature},
         preprocessors=[
-            *seqio_steps.span_corruption(SpanCorruption()),
+            *preprocessors.span_corruption(SpanCorruption()),
             seqio.preprocessors.append_eos_after_trim,
         ],
     )

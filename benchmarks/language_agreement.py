@@ -23,10 +23,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t5x_like.files import write_json
-from t5x_like.text.corpora.rules.language_fasttext import FastText
-from t5x_like.text.corpora.rules.language_identifier import Guess, Identifier
-from t5x_like.text.corpora.rules.language_langdetect import LangDetect
+from t5x_like.corpora.rules.language_fasttext import FastText
+from t5x_like.corpora.rules.language_identifier import Guess, Identifier
+from t5x_like.corpora.rules.language_langdetect import LangDetect
+from t5x_like.io.files import write_json
 
 SIZES = (200, 500, 1000, 3000)
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.65, 0.7, 0.8, 0.9, 0.99)

@@ -20,8 +20,8 @@ import numpy as np
 from benchmarks.machine import about
 from t5x_like.batch import Batch
 from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments
-from t5x_like.cli.configuration import load
-from t5x_like.files import write_json
+from t5x_like.gin_config.configuration import load
+from t5x_like.io.files import write_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.partitioning.shard import place

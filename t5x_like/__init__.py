@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from t5x_like.checkpoints.pretrained import export_hugging_face, from_pretrained
+    from t5x_like.pretrained.pretrained import export_hugging_face, from_pretrained
 
 _DOORS = {
-    "from_pretrained": "t5x_like.checkpoints.pretrained",
-    "export_hugging_face": "t5x_like.checkpoints.pretrained",
+    "from_pretrained": "t5x_like.pretrained.pretrained",
+    "export_hugging_face": "t5x_like.pretrained.pretrained",
 }
 
 __all__ = ["__version__", "export_hugging_face", "from_pretrained"]

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.references import GOLDEN
+
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Tests compile much and compute little: without optimisation they take a quarter of the time.
 os.environ.setdefault(
@@ -17,13 +19,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from jaxtyping import install_import_hook
 
 # Shapes and types in the signatures of these packages are checked at every call while testing.
-_hook = install_import_hook(["t5x_like.model", "t5x_like.decoding"], "beartype.beartype")
+_hook = install_import_hook(["t5x_like.model", "t5x_like.inference"], "beartype.beartype")
 
 import jax  # noqa: E402 - after its flags are set
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
-
-GOLDEN = Path(__file__).resolve().parents[2] / "shared" / "golden"
 
 
 @pytest.fixture(scope="session")

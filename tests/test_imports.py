@@ -6,11 +6,11 @@ import sys
 
 import t5x_like
 
-CORE = ("model", "optimizers", "partitioning", "decoding", "checkpoints")
+CORE = ("model", "optimizers", "partitioning", "inference", "checkpoints", "pretrained")
 
 
 def core_modules() -> list[str]:
-    found = ["t5x_like.batch", "t5x_like.files", "t5x_like.training.step", "t5x_like.training.losses"]
+    found = ["t5x_like.batch", "t5x_like.io.files", "t5x_like.training.step", "t5x_like.training.losses"]
     for package in CORE:
         path = f"{t5x_like.__path__[0]}/{package}"
         found += [module.name for module in pkgutil.walk_packages([path], f"t5x_like.{package}.")]

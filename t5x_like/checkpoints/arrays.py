@@ -8,7 +8,7 @@ import numpy as np
 from etils import epath
 from jax.sharding import Sharding, SingleDeviceSharding
 
-from t5x_like.checkpoints.leaves import name_leaves, nest
+from t5x_like.checkpoints.state_names import name_leaves, nest
 from t5x_like.model.unread import Unread
 
 

@@ -19,8 +19,8 @@ import numpy as np
 from etils import epath
 
 from t5x_like.checkpoints.arrays import ArrayStore
-from t5x_like.checkpoints.leaves import describe, name_leaves, refill, refuse_differences
 from t5x_like.checkpoints.manifest import write_manifest
+from t5x_like.checkpoints.state_names import describe, name_leaves, refill, refuse_differences
 from t5x_like.checkpoints.steps import (
     absolute,
     find_checkpoints,
@@ -30,7 +30,7 @@ from t5x_like.checkpoints.steps import (
     newest_whole,
     prune,
 )
-from t5x_like.files import PathLike, read_json, write_json, write_text
+from t5x_like.io.files import PathLike, read_json, write_json, write_text
 from t5x_like.model.unread import Index, Unread
 
 

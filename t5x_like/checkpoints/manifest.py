@@ -11,7 +11,7 @@ from typing import Any
 
 from etils import epath
 
-from t5x_like.files import read_json, write_json
+from t5x_like.io.files import read_json, write_json
 
 MANIFEST = "manifest.json"
 

@@ -5,7 +5,7 @@ import os
 from etils import epath
 
 from t5x_like.checkpoints.manifest import MANIFEST, is_finished, problem_in
-from t5x_like.files import PathLike, as_path
+from t5x_like.io.files import PathLike, as_path
 
 
 def absolute(directory: PathLike) -> epath.Path:

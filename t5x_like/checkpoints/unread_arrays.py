@@ -9,7 +9,7 @@ import orbax.checkpoint as ocp
 import tensorstore
 from etils import epath
 
-from t5x_like.checkpoints.leaves import nest
+from t5x_like.checkpoints.state_names import nest
 from t5x_like.model.unread import Index, Unread
 
 # What is compressed at a time; the compressed copy is in memory too.

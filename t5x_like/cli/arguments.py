@@ -6,19 +6,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t5x_like.cli.mistakes import Mistake
+from t5x_like.gin_config.user_error import Mistake
 
 if TYPE_CHECKING:
-    from t5x_like.cli.configuration import Loaded
+    from t5x_like.gin_config.configuration import Loaded
 
 
 # What a recipe can be about: one for each verb that runs recipes.
 EXPERIMENT = "t5x_like.training.experiment.Experiment"
 EVALUATION = "t5x_like.evaluation.run.EvaluationRun"
-SUITE = "t5x_like.evaluation.suite.settings.SuiteRun"
+SUITE = "t5x_like.evaluation.suite_settings.SuiteRun"
 PREDICTION = "t5x_like.evaluation.run.PredictionRun"
 REPORT = "t5x_like.cli.report_page.ReportPage"
-CORPUS = "t5x_like.text.corpora.building.recipe.CorpusRecipe"
+CORPUS = "t5x_like.corpora.building.recipe.CorpusRecipe"
 VERBS = {
     EXPERIMENT: "train",
     EVALUATION: "evaluate",
@@ -106,7 +106,7 @@ def import_users_modules(arguments: argparse.Namespace) -> None:
 
 def load_part(arguments: argparse.Namespace, root: str, parameter: str, knob: str) -> Any:
     """One parameter of ``root`` alone, or the knob that stands for it where no gin file configures the root."""
-    from t5x_like.cli.configuration import load_one
+    from t5x_like.gin_config.configuration import load_one
 
     return load_one(
         arguments.gin_file,
@@ -124,7 +124,7 @@ def load_configuration(arguments: argparse.Namespace, *roots: str) -> "Loaded":
     Raises:
       Mistake: no gin file was given, or the configuration can't be built.
     """
-    from t5x_like.cli.configuration import load
+    from t5x_like.gin_config.configuration import load
 
     if not arguments.gin_file:
         raise Mistake("no gin file given", hint="pass --gin_file=…; recipes are in gin/recipes")

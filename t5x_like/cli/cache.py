@@ -16,9 +16,9 @@ from t5x_like.cli.arguments import (
     import_users_modules,
     load_part,
 )
-from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.quiet import hush_tensorflow
 from t5x_like.cli.tasks import SHIPPED
+from t5x_like.gin_config.user_error import Mistake
 
 if TYPE_CHECKING:
     from t5x_like.text.cache.manifest import Manifest

@@ -13,7 +13,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from t5x_like.cli.mistakes import Mistake
+from t5x_like.gin_config.user_error import Mistake
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,9 +72,9 @@ def _check_source(arguments: argparse.Namespace) -> None:
 
 def _import(source: str, target: Path) -> None:
     from t5x_like.checkpoints.checkpoints import Checkpoints
-    from t5x_like.checkpoints.head_classes import classes_in, write_classes
-    from t5x_like.checkpoints.hugging_face import open_hugging_face
-    from t5x_like.checkpoints.model_config import write_model_config
+    from t5x_like.pretrained.head_classes import classes_in, write_classes
+    from t5x_like.pretrained.hugging_face import open_hugging_face
+    from t5x_like.pretrained.model_config import write_model_config
 
     opened = open_hugging_face(source)
     with Checkpoints(target) as checkpoints:
@@ -84,9 +84,9 @@ def _import(source: str, target: Path) -> None:
 
 
 def _export(source: str, target: Path, step: int | None, dtype: Any) -> None:
-    from t5x_like.checkpoints.head_classes import classes_at
-    from t5x_like.checkpoints.hugging_face import write_hugging_face
-    from t5x_like.checkpoints.model_config import open_run
+    from t5x_like.pretrained.head_classes import classes_at
+    from t5x_like.pretrained.hugging_face import write_hugging_face
+    from t5x_like.pretrained.model_config import open_run
 
     with open_run(source, step=step) as (config, params):
         write_hugging_face(config, params, target, classes=classes_at(source), dtype=dtype)

@@ -10,7 +10,7 @@ import argparse
 from typing import Any
 
 from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, import_users_modules, load_part
-from t5x_like.cli.mistakes import Mistake
+from t5x_like.gin_config.user_error import Mistake
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes a file for each task and split; mistakes are raised."""
-    from t5x_like.files import write_jsonl
+    from t5x_like.io.files import write_jsonl
     from t5x_like.text.tasks import registry
     from t5x_like.text.tasks.evaluation_texts import evaluation_texts
 

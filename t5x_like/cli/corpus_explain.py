@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from t5x_like.cli.arguments import CORPUS, add_gin_arguments, load_configuration
-from t5x_like.cli.mistakes import Mistake
+from t5x_like.gin_config.user_error import Mistake
 
 if TYPE_CHECKING:
     from t5x_like.cli.pages_to_explain import PageToExplain
-    from t5x_like.text.corpora.rules.explaining import ExplainedPage
-    from t5x_like.text.corpora.rules.rule import PageRule
+    from t5x_like.corpora.rules.explaining import ExplainedPage
+    from t5x_like.corpora.rules.rule import PageRule
 
 RECIPE = "gin/corpora/c4_en.gin"
 
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _explain(page: "PageToExplain", rules: "Sequence[PageRule]") -> "ExplainedPage":
-    from t5x_like.text.corpora.rules.explaining import ExplainedPage, explain_page
+    from t5x_like.corpora.rules.explaining import ExplainedPage, explain_page
 
     if page.fault is None:
         return explain_page(page.page, rules)
@@ -84,7 +84,7 @@ def _explain(page: "PageToExplain", rules: "Sequence[PageRule]") -> "ExplainedPa
 
 def _pages(arguments: argparse.Namespace, reading: Any) -> Iterator["PageToExplain"]:
     from t5x_like.cli.pages_to_explain import STANDARD_INPUT, pages_to_explain
-    from t5x_like.text.paths import find_files
+    from t5x_like.io.paths import find_files
 
     for file in arguments.pages:
         yield from pages_to_explain(file, reading, kind="text")

@@ -15,8 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the page and says where."""
+    from t5x_like.corpora.building.build import REPORT
     from t5x_like.reports.corpus_page import write_corpus_page
-    from t5x_like.text.corpora.building.build import REPORT
 
     output = arguments.output or os.path.join(arguments.corpus, REPORT)
     write_corpus_page(arguments.corpus, output)

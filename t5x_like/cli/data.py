@@ -9,7 +9,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from t5x_like.text.tasks.benchmarks.status import SplitStatus
+    from t5x_like.text.benchmarks.status import SplitStatus
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,13 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints; mistakes are raised."""
-    from t5x_like.text.tasks.benchmarks import catalogue, status
-    from t5x_like.text.tasks.benchmarks.finding import data_directory, origins
+    from t5x_like.text.benchmarks import catalogue, status
+    from t5x_like.text.benchmarks.finding import data_directory, origins
 
     folder = data_directory(arguments.data_dir)
     names = status.chosen(arguments.names)
     if arguments.what == "fetch":
-        from t5x_like.text.tasks.benchmarks.fetching import fetch
+        from t5x_like.text.benchmarks.fetching import fetch
 
         number = fetch(names, folder)
         print(f"fetched {number} files into {folder}" if number else f"nothing to fetch into {folder}")

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t5x_like.cli.arguments import SUITE, import_users_modules, load_configuration, load_part
-from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.suite_figures import mean_of, measure
 from t5x_like.cli.suite_flags import FIELDS
 from t5x_like.cli.suite_submissions import check_submission, check_zip, submit, submit_together
 from t5x_like.cli.suite_tables import left_out, scores_table, steps_table
+from t5x_like.gin_config.user_error import Mistake
 
 if TYPE_CHECKING:
-    from t5x_like.evaluation.suite.settings import SuiteRun
+    from t5x_like.evaluation.suite_settings import SuiteRun
 
 
 def wants_suite(arguments: argparse.Namespace) -> bool:
@@ -61,8 +61,8 @@ def run_suite(arguments: argparse.Namespace) -> int:
     run = suite_of(arguments)
     if arguments.submission:
         check_submission(run, arguments)
-    from t5x_like.evaluation.suite.run import evaluate_suite
-    from t5x_like.evaluation.suite.steps import evaluate_steps
+    from t5x_like.evaluation.every_checkpoint import evaluate_steps
+    from t5x_like.evaluation.suite_run import evaluate_suite
     from t5x_like.partitioning.processes import initialize_processes
     from t5x_like.reports.evaluation import write_evaluation_report
 
@@ -95,11 +95,11 @@ def suite_of(arguments: argparse.Namespace) -> "SuiteRun":
     Raises:
       Mistake: no checkpoint, or neither tasks nor a recipe.
     """
-    from t5x_like.evaluation.suite.settings import SUITES, SuiteRun, tasks_of_suite
+    from t5x_like.evaluation.suite_settings import SUITES, SuiteRun, tasks_of_suite
 
     given = {name: getattr(arguments, name) for name in FIELDS if getattr(arguments, name) is not None}
     if arguments.prompt or arguments.answer:
-        from t5x_like.evaluation.suite.prompts import DECODER_STYLE
+        from t5x_like.evaluation.prompts import DECODER_STYLE
 
         style = {"question": arguments.prompt, "answer": arguments.answer}
         given["style"] = replace(DECODER_STYLE, **{name: text for name, text in style.items() if text})
@@ -140,8 +140,8 @@ def _default_output(arguments: argparse.Namespace, recipe: str, split: str) -> s
 
 def _prepared(run: "SuiteRun", arguments: argparse.Namespace) -> "SuiteRun":
     """With the run's own tasks known, and its vocabulary where it is named only in its configuration."""
+    from t5x_like.text.benchmarks import catalogue
     from t5x_like.text.tasks import registry
-    from t5x_like.text.tasks.benchmarks import catalogue
     from t5x_like.text.vocabularies.opening import vocabulary_files
 
     config = Path(run.checkpoint) / "config.gin"

@@ -21,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """The harness' own exit code."""
-    from t5x_like.cli.mistakes import Mistake
     from t5x_like.evaluation.harness import registering
+    from t5x_like.gin_config.user_error import Mistake
 
     words = arguments.words
     if not words:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import t5x_like
-from t5x_like.cli.mistakes import Mistake, nearest
 from t5x_like.cli.quiet import hush_tensorflow
+from t5x_like.gin_config.user_error import Mistake, nearest
 
 # Verb: the module of this package that has add_arguments(parser) and run(arguments), and its line in --help.
 VERBS = {

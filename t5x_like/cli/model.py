@@ -10,7 +10,7 @@ import argparse
 from typing import Any
 
 from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, import_users_modules, load_part
-from t5x_like.cli.mistakes import Mistake, nearest_or_all
+from t5x_like.gin_config.user_error import Mistake, nearest_or_all
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def mesh_sizes(text: str) -> dict[str, int]:
 
 def _config(arguments: argparse.Namespace) -> Any:
     """The configuration that the file or directory tells."""
-    from t5x_like.files import as_path
+    from t5x_like.io.files import as_path
 
     if arguments.model and as_path(arguments.model).is_dir():
         if arguments.gin_file or arguments.gin_bindings:
@@ -84,9 +84,9 @@ def _config(arguments: argparse.Namespace) -> Any:
 
 
 def _config_of_directory(directory: str) -> Any:
-    from t5x_like.checkpoints.model_config import read_model_config
-    from t5x_like.checkpoints.model_types import zoo_of
-    from t5x_like.files import as_path, read_json
+    from t5x_like.io.files import as_path, read_json
+    from t5x_like.pretrained.model_config import read_model_config
+    from t5x_like.pretrained.model_types import zoo_of
 
     if (as_path(directory) / "model.json").exists():
         return read_model_config(directory)

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from t5x_like.cli.mistakes import Mistake
-from t5x_like.text.corpora.rules.bad_words import BadWords
-from t5x_like.text.corpora.rules.languages import Languages
-from t5x_like.text.paths import find_file
+from t5x_like.corpora.rules.bad_words import BadWords
+from t5x_like.corpora.rules.languages import Languages
+from t5x_like.gin_config.user_error import Mistake
+from t5x_like.io.paths import find_file
 
 
 @contextmanager

@@ -6,14 +6,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import IO, Any, NamedTuple
 
-from t5x_like.cli.mistakes import Mistake
-from t5x_like.files import as_path
-from t5x_like.text.corpora.pages.fields import Fields
-from t5x_like.text.corpora.pages.kinds import Kind, kind_of_content, kind_of_name
-from t5x_like.text.corpora.pages.lines import in_lines
-from t5x_like.text.corpora.pages.page import Page
-from t5x_like.text.corpora.pages.reading import Reading, read_pages
-from t5x_like.text.corpora.pages.unpacking import Cut, Piece, unpack
+from t5x_like.corpora.pages.fields import Fields
+from t5x_like.corpora.pages.kinds import Kind, kind_of_content, kind_of_name
+from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.reading import Reading, read_pages
+from t5x_like.gin_config.user_error import Mistake
+from t5x_like.io.decompression import Cut, Piece, unpack
+from t5x_like.io.files import as_path
+from t5x_like.io.lines import in_lines
 
 STANDARD_INPUT = "-"
 

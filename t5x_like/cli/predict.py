@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from t5x_like.cli.arguments import PREDICTION, load_configuration
-from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.saved_run import add_saved_run_arguments, use_saved_run
+from t5x_like.gin_config.user_error import Mistake
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     loaded = load_configuration(arguments, PREDICTION)
 
     from t5x_like.evaluation.run import predict
-    from t5x_like.files import write_jsonl
+    from t5x_like.io.files import write_jsonl
 
     predictions = predict(loaded.value, _lines(arguments))
     if arguments.output:

@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 
 from t5x_like.cli.arguments import REPORT, add_gin_arguments, load_configuration
-from t5x_like.cli.mistakes import Mistake
+from t5x_like.gin_config.user_error import Mistake
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from t5x_like.files import read_jsonl
+from t5x_like.io.files import read_jsonl
 from t5x_like.reports.machine import describe_machine
 from t5x_like.reports.report import ReportedRun, write_report
 

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from t5x_like.cli.arguments import add_gin_arguments
-from t5x_like.cli.mistakes import Mistake
+from t5x_like.gin_config.user_error import Mistake
 
 
 def add_saved_run_arguments(parser: argparse.ArgumentParser) -> None:

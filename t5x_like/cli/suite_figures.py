@@ -5,18 +5,18 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.suite_tables import over_runs_table, perplexities_table
+from t5x_like.gin_config.user_error import Mistake
 
 
 def measure(arguments: argparse.Namespace) -> int:
     """Prints the perplexities of texts, one after the other and together."""
-    from t5x_like.evaluation.suite.loaded_model import load_model
-    from t5x_like.evaluation.suite.text_perplexity import measure_texts
-    from t5x_like.files import write_json
+    from t5x_like.evaluation.loaded_model import load_model
+    from t5x_like.evaluation.text_perplexity import measure_texts
+    from t5x_like.io.files import write_json
+    from t5x_like.io.text_encoding import text_of
     from t5x_like.partitioning.mesh import MeshConfig
     from t5x_like.text.metrics.perplexity import perplexities
-    from t5x_like.text.tasks.encodings import text_of
 
     if not arguments.checkpoint:
         raise Mistake("say which weights: --checkpoint RUN_DIR, or a directory in Hugging Face's layout")
@@ -57,8 +57,8 @@ def mean_of(arguments: argparse.Namespace) -> int:
     Raises:
       Mistake: they have none, or one evaluation is named twice.
     """
-    from t5x_like.evaluation.suite.run import read_suite_scores
-    from t5x_like.files import write_json
+    from t5x_like.evaluation.suite_run import read_suite_scores
+    from t5x_like.io.files import write_json
     from t5x_like.text.metrics.averages import over_runs
 
     paths = [os.path.realpath(directory) for directory in arguments.mean_of]

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t5x_like.cli.mistakes import Mistake
+from t5x_like.gin_config.user_error import Mistake
 
 if TYPE_CHECKING:
-    from t5x_like.evaluation.suite.settings import SuiteRun
+    from t5x_like.evaluation.suite_settings import SuiteRun
 
 
 def check_submission(run: "SuiteRun", arguments: argparse.Namespace) -> None:
@@ -51,7 +51,7 @@ def submit_together(arguments: argparse.Namespace) -> int:
     Raises:
       Mistake: no file is named, or one of them is not of the whole test split, or a task is in two.
     """
-    from t5x_like.evaluation.suite.run import read_suite_scores
+    from t5x_like.evaluation.suite_run import read_suite_scores
 
     if not arguments.submission:
         raise Mistake("--submission_of: say where to: --submission FILE.zip")
@@ -104,7 +104,7 @@ def _check_name(path: str) -> None:
 
 def _answers(directory: str, tasks: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
     from t5x_like.evaluation.submission_forms import benchmark_of
-    from t5x_like.files import read_jsonl
+    from t5x_like.io.files import read_jsonl
 
     return {
         task: list(read_jsonl(f"{directory}/{task}/predictions.jsonl"))

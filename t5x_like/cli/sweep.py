@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from t5x_like.cli.arguments import EXPERIMENT, add_module_argument, load_configuration
-from t5x_like.cli.mistakes import Mistake
+from t5x_like.gin_config.user_error import Mistake
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -113,7 +113,7 @@ def _prepared(arguments: argparse.Namespace, point: Any) -> Any:
 
 
 def _write(arguments: argparse.Namespace, outcomes: dict[str, Any]) -> None:
-    from t5x_like.files import write_json
+    from t5x_like.io.files import write_json
     from t5x_like.reports.sweeps import results
 
     asked = {

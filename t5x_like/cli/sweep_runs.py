@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.sweep_points import Point
-from t5x_like.files import read_json, write_json
+from t5x_like.gin_config.user_error import Mistake
+from t5x_like.io.files import read_json, write_json
 from t5x_like.reports.sweeps import Outcome, chosen_step, score_of, scores_by_step
 
 _KEPT = "sweep_run.json"  # in a run's folder: what it was, and that it ended well

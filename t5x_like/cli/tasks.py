@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     import_users_modules(arguments)
     if arguments.gin_file:
         registry.register(load_part(arguments, EXPERIMENT, "tasks", "TASKS"))
-    from t5x_like.text.tasks.benchmarks import card, catalogue
+    from t5x_like.text.benchmarks import card, catalogue
 
     if (
         arguments.what == "show"

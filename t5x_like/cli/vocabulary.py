@@ -8,7 +8,7 @@ t5x-like vocabulary show spiece.model --text "In the beginning"
 import argparse
 from typing import TYPE_CHECKING
 
-from t5x_like.cli.mistakes import Mistake
+from t5x_like.gin_config.user_error import Mistake
 
 if TYPE_CHECKING:
     from t5x_like.text.vocabularies.compare import Measures
@@ -101,7 +101,7 @@ def _learn(arguments: argparse.Namespace) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> None:
-    from t5x_like.files import as_path, write_bytes, write_json
+    from t5x_like.io.files import as_path, write_bytes, write_json
     from t5x_like.text.vocabularies.compare import measure
     from t5x_like.text.vocabularies.opening import open_tokenizer
 

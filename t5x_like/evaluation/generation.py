@@ -10,8 +10,8 @@ import numpy as np
 from jax.sharding import Mesh
 
 from t5x_like.batch import Batch
-from t5x_like.decoding.beam_search import T5LengthPenalty, beam_search
-from t5x_like.decoding.sampling import sample
+from t5x_like.inference.beam_search import T5LengthPenalty, beam_search
+from t5x_like.inference.sampling import sample
 from t5x_like.model import parameters
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.partitioning.shard import replicated

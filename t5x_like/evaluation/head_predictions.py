@@ -9,11 +9,11 @@ from jax.sharding import Mesh
 
 from t5x_like.evaluation.heads import head_scores, make_head_scorer, require_head, told_answers
 from t5x_like.model import parameters
-from t5x_like.text.batches.head_questions import questions_of
+from t5x_like.text.benchmarks.source import Raw
+from t5x_like.text.heads.questions import questions_of
+from t5x_like.text.heads.rows import read_row
+from t5x_like.text.heads.tasks import HeadTask, Read, form_of
 from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.benchmarks.source import Raw
-from t5x_like.text.tasks.head_rows import read_row
-from t5x_like.text.tasks.head_tasks import HeadTask, Read, form_of
 from t5x_like.text.tasks.text_task import TextTask
 
 

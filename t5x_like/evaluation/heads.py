@@ -14,11 +14,11 @@ from t5x_like.evaluation.evaluator import Evaluator, TaskEvaluation, TaskResult,
 from t5x_like.evaluation.span_answers import span_answers
 from t5x_like.model import choices, parameters
 from t5x_like.partitioning.shard import check_batch_size, place, replicated
-from t5x_like.text.batches.head_answers import Answer
-from t5x_like.text.batches.head_questions import HeadQuestions, load_questions, training_rows
+from t5x_like.text.heads.answers import Answer
+from t5x_like.text.heads.forms import Candidates, Choices, Form, Number, Spans, TokenClasses
+from t5x_like.text.heads.questions import HeadQuestions, load_questions, training_rows
+from t5x_like.text.heads.rows import head_of
 from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.benchmarks.forms import Candidates, Choices, Form, Number, Spans, TokenClasses
-from t5x_like.text.tasks.head_rows import head_of
 
 _log = logging.getLogger(__name__)
 

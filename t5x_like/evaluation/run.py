@@ -8,8 +8,6 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from t5x_like.checkpoints.model_config import load_run
-from t5x_like.checkpoints.starting import check_length
 from t5x_like.evaluation.evaluator import TaskEvaluation, TaskResult, local_rows, write_results
 from t5x_like.evaluation.generation import Generation, make_generator
 from t5x_like.evaluation.head_predictions import told_of_lines
@@ -17,11 +15,13 @@ from t5x_like.evaluation.heads import HeadEvaluation, evaluator_of
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size, place
-from t5x_like.text.batches.examples import examples_from_text
+from t5x_like.pretrained.initial_weights import check_length
+from t5x_like.pretrained.model_config import load_run
 from t5x_like.text.batches.features import SHIFTED_IN
+from t5x_like.text.seqio_bridge.evaluation_examples import examples_from_text
+from t5x_like.text.seqio_bridge.vocabulary import end_of
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.asking import word_question
-from t5x_like.text.vocabularies.vocabulary import end_of
 
 
 @dataclass(frozen=True, kw_only=True)

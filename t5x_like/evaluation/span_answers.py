@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t5x_like.evaluation.spans import most_context, n_best_spans
-from t5x_like.text.batches.head_answers import squad_or_none
-from t5x_like.text.batches.head_questions import HeadQuestions
-from t5x_like.text.tasks.benchmarks.forms import Spans
+from t5x_like.text.heads.answers import squad_or_none
+from t5x_like.text.heads.forms import Spans
+from t5x_like.text.heads.questions import HeadQuestions
 
 _NOTHING = ""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t5x_like.evaluation.submission_forms import SUBMISSIONS, SubmissionForm
-from t5x_like.text.tasks.encodings import json_value
+from t5x_like.io.text_encoding import json_value
 
 _HEADER = "index\tprediction"
 _LINE_END = b"\n"

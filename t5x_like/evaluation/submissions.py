@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from t5x_like.evaluation.submission_checks import Checked, check_file, check_files
 from t5x_like.evaluation.submission_forms import SUBMISSIONS, SubmissionForm, benchmark_of
-from t5x_like.files import PathLike, as_path, write_bytes
+from t5x_like.io.files import PathLike, as_path, write_bytes
 
 # What zipfile raises of what isn't one, is damaged, cut short, encrypted or packed in a way that it doesn't know.
 _DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, EOFError, OSError, ValueError)

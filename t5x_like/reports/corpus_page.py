@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from t5x_like.files import as_path, read_jsonl, write_text
+from t5x_like.corpora.building.manifest import SAMPLES, read_manifest
+from t5x_like.io.files import as_path, read_jsonl, write_text
 from t5x_like.reports.corpus_charts import share
 from t5x_like.reports.corpus_sections import (
     decisions,
@@ -21,7 +22,6 @@ from t5x_like.reports.corpus_sections import (
 )
 from t5x_like.reports.page import Headline, Section, page
 from t5x_like.reports.tables import facts_table, number, table
-from t5x_like.text.corpora.building.manifest import SAMPLES, read_manifest
 
 PathLike = str | os.PathLike[str]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t5x_like.files import read_jsonl
+from t5x_like.io.files import read_jsonl
 
 PathLike = str | os.PathLike[str]
 

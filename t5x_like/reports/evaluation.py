@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from t5x_like.files import read_json, read_jsonl, write_text
+from t5x_like.io.files import read_json, read_jsonl, write_text
 from t5x_like.reports.evaluation_answers import confusion_table, worst_table
 from t5x_like.reports.evaluation_scores import average_facts, metrics_table, sources_list
 from t5x_like.reports.page import Headline, Section, page

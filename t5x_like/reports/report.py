@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from t5x_like.files import read_json, read_jsonl, write_text
+from t5x_like.io.files import read_json, read_jsonl, write_text
 from t5x_like.reports.curves import Curve, draw_loss_curves, read_curves
 from t5x_like.reports.page import Headline, Section, page
 from t5x_like.reports.run_facts import run_facts

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from t5x_like.files import PathLike, as_path, read_jsonl
+from t5x_like.io.files import PathLike, as_path, read_jsonl
 
 Scores = Mapping[str, float]  # "glue_rte_v002/accuracy": 66.4, "validation/king_james/loss": 2.3
 

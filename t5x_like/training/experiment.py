@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 import jax
 
-from t5x_like.checkpoints.starting import CheckpointModel
 from t5x_like.evaluation.evaluator import TaskEvaluation
 from t5x_like.evaluation.heads import HeadEvaluation
 from t5x_like.optimizers.optimizers import Adafactor, AdamW
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.text.batches.loader import LoaderConfig
 from t5x_like.text.tasks.registry import Definition
 from t5x_like.training.losses import LossConfig

@@ -12,13 +12,13 @@ from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.evaluation.evaluator import Evaluator, write_results
 from t5x_like.partitioning.shard import place
 from t5x_like.text.batches.loader import Loader
-from t5x_like.training.clock import Clock
 from t5x_like.training.experiment import Experiment
-from t5x_like.training.feed import Feed
-from t5x_like.training.interruption import Interruption
 from t5x_like.training.metrics import summarise
+from t5x_like.training.preemption import Interruption
+from t5x_like.training.prefetch import Feed
 from t5x_like.training.profiling import Profiler
 from t5x_like.training.state import State, StatePlan, empty
+from t5x_like.training.step_timer import Clock
 from t5x_like.training.validation import Validator
 from t5x_like.training.writers import Writers
 

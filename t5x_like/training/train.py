@@ -9,11 +9,11 @@ import jax
 from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
-from t5x_like.checkpoints.starting import CheckpointModel, check_head, check_length, starting_params
 from t5x_like.evaluation.heads import HeadEvaluation, evaluator_of
 from t5x_like.partitioning.shard import check_batch_size, row_share
-from t5x_like.text.batches.heads import classes_for, head_for
+from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, starting_params
 from t5x_like.text.batches.loader import Loader, build_loader
+from t5x_like.text.heads.sources import classes_for, head_for
 from t5x_like.text.tasks import registry
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.loop import Finished, Loop

@@ -7,7 +7,7 @@ from typing import Any, TextIO
 import jax
 from tqdm import tqdm
 
-from t5x_like.files import as_path, read_jsonl, write_jsonl
+from t5x_like.io.files import as_path, read_jsonl, write_jsonl
 
 
 class JsonLinesWriter:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from t5x_like.cli.main import MISTAKE, main
-from t5x_like.text.corpora.rules.contamination import Contamination
+from t5x_like.corpora.rules.contamination import Contamination
 
 TASKS = ["--gin_file", "gin/recipes/quickstart/tasks.gin"]
 

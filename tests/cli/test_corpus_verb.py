@@ -11,8 +11,8 @@ from t5x_like.cli.main import main
 
 RECIPE = """
 from __gin__ import dynamic_registration
-from t5x_like.text.corpora.building import recipe
-from t5x_like.text.corpora.rules import length
+from t5x_like.corpora.building import recipe
+from t5x_like.corpora.rules import length
 recipe.CorpusRecipe:
     name = 'tiny'
     steps = (@length.MaxLength(), @recipe.UniqueUrls())

@@ -4,12 +4,12 @@ import zipfile
 import jax
 import pytest
 
-from t5x_like.checkpoints.hugging_face import write_hugging_face
 from t5x_like.cli.main import main
 from t5x_like.evaluation.submissions import check_submission, write_submission
-from t5x_like.files import read_json, shipped_directory, write_json, write_jsonl
+from t5x_like.io.files import read_json, shipped_directory, write_json, write_jsonl
 from t5x_like.model import parameters
 from t5x_like.model.zoo.gpt2 import GPT2Config
+from t5x_like.pretrained.hugging_face import write_hugging_face
 
 
 @pytest.fixture(scope="module")
@@ -222,8 +222,8 @@ def test_mistakes_are_told(gpt2, wnli, capsys, flags, message):
 def test_a_module_of_the_users_own_brings_tasks(gpt2, wnli, tmp_path, capsys):
     (tmp_path / "my_own_benchmarks.py").write_text(
         "from dataclasses import replace\n"
-        "from t5x_like.text.tasks.benchmarks import catalogue\n"
-        "from t5x_like.text.tasks.benchmarks.task import BenchmarkTask\n"
+        "from t5x_like.text.benchmarks import catalogue\n"
+        "from t5x_like.text.benchmarks.task import BenchmarkTask\n"
         "own = replace(catalogue.benchmark('glue_wnli_v002'), name='my_wnli')\n"
         "BenchmarkTask(name='my_wnli', benchmark=own, vocabulary='bytes').register()\n"
     )

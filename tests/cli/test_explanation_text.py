@@ -5,9 +5,9 @@ import io
 import pytest
 
 from t5x_like.cli.explanation_text import ExplanationText, printable
-from t5x_like.text.corpora.pages.page import Page
-from t5x_like.text.corpora.rules.cleaning import C4Cleaning
-from t5x_like.text.corpora.rules.explaining import explain_page
+from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.rules.cleaning import C4Cleaning
+from t5x_like.corpora.rules.explaining import explain_page
 
 
 class Terminal(io.StringIO):

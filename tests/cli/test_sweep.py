@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from t5x_like.cli.main import main
-from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.sweep_points import Point
 from t5x_like.cli.sweep_runs import Comparing, Pool, Run, is_finished, outcome_of
+from t5x_like.gin_config.user_error import Mistake
 
 RECIPE = """
 from __gin__ import dynamic_registration

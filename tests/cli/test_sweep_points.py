@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.sweep_points import points, split
+from t5x_like.gin_config.user_error import Mistake
 
 
 def test_a_grid_is_every_combination_with_every_seed() -> None:

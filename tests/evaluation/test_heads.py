@@ -7,15 +7,15 @@ import pytest
 
 from t5x_like.evaluation.heads import likeliest_candidates, told_answers, word_classes
 from t5x_like.evaluation.span_answers import best_thresholds
-from t5x_like.text.batches.head_answers import HeadAnswers, squad_or_none
-from t5x_like.text.batches.head_examples import make_examples
-from t5x_like.text.batches.head_questions import HeadQuestions
+from t5x_like.text.benchmarks import catalogue
+from t5x_like.text.benchmarks.source import Raw
+from t5x_like.text.heads.answers import HeadAnswers, squad_or_none
+from t5x_like.text.heads.examples import make_examples
+from t5x_like.text.heads.forms import Candidates, Choices, Number, Spans, TokenClasses
+from t5x_like.text.heads.questions import HeadQuestions
+from t5x_like.text.heads.rows import read_row
+from t5x_like.text.heads.tasks import Read
 from t5x_like.text.objectives.objective import Lengths
-from t5x_like.text.tasks.benchmarks import catalogue
-from t5x_like.text.tasks.benchmarks.forms import Candidates, Choices, Number, Spans, TokenClasses
-from t5x_like.text.tasks.benchmarks.source import Raw
-from t5x_like.text.tasks.head_rows import read_row
-from t5x_like.text.tasks.head_tasks import Read
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 CONTEXT = "a b c, d e f g h"

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from t5x_like.files import read_jsonl
+from t5x_like.io.files import read_jsonl
 from tests.integration import tiny_run
 
 

@@ -8,9 +8,6 @@ import jax
 import numpy as np
 import pytest
 
-from t5x_like.checkpoints.head_classes import classes_at
-from t5x_like.checkpoints.hugging_face import write_hugging_face
-from t5x_like.checkpoints.starting import CheckpointModel, check_head, configuration_at, starting_params
 from t5x_like.cli.main import main
 from t5x_like.evaluation.heads import HeadEvaluation, HeadEvaluator
 from t5x_like.evaluation.run import EvaluationRun, evaluate
@@ -22,8 +19,11 @@ from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import with_shardings
-from t5x_like.text.batches.heads import head_for
+from t5x_like.pretrained.head_classes import classes_at
+from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, configuration_at, starting_params
 from t5x_like.text.batches.loader import LoaderConfig
+from t5x_like.text.heads.sources import head_for
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.text_task import TextTask

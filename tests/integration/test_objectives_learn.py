@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.objectives import RECIPES
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.references import ROOT
 
 
 @pytest.mark.slow

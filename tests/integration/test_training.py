@@ -6,12 +6,12 @@ import jax
 import numpy as np
 import pytest
 
-from t5x_like.checkpoints.model_config import load_run
 from t5x_like.evaluation.evaluator import TaskEvaluation
 from t5x_like.evaluation.generation import Generation
 from t5x_like.evaluation.run import EvaluationRun, PredictionRun, evaluate, predict
-from t5x_like.files import read_json, read_jsonl
+from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.model import parameters
+from t5x_like.pretrained.model_config import load_run
 from t5x_like.text.batches.loader import LoaderConfig, build_loader
 from t5x_like.training.experiment import Cadence
 from t5x_like.training.losses import LossConfig, token_losses

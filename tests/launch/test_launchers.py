@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-LAUNCH = Path(__file__).resolve().parents[2] / "launch"
+from tests.references import ROOT
+
+LAUNCH = ROOT / "launch"
 SCRIPTS = sorted(LAUNCH.glob("*/train.sh"))
 
 _REPEATS_ITS_CALL = """#!/bin/sh

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t5x_like.batch import Batch
-from t5x_like.checkpoints.pretrained import Pretrained
+from t5x_like.pretrained.pretrained import Pretrained
 from tests.model.zoo.tiny_models import TINY
 
 PROMPTS = np.array([[5, 6, 7, 8, 9], [11, 12, 13, 14, 15]], np.int32)

@@ -2,14 +2,14 @@
 
 import functools
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import t5x_like
+from tests.references import GOLDEN
 
-GOLDEN = Path(__file__).resolve().parents[3] / "shared" / "golden" / "models"
+GOLDEN = GOLDEN / "models"
 
 
 class Fixture:

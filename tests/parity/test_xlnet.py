@@ -9,11 +9,11 @@ import pytest
 from safetensors.numpy import load_file
 
 import t5x_like
-from t5x_like.checkpoints.pretrained import Pretrained
 from t5x_like.model import parameters
 from t5x_like.model.layers.relative_attention import encode_distances
 from t5x_like.model.zoo.weights import write_weights
 from t5x_like.model.zoo.xlnet import from_hugging_face, hugging_face_weights, to_hugging_face
+from t5x_like.pretrained.pretrained import Pretrained
 
 LANGUAGE_MODELS = ("xlnet", "xlnet_variants")
 CLASSIFIERS = ("xlnet_seqcls", "eps_xlnet")

@@ -1,13 +1,12 @@
 """Every file of gin/corpora builds a recipe, and says what it is and where it comes from."""
 
-from pathlib import Path
-
 import pytest
 
-from t5x_like.cli.configuration import load
-from t5x_like.text.corpora.building.recipe import CorpusRecipe
+from t5x_like.corpora.building.recipe import CorpusRecipe
+from t5x_like.gin_config.configuration import load
+from tests.references import ROOT
 
-FILES = sorted((Path(__file__).resolve().parents[2] / "gin" / "corpora").glob("*.gin"))
+FILES = sorted((ROOT / "gin" / "corpora").glob("*.gin"))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from t5x_like.cli.configuration import load
-from t5x_like.files import shipped_directory
-from t5x_like.text.tasks.benchmarks import catalogue
+from t5x_like.gin_config.configuration import load
+from t5x_like.io.files import shipped_directory
+from t5x_like.text.benchmarks import catalogue
 from t5x_like.training.experiment import Experiment
 
 RECIPES = shipped_directory("gin") / "recipes"

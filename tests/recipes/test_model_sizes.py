@@ -7,8 +7,8 @@ from pathlib import Path
 import jax
 import pytest
 
-from t5x_like.cli.configuration import load
-from t5x_like.files import shipped_directory
+from t5x_like.gin_config.configuration import load
+from t5x_like.io.files import shipped_directory
 from t5x_like.model.parameters import abstract
 from t5x_like.model.zoo.xlnet import XLNetConfig
 

@@ -1,14 +1,13 @@
 """Every file of gin/objectives defines an objective, and its knobs turn what they name."""
 
-from pathlib import Path
-
 import pytest
 
-from t5x_like.cli.configuration import load_one
+from t5x_like.gin_config.configuration import load_one
 from t5x_like.text.objectives.objective import Objective
 from t5x_like.text.tasks.pretraining import PretrainingTask
+from tests.references import ROOT
 
-FILES = sorted((Path(__file__).resolve().parents[2] / "gin" / "objectives").glob("*.gin"))
+FILES = sorted((ROOT / "gin" / "objectives").glob("*.gin"))
 
 
 def built(name, *overrides):

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.objectives import RECIPES, read_recipe
 from t5x_like.batch import Batch
-from t5x_like.files import shipped_directory
+from t5x_like.io.files import shipped_directory
 from t5x_like.model import parameters
 from t5x_like.text.batches.loader import LoaderConfig, build_loader
 from t5x_like.text.tasks import registry

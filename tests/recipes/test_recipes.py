@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from t5x_like.checkpoints.starting import CheckpointModel
-from t5x_like.cli.configuration import load
-from t5x_like.cli.mistakes import Mistake
 from t5x_like.cli.report_page import ReportPage
 from t5x_like.evaluation.run import EvaluationRun, PredictionRun
-from t5x_like.files import shipped_directory
+from t5x_like.gin_config.configuration import load
+from t5x_like.gin_config.user_error import Mistake
+from t5x_like.io.files import shipped_directory
 from t5x_like.model.parameters import abstract
+from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.training.experiment import Experiment
 
 GIN = shipped_directory("gin")

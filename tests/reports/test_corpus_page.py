@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 import pytest
 
 from t5x_like.cli.main import main
-from t5x_like.files import write_json, write_jsonl
+from t5x_like.io.files import write_json, write_jsonl
 from t5x_like.reports.corpus_charts import length_histogram, share
 from t5x_like.reports.corpus_page import corpus_page, write_corpus_page
-from tests.text.corpora.building.tiny import build, write_files
+from tests.corpora.building.tiny import build, write_files
 
 SPLIT = {"shards": 1, "pages": 3, "chars": 1500, "bytes": 700}
 MANIFEST = {

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from t5x_like.files import write_jsonl
+from t5x_like.io.files import write_jsonl
 from t5x_like.reports.curves import Curve, draw_loss_curves, read_curves
 
 

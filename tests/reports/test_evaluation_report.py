@@ -2,13 +2,13 @@ import re
 
 import pytest
 
-from t5x_like.files import write_json, write_jsonl
+from t5x_like.io.files import write_json, write_jsonl
 from t5x_like.reports.evaluation import write_evaluation_report
 from t5x_like.reports.evaluation_answers import confusion_table, gap, worst_table
 from t5x_like.reports.evaluation_scores import line_of
 from t5x_like.reports.published_scores import PUBLISHED, published_for
+from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.metrics.averages import AVERAGES, average
-from t5x_like.text.tasks.benchmarks import catalogue
 
 LABELS = ["no", "yes"]
 

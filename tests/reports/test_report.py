@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from t5x_like.files import write_json, write_jsonl
+from t5x_like.io.files import write_json, write_jsonl
 from t5x_like.reports.machine import describe_machine
 from t5x_like.reports.report import ReportedRun, write_report
 

@@ -3,7 +3,7 @@
 import pytest
 
 from t5x_like.checkpoints.manifest import write_manifest
-from t5x_like.files import write_json, write_jsonl
+from t5x_like.io.files import write_json, write_jsonl
 from t5x_like.reports.run_facts import run_facts
 
 

@@ -3,7 +3,7 @@ import sys
 
 CONFIGURATION = (
     "t5x_like.text.batches.loader",
-    "t5x_like.text.batches.examples",
+    "t5x_like.text.seqio_bridge.evaluation_examples",
     "t5x_like.text.objectives.span_corruption",
     "t5x_like.text.tasks.mixtures",
     "t5x_like.text.tasks.pretraining",
@@ -15,7 +15,7 @@ CONFIGURATION = (
     "t5x_like.text.vocabularies.learn",
     "t5x_like.text.vocabularies.learning",
     "t5x_like.text.vocabularies.opening",
-    "t5x_like.text.vocabularies.vocabulary",
+    "t5x_like.text.seqio_bridge.vocabulary",
 )
 
 HEAVY = ("tensorflow", "seqio", "sentencepiece", "tokenizers", "tiktoken", "jax")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from t5x_like.batch import Batch
-from t5x_like.training.feed import Feed
+from t5x_like.training.prefetch import Feed
 
 
 class Counting:

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import textwrap
 
-from t5x_like.training.interruption import Interruption
+from t5x_like.training.preemption import Interruption
 
 
 def test_the_first_signal_only_raises_the_flag():
@@ -26,7 +26,7 @@ def test_the_second_signal_leaves_at_once():
     program = textwrap.dedent(
         """
         import signal
-        from t5x_like.training.interruption import Interruption
+        from t5x_like.training.preemption import Interruption
         with Interruption():
             signal.raise_signal(signal.SIGTERM)
             print("still here", flush=True)

@@ -2,7 +2,7 @@
 
 import io
 
-from t5x_like.files import read_jsonl
+from t5x_like.io.files import read_jsonl
 from t5x_like.training.writers import JsonLinesWriter, TerminalWriter, Writers
 
 

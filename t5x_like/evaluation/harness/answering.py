@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from t5x_like.batch import Batch
+from t5x_like.evaluation.encoding import Pair, answer_batch, prompt_batch
 from t5x_like.evaluation.evaluator import local_rows
 from t5x_like.evaluation.generation import Generation, make_generator
-from t5x_like.evaluation.suite.encoding import Pair, answer_batch, prompt_batch
-from t5x_like.evaluation.suite.loaded_model import LoadedModel
+from t5x_like.evaluation.loaded_model import LoadedModel
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import place, replicated
 

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from t5x_like.evaluation.generation import Generation
 from t5x_like.evaluation.harness.answering import Answerer, Asked, Likelihood, rolling
-from t5x_like.evaluation.suite.loaded_model import LoadedModel, identity_of, is_run, load_model, steps_of
+from t5x_like.evaluation.loaded_model import LoadedModel, identity_of, is_run, load_model, steps_of
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from t5x_like.text.batches.holding import Stored
+from t5x_like.text.batches.in_memory import Stored
 from t5x_like.text.batches.sources import Numbered
 from t5x_like.text.objectives.objective import Example, Lengths
 from t5x_like.text.objectives.sft import answers_only

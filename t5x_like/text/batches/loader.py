@@ -9,8 +9,8 @@ import numpy as np
 
 from t5x_like.batch import Batch
 from t5x_like.text.batches.buckets import cut_to_bucket
-from t5x_like.text.batches.identity import compare, describe
-from t5x_like.text.batches.opening import open_tasks
+from t5x_like.text.batches.data_fingerprint import compare, describe
+from t5x_like.text.batches.open_tasks import open_tasks
 from t5x_like.text.batches.planner import Place, Planned, Planner
 from t5x_like.text.batches.row_maker import RowMaker, join_rows, take_rows
 from t5x_like.text.batches.sources import Learn, Prompts

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t5x_like.text.batches.holding import Stored
+from t5x_like.text.batches.in_memory import Stored
 from t5x_like.text.batches.order import key_of, shuffled
 from t5x_like.text.batches.planner import WINDOW_EXAMPLES
 from t5x_like.text.batches.sources import Making, StoredSource

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from t5x_like.text.batches.holding import Stored
+from t5x_like.text.batches.in_memory import Stored
 from t5x_like.text.batches.order import key_of, permuted
 from t5x_like.text.objectives import sft
 from t5x_like.text.objectives.objective import Example, Lengths, Objective, Text, Traits

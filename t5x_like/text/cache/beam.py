@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from t5x_like.text.beam import on_runner
+from t5x_like.io.beam_runner import on_runner
 from t5x_like.text.cache.shards import Shard, finished_shard
 from t5x_like.text.cache.writing import RunUnits, Unit
 

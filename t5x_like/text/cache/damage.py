@@ -6,10 +6,10 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
+from t5x_like.io.progress import Progress
 from t5x_like.text.cache.manifest import REPAIR, Manifest, read_checked
 from t5x_like.text.cache.places import BLOCK
 from t5x_like.text.cache.shards import Index, Shard, checksums_of_file, index_name, unpack
-from t5x_like.text.progress import Progress
 
 _POLICY = "or open it with on_damage='quarantine' to leave out what is damaged"
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import google_crc32c
 
-from t5x_like.files import as_path
-from t5x_like.text.paths import find_files
+from t5x_like.io.files import as_path
+from t5x_like.io.paths import find_files
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
@@ -37,7 +37,7 @@ def task_fingerprint(
       ValueError: no such split, or files are missing.
     """
     if not isinstance(task, PretrainingTask | PairsTask | ChatTask):
-        from t5x_like.text.cache.seqio_fingerprint import seqio_fingerprint
+        from t5x_like.text.seqio_bridge.task_fingerprint import seqio_fingerprint
 
         return seqio_fingerprint(task, split)
     if split not in task.files:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from t5x_like.files import as_path, read_json, write_bytes, write_json
+from t5x_like.io.files import as_path, read_json, write_bytes, write_json
 from t5x_like.text.cache.content import Content
 from t5x_like.text.cache.records import Feature
 from t5x_like.text.cache.shards import Shard, checksum_of

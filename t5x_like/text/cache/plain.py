@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from t5x_like.files import as_path
+from t5x_like.io.files import as_path
+from t5x_like.io.paths import find_files
 from t5x_like.text.cache.manifest import Contents
 from t5x_like.text.cache.records import Encoded, Feature, encode, in_order, token_dtype
 from t5x_like.text.cache.shards import Shard, ShardWriter, finished_shard
-from t5x_like.text.paths import find_files
 from t5x_like.text.tasks.chat import Conversation
 from t5x_like.text.tasks.documents import Document
 from t5x_like.text.tasks.rows import RowPolicy

@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Sequence
 
-from t5x_like.files import as_path
+from t5x_like.io.files import as_path
+from t5x_like.io.progress import Progress
 from t5x_like.text.cache.manifest import (
     MANIFEST,
     STARTED,
@@ -19,7 +20,6 @@ from t5x_like.text.cache.manifest import (
 )
 from t5x_like.text.cache.records import Feature
 from t5x_like.text.cache.shards import Shard, finished_shard
-from t5x_like.text.progress import Progress
 
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
-from t5x_like.files import as_path, write_bytes
+from t5x_like.io.files import as_path, write_bytes
 from t5x_like.text.cache.content import Content, content_of_records
 from t5x_like.text.cache.places import BLOCK, record_places
 from t5x_like.text.cache.records import Encoded, Feature, record_sizes

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from t5x_like.files import as_path, write_bytes
+from t5x_like.io.directory_lock import only_writer
+from t5x_like.io.files import as_path, write_bytes
+from t5x_like.io.paths import find_files
+from t5x_like.io.process_pool import in_order
+from t5x_like.io.progress import Progress
 from t5x_like.text.cache import plain
 from t5x_like.text.cache.fingerprint import task_fingerprint
 from t5x_like.text.cache.manifest import Contents, Manifest, array_bytes, lengths_name, write_manifest
@@ -16,10 +20,6 @@ from t5x_like.text.cache.records import Feature
 from t5x_like.text.cache.resuming import begin, finished_before, kept_shards
 from t5x_like.text.cache.shards import Shard, checksum_of, index_name, unpack
 from t5x_like.text.cache.streams import ByCount, BySize, Cut, write_stream
-from t5x_like.text.only_writer import only_writer
-from t5x_like.text.paths import find_files
-from t5x_like.text.processes import in_order
-from t5x_like.text.progress import Progress
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
@@ -80,9 +80,9 @@ def cache_split(
         task = with_sentences(task)
         contents = plain.describe(task, split, task_fingerprint(task, split))
     else:
-        from t5x_like.text.cache import seqio_tasks
+        from t5x_like.text.seqio_bridge import cache_tasks
 
-        contents = seqio_tasks.describe(task, split, task_fingerprint(task, split))
+        contents = cache_tasks.describe(task, split, task_fingerprint(task, split))
     as_path(directory).mkdir(parents=True, exist_ok=True)
     with only_writer(directory, "cache"):
         finished = finished_before(directory, contents)
@@ -105,9 +105,9 @@ def _units(
     task: "TokenisedTask | seqio.Task", contents: Contents, num_shards: int | None, modules: Sequence[str]
 ) -> Sequence[Unit]:
     if not isinstance(task, PretrainingTask | PairsTask | ChatTask):
-        from t5x_like.text.cache import seqio_tasks
+        from t5x_like.text.seqio_bridge import cache_tasks
 
-        return seqio_tasks.source_units(task, contents, num_units=num_shards, modules=modules)
+        return cache_tasks.source_units(task, contents, num_units=num_shards, modules=modules)
     units = plain.file_units(task, contents.split)
     if num_shards not in (None, len(units)):
         raise ValueError(

@@ -68,7 +68,7 @@ class CausalLM:
 
     def preprocessors(self) -> Sequence[Callable[..., Any]]:
         """The same through seqio."""
-        from t5x_like.text.objectives.seqio_objective import as_preprocessors
+        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
 
         return as_preprocessors(self)
 

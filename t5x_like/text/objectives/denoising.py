@@ -170,9 +170,9 @@ class Denoising:
 
     def preprocessors(self) -> Sequence[Callable[..., Any]]:
         """T5's pipeline as seqio steps: chunks of 65,536, 128 documents together, split, corrupt, end."""
-        from t5x_like.text.objectives import seqio_steps
+        from t5x_like.text.seqio_bridge import preprocessors
 
-        return [*seqio_steps.denoising(self), seqio_steps.append_end]
+        return [*preprocessors.denoising(self), preprocessors.append_end]
 
 
 def require_sentinels(needed: int, lengths: Lengths, ids: Ids) -> None:

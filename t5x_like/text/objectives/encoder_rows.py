@@ -34,7 +34,7 @@ class EncoderRows:
 
     def preprocessors(self) -> Sequence[Callable[..., Any]]:
         """See ``Objective.preprocessors``."""
-        from t5x_like.text.objectives.seqio_objective import as_preprocessors
+        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
 
         return as_preprocessors(self)  # pyright: ignore[reportArgumentType] - its final classes are objectives
 

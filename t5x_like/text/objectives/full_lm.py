@@ -44,6 +44,6 @@ class FullLM:
 
     def preprocessors(self) -> Sequence[Callable[..., Any]]:
         """T5's pipeline as seqio steps: chunks of 65,536, ended, 128 documents together, split."""
-        from t5x_like.text.objectives import seqio_steps
+        from t5x_like.text.seqio_bridge import preprocessors
 
-        return seqio_steps.full_lm()
+        return preprocessors.full_lm()

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from t5x_like.files import as_path
+from t5x_like.io.files import as_path
+from t5x_like.io.paths import find_file
 from t5x_like.text.objectives.framing import Framed, Masked
 from t5x_like.text.objectives.masking import budgets, choose
 from t5x_like.text.objectives.phrases import Phrases
 from t5x_like.text.objectives.word_masking import WordMasking
-from t5x_like.text.paths import find_file
 from t5x_like.text.vocabularies.ids import Ids, ids_of
 from t5x_like.text.vocabularies.opening import open_tokenizer
 

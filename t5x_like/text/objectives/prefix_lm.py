@@ -84,9 +84,9 @@ class PrefixLM:
 
     def preprocessors(self) -> Sequence[Callable[..., Any]]:
         """T5's pipeline as seqio steps: chunks of 65,536, split, the prefix apart, end."""
-        from t5x_like.text.objectives import seqio_steps
+        from t5x_like.text.seqio_bridge import preprocessors
 
-        return [*seqio_steps.prefix_lm(self), seqio_steps.append_end]
+        return [*preprocessors.prefix_lm(self), preprocessors.append_end]
 
 
 def _split(tokens: np.ndarray, at: int, eos: int) -> Example:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from t5x_like.files import as_path
+from t5x_like.io.files import as_path
+from t5x_like.io.paths import find_file
 from t5x_like.text.objectives.encoder_rows import SingleTexts
 from t5x_like.text.objectives.framing import drawable, frame
 from t5x_like.text.objectives.masking import (
@@ -19,7 +20,6 @@ from t5x_like.text.objectives.masking import (
 )
 from t5x_like.text.objectives.objective import Example, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_fractions
-from t5x_like.text.paths import find_file
 from t5x_like.text.vocabularies.ids import Ids
 
 _WORD = 110  # a use of a text's random numbers

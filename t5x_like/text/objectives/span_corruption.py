@@ -109,6 +109,6 @@ class SpanCorruption:
 
     def preprocessors(self) -> Sequence[Callable[..., Any]]:
         """T5's pipeline as seqio steps: chunks of 65,536, 128 documents together, split, corrupt, end."""
-        from t5x_like.text.objectives import seqio_steps
+        from t5x_like.text.seqio_bridge import preprocessors
 
-        return [*seqio_steps.span_corruption(self), seqio_steps.append_end]
+        return [*preprocessors.span_corruption(self), preprocessors.append_end]

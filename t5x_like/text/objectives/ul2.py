@@ -172,7 +172,7 @@ class UL2:
 
     def preprocessors(self) -> Sequence[Callable[..., Any]]:
         """The same code over windows of 128 documents."""
-        from t5x_like.text.objectives.seqio_objective import as_preprocessors
+        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
 
         return as_preprocessors(self)
 

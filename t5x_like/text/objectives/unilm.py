@@ -109,7 +109,7 @@ class UniLM:
 
     def preprocessors(self) -> Sequence[Callable[..., Any]]:
         """The same through seqio."""
-        from t5x_like.text.objectives.seqio_objective import as_preprocessors
+        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
 
         return as_preprocessors(self)
 

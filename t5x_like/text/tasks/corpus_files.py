@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t5x_like.files import as_path, read_json
+from t5x_like.io.files import as_path, read_json
 from t5x_like.text.tasks.rows import ROW_ENDINGS
 
 _MANIFEST = "manifest.json"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, Literal, TypeVar
 
-from t5x_like.text.paths import find_files
+from t5x_like.io.paths import find_files
 from t5x_like.text.tasks.rows import Bad, RowPolicy
 
 ReadT = TypeVar("ReadT")

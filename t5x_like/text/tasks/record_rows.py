@@ -6,7 +6,7 @@ from typing import Any
 
 import google_crc32c
 
-from t5x_like.files import as_path
+from t5x_like.io.files import as_path
 
 _MAX_RECORD = 2**31  # what a protocol buffer can hold
 _AT_ONCE = 256

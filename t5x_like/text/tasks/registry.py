@@ -65,20 +65,20 @@ def tell_seqio() -> ModuleType:
 def _register_with_seqio(definition: Definition) -> None:
     import seqio
 
-    from t5x_like.text.tasks import sources
+    from t5x_like.text.seqio_bridge import data_sources
 
     if isinstance(definition, Mixture):
         rates = [(task, definition.rate_of(task)) for task in definition.tasks]
         seqio.MixtureRegistry.add(definition.name, rates)
     elif isinstance(definition, TextTask):
-        sources.register_text_task(definition)
+        data_sources.register_text_task(definition)
     elif isinstance(definition, ChatTask):
-        sources.register_chat_task(definition)
+        data_sources.register_chat_task(definition)
     elif isinstance(definition, PretrainingTask):
-        sources.register_pretraining_task(definition)
+        data_sources.register_pretraining_task(definition)
     else:
-        from t5x_like.text.tasks.benchmarks.seqio_tasks import register_benchmark
-        from t5x_like.text.tasks.benchmarks.task import BenchmarkTask
+        from t5x_like.text.benchmarks.task import BenchmarkTask
+        from t5x_like.text.seqio_bridge.benchmark_tasks import register_benchmark
 
         assert isinstance(definition, BenchmarkTask), definition
         register_benchmark(definition)
@@ -97,7 +97,7 @@ def definition(name: str) -> Definition | None:
 def _find(name: str) -> Definition | None:
     """What is registered under a name. A benchmark registers itself when it is first asked for."""
     if name not in _definitions and not _known_to_seqio(name):
-        from t5x_like.text.tasks.benchmarks import catalogue
+        from t5x_like.text.benchmarks import catalogue
 
         register(catalogue.definitions(name))
     return _definitions.get(name)
@@ -131,7 +131,7 @@ def get(name: str) -> "seqio.Task | seqio.Mixture":
         return seqio.MixtureRegistry.get(name)
     if name in seqio.TaskRegistry.names():
         return seqio.TaskRegistry.get(name)
-    from t5x_like.text.tasks.benchmarks import catalogue
+    from t5x_like.text.benchmarks import catalogue
 
     names = [*task_names(), *mixture_names()]
     near = difflib.get_close_matches(name, [*names, *catalogue.names()], n=3, cutoff=0.6)

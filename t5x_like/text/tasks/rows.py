@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Literal, NamedTuple, get_args
 
-from t5x_like.files import as_path
-from t5x_like.text.corpora.pages.lines import in_lines
-from t5x_like.text.corpora.pages.unpacking import Cut, unpack
-from t5x_like.text.tasks.encodings import json_value, refuse_foreign
+from t5x_like.io.decompression import Cut, unpack
+from t5x_like.io.files import as_path
+from t5x_like.io.lines import in_lines
+from t5x_like.io.text_encoding import json_value, refuse_foreign
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "tfrecord", "array_record"]
 FORMATS: tuple[str, ...] = get_args(Format)

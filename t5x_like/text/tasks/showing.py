@@ -80,7 +80,7 @@ def show(
     Raises:
       ValueError: unknown name or split, or bad rows.
     """
-    from t5x_like.text.tasks.sources import numpy_examples
+    from t5x_like.text.seqio_bridge.data_sources import numpy_examples
 
     shown: list[Shown] = []
     for task in registry.tasks_of(name):

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from t5x_like.files import as_path
-from t5x_like.text.paths import find_files
-from t5x_like.text.progress import Progress
+from t5x_like.io.files import as_path
+from t5x_like.io.paths import find_files
+from t5x_like.io.progress import Progress
 from t5x_like.text.vocabularies.unicode import describe_invalid_utf8
 
 _BLOCK = 1 << 20  # bytes of one line that are read together

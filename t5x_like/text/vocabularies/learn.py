@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Literal
 
-from t5x_like.files import write_bytes
+from t5x_like.io.files import write_bytes
 from t5x_like.text.vocabularies.corpus import Corpus
 
 # SentencePiece skips longer sentences (bytes); ours are cut before that, at a space where there is one.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
-from t5x_like.files import as_path, read_json, write_json, write_text
+from t5x_like.io.files import as_path, read_json, write_json, write_text
 from t5x_like.text.vocabularies import definitions
 from t5x_like.text.vocabularies.alphabet import Alphabet, count_alphabet
 from t5x_like.text.vocabularies.corpus import Corpus

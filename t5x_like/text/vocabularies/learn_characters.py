@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 
-from t5x_like.files import write_json
+from t5x_like.io.files import write_json
 from t5x_like.text.vocabularies.corpus import Corpus
 from t5x_like.text.vocabularies.reading import OUR_CHARACTERS
 

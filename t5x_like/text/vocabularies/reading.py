@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from t5x_like.files import as_path, read_json
+from t5x_like.io.files import as_path, read_json
 from t5x_like.text.vocabularies import definitions
 from t5x_like.text.vocabularies.hugging_face_tokenizer import Definition, HuggingFaceTokenizer
 from t5x_like.text.vocabularies.tokenizer import Tokenizer

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from t5x_like.batch import Batch
 from t5x_like.evaluation.generation import Generation
 from t5x_like.evaluation.harness.answering import Answerer, Asked, cut_at, rolling
-from t5x_like.evaluation.suite.loaded_model import load_model, was_trained_here
+from t5x_like.evaluation.loaded_model import load_model, was_trained_here
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
 

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
-from t5x_like.checkpoints.hugging_face import read_hugging_face, write_hugging_face
-from t5x_like.checkpoints.model_config import write_model_config
-from t5x_like.evaluation.suite import by_head
-from t5x_like.evaluation.suite.loaded_model import kind_of, load_model
-from t5x_like.evaluation.suite.run import evaluate_suite
-from t5x_like.evaluation.suite.settings import SuiteRun
-from t5x_like.files import read_jsonl, write_json
+from t5x_like.evaluation import head_answers
+from t5x_like.evaluation.loaded_model import kind_of, load_model
+from t5x_like.evaluation.suite_run import evaluate_suite
+from t5x_like.evaluation.suite_settings import SuiteRun
+from t5x_like.io.files import read_jsonl, write_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.roberta import RobertaConfig
 from t5x_like.model.zoo.xlnet import XLNetConfig
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.pretrained.hugging_face import read_hugging_face, write_hugging_face
+from t5x_like.pretrained.model_config import write_model_config
 
 WORDS = [
     *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
@@ -111,7 +111,7 @@ def test_a_killed_evaluation_goes_on_and_ends_as_if_it_had_not_been(data, tmp_pa
     whole = path.read_bytes()
     monkeypatch.setattr(by_head, "_BATCHES_AT_ONCE", 1)
     asked = []
-    scores = by_head.head_scores
+    scores = head_answers.head_scores
 
     def until_the_second(questions, *arguments, **settings):
         asked.append(len(questions))

@@ -8,9 +8,9 @@ import pytest
 from t5x_like.cli.suite_submissions import submit_together
 from t5x_like.evaluation.submission_forms import SUBMISSIONS
 from t5x_like.evaluation.submissions import check_submission, render
-from t5x_like.evaluation.suite.run import evaluate_suite
-from t5x_like.evaluation.suite.settings import SuiteRun
-from t5x_like.files import read_jsonl
+from t5x_like.evaluation.suite_run import evaluate_suite
+from t5x_like.evaluation.suite_settings import SuiteRun
+from t5x_like.io.files import read_jsonl
 from tests.evaluation.suite.test_by_head import write_bert
 
 FORMS = {form.task: form for form in SUBMISSIONS["super_glue"]}

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t5x_like.checkpoints.pretrained import from_pretrained
-from t5x_like.evaluation.suite.run import evaluate_suite
-from t5x_like.evaluation.suite.settings import SuiteRun
-from t5x_like.files import read_jsonl
+from t5x_like.evaluation.suite_run import evaluate_suite
+from t5x_like.evaluation.suite_settings import SuiteRun
+from t5x_like.io.files import read_jsonl
+from t5x_like.pretrained.pretrained import from_pretrained
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from t5x_like.cli.suite_tables import scores_table
-from t5x_like.evaluation.suite.questions import _LEARNED_FROM, find_task, learned_from, published_rows
-from t5x_like.evaluation.suite.run import evaluate_suite
-from t5x_like.evaluation.suite.settings import SUITES, SuiteRun
-from t5x_like.files import read_json, read_jsonl
-from t5x_like.text.tasks.benchmarks import catalogue
-from t5x_like.text.tasks.benchmarks.task import BenchmarkTask
+from t5x_like.evaluation.questions import _LEARNED_FROM, find_task, learned_from, published_rows
+from t5x_like.evaluation.suite_run import evaluate_suite
+from t5x_like.evaluation.suite_settings import SUITES, SuiteRun
+from t5x_like.io.files import read_json, read_jsonl
+from t5x_like.text.benchmarks import catalogue
+from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.tasks.text_task import TextTask
 from tests.evaluation.suite.test_by_head import write_bert
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.evaluation.suite.prompts import DECODER_STYLE, Prompter, PromptStyle
+from t5x_like.evaluation.prompts import DECODER_STYLE, Prompter, PromptStyle
 from t5x_like.text.tasks.pairs import Worded
 
 POOL = tuple(Worded(f"q{number}", f"a{number}", {}, "") for number in range(10))

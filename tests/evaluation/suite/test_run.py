@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
-from t5x_like.checkpoints.hugging_face import read_hugging_face
-from t5x_like.checkpoints.model_config import write_model_config
-from t5x_like.checkpoints.pretrained import from_pretrained
-from t5x_like.evaluation.suite import answering
-from t5x_like.evaluation.suite.run import evaluate_suite
-from t5x_like.evaluation.suite.settings import SuiteRun
-from t5x_like.files import read_json, read_jsonl
+from t5x_like.evaluation import generate_answers
+from t5x_like.evaluation.suite_run import evaluate_suite
+from t5x_like.evaluation.suite_settings import SuiteRun
+from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.pretrained.hugging_face import read_hugging_face
+from t5x_like.pretrained.model_config import write_model_config
+from t5x_like.pretrained.pretrained import from_pretrained
 
 COLA = ("glue_cola_v002",)
 
@@ -97,7 +97,7 @@ class KilledError(Exception):
 def test_a_killed_evaluation_goes_on_and_ends_as_if_it_had_not_been(t5, data, tmp_path, monkeypatch):
     evaluate_suite(run_of(t5, data, tmp_path / "whole"), shown=False)
     asked = []
-    write = answering.Asker.write
+    write = generate_answers.Asker.write
 
     def until_the_second(self, prompts, generation):
         asked.append(len(prompts))
@@ -105,7 +105,7 @@ def test_a_killed_evaluation_goes_on_and_ends_as_if_it_had_not_been(t5, data, tm
             raise KilledError
         return write(self, prompts, generation)
 
-    monkeypatch.setattr(answering.Asker, "write", until_the_second)
+    monkeypatch.setattr(generate_answers.Asker, "write", until_the_second)
     with pytest.raises(KilledError):
         evaluate_suite(run_of(t5, data, tmp_path / "cut"), shown=False)
     path = tmp_path / "cut/glue_cola_v002/predictions.jsonl"
@@ -145,13 +145,13 @@ def test_answers_are_read_again_whatever_ends_lines_in_their_texts(t5, data, tmp
 
 
 def test_likelihoods_that_are_no_numbers_rank_nothing(gpt2, data, tmp_path, monkeypatch):
-    score = answering.Asker.score
+    score = generate_answers.Asker.score
     lost = iter([np.nan, np.nan, 1.0, np.nan])  # both labels of the first batch, then one of the second
 
     def sometimes(self, pairs):
         return score(self, pairs) * next(lost)
 
-    monkeypatch.setattr(answering.Asker, "score", sometimes)
+    monkeypatch.setattr(generate_answers.Asker, "score", sometimes)
     run = run_of(gpt2, data, tmp_path / "out", method="rank", limit=16)
     assert evaluate_suite(run, shown=False)["tasks"]["glue_cola_v002"]["invalid"] == 8
     found = [row["prediction"] for row in predictions(tmp_path / "out")]

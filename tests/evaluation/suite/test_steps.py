@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
-from t5x_like.checkpoints.hugging_face import read_hugging_face
-from t5x_like.checkpoints.model_config import write_model_config
 from t5x_like.checkpoints.steps import find_checkpoints
-from t5x_like.evaluation.suite.settings import SuiteRun
-from t5x_like.evaluation.suite.steps import evaluate_steps
-from t5x_like.files import read_json, write_json
+from t5x_like.evaluation.every_checkpoint import evaluate_steps
+from t5x_like.evaluation.suite_settings import SuiteRun
+from t5x_like.io.files import read_json, write_json
+from t5x_like.pretrained.hugging_face import read_hugging_face
+from t5x_like.pretrained.model_config import write_model_config
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 
-from t5x_like.checkpoints.pretrained import from_pretrained
-from t5x_like.evaluation.suite.loaded_model import load_model
-from t5x_like.evaluation.suite.text_perplexity import measure_texts
+from t5x_like.evaluation.loaded_model import load_model
+from t5x_like.evaluation.text_perplexity import measure_texts
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.pretrained.pretrained import from_pretrained
 from t5x_like.text.metrics.perplexity import perplexities
 
 TEXT = "The quick brown fox jumps over the lazy dog, and then it sleeps for an hour. " * 6

@@ -9,10 +9,10 @@ import jax
 import numpy as np
 import pytest
 
-from t5x_like.checkpoints.pretrained import Pretrained
 from t5x_like.model import parameters
 from t5x_like.model.layers.sharing import Sharing
 from t5x_like.model.zoo import albert
+from t5x_like.pretrained.pretrained import Pretrained
 from tests.model.zoo.golden_encoders import (
     with_pooler,
     with_pooler_activation,

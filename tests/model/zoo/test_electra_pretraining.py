@@ -11,13 +11,13 @@ import pytest
 
 import t5x_like
 from t5x_like.batch import Batch
-from t5x_like.checkpoints.hugging_face import write_hugging_face
 from t5x_like.model import parameters
 from t5x_like.model.zoo.electra_pretraining import (
     ElectraPretrainingConfig,
     discriminator_params,
     generator_params,
 )
+from t5x_like.pretrained.hugging_face import write_hugging_face
 
 CONFIG = ElectraPretrainingConfig(
     vocab_size=31,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import t5x_like
-from t5x_like.checkpoints.pretrained import Pretrained
 from t5x_like.model.layers.masks import Look, look_mask
+from t5x_like.pretrained.pretrained import Pretrained
 
 RECORDED = {
     "bidir": Look.BIDIRECTIONAL,

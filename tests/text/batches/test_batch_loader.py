@@ -12,9 +12,9 @@ from t5x_like.batch import Batch
 from t5x_like.text.batches import planner
 from t5x_like.text.batches.loader import LoaderConfig, build_loader
 from t5x_like.text.batches.order import draw_tasks, key_of, permuted, shuffled
+from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.mixtures import Mixture
-from t5x_like.text.vocabularies.vocabulary import load_vocabulary
 
 
 def config(mixture, **changes):

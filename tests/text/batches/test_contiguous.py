@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.batch import Batch
-from t5x_like.text.batches.contiguous import ContiguousRows
-from t5x_like.text.batches.holding import Held
+from t5x_like.text.batches.in_memory import Held
 from t5x_like.text.batches.loader import LoaderConfig, build_loader
-from t5x_like.text.batches.ragged import RaggedBuilder
+from t5x_like.text.batches.ragged_array import RaggedBuilder
+from t5x_like.text.batches.recurrent_source import ContiguousRows
 from t5x_like.text.batches.sources import Making
 from t5x_like.text.objectives.contiguous_lm import ContiguousLM
 from t5x_like.text.objectives.objective import Lengths

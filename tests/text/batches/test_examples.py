@@ -3,10 +3,15 @@ import pytest
 import seqio
 import tensorflow as tf
 
-from t5x_like.text.batches.examples import bucket_lengths, examples_from_text, load_examples, subtasks
+from t5x_like.text.seqio_bridge.evaluation_examples import (
+    bucket_lengths,
+    examples_from_text,
+    load_examples,
+    subtasks,
+)
+from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.mixtures import Mixture
-from t5x_like.text.vocabularies.vocabulary import load_vocabulary
 
 LENGTHS = {"inputs_length": 32, "targets_length": 8}
 

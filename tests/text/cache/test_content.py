@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.files import read_json
-from t5x_like.text.batches.holding import hold
+from t5x_like.io.files import read_json
+from t5x_like.text.batches.in_memory import hold
 from t5x_like.text.cache import manifest as manifests
 from t5x_like.text.cache.content import Content, content_of
 from t5x_like.text.cache.manifest import read_manifest, write_manifest

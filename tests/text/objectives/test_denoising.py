@@ -4,11 +4,11 @@ import seqio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t5x_like.text.objectives import seqio_steps
 from t5x_like.text.objectives.cutting import lay_window
 from t5x_like.text.objectives.denoising import Denoising, MaskTokens
 from t5x_like.text.objectives.noise import IidNoise, RegularNoise, SpanNoise
 from t5x_like.text.objectives.objective import Lengths, Text, lengths_of
+from t5x_like.text.seqio_bridge import preprocessors
 from tests.text.objectives.t5_objectives import (
     DENOISING,
     FIRST_SENTINEL,
@@ -34,7 +34,7 @@ def test_examples_are_t5s_for_the_same_seeds(golden, name):
     reference = read(golden, "exact_denoise.json")
     sequences = datasets_of(sequences_for(reference, name))
     with seqio.map_seed_manager(reference["map_seed"]):
-        found = seqio_steps.denoise(sequences, features_of(reference), DENOISING[name])
+        found = preprocessors.denoise(sequences, features_of(reference), DENOISING[name])
         examples = list(found.as_numpy_iterator())
     for example, expected in zip(examples, reference["objectives"][name]["out"], strict=True):
         assert example["inputs"].tolist() == expected["inputs"]
@@ -195,7 +195,7 @@ def test_limits_and_vocabularies_that_do_not_do_are_refused_with_the_numbers_nee
         Denoising(targets="all")
     with pytest.raises(ValueError, match="random_rate must lie between"):
         MaskTokens(random_rate=1.1)
-    steps = seqio_steps.denoising(Denoising())
+    steps = preprocessors.denoising(Denoising())
     with pytest.raises(ValueError, match="exceed the limit of 100"):
         steps[-1](None, {"inputs": 512, "targets": 100}, None)
 

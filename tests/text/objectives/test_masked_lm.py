@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t5x_like.text.batches.loader import LoaderConfig, build_loader
-from t5x_like.text.batches.opening import open_tasks
+from t5x_like.text.batches.open_tasks import open_tasks
 from t5x_like.text.objectives.knowledge_masking import KnowledgeMasking
 from t5x_like.text.objectives.masked_lm import MaskedLM
 from t5x_like.text.objectives.replaced_tokens import ReplacedTokens

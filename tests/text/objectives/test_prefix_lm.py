@@ -4,10 +4,10 @@ import seqio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t5x_like.text.objectives import seqio_steps
 from t5x_like.text.objectives.cutting import lay_window, texts_of
 from t5x_like.text.objectives.objective import Lengths, Text, lengths_of
 from t5x_like.text.objectives.prefix_lm import PrefixLM
+from t5x_like.text.seqio_bridge import preprocessors
 from tests.text.objectives.t5_objectives import (
     IDS,
     PREFIXES,
@@ -26,7 +26,7 @@ LENGTHS = Lengths(512, 512)
 def test_examples_are_t5s_for_the_same_seeds(golden, name):
     reference = read(golden, "exact_denoise.json")
     with seqio.map_seed_manager(reference["map_seed"]):
-        found = seqio_steps.split_prefixes(datasets_of(sequences_for(reference, name)), PREFIXES[name])
+        found = preprocessors.split_prefixes(datasets_of(sequences_for(reference, name)), PREFIXES[name])
         examples = list(found.as_numpy_iterator())
     for example, expected in zip(examples, reference["objectives"][name]["out"], strict=True):
         assert example["inputs"].tolist() == expected["inputs"]

@@ -5,10 +5,10 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t5x_like.text.objectives import seqio_steps
 from t5x_like.text.objectives.noise_masks import count_noise, random_spans, uniforms_needed
 from t5x_like.text.objectives.objective import Lengths, Text, lengths_of
 from t5x_like.text.objectives.span_corruption import SpanCorruption
+from t5x_like.text.seqio_bridge import preprocessors
 from tests.text.objectives.t5_objectives import (
     FIRST_SENTINEL,
     IDS,
@@ -61,7 +61,7 @@ def test_masks_are_t5s_for_the_same_random_numbers(golden):
 
 
 def test_masks_in_tensorflow_are_t5s(golden):
-    function = tf.function(seqio_steps.random_spans, reduce_retracing=True)
+    function = tf.function(preprocessors.random_spans, reduce_retracing=True)
     for length, density, mean_span, seeds, mask in read(golden, "mask_direct.json")["rows"]:
         if mask.startswith("ERROR"):
             continue
@@ -76,7 +76,7 @@ def test_examples_are_t5s_for_the_same_seeds(golden, name):
     objective = SpanCorruption(density=OBJECTIVES[name][0], mean_span=OBJECTIVES[name][1])
     sequences = datasets_of(reference["sequences"])
     with seqio.map_seed_manager(reference["map_seed"]):
-        found = seqio_steps.denoise(sequences, features_of(reference), objective.denoising)
+        found = preprocessors.denoise(sequences, features_of(reference), objective.denoising)
         examples = list(found.as_numpy_iterator())
     for example, expected in zip(examples, reference["objectives"][name]["out"], strict=True):
         assert example["inputs"].tolist() == expected["inputs"]
@@ -97,7 +97,7 @@ def test_whole_task_is_t5s(golden, task, together, lengths, cached):
     placeholder = "with" if cached else "no"
     expected = reference["tasks"][f"{task}/{placeholder}_cache_placeholder_at_index_2"]["out"]
 
-    steps = [*seqio_steps.span_corruption(SpanCorruption(), together=together), seqio_steps.append_end]
+    steps = [*preprocessors.span_corruption(SpanCorruption(), together=together), preprocessors.append_end]
     found = task_examples(reference, steps, lengths, cached=cached)
     for example, wanted in zip(found, expected, strict=True):
         assert example["inputs"].tolist() == wanted["inputs"]
@@ -174,6 +174,6 @@ def test_impossible_settings_are_refused(bad):
 
 def test_too_short_targets_are_refused_with_the_length_needed():
     vocabulary = seqio.PassThroughVocabulary(size=32_100, eos_id=1)
-    step = seqio_steps.span_corruption(SpanCorruption())[-1]
+    step = preprocessors.span_corruption(SpanCorruption())[-1]
     with pytest.raises(ValueError, match="raise the targets' length to 114"):
         step(None, {"inputs": 512, "targets": 100}, {"targets": seqio.Feature(vocabulary)})

@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
 from t5x_like.text.tasks.documents import Document, read_documents
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.rows import Bad
 from t5x_like.text.tasks.sentences import sentences_of, split_sentences, tokenise_sentences
-from t5x_like.text.vocabularies.vocabulary import load_vocabulary
 
 
 @given(st.text("aB .?!\"'”)\n。", max_size=60))

@@ -161,7 +161,7 @@ def test_bad_rows_keep_their_names_through_tensorflow(tmp_path):
         target_template="{label}",
     )
     registry.register([task])
-    from t5x_like.text.tasks.sources import numpy_examples
+    from t5x_like.text.seqio_bridge.data_sources import numpy_examples
 
     dataset = seqio.TaskRegistry.get("bad_rows").source.get_dataset("train").map(lambda row: row["inputs"])
     with pytest.raises(ValueError, match=r"rows\.tsv:2: 1 columns"):

@@ -2,8 +2,8 @@ import random
 
 import pytest
 
+from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
 from t5x_like.text.vocabularies.learn import learn_sentencepiece
-from t5x_like.text.vocabularies.vocabulary import load_vocabulary
 
 
 def write_corpus(path, num_lines=400, words_per_line=12):

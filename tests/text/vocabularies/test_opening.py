@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from t5x_like.text.vocabularies.opening import open_tokenizer
+from tests.references import SHARED
 
-BERT = Path(__file__).resolve().parents[4] / "shared" / "data" / "vocab" / "bert_uncased_vocab.txt"
+BERT = SHARED / "data" / "vocab" / "bert_uncased_vocab.txt"
 WORD_PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##s", "king", "é", "e", "中", "!"]
 
 

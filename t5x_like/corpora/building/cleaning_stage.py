@@ -1,0 +1,106 @@
+"""The first stage: a task reads one input file, applies the rules for single pages, and sorts pages by address.
+
+What is dropped after ``UniqueUrls`` leaves a tombstone: whether it counts is known only once it is known which version
+of the page is the newest.
+"""
+
+import hashlib
+from collections import Counter, defaultdict
+from typing import Any
+
+from t5x_like.corpora.building.blocks import BlockWriter
+from t5x_like.corpora.building.pages_between import Version, pack_versions
+from t5x_like.corpora.building.plan import Plan
+from t5x_like.corpora.building.tally import SAMPLE_CHARS, Tally, apply_rules
+from t5x_like.corpora.duplicates.duplicates import Place
+from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.reading import read_pages
+from t5x_like.corpora.pages.reading_log import ReadLog
+from t5x_like.corpora.rules.urls import normalise_url, url_digest
+
+STAGE = "clean"
+_BUFFER_CHARS = 24 * 10**6  # of text that waits to be written
+
+
+def first_duplicate_rule(plan: Plan) -> int:
+    """The step up to which this stage goes."""
+    return next(iter(plan.recipe.duplicate_rules), len(plan.recipe.steps))
+
+
+def clean(plan: Plan, number: int, file: str) -> dict[str, Any]:
+    """Cleans the ``number``-th input file; returns counts.
+
+    Raises:
+      ValueError: the file is damaged, by ``recipe.reading``; or a rule failed on a page, which is named.
+    """
+    cleaner = _Cleaner(plan, number)
+    log = ReadLog()
+    with BlockWriter(plan.path(STAGE, number, "pages"), num_readers=plan.num_partitions) as writer:
+        for record, found in enumerate(read_pages(file, plan.recipe.reading, log)):
+            try:
+                cleaner.take(record, found.page)
+            except ValueError as error:
+                raise ValueError(f"{file}, page {record}: {error}") from error
+            if cleaner.waiting_chars >= _BUFFER_CHARS:
+                cleaner.flush(writer)
+        cleaner.flush(writer)
+    return {**cleaner.results(), "reading": _log_in_json(log)}
+
+
+def _log_in_json(log: ReadLog) -> dict[str, Any]:
+    return {"counts": log.counts, "examples": log.examples}
+
+
+class _Cleaner:
+    def __init__(self, plan: Plan, source: int) -> None:
+        steps, end = plan.recipe.steps, first_duplicate_rule(plan)
+        unique = plan.recipe.unique_urls
+        self._plan, self._source, self._is_unique = plan, source, unique is not None
+        self._before = plan.recipe.page_rules(0, end if unique is None else unique)
+        self._after = plan.recipe.page_rules(end if unique is None else unique + 1, end)
+        self._numbers = [number for number, _ in self._before]
+        self._tally = Tally(len(steps))
+        self._lengths: Counter[int] = Counter()
+        self._chars = self._pages = 0
+        self._buffers: defaultdict[int, list[Version]] = defaultdict(list)
+        self.waiting_chars = 0
+
+    def take(self, record: int, page: Page) -> None:
+        """Puts a page through its rules and into the buffer of its partition."""
+        self._pages += 1
+        self._chars += len(page.text)
+        self._lengths[len(page.text).bit_length()] += 1
+        digest = url_digest(normalise_url(page.url))
+        outcome = apply_rules(self._before, page)
+        self._tally.see(outcome.seen)
+        self._tally.count(self._numbers, outcome.dropped)
+        if outcome.dropped is not None:
+            self._tally.sample(outcome.dropped, digest, page.url, outcome.page.text)
+            return
+        text_digest = hashlib.md5(page.text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
+        outcome = apply_rules(self._after, outcome.page)
+        text, is_sample = outcome.page.text, False
+        if outcome.dropped is not None:
+            is_sample = self._tally.wants_sample(outcome.dropped, digest)
+            text = text[:SAMPLE_CHARS] if is_sample else ""
+            if is_sample:
+                self._tally.sample(outcome.dropped, digest, page.url, "")
+        place = Place(digest, self._source, record)
+        version = Version.of(place, text_digest, outcome, is_sample, text)
+        self._buffers[self._plan.partition_of(digest)].append(version)
+        self.waiting_chars += len(text) + 200  # tombstones need memory too
+
+    def flush(self, writer: BlockWriter) -> None:
+        """Writes what waits."""
+        for partition, versions in sorted(self._buffers.items()):
+            writer.write(partition, pack_versions(versions))
+        self._buffers.clear()
+        self.waiting_chars = 0
+
+    def results(self) -> dict[str, Any]:
+        """What was counted."""
+        tally = self._tally.to_json()
+        before = set(self._numbers)
+        # Of later steps only those pages count that are the newest: the next stage samples those.
+        tally["samples"] = [row for row in tally["samples"] if row[0] in before]
+        return {"tally": tally, "pages": self._pages, "chars": self._chars, "lengths": self._lengths}

@@ -1,0 +1,50 @@
+"""The last stage: a task writes one file of the corpus, its pages in the order of their addresses' digests."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from t5x_like.corpora.building.formats import EXTENSIONS, write_pages
+from t5x_like.corpora.building.partition_stage import standing_before
+from t5x_like.corpora.building.plan import Plan
+from t5x_like.corpora.building.tally import KEPT, Tally
+from t5x_like.corpora.building.whole_files import checksum_of_file
+from t5x_like.corpora.pages.page import Page
+
+STAGE = "shards"
+
+
+def write_shard(plan: Plan, number: int) -> dict[str, Any]:
+    """Writes the ``number``-th file of the corpus; returns counts and the file's size and checksum."""
+    shard = plan.shard(number)
+    end = len(plan.recipe.steps)
+    tally, languages, lengths = Tally(end), Counter[str](), Counter[int]()
+    chars = 0
+
+    def pages() -> Iterator[Page]:
+        nonlocal chars
+        for partition in shard.partitions:
+            for place, page in standing_before(plan, partition, end, tally):
+                tally.sample((end, KEPT), place.url_digest, page.url, page.text)
+                languages[page.language or ""] += 1
+                lengths[len(page.text).bit_length()] += 1
+                chars += len(page.text)
+                yield page
+
+    file = shard.file(EXTENSIONS[plan.recipe.format])
+    path = f"{plan.output}/{file}"
+    write_pages(pages(), path, plan.recipe.format)
+    size, checksum = checksum_of_file(path)
+    return {
+        "tally": tally.to_json(),
+        "shard": {
+            "file": file,
+            "split": shard.split,
+            "pages": lengths.total(),
+            "chars": chars,
+            "bytes": size,
+            "crc32c": checksum,
+        },
+        "languages": languages,
+        "lengths": lengths,
+    }

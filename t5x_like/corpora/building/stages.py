@@ -1,0 +1,158 @@
+"""The stages of a build, in order: what their tasks are, what they read, and what doing one means.
+
+Tasks are pure: they read files of earlier stages and write files of their own, whole or not at all; then a small
+file of counts says that the task is done. A task may be done twice, by anybody, with the same outcome.
+"""
+
+import itertools
+import os
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from t5x_like.corpora.building import cleaning_stage, matching, partition_stage, shard_stage
+from t5x_like.corpora.building import plan as plans
+from t5x_like.corpora.building.matching import is_by_hash_alone, stage_name
+from t5x_like.corpora.building.plan import Plan
+from t5x_like.corpora.building.whole_files import FULL, disk_full
+from t5x_like.io.files import as_path, read_json, write_json
+
+# Shares of a build's time, roughly, for the time that is left: reading, drawing or applying one page rule, …
+_READ, _RULE, _KEYS, _MATCH, _WRITE = 2.0, 1.0, 2.0, 0.5, 1.0
+
+
+class Stage(NamedTuple):
+    """Tasks that need nothing of each other. ``kinds``: of files that each task leaves for later ones."""
+
+    name: str
+    step: int  # the step of the recipe that it works for; the last stage has the number of steps
+    num_tasks: int
+    reads: tuple[str, ...] = ()  # other stages
+    kinds: tuple[str, ...] = ()
+    weight: float = 1.0
+
+
+class Task(NamedTuple):
+    """Work for one process or machine; can be pickled."""
+
+    plan: Plan
+    stage: str
+    step: int
+    number: int
+    kinds: tuple[str, ...]
+    file: str = ""  # that the first stage reads
+
+
+def stages_of(plan: Plan) -> list[Stage]:
+    """The stages of a plan, in order."""
+    recipe, parts = plan.recipe, plan.num_partitions
+    weight = _READ + _RULE * len(recipe.page_rules(0, cleaning_stage.first_duplicate_rule(plan)))
+    clean = Stage(cleaning_stage.STAGE, 0, plan.num_files, kinds=("pages",), weight=weight)
+    stages = [clean, *_gathering(clean, "pages")]
+    reads: tuple[str, ...] = (stages[-1].name,)
+    weight = 0.0
+    for step, end in itertools.pairwise([*recipe.duplicate_rules, len(recipe.steps)]):
+        pages = Stage(stage_name("pages", step), step, parts, reads, ("pages", "keys"), weight + _KEYS)
+        keys = [pages, *_gathering(pages, "keys")]
+        match = Stage(stage_name("match", step), step, parts, (keys[-1].name,), ("gone",), _MATCH)
+        if is_by_hash_alone(recipe.steps[step]):
+            gone = _gathering(match, "gone")
+        else:
+            gone = [Stage(stage_name("resolve", step), step, 1, (match.name,), ("gone",), _MATCH)]
+        stages += [*keys, match, *gone]
+        reads = (pages.name, stages[-1].name)
+        weight = _RULE * len(recipe.page_rules(step + 1, end))
+    return [*stages, Stage(shard_stage.STAGE, len(recipe.steps), plan.num_shards, reads, (), weight + _WRITE)]
+
+
+def _gathering(stage: Stage, kind: str) -> list[Stage]:
+    if stage.num_tasks <= plans.GATHER_ABOVE:
+        return []
+    count = plans.num_gathered(stage.num_tasks)
+    return [Stage(plans.gathering(stage.name), stage.step, count, (stage.name,), (kind,), _MATCH)]
+
+
+def tasks_of(plan: Plan, stage: Stage, files: Sequence[str]) -> list[Task]:
+    """A stage's tasks."""
+    is_first = stage.name == cleaning_stage.STAGE
+    return [
+        Task(plan, stage.name, stage.step, number, stage.kinds, files[number] if is_first else "")
+        for number in range(stage.num_tasks)
+    ]
+
+
+def run_task(task: Task) -> None:
+    """Does a task and writes its counts.
+
+    Raises:
+      ValueError: the disk is full, or what is read is not as it should be.
+    """
+    wall, processor = time.perf_counter(), time.process_time()
+    try:
+        result = _do(task)
+        seconds = {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}
+        sizes = {kind: _size(task.plan.path(task.stage, task.number, kind)) for kind in task.kinds}
+        write_json(_done_path(task), {**result, "seconds": seconds, "sizes": sizes})
+    except OSError as error:
+        if error.errno in FULL:
+            raise disk_full(task.plan.output, error) from error
+        raise
+
+
+def _do(task: Task) -> dict[str, Any]:
+    plan, number, step = task.plan, task.number, task.step
+    match task.stage.partition("-")[0]:
+        case cleaning_stage.STAGE:
+            return cleaning_stage.clean(plan, number, task.file)
+        case "pages":
+            return partition_stage.draw_keys(plan, number, step)
+        case "gather":
+            source = task.stage.removeprefix(plans.gathering(""))
+            count = plan.num_files if source == cleaning_stage.STAGE else plan.num_partitions
+            return matching.gather(plan, source, number, task.kinds[0], count)
+        case "match":
+            return matching.match(plan, number, step)
+        case "resolve":
+            return matching.resolve(plan, step)
+        case _:
+            return shard_stage.write_shard(plan, number)
+
+
+def done(task: Task) -> dict[str, Any] | None:
+    """What a task counted, if it is done."""
+    path = _done_path(task)
+    return read_json(path) if as_path(path).exists() else None
+
+
+def is_done(task: Task) -> bool:
+    """Whether it is done and what it left is still there."""
+    try:
+        result = done(task)
+    except ValueError:
+        return False
+    if result is None:
+        return False
+    if "shard" in result:
+        shard = result["shard"]
+        return _size(f"{task.plan.output}/{shard['file']}") == shard["bytes"]
+    return all(
+        _size(task.plan.path(task.stage, task.number, kind)) == size for kind, size in result["sizes"].items()
+    )
+
+
+def remove_outcome(task: Task) -> None:
+    """Removes what a task left for others, but for its counts."""
+    for kind in task.kinds:
+        as_path(task.plan.path(task.stage, task.number, kind)).unlink(missing_ok=True)
+
+
+def _done_path(task: Task) -> str:
+    return task.plan.path(task.stage, task.number, "json")
+
+
+def _size(path: str) -> int | None:
+    """Bytes of a file, None where there is none."""
+    if "://" not in path:
+        return os.path.getsize(path) if os.path.exists(path) else None
+    found = as_path(path)
+    return found.stat().length if found.exists() else None

@@ -1,0 +1,71 @@
+"""Rows of JSONL and parquet as pages: which field is what."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.reading_log import FileLog
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fields:
+    """Names of the fields of rows. All but the text may be missing or null."""
+
+    text: str = "text"
+    url: str = "url"
+    timestamp: str = "timestamp"
+    language: str = "language"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them."""
+        return self.text, self.url, self.timestamp, self.language
+
+
+def made_up_url(file: str, place: int) -> str:
+    """What stands for the address of a document that has none: where it is, since an address tells pages apart."""
+    return f"{os.fspath(file)}#{place}"
+
+
+def page_of(row: Mapping[str, Any], place: int, fields: Fields, log: FileLog) -> Page | None:
+    """The page of a row; None, after telling ``log``, of one that has no text, or none that is text.
+
+    Raises:
+      ValueError: damage, under ``on_damage="fail"``.
+    """
+    text = row.get(fields.text)
+    if text is None:
+        names = ", ".join(list(row)[:20]) or "none"
+        log.damage("no_text", place, f"no field {fields.text!r}; there are {names}; name it by text_field")
+        return None
+    timestamp: Any = row.get(fields.timestamp)
+    values = {
+        fields.text: text,
+        fields.url: row.get(fields.url),
+        fields.timestamp: timestamp.isoformat() if hasattr(timestamp, "isoformat") else timestamp,
+        fields.language: row.get(fields.language),
+    }
+    for name, value in values.items():
+        if not isinstance(value, str | None):
+            log.damage("not_text", place, f"{name!r} should be text, not {type(value).__name__}")
+            return None
+        if value is not None and not value.isascii() and not _is_unicode(value):
+            log.damage("lone_surrogate", place, f"{name!r} holds half a character (a lone surrogate)")
+            return None
+    if not text.strip():
+        log.count("filtered:no_content")
+        return None
+    if "\0" in text:
+        log.notice("nul_bytes", place, "the text holds NUL bytes, which are kept")
+    url = values[fields.url] or made_up_url(log.file, place)
+    return Page(url, text, values[fields.timestamp] or "", language=values[fields.language])
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,50 @@
+"""HTML files as pages, one each: documentation, a site that was copied."""
+
+import atexit
+import os
+from collections.abc import Iterable, Iterator
+
+from t5x_like.corpora.pages.fields import made_up_url
+from t5x_like.corpora.pages.found import Found
+from t5x_like.corpora.pages.html_text import Extractor, Html, decode_body, num_replaced
+from t5x_like.corpora.pages.one_page import content_of_page
+from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.reading_log import FileLog
+from t5x_like.io.decompression import Piece
+
+# A process for each file would take longer than most files do.
+_extractors: dict[tuple[int, Html], Extractor] = {}
+
+
+def read_html(pieces: Iterable[Piece], log: FileLog, *, html: Html, max_page_bytes: int) -> Iterator[Found]:
+    """The one page of a file.
+
+    Raises:
+      ValueError: damage, under ``on_damage="fail"``.
+    """
+    log.count("html-file")
+    body = content_of_page(pieces, log, max_page_bytes=max_page_bytes)
+    if body is None:
+        return
+    content, encoding, _ = decode_body(body, None)
+    if replaced := num_replaced(content, body, encoding):
+        log.count("replaced_characters", replaced)
+        log.notice("invalid_characters", 1, f"{replaced} characters are not valid {encoding}")
+    try:
+        text = _extractor(html)(content).strip()
+    except ValueError as error:
+        log.damage("html", 1, str(error))
+        return
+    if not text:
+        log.count("filtered:no_content")
+        return
+    log.count("passed")
+    yield Found(1, Page(made_up_url(log.file, 1), text, content_type="text/html"))
+
+
+def _extractor(html: Html) -> Extractor:
+    key = os.getpid(), html  # a fork must not share its parent's
+    if key not in _extractors:
+        _extractors[key] = Extractor(html)
+        atexit.register(_extractors[key].close)
+    return _extractors[key]

@@ -1,0 +1,149 @@
+"""Text of HTML pages, by resiliparse (https://resiliparse.chatnoir.eu), and the characters of pages that don't say.
+
+Extraction takes time that grows with the square of the nesting or of a tag's attributes: minutes for a page of half a
+megabyte made for it. It is done in a process of its own, which a page may take only so much time of.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from t5x_like.corpora.pages import html_worker
+from t5x_like.corpora.pages.html_worker import ANSWER, REQUEST
+
+
+@dataclass(frozen=True, kw_only=True)
+class Html:
+    """How text is made of HTML."""
+
+    main_content: bool = False  # leaves out menus, headers, footers, comments, by resiliparse's heuristics
+    max_seconds: float = 10.0  # of the processor, a page
+
+    def __post_init__(self) -> None:
+        if not self.max_seconds > 0:
+            raise ValueError(f"max_seconds must be positive, not {self.max_seconds}")
+
+
+class Extractor:
+    """Makes text of HTML, as a context; its process starts with the first page.
+
+    >>> with Extractor(Html()) as extract:
+    ...     extract("<p>One<p>Two")
+    'One\\n\\nTwo'
+    """
+
+    def __init__(self, html: Html) -> None:
+        self._html = html
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "Extractor":
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends its process; the next page starts another."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def __call__(self, page: str) -> str:
+        """The text of a page, blocks on lines of their own.
+
+        Raises:
+          ValueError: it takes too long or too much memory, or it can't be parsed.
+        """
+        content = page.encode(errors="replace")
+        process = self._started()
+        asked, told = _pipe(process.stdin), _pipe(process.stdout)
+        try:
+            asked.write(REQUEST.pack(self._html.main_content, self._html.max_seconds, len(content)) + content)
+            asked.flush()
+            head = told.read(ANSWER.size)
+        except BrokenPipeError:
+            head = b""
+        if len(head) < ANSWER.size:
+            process.kill()
+            process.communicate()
+            self._process = None
+            raise ValueError(
+                f"the HTML takes more than {self._html.max_seconds:g} s, or ends the parser (signal "
+                f"{-process.returncode}): nested too deeply, perhaps"
+            )
+        is_text, size = ANSWER.unpack(head)
+        text = told.read(size).decode()
+        if not is_text:
+            raise ValueError(f"the HTML can't be parsed: {text}")
+        return text
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        if self._process is None or self._process.poll() is not None:
+            need_resiliparse()
+            self._process = subprocess.Popen(
+                # -P: what lies beside the program hides no module of Python's.
+                [sys.executable, "-P", str(Path(html_worker.__file__))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+        return self._process
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None
+    return pipe
+
+
+def decode_body(body: bytes, declared: str | None) -> tuple[str, str, bool]:
+    """The characters of a page, the encoding it turned out to have, and whether that is the one declared, if any is.
+
+    A byte-order mark decides, then the HTTP header, the page's own ``<meta>``, what its bytes look like: in that order
+    the first that all its bytes fit; where none does, UTF-8 with U+FFFD for what doesn't fit.
+    (https://encoding.spec.whatwg.org, https://html.spec.whatwg.org/#determining-the-character-encoding)
+    """
+    for mark, name in ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
+        if body.startswith(mark):
+            return body[len(mark) :].decode(name, errors="replace"), name, True
+    known = _known(declared) if declared else None
+    for name in _candidates(body, known):
+        try:
+            return body.decode(name), name, not declared or name == known
+        except (UnicodeDecodeError, LookupError):
+            continue
+    return body.decode("utf-8", errors="replace"), "utf-8", not declared or known == "utf-8"
+
+
+def num_replaced(text: str, body: bytes, encoding: str) -> int:
+    """How many characters of ``decode_body``'s text stand for bytes that it couldn't read."""
+    own = body.count("\ufffd".encode()) if encoding == "utf-8" else 0
+    return text.count("\ufffd") - own
+
+
+def _known(declared: str) -> str | None:
+    return need_resiliparse().map_encoding_to_html5(declared, False)
+
+
+def _candidates(body: bytes, declared: str | None) -> Iterator[str]:
+    detect = need_resiliparse().detect_encoding
+    if declared:
+        yield declared
+    yield from filter(None, (detect(body, from_html_meta=True), "utf-8", detect(body)))
+
+
+def need_resiliparse() -> Any:
+    """resiliparse's module for encodings.
+
+    Raises:
+      ValueError: it isn't installed.
+    """
+    try:
+        from resiliparse.parse import encoding
+    except ImportError:
+        raise ValueError("HTML needs another package: pip install 't5x-like[corpora]'") from None
+    return encoding

@@ -1,0 +1,89 @@
+"""Which kind of file it is, told by its name and its first bytes."""
+
+import codecs
+import re
+from typing import Literal, get_args
+
+from t5x_like.io.decompression import is_packed
+
+Kind = Literal["wet", "warc", "jsonl", "parquet", "text", "lines", "html"]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+_BY_ENDING: dict[str, Kind] = {
+    ".wet": "wet",
+    ".warc": "warc",
+    ".jsonl": "jsonl",
+    ".json": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".txt": "text",
+    ".text": "text",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+}
+PACKED_ENDINGS = (".gz", ".zst", ".zstd")
+_WIDE = {  # the longer marks first: UTF-32's begins with UTF-16's
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+_FIRST_TYPE = re.compile(rb"^WARC-Type:[ \t]*(conversion|response)", re.MULTILINE | re.IGNORECASE)
+
+
+def kind_of_name(file: str) -> Kind | None:
+    """What the name says, if anything."""
+    name = file.lower()
+    for ending in PACKED_ENDINGS:
+        name = name.removesuffix(ending)
+    return next((kind for ending, kind in _BY_ENDING.items() if name.endswith(ending)), None)
+
+
+def kind_of_content(start: bytes) -> Kind | None:
+    """What the first bytes, unpacked, say, if anything."""
+    start = start.removeprefix(codecs.BOM_UTF8)
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if start.startswith(b"WARC/"):
+        found = _FIRST_TYPE.search(start)
+        return None if found is None else "wet" if found[1].lower() == b"conversion" else "warc"
+    if start.lstrip()[:1] == b"{":
+        return "jsonl"
+    return None
+
+
+def find_kind(file: str, packed: bytes, start: bytes, given: Kind | None) -> Kind:
+    """The kind of a file, of which ``packed`` are the first bytes and ``start`` the first ones unpacked.
+
+    Raises:
+      ValueError: they contradict each other, or say nothing. The message doesn't name the file.
+    """
+    for mark, encoding in _WIDE.items():
+        if start.startswith(mark) and (given or kind_of_name(file)) != "html":  # which may have any encoding
+            raise ValueError(
+                f"{encoding} text, as its byte-order mark says; UTF-8 is needed: iconv -f {encoding} -t UTF-8"
+            )
+    named, seen = given or kind_of_name(file), kind_of_content(start)
+    if seen == "parquet" and named not in (None, "parquet"):
+        raise ValueError(f"a parquet file, not {named}; rename it or give kind='parquet'")
+    if named == "parquet" and seen != "parquet":
+        raise ValueError("not a parquet file: those begin with PAR1")
+    is_warc = start.removeprefix(codecs.BOM_UTF8).startswith(b"WARC/")
+    if named in ("wet", "warc") and not is_warc and (seen or not _is_text(start)):
+        raise ValueError(f"not a {named.upper()} file: those begin with WARC/1.0")
+    if named not in (None, "wet", "warc") and is_warc:
+        raise ValueError(f"a WET or WARC file, not {named}; rename it or give kind='wet' or kind='warc'")
+    if file.lower().endswith(PACKED_ENDINGS) and not is_packed(packed) and seen is None and not is_warc:
+        raise ValueError("neither gzip nor zstd, as its name says, nor anything else that is known")
+    if given is None and is_warc and seen is not None:
+        return seen  # x.warc.gz may hold either
+    if named is None and seen is None:
+        raise ValueError(
+            f"neither its name nor its content says what it is; give kind, one of {', '.join(KINDS)}"
+        )
+    return named or seen  # pyright: ignore[reportReturnType] - one of them is there
+
+
+def _is_text(start: bytes) -> bool:
+    return start[:1].isspace() or b"WARC" in start

@@ -1,0 +1,68 @@
+"""Pages of parquet files: one row each, read some rows at a time."""
+
+from collections.abc import Iterator
+from typing import IO, Any
+
+from t5x_like.corpora.pages.fields import Fields, page_of
+from t5x_like.corpora.pages.found import Found
+from t5x_like.corpora.pages.reading_log import FileLog
+from t5x_like.io.decompression import Caps
+
+_ROWS = 256
+
+
+def read_parquet(
+    stream: IO[bytes], log: FileLog, *, fields: Fields, max_page_bytes: int, caps: Caps
+) -> Iterator[Found]:
+    """The pages of one file.
+
+    Raises:
+      ValueError: damage, under ``on_damage="fail"``.
+    """
+    import pyarrow
+
+    log.count("parquet-file")
+    rows = _rows(stream, log, fields, caps)
+    place = 0
+    while True:
+        try:
+            row = next(rows, None)
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            told = str(error).partition("\n")[0][:300]
+            log.damage("corrupt", place + 1, f"not a parquet file that can be read: {told}")
+            return
+        if row is None:
+            return
+        place += 1
+        text = row.get(fields.text)
+        if isinstance(text, str) and len(text) > max_page_bytes:
+            log.damage("too_long", place, f"longer than the {max_page_bytes:,} of max_page_bytes")
+            continue
+        page = page_of(row, place, fields, log)
+        if page is not None:
+            log.count("passed")
+            yield Found(place, page)
+
+
+def _rows(stream: IO[bytes], log: FileLog, fields: Fields, caps: Caps) -> Iterator[dict[str, Any]]:
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.ParquetFile(stream)
+    columns = table.schema_arrow.names
+    if fields.text not in columns:
+        log.damage(
+            "no_column",
+            None,
+            f"no column {fields.text!r}; the columns are {', '.join(columns) or 'none'}; name it by text_field",
+        )
+        return
+    groups = [table.metadata.row_group(number) for number in range(table.metadata.num_row_groups)]
+    packed = sum(
+        group.column(column).total_compressed_size for group in groups for column in range(group.num_columns)
+    )
+    unpacked = sum(group.total_byte_size for group in groups)
+    if exceeded := caps.exceeded(packed, unpacked):
+        log.damage("bomb", None, f"the file {exceeded}")
+        return
+    for batch in table.iter_batches(_ROWS, columns=[name for name in fields.names if name in columns]):
+        yield from batch.to_pylist()

@@ -1,0 +1,96 @@
+"""Pages of WARC files: the responses of a crawl, HTML or plain text, as text.
+
+The format: ISO 28500, https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from t5x_like.corpora.pages.found import Found
+from t5x_like.corpora.pages.html_text import Extractor, Html, decode_body, num_replaced
+from t5x_like.corpora.pages.http_payload import Response, parse_response
+from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.reading_log import FileLog
+from t5x_like.corpora.pages.warc_records import WarcRecord, read_records
+from t5x_like.io.decompression import Piece
+
+_HTML = ("text/html", "application/xhtml+xml")
+
+
+def read_warc(pieces: Iterable[Piece], log: FileLog, *, html: Html, max_page_bytes: int) -> Iterator[Found]:
+    """The pages of one file.
+
+    Raises:
+      ValueError: damage, under ``on_damage="fail"``.
+    """
+    log.count("warc-file")
+    with Extractor(html) as extract:
+        for record in read_records(pieces, log, max_bytes=max_page_bytes):
+            try:
+                page = _page(record, log, extract, max_page_bytes)
+            except _UnreadableError as error:
+                log.damage(error.kind, record.start, str(error))
+                continue
+            if page is not None:
+                log.count("passed")
+                yield Found(record.start, page)
+
+
+class _UnreadableError(Exception):
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+def _page(record: WarcRecord, log: FileLog, extract: Extractor, limit: int) -> Page | None:
+    if record.type != "response":
+        log.count("filtered:no_response")
+        return None
+    try:
+        response = parse_response(record.content, max_bytes=limit)
+    except ValueError as error:
+        raise _UnreadableError("http", str(error)) from None
+    kind, charset = _content_type(response, record)
+    reason = _why_not(record, response, kind)
+    if reason is not None:
+        log.count(f"filtered:{reason}")
+        return None
+    text, encoding, as_declared = decode_body(response.body, charset)
+    if not as_declared:
+        log.notice("other_charset", record.start, f"declared as {charset}, but its bytes are {encoding}")
+    replaced = num_replaced(text, response.body, encoding)
+    if replaced:
+        log.count("replaced_characters", replaced)
+        log.notice("invalid_characters", record.start, f"{replaced} characters are not valid {encoding}")
+    if kind in _HTML:
+        try:
+            text = extract(text)
+        except ValueError as error:
+            raise _UnreadableError("html", str(error)) from None
+    text = text.strip()
+    if not text:
+        log.count("filtered:no_content")
+        return None
+    if "\0" in text:
+        log.notice("nul_bytes", record.start, "the text holds NUL bytes, which are kept")
+    headers = record.headers
+    declared = response.headers.get("content-type", "") or kind
+    return Page(record.url, text, headers["warc-date"], declared, headers.get("content-length", ""))
+
+
+def _why_not(record: WarcRecord, response: Response, kind: str) -> str | None:
+    if not record.url:
+        return "no_url"
+    if not 200 <= response.status < 300:
+        return "http_status"
+    if kind not in (*_HTML, "text/plain"):
+        return "content_type"
+    return None if record.headers.get("warc-date") else "no_timestamp"
+
+
+def _content_type(response: Response, record: WarcRecord) -> tuple[str, str | None]:
+    """The type, and the characters' encoding where it is declared."""
+    declared = response.headers.get("content-type") or record.headers.get("warc-identified-payload-type", "")
+    kind, _, parameters = declared.partition(";")
+    charset = re.search(r"charset\s*=\s*[\"']?([\w.:+-]{1,40})", parameters, re.IGNORECASE)
+    return kind.strip().lower(), charset[1] if charset else None

@@ -1,0 +1,186 @@
+"""Records of WARC files, one after another by their Content-Length, and on from the next one where that is wrong."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from t5x_like.corpora.pages.reading_log import FileLog
+from t5x_like.io.decompression import Cut, Piece
+
+_MAX_HEADER = 256 * 2**10
+_VERSION = re.compile(rb"WARC/\d{1,3}\.\d{1,3}[ \t]*\r?\n")
+_HEADER_END = re.compile(rb"\r?\n\r?\n")
+_NEXT = re.compile(rb"\r?\n\r?\n(?=WARC/\d{1,3}\.\d{1,3}[ \t]*\r?\n)")
+_BETWEEN = b"\r\n\xef\xbb\xbf"  # records, and before the first
+_MARK = b"\nWARC/"
+_OVERLAP = 32  # bytes: as long as what _NEXT matches
+
+
+class WarcRecord(NamedTuple):
+    """``headers`` by lower-case name; ``content``: what follows them, of records that are responses."""
+
+    start: int
+    type: str
+    url: str
+    headers: dict[str, str]
+    content: bytes
+
+
+class _Buffer:
+    """Bytes of a file up to the next Cut. ``start`` is the place of the first one held."""
+
+    def __init__(self, pieces: Iterable[Piece]) -> None:
+        self._pieces = iter(pieces)
+        self.held, self.start = b"", 0
+        self.cut: Cut | None = None
+        self.ended = False
+
+    def fill(self, size: int) -> bool:
+        """Whether so many bytes are held, after reading them if possible."""
+        parts, there = [self.held], len(self.held)
+        while there < size and self.cut is None and not self.ended:
+            piece = next(self._pieces, None)
+            if piece is None:
+                self.ended = True
+            elif isinstance(piece, Cut):
+                self.cut = piece
+            else:
+                parts.append(piece)
+                there += len(piece)
+        if len(parts) > 1:
+            self.held = b"".join(parts)
+        return there >= size
+
+    def drop(self, size: int) -> None:
+        """Goes on, ``size`` bytes later at most."""
+        while size > len(self.held):
+            size -= len(self.held)
+            self.start += len(self.held)
+            self.held = b""
+            if not self.fill(1):
+                return
+        self.held = self.held[size:]
+        self.start += size
+
+    def find_next(self) -> None:
+        """Goes to the next record, or to the end of what comes before a Cut."""
+        more = True
+        while more:
+            more = self.fill(_OVERLAP + 1)
+            found = _next(self.held)
+            if found:
+                self.drop(found.end())
+                return
+            self.drop(len(self.held) - _OVERLAP if more else len(self.held))
+
+
+def _next(held: bytes) -> re.Match[bytes] | None:
+    at = held.find(_MARK)  # far faster than the whole expression
+    while at >= 0:
+        found = _NEXT.search(held, max(0, at - 3), at + _OVERLAP)
+        if found:
+            return found
+        at = held.find(_MARK, at + 1)
+    return None
+
+
+def read_records(pieces: Iterable[Piece], log: FileLog, *, max_bytes: int) -> Iterator[WarcRecord]:
+    """The records of a file. A damaged one is told to ``log`` and left out.
+
+    Raises:
+      ValueError: damage, under ``on_damage="fail"``.
+    """
+    buffer = _Buffer(pieces)
+    after_cut = False
+    while True:
+        while buffer.fill(1) and buffer.held[0] in _BETWEEN:
+            buffer.drop(len(buffer.held) - len(buffer.held.lstrip(_BETWEEN)))
+        if buffer.held:
+            record = _record(buffer, log, max_bytes, after_cut=after_cut)
+            after_cut = False
+            if record is not None:
+                yield record
+        elif buffer.cut is not None:
+            log.damage(buffer.cut.kind, buffer.start, buffer.cut.reason)
+            buffer.cut, after_cut = None, True
+        else:
+            return
+
+
+def _record(buffer: _Buffer, log: FileLog, limit: int, *, after_cut: bool) -> WarcRecord | None:
+    """The record that begins here, or None; goes to where the next one begins."""
+    start = buffer.start
+    if not _VERSION.match(buffer.held if buffer.fill(_OVERLAP) else buffer.held + b"\n"):
+        if not after_cut:
+            log.damage(
+                "not_warc",
+                start,
+                "WARC/1.0 should begin a record here (was the Content-Length before it wrong?)",
+            )
+        buffer.find_next()
+        return None
+    headers = _headers(buffer)
+    if headers is None:
+        if buffer.cut is None:
+            log.damage("truncated", start, "the header of the record has no end")
+        buffer.drop(1)
+        buffer.find_next()
+        return None
+    declared = headers.get("content-length", "")
+    if not declared.isdecimal() or len(declared) > 17:
+        log.damage(
+            "content_length", start, f"Content-Length says {declared[:40]!r}, a number of bytes is needed"
+        )
+        buffer.find_next()
+        return None
+    type = headers.get("warc-type", "").lower()
+    record = WarcRecord(start, type, headers.get("warc-target-uri", "").strip("<>"), headers, b"")
+    if int(declared) <= limit:
+        content = _content(buffer, int(declared), start, log)
+        return None if content is None else record._replace(content=content)
+    if type == "response":
+        log.damage("too_long", start, f"{int(declared):,} bytes, more than the {limit:,} of max_page_bytes")
+        buffer.find_next()
+        return None
+    end = buffer.start + int(declared)
+    buffer.drop(int(declared))
+    if buffer.start < end and buffer.cut is None:
+        log.damage("truncated", start, f"Content-Length says {declared}; the file ends before")
+    return record
+
+
+def _headers(buffer: _Buffer) -> dict[str, str] | None:
+    """The header of the record that begins here, by lower-case name, and on to what follows it; None: it has no end."""
+    size = _OVERLAP
+    while (found := _HEADER_END.search(buffer.held)) is None:
+        if size > _MAX_HEADER or not buffer.fill(len(buffer.held) + 1):
+            return None
+        size = len(buffer.held)
+    header = buffer.held[: found.start()].decode(errors="replace")
+    buffer.drop(found.end())
+    pairs = (line.partition(":") for line in header.split("\n")[1:])
+    return {name.strip().lower(): value.strip() for name, colon, value in pairs if colon}
+
+
+def _content(buffer: _Buffer, size: int, start: int, log: FileLog) -> bytes | None:
+    buffer.fill(size + 4)
+    content, after = buffer.held[:size], buffer.held[size : size + 4]
+    if len(content) == size and (not after.strip(b"\r\n") or after == b"WARC"):
+        buffer.drop(size)
+        return content
+    found = _next(buffer.held)
+    there = found.start() if found else len(content)
+    if found is not None or len(content) == size:
+        told = "more" if found is None else f"{there}"
+        log.damage(
+            "content_length",
+            start,
+            f"Content-Length says {size}, but the next record comes after {told} bytes",
+        )
+    elif buffer.cut is None:
+        log.damage("truncated", start, f"Content-Length says {size}, but the file ends after {there} bytes")
+    if found is not None:
+        buffer.drop(found.end())
+    else:
+        buffer.find_next()
+    return None

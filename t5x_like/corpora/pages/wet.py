@@ -1,0 +1,178 @@
+"""Pages of WET files: the text of a crawl, split into pages as the reference splits it.
+
+TensorFlow Datasets' C4 reads WET files line by line, without regard to Content-Length: a line ``WARC/1.0`` begins a
+page; lines that begin with ``WARC``, ``Content-`` or ``CONTENT-`` are headers wherever they stand, the last of a name
+counts, and are never text; other lines are text, stripped, empty ones left out. So is it here, page by page
+(../shared/golden/c4 has its output; what it does with odd records was found by running it). Where it stops at
+damage, ``on_damage`` decides. One difference: a file that begins with ``WARC/1.1`` has its records begin so.
+The format: https://commoncrawl.org/the-data/get-started, https://iipc.github.io/warc-specifications/.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from t5x_like.corpora.pages.found import Found
+from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.reading_log import FileLog
+from t5x_like.io.decompression import Cut, Piece
+
+_HEADS = ("WARC", "Content-", "CONTENT-")
+_HEAD_INSIDE = ("\nWARC", "\nContent-", "\nCONTENT-")
+_URL, _DATE, _TYPE, _LENGTH = "WARC-Target-URI", "WARC-Date", "Content-Type", "Content-Length"
+_LINE_END = re.compile(rb"[\r\n]")
+_WHITESPACE = 64  # bytes of whitespace looked at around a line that begins a page
+_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class _Record:
+    start: int
+    data: bytes  # empty where it is too long, or the rest of one that was damaged
+    size: int
+    cut: Cut | None = None  # what stands in the place of its end
+
+
+def read_wet(pieces: Iterable[Piece], log: FileLog, *, max_page_bytes: int) -> Iterator[Found]:
+    """The pages of one file.
+
+    Raises:
+      ValueError: damage, under ``on_damage="fail"``.
+    """
+    log.count("wet-file")
+    for record in _records(pieces, log, max_page_bytes):
+        page = None
+        if record.size > max_page_bytes:
+            log.damage(
+                "too_long", record.start, f"longer than the {max_page_bytes:,} bytes of max_page_bytes"
+            )
+        elif record.data:
+            page = _page(record, log)
+        if page is not None:
+            log.count("passed")
+            yield Found(record.start, page)
+        if record.cut is not None:
+            log.damage(record.cut.kind, record.start, record.cut.reason)
+
+
+def _records(pieces: Iterable[Piece], log: FileLog, limit: int) -> Iterator[_Record]:
+    parts: list[bytes] = []
+    size = start = base = 0
+    carry = b""  # a line of which the end isn't there yet
+    mark = b""  # what begins a record
+    begun = False  # not in what is left of a record after damage, nor in a file that isn't one
+    seen = False
+    for piece in pieces:
+        if isinstance(piece, Cut):
+            yield _Record(start, b"".join(parts) + carry if begun else b"", size + len(carry), piece)
+            start = base + len(carry)
+            parts, size, carry, base, begun = [], 0, b"", start, False
+            continue
+        data = carry + piece
+        if not mark:
+            data = data.removeprefix(_MARK)
+            mark = b"WARC/1.1" if data.startswith(b"WARC/1.1") else b"WARC/1.0"
+            begun = True
+        end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+        done = 0
+        for at in _beginnings(data, mark, end):
+            parts.append(data[done:at])
+            size += at - done
+            if size and begun:
+                yield _Record(start, b"".join(parts) if size <= limit else b"", size)
+            parts, size, done, start = [], 0, at, base + at
+            begun = seen = True
+        parts.append(data[done:end])
+        size += end - done
+        base += end
+        carry = data[end:]
+        if size + len(carry) > limit:
+            # Nothing that long is kept, and a line that long begins no page: a letter says that it has begun.
+            grown = max(0, len(carry) - 1)
+            parts, size, base, carry = [], size + grown, base + grown, b"x" if carry else b""
+    last = (
+        next(_beginnings(carry, mark, len(carry)), None) if begun else None
+    )  # the file's last line, without an end
+    tail = carry if last is None else carry[:last]
+    size += len(tail)
+    if size and begun and not seen:
+        log.damage("not_warc", None, f"no line {mark.decode()!r} begins a record: not a WET file")
+    elif size and begun:
+        yield _Record(start, b"".join(parts) + tail if size <= limit else b"", size)
+    if last is not None:
+        yield _Record(base + last, carry[last:], len(carry) - last)
+
+
+def _beginnings(data: bytes, mark: bytes, end: int) -> Iterator[int]:
+    """Where lines begin that hold ``mark`` alone, up to ``end``, in which all lines are whole."""
+    at = data.find(mark, 0, end)
+    while at >= 0:
+        before = _LINE_END.split(data[max(0, at - _WHITESPACE) : at])[-1]
+        after = _LINE_END.split(data[at + len(mark) : at + len(mark) + _WHITESPACE], maxsplit=1)[0]
+        if len(before) < _WHITESPACE and not (before + after).decode(errors="replace").strip():
+            yield at - len(before)
+        at = data.find(mark, at + len(mark), end)
+
+
+def _page(record: _Record, log: FileLog) -> Page | None:
+    heads, text = _heads_and_text(_decoded(record, log))
+    fields: dict[str, str] = {}
+    for head in heads:
+        name, colon, value = head.partition(":")
+        if colon:
+            fields[name] = value.strip()
+    missing = _check_length(record, fields.get(_LENGTH, ""), log)
+    if missing and record.cut is not None:
+        return None
+    url, timestamp = fields.get(_URL), fields.get(_DATE)
+    if not url:
+        log.count("filtered:no_url")
+    elif not text:
+        log.count("filtered:no_content")
+    elif not timestamp:
+        log.count("filtered:no_timestamp")
+    else:
+        if "\0" in text:
+            log.notice("nul_bytes", record.start, "the text holds NUL bytes, which are kept")
+        return Page(url, text, timestamp, fields.get(_TYPE, ""), fields.get(_LENGTH, ""))
+    return None
+
+
+def _decoded(record: _Record, log: FileLog) -> str:
+    try:
+        return record.data.decode()
+    except UnicodeDecodeError as error:
+        if record.cut is None or error.end < len(record.data):
+            log.damage("invalid_utf8", record.start, f"invalid UTF-8 at byte {error.start} of the record")
+    text = record.data.decode(errors="replace")
+    log.count("replaced_characters", text.count("\ufffd") - record.data.count("\ufffd".encode()))
+    return text
+
+
+def _heads_and_text(record: str) -> tuple[list[str], str]:
+    lines = list(filter(None, map(str.strip, record.replace("\r", "\n").split("\n"))))
+    first = next((number for number, line in enumerate(lines) if not line.startswith(_HEADS)), len(lines))
+    heads, text = lines[:first], "\n".join(lines[first:])
+    if not any(head in text for head in _HEAD_INSIDE):
+        return heads, text
+    heads = [line for line in lines if line.startswith(_HEADS)]
+    return heads, "\n".join(line for line in lines if not line.startswith(_HEADS))
+
+
+def _check_length(record: _Record, declared: str, log: FileLog) -> bool:
+    """Whether bytes are missing; tells of any length that isn't so, since the file may be damaged there."""
+    if not declared:
+        return record.cut is not None
+    header = re.search(rb"\r?\n\r?\n", record.data)
+    there = len(record.data) - header.end() if header else 0
+    length = int(declared) if declared.isdecimal() and len(declared) < 18 else None
+    if (
+        length is not None
+        and length <= there
+        and not record.data[len(record.data) - there + length :].strip()
+    ):
+        return False
+    if record.cut is None:
+        told = f"Content-Length says {declared[:40]}, but the record has {there} bytes up to the next one or the end"
+        log.damage("content_length", record.start, told)
+    return length is None or length > there

@@ -1,0 +1,177 @@
+"""Pages with a word that nobody wants to learn from, by lists of words, a language each."""
+
+import functools
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.rules.language_identifier import missing_library
+from t5x_like.corpora.rules.rule import Dropped
+from t5x_like.corpora.rules.urls import normalise_url, url_digest
+from t5x_like.io.files import as_path
+from t5x_like.io.paths import find_file
+
+SHIPPED = "data/bad_words"
+# Written without spaces between words: a term counts wherever it stands.
+_UNSPACED = ("ja", "th", "zh")
+# C4 leaves these out: each would drop more than a tenth of the pages of its language (TensorFlow Datasets, text/c4.py).
+TOO_COMMON = (("ja", "sm"), ("ja", "グロ"), ("ja", "女の子"), ("zh", "性"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadWords:
+    """Drops pages that have a term of their language's list, as C4 does (Raffel et al. 2020, §2.2).
+
+    A term counts where the page in lower case has it with no letter, digit or underscore right before or after it; in
+    Japanese, Thai and Chinese wherever it stands. Pages in languages without a list pass; ``fr-CA`` has the list of
+    ``fr``. Terms are taken as the list writes them, so one with a capital is never found, in C4 neither;
+    ``lower_terms`` finds these too.
+
+    ``lists`` is a folder of files named ``en.txt``, ``fr.txt`` … (one term a line) or ``en.json`` (a list of strings),
+    or one such file, or one ``.json`` of an object: terms by language. Of pages with a bad word ``filter_fraction``
+    is dropped, chosen by their address: C4 drops all, mC4 0.999 of them. ``leave_out`` are terms not to count.
+
+    Raises:
+      ValueError: ``filter_fraction`` isn't within 0 and 1; on first use, ``lists`` can't be read or hasn't any terms.
+    """
+
+    NAME: ClassVar[str] = "badwords-filter"
+    VERSION: ClassVar[int] = 1
+
+    lists: str = SHIPPED
+    filter_fraction: float = 1.0
+    lower_terms: bool = False
+    leave_out: tuple[tuple[str, str], ...] = TOO_COMMON
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.filter_fraction <= 1:
+            raise ValueError(f"BadWords.filter_fraction is {self.filter_fraction}; give 0 (none) to 1 (all)")
+        object.__setattr__(self, "leave_out", tuple((language, term) for language, term in self.leave_out))
+
+    def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:
+        """The page, or ``filtered:badwords``; ``counts`` has them by language: ``-en:passed``, ``-en:filtered``.
+
+        Raises:
+          ValueError: the page's language isn't known; or the lists can't be used.
+        """
+        if page.language is None:
+            raise ValueError(
+                f"BadWords needs the language of {page.url!r}: put Languages before it (keep=None drops nothing)"
+            )
+        language = page.language.split("-")[0]
+        terms = _terms(self.lists, self.lower_terms, self.leave_out).get(language)
+        if terms is None:
+            return page
+        if not terms.are_in(page.text.lower()):
+            counts[f"-{language}:passed"] += 1
+            return page
+        if _is_spared(page.url, self.filter_fraction):
+            counts["soft-passed"] += 1
+            counts[f"-{language}:soft-passed"] += 1
+            return page
+        counts[f"-{language}:filtered"] += 1
+        return Dropped("filtered:badwords")
+
+    def fingerprint(self) -> str:
+        """What the lists have in them, whatever the path: another list makes another corpus."""
+        lists = {language: sorted(terms) for language, terms in sorted(read_lists(self.lists).items())}
+        return f"terms sha256 {hashlib.sha256(json.dumps(lists).encode()).hexdigest()[:16]}"
+
+
+def _is_spared(url: str, fraction: float) -> bool:
+    numerator, denominator = float(fraction).as_integer_ratio()
+    return int.from_bytes(url_digest(normalise_url(url)), "big") % denominator >= numerator
+
+
+class _Terms:
+    """All terms of a language in one automaton (Aho and Corasick 1975): a page is read once, whatever their number."""
+
+    def __init__(self, terms: Iterable[str], *, anywhere: bool) -> None:
+        try:
+            import ahocorasick
+        except ImportError as error:
+            raise missing_library("pyahocorasick", error) from error
+        self._automaton: Any = ahocorasick.Automaton(ahocorasick.STORE_LENGTH)
+        for term in terms:
+            self._automaton.add_word(term)
+        self._automaton.make_automaton()
+        self._anywhere = anywhere
+
+    def are_in(self, text: str) -> bool:
+        """Whether one of them is, with nothing of a word at its sides."""
+        found = self._automaton.iter(text)
+        if self._anywhere:
+            return next(found, None) is not None
+        last = len(text) - 1
+        for end, length in found:
+            if end < last and _is_of_word(text[end + 1]):
+                continue
+            start = end - length
+            if start < 0 or not _is_of_word(text[start]):
+                return True
+        return False
+
+
+def _is_of_word(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"
+
+
+@functools.lru_cache(maxsize=8)
+def _terms(lists: str, lower: bool, leave_out: tuple[tuple[str, str], ...]) -> dict[str, _Terms]:
+    found: dict[str, _Terms] = {}
+    for language, terms in read_lists(lists).items():
+        wanted = {term.lower() if lower else term for term in terms} - {
+            t for code, t in leave_out if code == language
+        }
+        if wanted:
+            found[language] = _Terms(sorted(wanted), anywhere=language in _UNSPACED)
+    return found
+
+
+def read_lists(lists: str) -> dict[str, set[str]]:
+    """Terms by language (``fr-CA`` joins ``fr``), as ``BadWords.lists`` describes where from.
+
+    Raises:
+      ValueError: ``lists`` doesn't exist, isn't of such a form, or has no terms.
+    """
+    path = as_path(find_file(lists))
+    files = [path]
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix in (".txt", ".json"))
+    found: dict[str, set[str]] = {}
+    for file in files:
+        for language, terms in _read_list(os.fspath(file), file.stem, file.read_bytes()).items():
+            stripped = {term.strip() for term in terms} - {""}
+            found.setdefault(language.split("-")[0], set()).update(stripped)
+    if not any(found.values()):
+        raise ValueError(f"{lists!r} has no terms; give a folder of files such as en.txt, one term a line")
+    return found
+
+
+def _read_list(name: str, language: str, content: bytes) -> dict[str, list[str]]:
+    try:
+        text = content.decode("utf-8-sig")
+        terms = json.loads(text) if name.endswith(".json") else text.splitlines()
+    except ValueError as error:
+        raise ValueError(
+            f"{name} can't be read ({error}); give UTF-8, one term a line or a JSON list"
+        ) from error
+    if isinstance(terms, list):
+        if not language.split("-")[0].isalpha() or len(language.split("-")[0]) > 3:
+            raise ValueError(
+                f"{name} has terms of which language? Name it by its code: en.txt, fr.txt, en.json …"
+            )
+        terms = {language: terms}
+    if not isinstance(terms, dict) or not all(
+        isinstance(of_one, list) and all(isinstance(term, str) for term in of_one)
+        for of_one in terms.values()
+    ):
+        raise ValueError(
+            f"{name} has {content[:40]!r}…; needed are a JSON list of strings, or such lists by language"
+        )
+    return terms

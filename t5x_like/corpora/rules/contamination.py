@@ -1,0 +1,151 @@
+"""Keeps what models will be evaluated on out of what they learn from."""
+
+import bisect
+import functools
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple, get_args
+
+from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.rules.evaluation_n_grams import EvaluationNGrams, Hit, read_texts, words_of
+from t5x_like.corpora.rules.rule import Dropped
+from t5x_like.io.paths import find_files
+
+Action = Literal["cut", "drop", "report"]
+_TOKEN = re.compile(r"\S+")
+
+
+class Overlap(NamedTuple):
+    """What a page and an evaluation set share."""
+
+    evaluation_set: str
+    text: str  # as the page has it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contamination:
+    """Finds runs of ``n`` words that pages share with evaluation texts (Brown et al. 2020, appendix C).
+
+    ``action="cut"`` is GPT-3's: the words go with ``window`` characters at both sides, pieces of fewer than
+    ``min_piece`` characters go too, and a page in more than ``max_pieces`` pieces goes as a whole. ``"drop"`` drops the
+    page, ``"report"`` counts only. Nothing is done to pages with fewer than ``min_hits`` such runs. GPT-3
+    lets runs pass that many pages share; here they count too: leave well-known phrases out of the evaluation texts.
+
+    The texts are those of ``files`` (paths or patterns; ``.jsonl`` of strings or of objects with strings in them, else
+    one a line; a set each, named as the file) and of ``texts``, pairs of a set's name and a text.
+
+    Raises:
+      ValueError: a field is out of its range; on first use, a file can't be read, or there is no run of n words in all.
+    """
+
+    NAME: ClassVar[str] = "contamination-filter"
+    VERSION: ClassVar[int] = 1
+
+    files: str | Sequence[str] = ()
+    texts: Sequence[tuple[str, str]] = ()
+    n: int = 13
+    min_n: int = 8  # for sets of short texts
+    action: Action = "cut"
+    min_hits: int = 1
+    window: int = 200
+    min_piece: int = 200
+    max_pieces: int = 10
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "files", (self.files,) if isinstance(self.files, str) else tuple(self.files))
+        object.__setattr__(self, "texts", tuple((name, text) for name, text in self.texts))
+        if not self.files and not self.texts:
+            raise ValueError(
+                "Contamination has nothing to compare with; give files or texts of evaluation sets"
+            )
+        if self.action not in get_args(Action):
+            raise ValueError(
+                f"Contamination.action is {self.action!r}; choose from {', '.join(get_args(Action))}"
+            )
+        if not 1 <= self.min_n <= self.n:
+            raise ValueError(f"Contamination.min_n is {self.min_n}; give 1 to n ({self.n})")
+        for name, least in (("min_hits", 1), ("window", 0), ("min_piece", 0), ("max_pieces", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"Contamination.{name} is {getattr(self, name)}; give {least} or more")
+
+    def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:
+        """The page, what is left of it, or ``filtered:contaminated``.
+
+        ``counts`` gets, for each set, the runs found (``n-grams:squad``) and the pages they are on (``pages:squad``).
+        """
+        hits = self._n_grams().hits(words_of(page.text))
+        if not hits:
+            return page
+        for name, number in Counter(hit.evaluation_set for hit in hits).items():
+            counts[f"n-grams:{name}"] += number
+            counts[f"pages:{name}"] += 1
+        if self.action == "report" or len({hit.first_word for hit in hits}) < self.min_hits:
+            return page
+        pieces = self._pieces(page.text, hits) if self.action == "cut" else []
+        if not pieces:
+            return Dropped("filtered:contaminated")
+        counts["cut"] += 1
+        return page._replace(text="\n".join(pieces))
+
+    def overlaps(self, text: str) -> list[Overlap]:
+        """What ``text`` shares with which set, for reports: runs that follow each other as one."""
+        spans = _word_spans(text)
+        found: dict[str, list[tuple[int, int]]] = {}
+        for hit in self._n_grams().hits(words_of(text)):
+            start, end = spans[hit.first_word][0], spans[hit.first_word + hit.n - 1][1]
+            of = found.setdefault(hit.evaluation_set, [])
+            if of and start <= of[-1][1]:
+                of[-1] = (of[-1][0], max(end, of[-1][1]))
+            else:
+                of.append((start, end))
+        return [Overlap(name, text[start:end]) for name, of in found.items() for start, end in of]
+
+    def fingerprint(self) -> str:
+        """What the evaluation texts are, whatever files they come in."""
+        return f"evaluation texts sha256 {self._n_grams().fingerprint()}"
+
+    def _n_grams(self) -> EvaluationNGrams:
+        return _load(tuple(self.files), tuple(self.texts), self.n, self.min_n)
+
+    def _pieces(self, text: str, hits: Sequence[Hit]) -> list[str]:
+        """What is left between the cuts; nothing if there are too many."""
+        spans = _word_spans(text)
+        starts, ends = [start for start, _ in spans], [end for _, end in spans]
+        pieces: list[tuple[int, int]] = []
+        begin = 0
+        for hit in sorted(hits):
+            last = bisect.bisect_right(ends, starts[hit.first_word] - self.window)  # whole words stay
+            first = bisect.bisect_left(starts, ends[hit.first_word + hit.n - 1] + self.window)
+            if last and ends[last - 1] > begin:
+                pieces.append((begin, ends[last - 1]))
+            begin = max(begin, starts[first] if first < len(starts) else len(text))
+        pieces.append((begin, len(text)))
+        kept = [text[start:end].strip() for start, end in pieces]
+        kept = [piece for piece in kept if piece]
+        return (
+            [piece for piece in kept if len(piece) >= self.min_piece] if len(kept) <= self.max_pieces else []
+        )
+
+
+def _word_spans(text: str) -> list[tuple[int, int]]:
+    """Where the words of ``words_of`` stand: what is nothing but punctuation is none."""
+    spans = [match.span() for match in _TOKEN.finditer(text)]
+    return [span for span in spans if words_of(text[slice(*span)])]
+
+
+@functools.lru_cache(maxsize=2)
+def _load(files: tuple[str, ...], texts: tuple[tuple[str, str], ...], n: int, min_n: int) -> EvaluationNGrams:
+    pairs = list(texts)
+    for file in find_files(files) if files else ():
+        name = os.path.basename(file).split(".")[0]
+        pairs += [(name, text) for text in read_texts(file)]
+    found = EvaluationNGrams(pairs, n=n, min_n=min_n)
+    if not len(found):
+        sets = ", ".join(found.sets) or ", ".join(files)
+        raise ValueError(
+            f"no text of {sets} has {min_n} words or more; nothing would be found. Lower min_n or give others"
+        )
+    return found

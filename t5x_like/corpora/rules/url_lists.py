@@ -1,0 +1,161 @@
+"""Pages from places that somebody chose: C4's variants of the T5 paper (Raffel et al. 2020, §3.4.1).
+
+The lists are other people's and not shipped:
+
+* RealNews-like: the news sites of Zellers et al. 2019 (https://arxiv.org/abs/1905.12616),
+  https://github.com/rowanz/grover, realnews/domain_to_allowed_subdomains.json.
+* WebText-like: addresses that Reddit's users liked, as collected by OpenWebText,
+  https://github.com/jcpeterson/openwebtext (``OpenWebText/Version 1/URLs/*.txt`` in its archive). The paper took
+  twelve crawls of Common Crawl for it, August 2018 to July 2019.
+"""
+
+import functools
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.rules.hash_set import HashSet
+from t5x_like.corpora.rules.list_files import read_lines
+from t5x_like.corpora.rules.rule import Dropped
+from t5x_like.corpora.rules.urls import normalise_url
+from t5x_like.io.paths import find_files
+
+_HOST = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]{0,20}://)?(?:[^/?#@]{0,1000}@)?([^/?#:]*)")
+_DOMAINS_SOURCE = "RealNews' is https://github.com/rowanz/grover, realnews/domain_to_allowed_subdomains.json"
+_URLS_SOURCE = "OpenWebText's are in the archive at https://github.com/jcpeterson/openwebtext, URLs/*.txt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Domains:
+    """Keeps pages of the listed domains and of those below them: ``news.example.org`` where ``example.org`` is listed.
+
+    ``lists`` are files or patterns: a domain a line (``.txt``, ``.txt.gz``), or ``.json`` as RealNews has it, an object
+    of domains: where the value is a list, only these subdomains are kept, ``""`` for the domain itself. Subdomains are
+    those of the address without ``www.``.
+
+    Raises:
+      ValueError: on first use, a file is absent, damaged or without domains.
+    """
+
+    NAME: ClassVar[str] = "domain-filter"
+    VERSION: ClassVar[int] = 1
+
+    lists: str | Sequence[str]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lists", _as_tuple(self.lists))
+
+    def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:  # noqa: ARG002
+        """The page, or ``filtered:bad_domain``, or ``filtered:bad_subdomain`` (TensorFlow Datasets, c4_utils.py)."""
+        domains = _domains(_as_tuple(self.lists))
+        host = host_of(page.url)
+        for domain in _parents(host):
+            if domain in domains:
+                allowed = domains[domain]
+                if allowed is None or host[: -len(domain)].rstrip(".") in allowed:
+                    return page
+                return Dropped("filtered:bad_subdomain")
+        return Dropped("filtered:bad_domain")
+
+    def fingerprint(self) -> str:
+        """What the lists have in them, whatever their path."""
+        domains = _domains(_as_tuple(self.lists))
+        plain = [
+            [domain, None if allowed is None else sorted(allowed)] for domain, allowed in domains.items()
+        ]
+        return f"domains sha256 {hashlib.sha256(json.dumps(sorted(plain)).encode()).hexdigest()[:16]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Urls:
+    """Keeps pages whose address is listed, both normalised.
+
+    ``lists`` are files or patterns, an address a line (``.txt``, ``.txt.gz``); 8 bytes of each are held in memory.
+
+    Raises:
+      ValueError: on first use, a file is absent, damaged or without addresses.
+    """
+
+    NAME: ClassVar[str] = "url-list-filter"
+    VERSION: ClassVar[int] = 1
+
+    lists: str | Sequence[str]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lists", _as_tuple(self.lists))
+
+    def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:  # noqa: ARG002
+        """The page, or ``filtered:not_listed``."""
+        listed = normalise_url(page.url) in _urls(_as_tuple(self.lists))
+        return page if listed else Dropped("filtered:not_listed")
+
+    def fingerprint(self) -> str:
+        """What the lists have in them, whatever their path."""
+        return f"addresses sha256 {_urls(_as_tuple(self.lists)).fingerprint()}"
+
+
+def host_of(url: str) -> str:
+    """``Example.org`` of any address, in lower case and without ``www.``, port or user; empty if there is none."""
+    match = _HOST.match(normalise_url(url).strip())
+    return match[1].lower().strip(".").removeprefix("www.") if match else ""
+
+
+def _parents(host: str) -> Iterator[str]:
+    """``a.b.org``, ``b.org``, ``org``; a host has at most 127 parts (RFC 1035)."""
+    parts = host.split(".")[-127:]
+    for start in range(len(parts)):
+        yield ".".join(parts[start:])
+
+
+def _as_tuple(lists: str | Sequence[str]) -> tuple[str, ...]:
+    return (lists,) if isinstance(lists, str) else tuple(lists)
+
+
+@functools.lru_cache(maxsize=4)
+def _urls(lists: tuple[str, ...]) -> HashSet:
+    found = HashSet(normalise_url(line) for file in _find(lists, _URLS_SOURCE) for line in read_lines(file))
+    if not len(found):
+        raise ValueError(f"{', '.join(lists)}: no addresses in there; give one a line. {_URLS_SOURCE}")
+    return found
+
+
+@functools.lru_cache(maxsize=4)
+def _domains(lists: tuple[str, ...]) -> dict[str, frozenset[str] | None]:
+    """Subdomains allowed under each domain; None: all."""
+    found: dict[str, frozenset[str] | None] = {}
+    for file in _find(lists, _DOMAINS_SOURCE):
+        if file.endswith((".json", ".json.gz")):
+            found.update(_of_json(file))
+        else:
+            found.update((host_of(line), None) for line in read_lines(file))
+    found.pop("", None)
+    if not found:
+        raise ValueError(f"{', '.join(lists)}: no domains in there; give one a line. {_DOMAINS_SOURCE}")
+    return found
+
+
+def _of_json(file: str) -> dict[str, frozenset[str] | None]:
+    try:
+        value: Any = json.loads("\n".join(read_lines(file)))
+    except ValueError as error:
+        raise ValueError(f"{file} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ValueError(
+            f"{file} has a {type(value).__name__}; needed is an object: domains, and their subdomains"
+        )
+    return {
+        host_of(domain): frozenset(allowed) if isinstance(allowed, list) else None
+        for domain, allowed in value.items()
+    }
+
+
+def _find(lists: tuple[str, ...], source: str) -> list[str]:
+    try:
+        return find_files(lists)
+    except ValueError as error:
+        raise ValueError(f"{error}. The list isn't shipped, for it is not ours: {source}") from error

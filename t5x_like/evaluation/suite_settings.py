@@ -1,0 +1,166 @@
+"""One evaluation as a frozen value: which checkpoint, which tasks, asked how, written where."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, get_args
+
+from t5x_like.evaluation.loaded_model import Kind
+from t5x_like.evaluation.prompts import DECODER_STYLE, PromptStyle
+from t5x_like.evaluation.questions import are_texts
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.text.tasks.pairs import PairsTask
+
+Method = Literal["generate", "rank", "head", "measure"]
+Normalisation = Literal["none", "tokens", "bytes"]
+
+# Tasks that a recipe's name stands for: those of the average and WNLI; what has no labels but a server's is added
+# where the test split is asked for.
+SUITES: dict[str, tuple[str, ...]] = {
+    "glue": tuple(
+        f"glue_{name}_v002"
+        for name in ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli_matched", "mnli_mismatched", "qnli", "rte", "wnli")
+    ),
+    "super_glue": tuple(
+        f"super_glue_{name}"
+        for name in ("boolq_v102", "cb_v102", "copa_v102", "multirc_v102", "record_v102", "rte_v102", "wic_v102",
+                     "wsc_v102_simple_eval")
+    ),
+}  # fmt: skip
+_TEST_ONLY = {"glue": ("glue_ax_v002",), "super_glue": ("super_glue_axb_v102", "super_glue_axg_v102")}
+
+_SETTINGS_THAT_DECIDE = (
+    "split",
+    "method",
+    "num_shots",
+    "shot_seed",
+    "inputs_length",
+    "max_new_tokens",
+    "num_beams",
+    "length_penalty",
+    "normalisation",
+    "style",
+    "limit",
+    "on_bad_row",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteRun:
+    """What is evaluated, and how; gin files configure it as ``settings.SuiteRun``.
+
+    ``method``: "generate" writes answers word by word; "rank" takes the likeliest of a task's answers; "head" is what a
+    fine-tuned encoder's head says; "measure" is what texts cost, of tasks of perplexity only. Where not given,
+    encoders use their head, decoders rank where answers are known, and everything else writes, as T5 does.
+    ``normalisation`` divides likelihoods of ranked answers by their length.
+
+    ``inputs_length`` is what the model can read, at most 512 for encoders and 2,048 for decoders, where not given.
+    ``max_new_tokens`` is what the longest of a task's answers takes, or 64.
+
+    ``skip_missing`` leaves out tasks whose files are not there, or that the model has no head for. ``on_bad_row`` is
+    what tasks do with rows that can't be read, "fail" or "skip"; as each task says, where not given. ``classes`` names
+    those of a head, in the order of its scores, where its own files don't.
+    """
+
+    checkpoint: str
+    tasks: tuple[str, ...]
+    output_dir: str
+    split: str = "validation"
+    method: Method | None = None
+    num_shots: int = 0
+    shot_seed: int = 0
+    inputs_length: int | None = None
+    max_new_tokens: int | None = None
+    num_beams: int = 1
+    length_penalty: float = 0.6
+    normalisation: Normalisation = "none"
+    style: PromptStyle | None = None
+    batch_size: int = 32
+    limit: int | None = None
+    skip_missing: bool = False
+    on_bad_row: Literal["fail", "skip"] | None = None
+    resamples: int = 1000
+    vocabulary: str = ""
+    num_sentinels: int | None = None  # as the model was trained
+    classes: tuple[str, ...] = ()
+    data_dir: str | None = None
+    step: int | None = None
+    mesh: MeshConfig = field(default_factory=MeshConfig)
+
+    def __post_init__(self) -> None:
+        if not self.tasks:
+            raise ValueError("no tasks to evaluate; name some, or one of the suites: " + ", ".join(SUITES))
+        if len(set(self.tasks)) < len(self.tasks):
+            raise ValueError(f"a task is named twice among {', '.join(self.tasks)}")
+        if self.method is not None and self.method not in get_args(Method):
+            raise ValueError(f"method is {self.method!r}; it is one of {', '.join(get_args(Method))}")
+        if self.normalisation not in get_args(Normalisation):
+            raise ValueError(
+                f"normalisation is {self.normalisation!r}; it is one of {', '.join(get_args(Normalisation))}"
+            )
+        for name in ("batch_size", "inputs_length", "max_new_tokens", "num_beams", "limit"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is {value}; give at least 1")
+        if self.num_shots < 0:
+            raise ValueError(f"num_shots is {self.num_shots}; give 0 or more")
+        if self.on_bad_row not in (None, "fail", "skip"):
+            raise ValueError(f"on_bad_row is {self.on_bad_row!r}; it is fail or skip")
+        if self.resamples == 1 or self.resamples < 0:
+            raise ValueError(f"resamples is {self.resamples}; give at least 2, or 0 for no intervals")
+
+    def deciding(self) -> dict[str, Any]:
+        """The settings that answers depend on, as JSON has them."""
+        found = {name: getattr(self, name) for name in _SETTINGS_THAT_DECIDE}
+        return found | {"style": self.style and asdict(self.style), "tasks": list(self.tasks)}
+
+
+def tasks_of_suite(name: str, split: str) -> tuple[str, ...]:
+    """The tasks of "glue" or "super_glue"; with those that have only a test split if that is asked for.
+
+    Raises:
+      ValueError: there is no such suite.
+    """
+    if name not in SUITES:
+        raise ValueError(f"there is no suite {name!r}, only {', '.join(SUITES)}")
+    return SUITES[name] + (_TEST_ONLY[name] if split == "test" else ())
+
+
+def method_for(run: SuiteRun, kind: Kind, definition: PairsTask) -> Method:
+    """How one task is answered.
+
+    Raises:
+      ValueError: the model or the task can't do what is asked for.
+    """
+    if are_texts(definition):
+        return _measured(run, kind, definition)
+    method = run.method
+    if method == "measure":
+        raise ValueError(f"task {definition.name!r} has questions to be answered, not texts to measure")
+    if method is None:
+        method = {"encoder": "head", "encoder_decoder": "generate"}.get(kind) or (
+            "rank" if definition.answers else "generate"
+        )
+    if kind == "encoder" and method != "head":
+        raise ValueError(
+            f"{run.checkpoint} is an encoder, which writes nothing: --method {method} needs a decoder; fine-tune a "
+            "head and use --method head"
+        )
+    if method == "rank" and not definition.answers:
+        raise ValueError(
+            f"task {definition.name!r} has open answers, there is nothing to rank; use --method generate for it"
+        )
+    return method  # pyright: ignore[reportReturnType]
+
+
+def _measured(run: SuiteRun, kind: Kind, definition: PairsTask) -> Method:
+    if kind != "decoder":
+        raise ValueError(
+            f"task {definition.name!r} measures texts, which needs a decoder; {run.checkpoint} is none"
+        )
+    if run.method not in (None, "measure") or run.num_shots:
+        raise ValueError(f"task {definition.name!r} measures texts: leave --method and --num_shots out")
+    return "measure"
+
+
+def style_for(run: SuiteRun, kind: Kind) -> PromptStyle:
+    """How questions are worded to this kind of model."""
+    return run.style or (DECODER_STYLE if kind == "decoder" else PromptStyle())

@@ -1,0 +1,137 @@
+"""A resolved configuration as gin text: what a run keeps, and what ``config show`` prints."""
+
+import ast
+from typing import Any
+
+from t5x_like.gin_config.bindings import Bound, references_in
+from t5x_like.gin_config.gin_names import Target, parameters_of
+from t5x_like.gin_config.gin_syntax import REQUIRED, Macro, Reference
+from t5x_like.gin_config.resolution import Resolver
+
+
+def config_text(resolver: Resolver, *, origins: bool = False) -> str:
+    """Gin text that rebuilds what ``resolver`` built; with ``origins`` each line says where it came from.
+
+    Defaults are written out too, so that a later version with other defaults rebuilds the same. A default
+    that gin has no words for (an object) stands as a comment.
+    """
+    selectors = _selectors(list(resolver.called), resolver)
+    sections = [["from __gin__ import dynamic_registration", *sorted(_import_lines(selectors))]]
+    knobs = [bound for bound in resolver.bindings.knobs.values() if bound.used]
+    if knobs:
+        sections.append([_line(knob, knob.parameter, resolver, selectors, origins) for knob in knobs])
+    for target in resolver.called:
+        sections += _target_sections(target, resolver, selectors, origins)
+    return "\n\n".join("\n".join(_align(section)) for section in sections) + "\n"
+
+
+def _target_sections(
+    target: Target, resolver: Resolver, selectors: dict[Any, str], origins: bool
+) -> list[list[str]]:
+    tables = {scope: table for (scope, owner), table in resolver.bindings.tables.items() if owner is target}
+    tables.setdefault("", {})
+    sections = []
+    for scope in sorted(tables):
+        lines = {
+            name: _line(bound, name, resolver, selectors, origins)
+            for name, bound in tables[scope].items()
+            if bound.used
+        }
+        if scope == "":
+            defaults = {name: value for name, value in resolver.called[target].items() if name not in lines}
+            lines |= {name: _default_line(name, value, origins) for name, value in defaults.items()}
+        header = f"{scope}/{selectors[target]}:" if scope else f"{selectors[target]}:"
+        if all(line.startswith("#") for line in lines.values()):
+            header = f"# {header} all defaults"
+        ordered = [name for name in parameters_of(target) if name in lines]
+        ordered += [name for name in lines if name not in ordered]
+        if ordered:
+            sections.append([header, *(f"    {lines[name]}" for name in ordered)])
+    return sections
+
+
+def _line(bound: Bound, name: str, resolver: Resolver, selectors: dict[Any, str], origins: bool) -> str:
+    text = f"{name} = {_format(bound.value, bound, resolver, selectors)}"
+    if not origins:
+        return text
+    notes = []
+    source = resolver.bindings.source_of(bound)
+    if source is not bound and not references_in(source.value):
+        notes.append(f"= {source.value!r}")
+    notes.append(str(bound.origin))
+    if bound.overruled:
+        notes.append(f"over {bound.overruled}")
+    return f"{text}  # {', '.join(notes)}"
+
+
+def _default_line(name: str, value: Any, origins: bool) -> str:
+    text = f"{name} = {_literal(value)}" if _literal(value) is not None else f"# {name} = {value!r}"
+    return f"{text}  # default" if origins or text.startswith("#") else text
+
+
+def _format(value: Any, bound: Bound, resolver: Resolver, selectors: dict[Any, str]) -> str:
+    if isinstance(value, Macro) or value is REQUIRED:
+        return str(value)
+    if isinstance(value, Reference):
+        target = resolver.bindings.find(value.name, bound.file_index, bound.origin)
+        return f"@{'/'.join((*value.scopes, selectors[target]))}{'()' if value.call else ''}"
+    if isinstance(value, dict):
+        items = (
+            f"{_format(k, bound, resolver, selectors)}: {_format(v, bound, resolver, selectors)}"
+            for k, v in value.items()
+        )
+        return f"{{{', '.join(items)}}}"
+    if isinstance(value, tuple | list):
+        items = [_format(item, bound, resolver, selectors) for item in value]
+        if isinstance(value, list):
+            return f"[{', '.join(items)}]"
+        return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+    return repr(value)
+
+
+def _literal(value: Any) -> str | None:
+    """``value`` as gin writes it, or None where gin has no word for it."""
+    try:
+        return repr(value) if ast.literal_eval(repr(value)) == value else None
+    except (ValueError, SyntaxError, TypeError, MemoryError):
+        return None
+
+
+def _selectors(called: list[Target], resolver: Resolver) -> dict[Any, str]:
+    """A name for everything called or referred to; a number tells modules of the same last name apart."""
+    modules: dict[str, str] = {}
+    selectors = {}
+    for target in [*called, *_referred(resolver)]:
+        module = target.__module__
+        if module not in modules:
+            short = module.rsplit(".", 1)[-1]
+            taken = sum(name.rstrip("0123456789") == short for name in modules.values())
+            modules[module] = f"{short}{taken + 1}" if taken or short == "gin" else short
+        selectors[target] = f"{modules[module]}.{target.__qualname__}"
+    return selectors
+
+
+def _referred(resolver: Resolver) -> list[Target]:
+    used = [bound for bound in resolver.bindings.all() if bound.used]
+    return [target for bound in used for target in resolver.bindings.targets_in(bound)]
+
+
+def _import_lines(selectors: dict[Any, str]) -> set[str]:
+    lines = set()
+    for target, selector in selectors.items():
+        symbol, (package, _, last) = selector.split(".")[0], target.__module__.rpartition(".")
+        statement = f"from {package} import {last}" if package else f"import {last}"
+        lines.add(statement if symbol == last else f"{statement} as {symbol}")
+    return lines
+
+
+def _align(lines: list[str]) -> list[str]:
+    """Puts the comments of a section under each other, as far as lines of a screen's width allow."""
+    widths = [line.index("  # ") for line in lines if "  # " in line and not line.lstrip().startswith("#")]
+    column = max((width for width in widths if width <= 60), default=0)
+    return [_pad(line, column) if "  # " in line else line for line in lines]
+
+
+def _pad(line: str, column: int) -> str:
+    statement, _, comment = line.partition("  # ")
+    return f"{statement:<{column}}  # {comment}"

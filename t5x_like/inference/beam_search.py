@@ -1,0 +1,197 @@
+"""Beam search with Hugging Face's rules, and a choice of length penalties.
+
+Each step takes the best ``2 * num_beams`` continuations of a row. Those that end and rank among the first
+``num_beams`` compete for a place among the row's finished sequences by penalised score; the best that go on
+become its beams. A row is done when its ``num_beams`` finished sequences can't be beaten any more.
+
+Shape letters here: B rows, J beams of a row, C candidates of a row, L new tokens, V vocabulary.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from t5x_like.inference.decodable import (
+    IMPOSSIBLE,
+    Cache,
+    Reorder,
+    Step,
+    as_ids,
+    check_length,
+    is_any_of,
+    log_probabilities,
+)
+
+
+@dataclass(frozen=True)
+class PowerLengthPenalty:
+    """Divides scores by ``length ** power``: Hugging Face's ``length_penalty``; above 0 favours long ones."""
+
+    power: float = 1.0
+
+    def __call__(self, length: Array) -> Array:
+        return length.astype(jnp.float32) ** self.power
+
+
+@dataclass(frozen=True)
+class T5LengthPenalty:
+    """Divides scores by ``((5 + length) / 6) ** alpha`` (Wu et al. 2016, https://arxiv.org/abs/1609.08144).
+
+    T5 uses 0.6 for its long tasks (Raffel et al. 2020, §3.1.2).
+    """
+
+    alpha: float = 0.6
+
+    def __call__(self, length: Array) -> Array:
+        return ((5.0 + length.astype(jnp.float32)) / 6.0) ** self.alpha
+
+
+LengthPenalty: TypeAlias = PowerLengthPenalty | T5LengthPenalty
+EarlyStopping: TypeAlias = bool | Literal["never"]
+
+
+class Beams(NamedTuple):
+    """The sequences found, best first, with their penalised scores."""
+
+    tokens: Array  # int32 [B, num_return_sequences, max_new_tokens], padded after the end
+    scores: Array  # float32 [B, num_return_sequences]
+
+
+class _Search(NamedTuple):
+    index: Array  # int32 [], tokens decoded so far
+    tokens: Array  # [B, J, L] running beams
+    scores: Array  # [B, J] their summed log-probabilities
+    finished: Array  # [B, J, L]
+    finished_scores: Array  # [B, J] penalised; minus infinity where there is none yet
+    done: Array  # [B]
+    cache: Cache
+
+
+def beam_search(
+    step: Step,
+    reorder: Reorder,
+    cache: Cache,
+    *,
+    start_tokens: Int[Array, " B"],
+    max_new_tokens: int,
+    eos_token_id: int | tuple[int, ...] | list[int] | None,
+    num_beams: int,
+    pad_token_id: int = 0,
+    length_penalty: LengthPenalty = PowerLengthPenalty(1.0),
+    early_stopping: EarlyStopping = False,
+    num_return_sequences: int = 1,
+) -> Beams:
+    """Finds for every row of the cache the continuations with the best penalised log-likelihood.
+
+    The length that is penalised counts new tokens, the end included. With ``num_beams`` sequences finished, a
+    row is done at once (``early_stopping=True``), when the best continuation ending now would not beat the
+    worst of them (``False``), or when none could at any length up to the limit (``"never"``).
+    """
+    check_length(max_new_tokens)
+    if not 1 <= num_return_sequences <= num_beams:
+        raise ValueError(
+            f"num_return_sequences is {num_return_sequences}; {num_beams} beams give 1 to {num_beams}"
+        )
+    eos_ids = as_ids(eos_token_id)
+    num_rows = start_tokens.shape[0]
+
+    def advance(search: _Search) -> _Search:
+        previous_BJ = search.tokens[:, :, jnp.maximum(search.index - 1, 0)]
+        previous_BJ = jnp.where(search.index == 0, start_tokens[:, None], previous_BJ)
+        logits, cache = step(previous_BJ.reshape(-1), search.cache)
+        length = search.index + 1
+        candidates = _best_candidates(search, logits, eos_ids)
+        finished_BJL, finished_scores_BJ = _merge_finished(search, candidates, length_penalty(length))
+        tokens_BJL, scores_BJ, origins_BJ = _keep_running(candidates, num_beams)
+        best_B = candidates.scores[:, 0]
+        attainable_B = best_B / length_penalty(length)
+        if early_stopping == "never":
+            attainable_B = jnp.maximum(attainable_B, best_B / length_penalty(jnp.asarray(max_new_tokens)))
+        worst_B = finished_scores_BJ.min(-1)
+        full_B = worst_B > -jnp.inf
+        return _Search(
+            index=length,
+            tokens=tokens_BJL,
+            scores=scores_BJ,
+            finished=jnp.where(search.done[:, None, None], search.finished, finished_BJL),
+            finished_scores=jnp.where(search.done[:, None], search.finished_scores, finished_scores_BJ),
+            done=search.done | (full_B if early_stopping is True else full_B & (worst_B >= attainable_B)),
+            cache=reorder(cache, origins_BJ),
+        )
+
+    def goes_on(search: _Search) -> Array:
+        return (search.index < max_new_tokens) & ~search.done.all()
+
+    blank_BJL = jnp.full((num_rows, num_beams, max_new_tokens), pad_token_id, jnp.int32)
+    start = _Search(
+        index=jnp.zeros((), jnp.int32),
+        tokens=blank_BJL,
+        # All beams start alike: only the first may be continued, or they would stay alike.
+        scores=jnp.full((num_rows, num_beams), IMPOSSIBLE, jnp.float32).at[:, 0].set(0.0),
+        finished=blank_BJL,
+        finished_scores=jnp.full((num_rows, num_beams), -jnp.inf, jnp.float32),
+        done=jnp.zeros(num_rows, bool),
+        cache=reorder(cache, jnp.zeros((num_rows, num_beams), jnp.int32)),
+    )
+    search = jax.lax.while_loop(goes_on, advance, start)
+    tokens_BJL, scores_BJ = _add_unfinished(search, length_penalty(search.index))
+    return Beams(tokens_BJL[:, :num_return_sequences], scores_BJ[:, :num_return_sequences])
+
+
+class _Candidates(NamedTuple):
+    """The best continuations of each row, best first."""
+
+    tokens: Array  # [B, C, L]
+    scores: Array  # [B, C]
+    origins: Array  # [B, C] the beam that each continues
+    ends: Array  # [B, C]
+
+
+def _best_candidates(search: _Search, logits: Array, eos_ids: tuple[int, ...]) -> _Candidates:
+    num_rows, num_beams = search.scores.shape
+    vocab_size = logits.shape[-1]
+    # Enough that num_beams of them go on even if every beam ends in every possible way.
+    count = min(max(2, 1 + len(eos_ids)) * num_beams, num_beams * vocab_size)
+    scores_BJV = log_probabilities(logits).reshape(num_rows, num_beams, vocab_size) + search.scores[..., None]
+    # Without the barrier XLA joins its slices with later ones, misses that this is a top-k and sorts the vocabulary.
+    scores_BC, flat_BC = jax.lax.optimization_barrier(jax.lax.top_k(scores_BJV.reshape(num_rows, -1), count))
+    origins_BC, new_BC = flat_BC // vocab_size, (flat_BC % vocab_size).astype(jnp.int32)
+    tokens_BCL = jnp.take_along_axis(search.tokens, origins_BC[..., None], 1)
+    tokens_BCL = tokens_BCL.at[:, :, search.index].set(new_BC)
+    return _Candidates(tokens_BCL, scores_BC, origins_BC, is_any_of(new_BC, eos_ids))
+
+
+def _merge_finished(search: _Search, candidates: _Candidates, penalty: Array) -> tuple[Array, Array]:
+    """The best of what had finished and of what ends now and ranks among the first beams."""
+    num_beams = search.scores.shape[1]
+    ending_BC = jnp.where(candidates.ends, candidates.scores / penalty, -jnp.inf)
+    return _best(
+        jnp.concatenate([search.finished, candidates.tokens[:, :num_beams]], 1),
+        jnp.concatenate([search.finished_scores, ending_BC[:, :num_beams]], 1),
+        num_beams,
+    )
+
+
+def _keep_running(candidates: _Candidates, num_beams: int) -> tuple[Array, Array, Array]:
+    going_BC = jnp.where(candidates.ends, -jnp.inf, candidates.scores)
+    scores_BJ, which_BJ = jax.lax.top_k(going_BC, num_beams)
+    tokens_BJL = jnp.take_along_axis(candidates.tokens, which_BJ[..., None], 1)
+    return tokens_BJL, scores_BJ, jnp.take_along_axis(candidates.origins, which_BJ, 1)
+
+
+def _add_unfinished(search: _Search, penalty: Array) -> tuple[Array, Array]:
+    """At the length limit the running beams of rows that are not done count as finished."""
+    running_BJ = jnp.where(search.done[:, None], -jnp.inf, search.scores / penalty)
+    return _best(
+        jnp.concatenate([search.finished, search.tokens], 1),
+        jnp.concatenate([search.finished_scores, running_BJ], 1),
+        search.scores.shape[1],
+    )
+
+
+def _best(tokens_BCL: Array, scores_BC: Array, count: int) -> tuple[Array, Array]:
+    scores_BJ, which_BJ = jax.lax.top_k(scores_BC, count)
+    return jnp.take_along_axis(tokens_BCL, which_BJ[..., None], 1), scores_BJ

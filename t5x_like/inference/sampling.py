@@ -1,0 +1,100 @@
+"""Decoding one token at a time: greedy, or drawn from the (sharpened, truncated) distribution."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from t5x_like.inference.decodable import Cache, Step, as_ids, check_length, is_any_of, log_probabilities
+
+
+class Sample(NamedTuple):
+    """One continuation of each row, and its log-likelihood under the model (no temperature, no cuts)."""
+
+    tokens: Array  # int32 [B, max_new_tokens], padded after the end
+    log_probs: Array  # float32 [B], the end included
+
+
+def sample(
+    step: Step,
+    cache: Cache,
+    *,
+    start_tokens: Int[Array, " B"],
+    max_new_tokens: int,
+    eos_token_id: int | tuple[int, ...] | list[int] | None,
+    pad_token_id: int = 0,
+    key: Key[Array, ""] | None = None,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> Sample:
+    """Continues every row of the cache until its end or ``max_new_tokens``; stops once all rows have ended.
+
+    Greedy without a ``key`` or at ``temperature`` 0. Otherwise logits are divided by the temperature, then
+    cut to the ``top_k`` best (Fan et al. 2018, https://arxiv.org/abs/1805.04833), then to the smallest set
+    with probability ``top_p`` (Holtzman et al. 2020, https://arxiv.org/abs/1904.09751). A row's draw depends
+    on the key and the row's place only, not on its neighbours.
+    """
+    check_length(max_new_tokens)
+    if temperature < 0:
+        raise ValueError(f"temperature is {temperature}; give 0 for greedy decoding or a positive number")
+    eos_ids = as_ids(eos_token_id)
+    num_rows = start_tokens.shape[0]
+
+    def choose(index: Array, logits_BV: Array) -> Array:
+        if key is None or temperature == 0:
+            return logits_BV.argmax(-1).astype(jnp.int32)
+        now = jax.random.fold_in(key, index)
+        keys_B = jax.vmap(lambda row: jax.random.fold_in(now, row))(jnp.arange(num_rows))
+        logits_BV = truncate_logits(logits_BV / temperature, top_k=top_k, top_p=top_p)
+        return jax.vmap(jax.random.categorical)(keys_B, logits_BV).astype(jnp.int32)
+
+    def body(carry: tuple) -> tuple:
+        index, last_B, ended_B, tokens_BL, log_probs_B, cache = carry
+        logits_BV, cache = step(last_B, cache)
+        next_B = choose(index, logits_BV)
+        log_prob_B = jnp.take_along_axis(log_probabilities(logits_BV), next_B[:, None], 1)[:, 0]
+        next_B = jnp.where(ended_B, pad_token_id, next_B)
+        log_probs_B += jnp.where(ended_B, 0.0, log_prob_B)
+        ended_B |= is_any_of(next_B, eos_ids)
+        return index + 1, next_B, ended_B, tokens_BL.at[:, index].set(next_B), log_probs_B, cache
+
+    def goes_on(carry: tuple) -> Array:
+        index, _, ended_B, *_ = carry
+        return (index < max_new_tokens) & ~ended_B.all()
+
+    start = (
+        jnp.zeros((), jnp.int32),
+        start_tokens.astype(jnp.int32),
+        jnp.zeros(num_rows, bool),
+        jnp.full((num_rows, max_new_tokens), pad_token_id, jnp.int32),
+        jnp.zeros(num_rows, jnp.float32),
+        cache,
+    )
+    _, _, _, tokens_BL, log_probs_B, _ = jax.lax.while_loop(goes_on, body, start)
+    return Sample(tokens_BL, log_probs_B)
+
+
+def truncate_logits(
+    logits: Float[Array, "B V"], *, top_k: int | None = None, top_p: float | None = None
+) -> Float[Array, "B V"]:
+    """Keeps the ``top_k`` best, then the fewest of them that hold ``top_p``; all else is minus infinity.
+
+    Equals are kept together; the best token always stays.
+    """
+    if top_k is not None:
+        if top_k < 1:
+            raise ValueError(f"top_k is {top_k}; keep at least 1 token, or None for all")
+        worst_kept = jax.lax.top_k(logits, min(top_k, logits.shape[-1]))[0][:, -1:]
+        logits = jnp.where(logits < worst_kept, -jnp.inf, logits)
+    if top_p is not None:
+        if not 0 < top_p <= 1:
+            raise ValueError(f"top_p is {top_p}; it is a probability above 0, or None for all")
+        sorted_BV = jnp.sort(logits, axis=-1, descending=True)
+        probs_BV = jax.nn.softmax(sorted_BV, axis=-1)
+        # A token stays while the better ones hold less than top_p together.
+        stays_BV = jnp.cumsum(probs_BV, axis=-1) - probs_BV < top_p
+        worst_kept = jnp.where(stays_BV, sorted_BV, jnp.inf).min(-1, keepdims=True)
+        logits = jnp.where(logits < worst_kept, -jnp.inf, logits)
+    return logits

@@ -1,0 +1,68 @@
+"""Where a file named in a configuration lies: as given, or among the files shipped with the package."""
+
+import glob
+import os
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from t5x_like.io.files import as_path, shipped_directory
+
+
+def find_file(path: str | os.PathLike[str]) -> str:
+    """``path`` itself if it exists; otherwise, for ``data/…``, the copy shipped with the package.
+
+    Raises:
+      ValueError: neither exists.
+    """
+    name = os.fspath(path)
+    if as_path(name).exists():
+        return name
+    shipped = _shipped(name)
+    if shipped is not None and os.path.exists(shipped):
+        return shipped
+    raise ValueError(f"{name!r} does not exist (relative paths start at {os.getcwd()})")
+
+
+def find_files(patterns: str | Sequence[str]) -> list[str]:
+    """The files that paths or patterns (``data/*.tsv``) name, each pattern's in sorted order.
+
+    Raises:
+      ValueError: a path does not exist or a pattern matches nothing.
+    """
+    found: list[str] = []
+    for pattern in [patterns] if isinstance(patterns, (str, os.PathLike)) else patterns:
+        name = os.fspath(pattern)
+        is_pattern = glob.has_magic(name) and not os.path.exists(name)  # brackets may be a folder's own
+        matches = _expand(name) if is_pattern else [find_file(name)]
+        if not matches:
+            raise ValueError(f"no file matches {name!r} (relative paths start at {os.getcwd()})")
+        found.extend(matches)
+    if not found:
+        raise ValueError("no files given")
+    return found
+
+
+def files_below(folder: str | os.PathLike[str], pattern: str) -> list[str]:
+    """What a pattern finds below a folder, sorted; brackets in the folder's own name stand for themselves."""
+    name = os.fspath(folder)
+    anchor = as_path(name if "://" in name else glob.escape(name))
+    return sorted(os.fspath(path) for path in anchor.glob(pattern))
+
+
+def _expand(pattern: str) -> list[str]:
+    if "://" in pattern:
+        anchor, _, rest = pattern.partition("://")
+        bucket, _, key = rest.partition("/")
+        return sorted(os.fspath(path) for path in as_path(f"{anchor}://{bucket}").glob(key))
+    shipped = _shipped(pattern)
+    return sorted(glob.glob(pattern)) or sorted(glob.glob(shipped) if shipped else [])
+
+
+def _shipped(name: str) -> str | None:
+    parts = PurePosixPath(name).parts
+    if not parts or parts[0] != "data":
+        return None
+    try:
+        return os.path.join(shipped_directory("data"), *parts[1:])
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,73 @@
+"""Files that are not the UTF-8 text that is expected, told for what they are; JSON that can't be read at all."""
+
+import codecs
+import json
+from typing import Any
+
+from t5x_like.io.files import as_path
+
+# The longer marks first: UTF-32's begins with UTF-16's.
+_WIDE_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+_PACKINGS = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+def refuse_foreign(beginning: bytes, file: str) -> None:
+    """Refuses a file of which no line can be used, whatever is done with bad rows, by its first bytes.
+
+    Raises:
+      ValueError: UTF-16 or UTF-32, or an archive under the name of what is in it.
+    """
+    for mark, encoding in _WIDE_MARKS.items():
+        if beginning.startswith(mark):
+            raise ValueError(_wide(file, encoding, "as its byte-order mark says"))
+    if len(beginning) > 1 and (beginning[0] == 0) != (beginning[1] == 0):
+        encoding = "UTF-16LE" if beginning[0] else "UTF-16BE"
+        raise ValueError(_wide(file, encoding, "to judge by its first bytes"))
+    for mark, packing in _PACKINGS.items():
+        if beginning.startswith(mark):
+            raise ValueError(f"{file} is a {packing} file under another name; unpack it, so that it is text")
+
+
+def _wide(file: str, encoding: str, reason: str) -> str:
+    return (
+        f"{file} is {encoding} text, {reason}; UTF-8 is needed: "
+        f"iconv -f {encoding} -t UTF-8 '{file}' > OTHER_FILE"
+    )
+
+
+def text_of(file: str) -> str:
+    """A whole file as text, without the byte-order mark that some programs write first.
+
+    Raises:
+      ValueError: it isn't UTF-8; names the line.
+    """
+    content = as_path(file).read_bytes()
+    refuse_foreign(content, file)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # Not error.start of content: a byte-order mark isn't counted there.
+        before = error.object[: error.start]
+        line, place = before.count(b"\n") + 1, error.start - before.rfind(b"\n") - 1
+        raise ValueError(f"{file}:{line}: invalid UTF-8 at byte {place} of the line") from None
+
+
+def json_value(text: str) -> Any:
+    """As ``json.loads``; what is nested too deeply, or a number with too many digits, is invalid as well.
+
+    Raises:
+      JSONDecodeError: not JSON.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        raise json.JSONDecodeError("nested too deeply", text, 0) from None
+    except ValueError as error:
+        raise json.JSONDecodeError(str(error), text, 0) from None

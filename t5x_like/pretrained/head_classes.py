@@ -1,0 +1,64 @@
+"""Names of a head's classes in the order of its scores, as Hugging Face's ``id2label`` or a run's file has them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from t5x_like.io.files import PathLike, as_path, read_json, write_json
+
+_FILE = "classes.json"  # of a run, beside model.json
+
+# What transformers writes where nobody named the classes, and what says no more: LABEL_0, 0.
+_NO_NAME = re.compile(r"(label_?)?\d+", re.IGNORECASE)
+
+
+def write_classes(directory: PathLike, classes: Sequence[str]) -> None:
+    """Keeps a run's classes; nothing where its head has none."""
+    if classes:
+        write_json(as_path(directory) / _FILE, {"classes": list(classes)})
+
+
+def classes_at(directory: PathLike) -> tuple[str, ...]:
+    """The classes of a run's head or a Hugging Face directory's; none where they are not named."""
+    home = as_path(directory)
+    if (home / _FILE).exists():
+        return tuple(read_json(home / _FILE)["classes"])
+    if (home / "config.json").exists() and not (home / "model.json").exists():
+        return classes_in(read_json(home / "config.json"))
+    return ()
+
+
+def classes_in(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those that the ``id2label`` (or ``label2id``) of a ``config.json`` names."""
+    named = {int(number): str(name) for number, name in (fields.get("id2label") or {}).items()}
+    if not named:
+        named = {int(number): str(name) for name, number in (fields.get("label2id") or {}).items()}
+    names = tuple(named[number] for number in sorted(named))
+    if sorted(named) != list(range(len(names))) or all(_NO_NAME.fullmatch(name) for name in names):
+        return ()
+    return names
+
+
+def fields_of_classes(classes: Sequence[str]) -> dict[str, Any]:
+    """``id2label`` and ``label2id`` of a ``config.json``."""
+    return {
+        "id2label": {str(number): name for number, name in enumerate(classes)},
+        "label2id": {name: number for number, name in enumerate(classes)},
+    }
+
+
+def order_by_name(theirs: Sequence[str], ours: Sequence[str]) -> tuple[int, ...] | None:
+    """Where each of ``ours`` stands among ``theirs``, whatever their case, spaces, ``-`` and ``_``; ``None``: nowhere.
+
+    >>> order_by_name(("CONTRADICTION", "NEUTRAL", "ENTAILMENT"), ("entailment", "neutral", "contradiction"))
+    (2, 1, 0)
+    """
+    places = {_plain(name): place for place, name in enumerate(theirs)}
+    wanted = [_plain(name) for name in ours]
+    if len(theirs) != len(ours) or set(places) != set(wanted) or len(places) < len(ours):
+        return None
+    return tuple(places[name] for name in wanted)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]+", "_", name.strip().casefold())

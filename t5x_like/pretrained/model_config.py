@@ -1,0 +1,90 @@
+"""``model.json``: which model a run directory's weights belong to."""
+
+import dataclasses
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, get_args, get_type_hints
+
+from jax.sharding import Mesh
+
+from t5x_like.checkpoints.checkpoints import restore_params, unread_params
+from t5x_like.io.files import PathLike, as_path, read_json, write_json
+from t5x_like.model import parameters
+from t5x_like.partitioning.shard import with_shardings
+
+
+def write_model_config(directory: PathLike, config: Any) -> None:
+    """Writes the configuration's ``model_type`` and every field of it."""
+    model_type = type(config).__module__.rpartition(".")[2]
+    write_json(as_path(directory) / "model.json", {"model_type": model_type, **dataclasses.asdict(config)})
+
+
+def read_model_config(directory: PathLike) -> Any:
+    """The configuration that ``write_model_config`` wrote.
+
+    Raises:
+      ValueError: no such file, or not a model that this version knows.
+    """
+    path = as_path(directory) / "model.json"
+    if not path.exists():
+        raise ValueError(f"{path} is missing: {directory} is not a run directory")
+    fields = read_json(path)
+    model_type = fields.pop("model_type", None)
+    try:
+        zoo = importlib.import_module(f"t5x_like.model.zoo.{model_type}")
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{path}: there is no model {model_type!r} in this version") from error
+    config_class = _config_class(zoo)
+    if config_class is None:
+        raise ValueError(f"{path}: model_type {model_type!r} is not a model")
+    hints = get_type_hints(config_class)
+    return config_class(**{name: _restored(hints.get(name), value) for name, value in fields.items()})
+
+
+def _restored(kind: Any, value: Any) -> Any:
+    """What JSON has made of a field: a dataclass again, told by the names of its fields, or a tuple."""
+    if isinstance(value, list):
+        return tuple(_restored(None, item) for item in value)
+    if not isinstance(value, dict):
+        return value
+    for choice in (kind, *get_args(kind)):
+        if isinstance(choice, type) and _names(choice) == set(value):
+            hints = get_type_hints(choice)
+            return choice(**{name: _restored(hints[name], item) for name, item in value.items()})
+    return value
+
+
+def _names(choice: type) -> set[str]:
+    return {field.name for field in dataclasses.fields(choice)} if dataclasses.is_dataclass(choice) else set()
+
+
+def _config_class(zoo: ModuleType) -> type | None:
+    """The one class of the module that builds a model."""
+    own = (value for value in vars(zoo).values() if getattr(value, "__module__", None) == zoo.__name__)
+    return next((value for value in own if isinstance(value, type) and hasattr(value, "build")), None)
+
+
+def load_run(directory: PathLike, *, step: int | None = None, mesh: Mesh | None = None) -> tuple[Any, Any]:
+    """The configuration and the weights, float32, of a run's newest good step or of ``step``.
+
+    Raises:
+      ValueError: not a run directory, or its weights don't fit its ``model.json``.
+    """
+    config = read_model_config(directory)
+    _, shapes, axes = parameters.abstract(config)
+    like = shapes if mesh is None else with_shardings(axes, shapes, mesh)
+    return config, restore_params(directory, like, step=step)
+
+
+@contextmanager
+def open_run(directory: PathLike, *, step: int | None = None) -> Iterator[tuple[Any, Any]]:
+    """The same, but the weights stay unread on disk; while this is open each can be read.
+
+    Raises:
+      ValueError: as ``load_run``.
+    """
+    config = read_model_config(directory)
+    with unread_params(directory, parameters.abstract(config)[1], step=step) as params:
+        yield config, params

@@ -1,0 +1,270 @@
+"""``from_pretrained``: a model from a Hugging Face directory, to be called as transformers' models are."""
+
+import functools
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from t5x_like.inference.beam_search import EarlyStopping, PowerLengthPenalty
+from t5x_like.inference.decodable import as_ids
+from t5x_like.io.files import PathLike
+from t5x_like.model import parameters
+from t5x_like.model.heads import pool
+from t5x_like.model.zoo.tasks import GENERATIVE, Task
+from t5x_like.pretrained.call_arguments import argument_names, check_generation, refuse_unknown
+from t5x_like.pretrained.generating import (
+    num_new_tokens,
+    padding_of,
+    read_prompts,
+    to_sequences,
+    widen_prompts,
+    write,
+)
+from t5x_like.pretrained.hugging_face import read_hugging_face, write_hugging_face
+from t5x_like.pretrained.outputs import Outputs, to_outputs
+from t5x_like.pretrained.special_ids import special_ids_of
+from t5x_like.pretrained.tokenizer_files import files_of, vocabulary_of
+from t5x_like.pretrained.transformers_api.by_family import call_of
+from t5x_like.pretrained.transformers_api.call import Context
+
+Dtype = Literal["float32", "bfloat16"]
+
+
+def from_pretrained(
+    directory: PathLike,
+    *,
+    dtype: Dtype = "float32",
+    mesh: Mesh | None = None,
+    task: Task | None = None,
+    num_labels: int | None = None,
+    seed: int = 0,
+) -> "Pretrained":
+    """Reads ``config.json`` and safetensors (one file, or shards with an index).
+
+    Weights are float32, computation is in ``dtype``. With a ``mesh`` every weight goes straight to its place on it.
+
+    The head is that of the class in ``config.json``, or the one that ``task`` takes (with ``num_labels`` classes). A
+    head that the files lack is drawn from ``seed``, with a warning.
+
+    >>> pretrained = t5x_like.from_pretrained("path/to/t5-v1_1-small")
+    >>> pretrained(input_ids=ids, labels=labels).loss
+
+    Raises:
+      ValueError: not such a directory, a model that we don't know, or weights that don't fit its configuration.
+    """
+    if dtype not in get_args(Dtype):
+        raise ValueError(f"dtype is {dtype!r}; compute in one of {', '.join(get_args(Dtype))}")
+    config, params, fields = read_hugging_face(
+        directory, mesh=mesh, task=task, num_labels=num_labels, seed=seed
+    )
+    config = replace(config, compute_dtype=dtype)
+    graphdef, _, _ = parameters.abstract(config)
+    return Pretrained(parameters.merge(graphdef, params), config, fields, directory=directory)
+
+
+def export_hugging_face(
+    model: Any, directory: PathLike, *, config: Any = None, max_shard_bytes: int = 5 * 10**9
+) -> None:
+    """Writes a ``Pretrained``, or a model with its ``config``, in files that Hugging Face loads.
+
+    A ``Pretrained`` takes along what it came with: special ids, other fields of ``config.json``, its vocabulary.
+
+    Raises:
+      ValueError: the directory is not empty, or ``config`` is needed and missing.
+    """
+    fields, companions = {}, ()
+    if isinstance(model, Pretrained):
+        fields, companions = model.fields, model.companions
+        model, config = model.model, model.config
+    if config is None:
+        raise ValueError(
+            "a model alone doesn't say its sizes: export_hugging_face(model, directory, config=T5Config(…))"
+        )
+    write_hugging_face(
+        config,
+        parameters.split(model)[1],
+        directory,
+        fields=fields,
+        companions=companions,
+        max_shard_bytes=max_shard_bytes,
+    )
+
+
+class Pretrained:
+    """A model with its configuration and, if the directory had one, its vocabulary.
+
+    ``fields`` are those of ``config.json``, for what is not about the model.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        config: Any,
+        fields: Mapping[str, Any] | None = None,
+        *,
+        directory: PathLike | None = None,
+    ):
+        self.model = model
+        self.config = config
+        self.fields = fields or {}
+        self.special_ids = special_ids_of(self.fields)
+        self._directory = directory
+        self._call = call_of(model)
+        self._graphdef, self._params = parameters.split(model)
+        self._forward = jax.jit(self._compute, static_argnames="collect_hidden")
+        self._generate = jax.jit(self._write, static_argnames=("settings",))
+
+    @property
+    def companions(self) -> tuple[PathLike, ...]:
+        """The files beside the weights that belong to the model."""
+        return files_of(self._directory)
+
+    @functools.cached_property
+    def vocabulary(self) -> Any:
+        """The tokenizer of the directory, as ``vocabulary_of`` finds it; ``None`` where the directory has none.
+
+        Raises:
+          ValueError: it has more ids than the model has embeddings.
+        """
+        return vocabulary_of(self._directory, self.fields, self.config.vocab_size)
+
+    def __call__(
+        self, input_ids: Any = None, *, output_hidden_states: bool = False, **arguments: Any
+    ) -> Outputs:
+        """Scores what a transformers model of this class scores: arrays in, float32 arrays out, by its names.
+
+        ``attention_mask`` is [B, L] of 0 and 1, or [B, L, L] of who may look at whom. With ``labels`` (-100 where
+        nothing is to be said), or what the class has in their place, there is a ``loss``.
+
+        Raises:
+          ValueError: values out of their range, or shapes that don't belong together.
+          TypeError: an argument that this model doesn't take.
+        """
+        refuse_unknown(arguments, self._call.ARGUMENTS)
+        if input_ids is None and arguments.get("encoder_outputs") is None:
+            raise ValueError("give input_ids, [batch, length]")
+        given = {"input_ids": input_ids, **arguments}
+        inputs = self._call.read(given, Context(self.config, self.special_ids))
+        with self._precision():
+            computed = self._forward(self._params, inputs, collect_hidden=output_hidden_states)
+        return to_outputs(computed)
+
+    def embed(
+        self,
+        input_ids: Any,
+        attention_mask: Any = None,
+        *,
+        takes: Literal["mean", "first", "last"] = "mean",
+        normalized: bool = True,
+        **arguments: Any,
+    ) -> np.ndarray:
+        """One vector for each text, float32 [B, D]: the mean over its tokens, or its first or last token.
+
+        ``normalized`` vectors have length 1, so that inner products are cosines (Reimers and Gurevych 2019,
+        https://arxiv.org/abs/1908.10084).
+        """
+        answers = self(input_ids, attention_mask=attention_mask, **arguments)
+        states = answers.get("encoder_last_hidden_state")
+        states = answers["last_hidden_state"] if states is None else states
+        real = np.ones(states.shape[:2], bool) if attention_mask is None else np.asarray(attention_mask) > 0
+        vectors = np.asarray(pool(jnp.asarray(states), jnp.asarray(real), takes))
+        return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True) if normalized else vectors
+
+    def generate(
+        self,
+        input_ids: Any = None,
+        attention_mask: Any = None,
+        *,
+        max_new_tokens: int | None = None,
+        max_length: int = 20,
+        num_beams: int = 1,
+        length_penalty: float = 1.0,
+        early_stopping: EarlyStopping = False,
+        num_return_sequences: int = 1,
+        eos_token_id: int | list[int] | None = None,
+        pad_token_id: int | None = None,
+        do_sample: bool = False,
+        temperature: float = 1.0,
+        top_k: int | None = 50,
+        top_p: float | None = None,
+        seed: int = 0,
+        return_dict_in_generate: bool = False,
+        **unknown: Any,
+    ) -> Any:
+        """Writes up to ``max_new_tokens`` after the start token, or after a decoder's prompt.
+
+        The answer is int32 [B * num_return_sequences, length], prompts included.
+
+        Greedy by default, by beams with ``num_beams``, drawn (from ``seed``) with ``do_sample``. Rows that end early
+        are padded; columns that no row needs are cut off. Without a mask, padding in ``input_ids`` is not looked at.
+        Defaults are Hugging Face's: ``max_length``, without ``max_new_tokens``, counts what stands before, too;
+        sampling keeps the 50 best tokens, or all with ``top_k=0``. ``return_dict_in_generate`` gives
+        ``.sequences`` and, of beams, ``.sequences_scores``.
+
+        Raises:
+          ValueError: a setting out of its range, or settings that exclude each other.
+        """
+        refuse_unknown(unknown, argument_names(self.generate))
+        if not hasattr(self.model, "decode_step") or self.config.task not in GENERATIVE:
+            raise ValueError(f"this model's task is {self.config.task}; it writes nothing")
+        check_generation(
+            num_beams=num_beams,
+            num_return_sequences=num_return_sequences,
+            do_sample=do_sample,
+            temperature=temperature,
+            early_stopping=early_stopping,
+        )
+        special = self.special_ids
+        eos_ids = as_ids(special.eos if eos_token_id is None else eos_token_id)
+        pad = padding_of(pad_token_id, special, eos_ids)
+        prompts, real = read_prompts(input_ids, attention_mask, self.config, special, eos_ids, pad)
+        num_new = num_new_tokens(
+            self.model, prompts, real, max_new_tokens=max_new_tokens, max_length=max_length
+        )
+        settings: dict[str, Any] = {
+            "max_new_tokens": num_new,
+            "eos_token_id": eos_ids,
+            "pad_token_id": special.pad if pad is None else pad,
+        }
+        ids, mask = widen_prompts(self.model, prompts, real)
+        if num_beams > 1:
+            settings |= {
+                "num_beams": num_beams,
+                "length_penalty": PowerLengthPenalty(length_penalty),
+                "early_stopping": early_stopping,
+                "num_return_sequences": num_return_sequences,
+            }
+        elif do_sample:
+            ids, mask = (np.repeat(rows, num_return_sequences, axis=0) for rows in (ids, mask))
+            settings |= {"temperature": temperature, "top_k": top_k or None, "top_p": top_p}
+        key = jax.random.key(seed) if do_sample else None
+        with self._precision():
+            written, scores = self._generate(self._params, ids, mask, key, settings=tuple(settings.items()))
+        rows = np.asarray(written).reshape(-1, num_new)
+        sequences = to_sequences(self.model, prompts, rows, start=special.decoder_start, eos_ids=eos_ids)
+        if not return_dict_in_generate:
+            return sequences
+        found = {} if scores is None else {"sequences_scores": np.asarray(scores).reshape(-1)}
+        return Outputs(sequences=sequences, **found)
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        """float32 means float32: left alone, GPUs would multiply in TF32 and TPUs in bfloat16."""
+        exact = self.config.compute_dtype == "float32"
+        return jax.default_matmul_precision("float32") if exact else nullcontext()
+
+    def _compute(self, params: Any, inputs: dict[str, Any], *, collect_hidden: bool) -> dict[str, Any]:
+        model = parameters.merge(self._graphdef, params)
+        return self._call.compute(model, self.config, inputs, collect_hidden)
+
+    def _write(
+        self, params: Any, ids: Any, mask: Any, key: Any, *, settings: tuple[tuple[str, Any], ...]
+    ) -> Any:
+        model = parameters.merge(self._graphdef, params)
+        start = self.special_ids.decoder_start
+        return write(model, ids, mask, key, start=start, settings=dict(settings))

@@ -1,0 +1,241 @@
+"""Checkpoints of T5X (https://github.com/google-research/t5x): a msgpack file beside one zarr folder per weight.
+
+::
+
+    checkpoint_1000/checkpoint                                              names, and weights that are not cut
+                    target.encoder.layers_0.attention.query.kernel/         one weight, [in, out]
+                    target.encoder.encoder.attention.query.kernel/          all layers of one, [in, layers, out]
+
+The second form is what T5X's scanned layers write. There is no configuration: ``t5_config_of`` reads sizes off shapes.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from etils import epath
+
+from t5x_like.io.files import PathLike, as_path
+from t5x_like.model.zoo.t5 import T5Config
+from t5x_like.model.zoo.weights import Source
+
+_FOLDER = re.compile(r"checkpoint_(\d+)")
+_SCANNED = re.compile(r"(encoder|decoder)/(?:layers|\1)/(.+)")
+_LAYER_AXIS = 1
+_PLACEHOLDER = "PLACEHOLDER://"  # how Orbax points from the msgpack file to a folder
+
+
+class _Array(NamedTuple):
+    """A weight on disk or in the msgpack file; ``read`` takes a layer's number where layers are stacked."""
+
+    shape: tuple[int, ...]
+    read: Callable[[int | None], np.ndarray]
+
+
+def read_t5x(directory: PathLike) -> Source:
+    """The weights of one ``checkpoint_<step>`` folder, or of the newest in a run's, by T5X's names of unscanned layers.
+
+    Raises:
+      ValueError: there is no such checkpoint, or it is damaged; says which file.
+    """
+    folder, file = _find(as_path(directory))
+    arrays = {name: _array(leaf, name, folder) for name, leaf in _leaves(_target(file)).items()}
+    split: dict[str, tuple[_Array, int | None]] = {}
+    for name, array in arrays.items():
+        match = _SCANNED.fullmatch(name)
+        if match is None or len(array.shape) <= _LAYER_AXIS:
+            split[name] = (array, None)
+            continue
+        for layer in range(array.shape[_LAYER_AXIS]):
+            split[f"{match[1]}/layers_{layer}/{match[2]}"] = (array, layer)
+
+    def read(name: str) -> np.ndarray:
+        array, layer = split[name]
+        values = np.asarray(array.read(layer), np.float32)
+        return values.reshape(_joined(name, values.shape))
+
+    shapes = {
+        name: _joined(name, array.shape if layer is None else _without_layers(array.shape))
+        for name, (array, layer) in split.items()
+    }
+    return Source(str(folder), shapes, read)
+
+
+def t5_config_of(source: Source, **fields: Any) -> T5Config:
+    """The sizes that the shapes tell, and ``fields`` for what they don't: dropout, distances, the dtype to compute in.
+
+    Two up-projections mean gated gelu, one relu; without a head of its own, the model scores with its embeddings.
+
+    Raises:
+      ValueError: these are not the weights of a T5 whose layers share one table of relative positions.
+    """
+    shapes = source.shapes
+    if any(re.search(r"layers_\d+/relpos_bias/", name) for name in shapes):
+        raise ValueError(
+            f"{source.where}: each layer has relative positions of its own, as in UMT5; a T5 has one table a stack"
+        )
+    gated = "encoder/layers_0/mlp/wi_0/kernel" in shapes
+    up = f"encoder/layers_0/mlp/{'wi_0' if gated else 'wi'}/kernel"
+    needed = ("token_embedder/embedding", "encoder/relpos_bias/rel_embedding", up)
+    absent = [name for name in (*needed, "encoder/layers_0/attention/query/kernel") if name not in shapes]
+    if absent:
+        raise ValueError(f"{source.where} lacks {', '.join(absent)}: it is not a T5 of T5X's")
+    (vocab_size, model_dim), (num_heads, num_buckets), (_, mlp_dim) = (shapes[name] for name in needed)
+    inferred: dict[str, Any] = {
+        "vocab_size": vocab_size,
+        "model_dim": model_dim,
+        "mlp_dim": mlp_dim,
+        "num_heads": num_heads,
+        "head_dim": shapes["encoder/layers_0/attention/query/kernel"][-1] // num_heads,
+        "num_encoder_layers": _num_layers(shapes, "encoder"),
+        "num_decoder_layers": _num_layers(shapes, "decoder"),
+        "feed_forward": "gated_gelu" if gated else "relu",
+        "head": "untied" if "decoder/logits_dense/kernel" in shapes else "tied",
+        "num_relative_buckets": num_buckets,
+    }
+    return T5Config(**inferred | fields)
+
+
+def is_t5x(directory: PathLike) -> bool:
+    """Whether there is a T5X checkpoint, good or bad."""
+    try:
+        _find(as_path(directory))
+    except ValueError:
+        return False
+    return True
+
+
+def _find(directory: epath.Path) -> tuple[epath.Path, epath.Path]:
+    """The folder of the weights and the msgpack file in it."""
+    steps = {}
+    if directory.is_dir():
+        steps = {
+            int(match[1]): path
+            for path in directory.iterdir()
+            if (match := _FOLDER.fullmatch(path.name)) and path.is_dir()
+        }
+    chosen = steps[max(steps)] if steps else directory
+    for folder in (chosen, chosen / "state"):
+        if (folder / "checkpoint").is_file():
+            return folder, folder / "checkpoint"
+    raise ValueError(
+        f"{directory} has no T5X checkpoint: a folder checkpoint_<step> with a file named checkpoint"
+    )
+
+
+def _target(file: epath.Path) -> dict[str, Any]:
+    from flax.serialization import msgpack_restore
+
+    content = file.read_bytes()
+    if content.startswith(b"model_checkpoint_path"):
+        raise ValueError(
+            f"{file} belongs to a TensorFlow checkpoint of Mesh TensorFlow's T5; T5X's can be read"
+        )
+    try:
+        restored: Any = msgpack_restore(content)
+        target = restored.get("optimizer", restored)["target"]
+        if not isinstance(target, dict) or not target:
+            raise ValueError("its target is empty")
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise ValueError(
+            f"{file} is damaged or cut short, or no T5X checkpoint: it has {len(content):,} bytes ({error}); "
+            "copy it again"
+        ) from error
+    return target
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    leaves: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, dict) and "driver" not in value:
+            leaves |= _leaves(value, f"{prefix}{name}/")
+        elif value is not None:
+            leaves[prefix + name] = value
+    return leaves
+
+
+def _array(leaf: Any, name: str, folder: epath.Path) -> _Array:
+    if isinstance(leaf, dict):
+        kvstore = leaf.get("kvstore")
+        place = kvstore.get("path") if isinstance(kvstore, dict) else None
+        return _stored(place or leaf.get("path"), name, folder)
+    if isinstance(leaf, str) and leaf.startswith(_PLACEHOLDER):
+        return _stored(leaf.removeprefix(_PLACEHOLDER), name, folder)
+    if isinstance(leaf, str | bytes):
+        raise ValueError(f"{folder / 'checkpoint'}: {name} is {leaf[:40]!r}, no weight")
+    array = np.asarray(leaf)
+    return _Array(array.shape, lambda layer: array if layer is None else array.take(layer, _LAYER_AXIS))
+
+
+def _stored(place: Any, name: str, folder: epath.Path) -> _Array:
+    """Only the folder's name is taken from the checkpoint: neither drivers nor paths to elsewhere."""
+    plain = place.rstrip("/") if isinstance(place, str) else ""
+    if not plain or plain in (".", "..") or set(plain) & {"/", "\\", "\0"}:
+        raise ValueError(
+            f"{folder / 'checkpoint'}: {name} is said to be in {place!r}; weights lie in folders beside it"
+        )
+    path = folder / plain
+    with _naming(path):
+        store = _open(path)
+        if not np.issubdtype(store.dtype.numpy_dtype, np.floating) and store.dtype.name != "bfloat16":
+            raise ValueError(f"it holds {store.dtype.name}, no floating point numbers")
+    kept: dict[str, np.ndarray] = {}
+
+    def read(layer: int | None) -> np.ndarray:
+        with _naming(path):
+            if layer is None:
+                return store.read().result()
+            # Chunks usually hold many layers: taken one by one, each would be unpacked again and again.
+            if layer == 0 or not kept:
+                kept["all"] = store.read().result()
+            values = kept["all"].take(layer, _LAYER_AXIS)
+            if layer == store.shape[_LAYER_AXIS] - 1:
+                kept.clear()
+            return values
+
+    return _Array(tuple(store.shape), read)
+
+
+def _open(path: epath.Path) -> Any:
+    import tensorstore
+
+    where = str(path)
+    if "://" in where:
+        kvstore: Any = where + "/"
+    else:
+        kvstore = {"driver": "file", "path": str(path.resolve())}
+    # A chunk that was not copied along would read as zeros otherwise. (T5X leaves none out: it sets no fill value.)
+    spec = {"driver": "zarr", "kvstore": kvstore, "fill_missing_data_reads": False}
+    return tensorstore.open(spec, open=True, read=True).result()
+
+
+@contextmanager
+def _naming(path: epath.Path) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        reason = str(error).partition(" [tensorstore_spec")[0]
+        raise ValueError(
+            f"{path} is missing or damaged; copy the whole checkpoint again ({reason})"
+        ) from error
+
+
+def _without_layers(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape[:_LAYER_AXIS] + shape[_LAYER_AXIS + 1 :]
+
+
+def _joined(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Attention kernels as matrices: some versions keep heads apart, as [in, heads, head_dim] and the reverse."""
+    if len(shape) != 3:
+        return shape
+    if name.endswith("/out/kernel"):
+        return (math.prod(shape[:2]), shape[2])
+    return (shape[0], math.prod(shape[1:])) if name.endswith("/kernel") else shape
+
+
+def _num_layers(shapes: Mapping[str, Any], stack: str) -> int:
+    found = {int(match[1]) for name in shapes if (match := re.match(rf"{stack}/layers_(\d+)/", name))}
+    return max(found, default=-1) + 1

@@ -1,0 +1,81 @@
+"""Calls of decoders: GPT's classes and their like."""
+
+from typing import Any
+
+import numpy as np
+
+from t5x_like.batch import Batch
+from t5x_like.pretrained.call_arguments import numbers, token_rows
+from t5x_like.pretrained.transformers_api import losses
+from t5x_like.pretrained.transformers_api.call import Context, hidden_states, read_mask
+from t5x_like.pretrained.transformers_api.scores import (
+    choices_as_rows,
+    ends_of_sequences,
+    read_labels,
+    scores_at_ends,
+    scores_of,
+)
+
+ARGUMENTS: tuple[str, ...] = (
+    *("input_ids", "attention_mask", "position_ids", "labels", "start_positions", "end_positions"),
+)
+
+
+def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
+    """See ``Call.read``.
+
+    A one-dimensional ``attention_mask`` says how many tokens of each row are a prefix that all see, as in GLM, whose
+    ``position_ids`` may be [B, 2, L]: positions, and positions inside a blank.
+    """
+    config = context.config
+    given, num_choices = choices_as_rows(given, config)
+    ids = token_rows(given["input_ids"], "input_ids", config.vocab_size)
+    inputs: dict[str, Any] = {"input_ids": ids, **read_labels(given), **num_choices}
+    mask = given.get("attention_mask")
+    if mask is not None and np.ndim(mask) == 1:
+        inputs["prefix"] = _prefix(np.asarray(mask), ids)
+    else:
+        inputs |= read_mask(mask, ids)
+    inputs |= _positions(given.get("position_ids"), ids)
+    return inputs | ends_of_sequences(ids, inputs.get("segment_ids"), context)
+
+
+def _prefix(lengths: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    if lengths.shape != ids.shape[:1]:
+        raise ValueError(
+            f"attention_mask has shape {lengths.shape}; one number a row, {ids.shape[:1]}, says how long its prefix is"
+        )
+    return (np.arange(ids.shape[1])[None] < lengths[:, None]).astype(np.int32)
+
+
+def _positions(positions: Any, ids: np.ndarray) -> dict[str, np.ndarray]:
+    if positions is None:
+        return {}
+    positions = numbers(positions, "position_ids").astype(np.int32)
+    if positions.shape == ids.shape:
+        return {"position_ids": positions}
+    if positions.shape == (ids.shape[0], 2, ids.shape[1]):
+        return {"position_ids": positions[:, 0], "block_position_ids": positions[:, 1]}
+    raise ValueError(
+        f"position_ids has shape {positions.shape}, input_ids {ids.shape}; give one for each token"
+    )
+
+
+def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: bool) -> dict[str, Any]:
+    """See ``Call.compute``."""
+    batch = Batch(
+        decoder_input_tokens=inputs["input_ids"],
+        decoder_segment_ids=inputs.get("segment_ids"),
+        decoder_positions=inputs.get("position_ids"),
+        block_positions=inputs.get("block_position_ids"),
+        prefix=inputs.get("prefix"),
+        attention_mask=inputs.get("attention_mask"),
+    )
+    predictions = model(batch, collect_hidden=collect_hidden)
+    scores = scores_at_ends(model, predictions.decoder_output, inputs) or predictions.heads
+    outputs = {"last_hidden_state": predictions.decoder_output}
+    outputs |= hidden_states(predictions.decoder_hidden, "hidden_states")
+    # GLM's labels are those of the position itself.
+    shifted = getattr(config, "labels_are_next_tokens", False)
+    of_words = losses.cross_entropy if shifted else losses.next_token_cross_entropy
+    return outputs | scores_of(config, predictions.logits, scores, inputs, of_words=of_words)

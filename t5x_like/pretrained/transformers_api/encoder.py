@@ -1,0 +1,71 @@
+"""Calls of encoders: BERT's classes and their like."""
+
+from typing import Any
+
+import numpy as np
+
+from t5x_like.batch import Batch
+from t5x_like.pretrained.call_arguments import token_rows
+from t5x_like.pretrained.transformers_api.call import Context, hidden_states, read_ids, read_mask
+from t5x_like.pretrained.transformers_api.scores import LABELS, choices_as_rows, read_labels, scores_of
+
+ARGUMENTS: tuple[str, ...] = (
+    "input_ids",
+    "attention_mask",
+    "token_type_ids",
+    "task_type_ids",
+    "position_ids",
+    *LABELS,
+)
+
+
+def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
+    """See ``Call.read``. Choices, [B, C, L], become rows."""
+    config, embeddings = context.config, context.config.embeddings
+    given, num_choices = choices_as_rows(given, config)
+    ids = token_rows(given["input_ids"], "input_ids", config.vocab_size)
+    inputs = {"input_ids": ids, **read_mask(given.get("attention_mask"), ids)}
+    inputs |= read_labels(given) | num_choices
+    learned = embeddings.positions
+    num_positions = (
+        getattr(config, "num_positions", 1) if learned is None else learned.num_positions + learned.offset
+    )
+    tables = {
+        "token_type_ids": embeddings.num_token_types,
+        "task_type_ids": embeddings.num_task_types,
+        "position_ids": num_positions,
+    }
+    read_ids(given, tables, inputs)
+    if learned is not None:
+        _read_positions(inputs, learned.offset, getattr(config, "pad_token_id", None))
+    return inputs
+
+
+def _read_positions(inputs: dict[str, Any], offset: int, pad_token_id: int | None) -> None:
+    """Where positions are counted over ids that are not padding, padding has the last row before position 0."""
+    if "position_ids" in inputs:
+        inputs["position_ids"] = inputs["position_ids"] - offset
+    elif offset and pad_token_id is not None:
+        real = inputs["input_ids"] != pad_token_id
+        inputs["position_ids"] = np.where(real, np.cumsum(real, axis=1) - 1, -1).astype(np.int32)
+
+
+def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: bool) -> dict[str, Any]:
+    """See ``Call.compute``."""
+    batch = Batch(
+        encoder_input_tokens=inputs["input_ids"],
+        encoder_segment_ids=inputs.get("segment_ids"),
+        encoder_positions=inputs.get("position_ids"),
+        token_types=inputs.get("token_type_ids"),
+        task_types=inputs.get("task_type_ids"),
+        attention_mask=inputs.get("attention_mask"),
+    )
+    predictions = model(batch, collect_hidden=collect_hidden)
+    outputs = {"last_hidden_state": predictions.encoder_output}
+    hidden = predictions.encoder_hidden
+    # Of layers that consist of several blocks (ALBERT's inner groups), transformers shows what leaves the last.
+    hidden = hidden if hidden is None else hidden[:: getattr(config, "inner_group_num", 1)]
+    outputs |= hidden_states(hidden, "hidden_states")
+    if predictions.pooled is not None:
+        outputs["pooler_output"] = predictions.pooled
+    return outputs | scores_of(config, predictions.logits, predictions.heads, inputs)

@@ -1,0 +1,126 @@
+"""Calls of encoder-decoders: T5's classes and their like."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from t5x_like.batch import Batch
+from t5x_like.model.layers.stack import StackOutput
+from t5x_like.model.zoo.tasks import OF_SEQUENCES
+from t5x_like.pretrained.call_arguments import check_rows, mask_rows, shift_right, token_rows
+from t5x_like.pretrained.transformers_api.call import Context, hidden_states
+from t5x_like.pretrained.transformers_api.scores import choices_as_rows, read_labels, scores_of
+
+ARGUMENTS: tuple[str, ...] = (
+    "input_ids",
+    "attention_mask",
+    "decoder_input_ids",
+    "decoder_attention_mask",
+    "encoder_outputs",
+    "labels",
+    "start_positions",
+    "end_positions",
+)
+
+
+def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
+    """See ``Call.read``. With ``labels`` alone, the decoder reads them shifted right; for answers it reads the input.
+
+    ``encoder_outputs`` are hidden states [B, M, D], or an earlier answer that has them; then ``input_ids`` are not
+    needed.
+    """
+    if context.config.task in OF_SEQUENCES:
+        return _read_to_classify(given, context)
+    vocab_size, special = context.config.vocab_size, context.special_ids
+    inputs: dict[str, Any] = {}
+    encoded = given.get("encoder_outputs")
+    if encoded is not None:
+        inputs["encoded"] = _encoded(encoded)
+        like = np.zeros(inputs["encoded"].shape[:2], np.int32)
+    else:
+        like = inputs["input_ids"] = token_rows(given["input_ids"], "input_ids", vocab_size)
+    if given.get("attention_mask") is not None:
+        inputs["segment_ids"] = mask_rows(given["attention_mask"], "attention_mask", like)
+    finds_answers = context.config.task == "question_answering"
+    labels = None if finds_answers else given.get("labels")
+    targets = None if labels is None else token_rows(labels, "labels", vocab_size, is_label=True)
+    if given.get("decoder_input_ids") is not None:
+        outputs = token_rows(given["decoder_input_ids"], "decoder_input_ids", vocab_size)
+    elif targets is not None:
+        outputs = shift_right(targets, start=special.decoder_start, pad=special.pad)
+    elif finds_answers and "input_ids" in inputs:
+        outputs = shift_right(like, start=special.decoder_start, pad=special.pad)
+    else:
+        raise ValueError("give decoder_input_ids, or labels to make them from")
+    check_rows(like, outputs, targets)
+    inputs["decoder_input_ids"] = outputs
+    mask = mask_rows(given.get("decoder_attention_mask"), "decoder_attention_mask", outputs)
+    found = {**read_labels(given), "decoder_segment_ids": mask, "labels": targets}
+    return inputs | {name: value for name, value in found.items() if value is not None}
+
+
+def _read_to_classify(given: dict[str, Any], context: Context) -> dict[str, Any]:
+    """The decoder reads the input again; what it makes of its last end of sequence tells the class."""
+    special = context.special_ids
+    given, num_choices = choices_as_rows(given, context.config)
+    ids = token_rows(given["input_ids"], "input_ids", context.config.vocab_size)
+    is_end = np.isin(ids, special.eos)
+    without = np.flatnonzero(~is_end.any(axis=1))
+    if without.size:
+        raise ValueError(
+            f"row {without[0]} of input_ids has no end of sequence, id {special.eos}; the class is read there"
+        )
+    last = ids.shape[1] - 1 - is_end[:, ::-1].argmax(axis=1)
+    inputs = {
+        "input_ids": ids,
+        "decoder_input_ids": shift_right(ids, start=special.decoder_start, pad=special.pad),
+        "up_to_end": (np.arange(ids.shape[1])[None] <= last[:, None]).astype(np.int32),
+        "segment_ids": mask_rows(given.get("attention_mask"), "attention_mask", ids),
+        **read_labels(given),
+        **num_choices,
+    }
+    return {name: value for name, value in inputs.items() if value is not None}
+
+
+def _encoded(encoded: Any) -> np.ndarray:
+    states = encoded
+    if isinstance(encoded, dict):
+        states = encoded.get("encoder_last_hidden_state", encoded.get("last_hidden_state"))
+    elif isinstance(encoded, tuple):
+        states = encoded[0]
+    states = np.asarray(states, np.float32)
+    if states.ndim != 3:
+        raise ValueError(
+            f"encoder_outputs has shape {states.shape}; give hidden states, [batch, length, width]"
+        )
+    return states
+
+
+def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: bool) -> dict[str, Any]:
+    """See ``Call.compute``."""
+    batch = Batch(
+        encoder_input_tokens=inputs.get("input_ids"),
+        encoder_segment_ids=inputs.get("segment_ids"),
+        decoder_input_tokens=inputs["decoder_input_ids"],
+        decoder_segment_ids=inputs.get("decoder_segment_ids"),
+    )
+    if "encoded" in inputs:
+        states = inputs["encoded"].astype(config.compute_dtype)
+        encoded = StackOutput(states, None, None, jnp.zeros(()))
+        predictions = model.decode(batch, encoded, collect_hidden=collect_hidden)
+    else:
+        predictions = model(batch, collect_hidden=collect_hidden)
+    outputs = {
+        "encoder_last_hidden_state": predictions.encoder_output,
+        "decoder_last_hidden_state": predictions.decoder_output,
+        **hidden_states(predictions.encoder_hidden, "encoder_hidden_states"),
+        **hidden_states(predictions.decoder_hidden, "decoder_hidden_states"),
+    }
+    if predictions.logits is None and not predictions.heads:
+        return outputs | {"last_hidden_state": predictions.decoder_output}
+    heads = predictions.heads
+    if "up_to_end" in inputs:  # what follows is passed over by the head alone: the decoder has no mask
+        words = model.embedding.tokens
+        heads = model.heads(predictions.decoder_output, words, inputs["up_to_end"])[2]
+    return outputs | scores_of(config, predictions.logits, heads, inputs)

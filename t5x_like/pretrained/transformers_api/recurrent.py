@@ -1,0 +1,69 @@
+"""Calls of recurrent models: Transformer-XL's classes."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from t5x_like.pretrained.call_arguments import IGNORED, numbers, token_rows
+from t5x_like.pretrained.transformers_api.call import Context, hidden_states
+from t5x_like.pretrained.transformers_api.memory import our_memory, their_memory
+from t5x_like.pretrained.transformers_api.scores import (
+    choices_as_rows,
+    ends_of_sequences,
+    read_labels,
+    scores_at_ends,
+    scores_of,
+)
+
+ARGUMENTS: tuple[str, ...] = ("input_ids", "mems", "labels", "start_positions", "end_positions")
+
+
+def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
+    """See ``Call.read``."""
+    config = context.config
+    given, num_choices = choices_as_rows(given, config)
+    ids = token_rows(given["input_ids"], "input_ids", config.vocab_size)
+    inputs: dict[str, Any] = {"input_ids": ids, **read_labels(given), **num_choices}
+    inputs |= ends_of_sequences(ids, None, context)
+    if config.task == "causal_lm" and "labels" in inputs:
+        inputs["labels"] = token_rows(given["labels"], "labels", config.vocab_size, is_label=True)
+    if given.get("mems") is not None:
+        inputs["mems"] = tuple(numbers(layer, "mems") for layer in given["mems"])
+    return inputs
+
+
+def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: bool) -> dict[str, Any]:
+    """See ``Call.compute``. Logits are log-probabilities; labels are shifted in here.
+
+    Without ``mems`` there are zeros, which are looked at. ``losses`` are in transformers' order: with cutoffs that is
+    cluster by cluster, and not where their labels stood.
+    """
+    memory = our_memory(inputs)
+    if memory is None and config.memory_length:
+        memory = model.empty_memory(len(inputs["input_ids"]))
+    ran = model.read(inputs["input_ids"], memory=memory, keep_memory=True, collect_hidden=collect_hidden)
+    outputs: dict[str, Any] = {"last_hidden_state": ran.output, "mems": their_memory(ran.memory)}
+    outputs |= hidden_states(ran.hidden, "hidden_states")
+    if model.softmax is None:
+        scores = scores_at_ends(model, ran.output, inputs) or model.heads(ran.output, None, None)[2]
+        return outputs | scores_of(config, None, scores, inputs)
+    outputs["logits"] = outputs["prediction_scores"] = model.scores(ran.output)
+    if "labels" in inputs:
+        outputs["losses"] = _losses_by_cluster(outputs["logits"], inputs["labels"], config.cutoffs)
+        outputs["loss"] = jnp.sum(outputs["losses"]) / jnp.sum(outputs["losses"] != 0)
+    return outputs
+
+
+def _losses_by_cluster(log_probs: jax.Array, labels: jax.Array, cutoffs: tuple[int, ...]) -> jax.Array:
+    """[B, L - 1]; with cutoffs, labels that are ignored come last, with a loss of 0."""
+    labels = labels[:, 1:]
+    learned = labels != IGNORED
+    ids = jnp.where(learned, labels, 0)
+    chosen = jnp.take_along_axis(log_probs[:, :-1], ids[..., None], axis=-1)[..., 0]
+    losses = jnp.where(learned, -chosen, 0.0)
+    if not cutoffs:
+        return losses
+    clusters = jnp.searchsorted(jnp.asarray(cutoffs), ids, side="right")
+    order = jnp.argsort(jnp.where(learned, clusters, len(cutoffs) + 1).reshape(-1), stable=True)
+    return losses.reshape(-1)[order].reshape(losses.shape)

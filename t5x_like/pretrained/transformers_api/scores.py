@@ -1,0 +1,138 @@
+"""What a model's heads say, under transformers' names: the same for all families."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from t5x_like.model.zoo.tasks import OF_SEQUENCES
+from t5x_like.pretrained.call_arguments import numbers
+from t5x_like.pretrained.transformers_api import losses
+from t5x_like.pretrained.transformers_api.call import Context
+
+Loss = Callable[[Any, Any], Any]
+
+# The arguments that losses compare with.
+LABELS = ("labels", "next_sentence_label", "sentence_order_label", "start_positions", "end_positions")
+
+_PAIR_NAMES = {"next_sentence": "seq_relationship_logits", "sentence_order": "sop_logits"}
+
+# What has one row of ids for each choice.
+_OF_CHOICES = (
+    *("input_ids", "attention_mask", "token_type_ids", "task_type_ids", "position_ids", "perm_mask"),
+    *("decoder_input_ids", "decoder_attention_mask"),
+)
+
+
+def read_labels(given: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Those of ``LABELS`` that are there, as numbers."""
+    return {name: numbers(given[name], name) for name in LABELS if given.get(name) is not None}
+
+
+def choices_as_rows(given: dict[str, Any], config: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """For multiple choice, arguments with choices [B, C, …] as rows [B * C, …], and ``num_choices``.
+
+    The number is the length of an array, which stays known inside of ``jax.jit``.
+
+    Raises:
+      ValueError: ``input_ids`` have no choices.
+    """
+    if config.task != "multiple_choice":
+        return given, {}
+    shape = np.shape(given["input_ids"])
+    if len(shape) != 3:
+        raise ValueError(f"input_ids has shape {shape}; for multiple choice give [batch, choices, length]")
+    rows = {
+        name: np.reshape(value, (shape[0] * shape[1], *np.shape(value)[2:]))
+        for name, value in given.items()
+        if name in _OF_CHOICES and value is not None
+    }
+    return given | rows, {"num_choices": np.zeros(shape[1])}
+
+
+def ends_of_sequences(ids: np.ndarray, mask: np.ndarray | None, context: Context) -> dict[str, np.ndarray]:
+    """``ends``, int32 [B], if the task is one of whole sequences: where decoders tell their classes.
+
+    As in transformers that is at the last token that is not padding, masked or not.
+    """
+    if context.config.task not in OF_SEQUENCES:
+        return {}
+    special = context.special_ids
+    real = ids != special.pad if special.knows_padding else np.ones(ids.shape) if mask is None else mask
+    return {"ends": np.max(np.where(real, np.arange(ids.shape[1]), 0), axis=1).astype(np.int32)}
+
+
+def scores_at_ends(model: Any, states: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+    """What the heads say of ``states`` [B, L, D] where sequences end, if ``ends_of_sequences`` found that."""
+    if "ends" not in inputs:
+        return {}
+    ends = jnp.take_along_axis(states, inputs["ends"][:, None, None], axis=1)[:, 0]
+    return {name: head(ends) for name, head in model.heads.scores.items()}
+
+
+def scores_of(
+    config: Any,
+    logits: Any,
+    heads: dict[str, Any] | None,
+    inputs: dict[str, Any],
+    *,
+    of_words: Loss = losses.cross_entropy,
+) -> dict[str, Any]:
+    """What the class of ``config.task`` answers with, and its loss if ``inputs`` has what it compares with.
+
+    Args:
+      config: names the task, and says how many words and which kind of classes there are.
+      logits: scores of words [B, L, V or more], if there are any.
+      heads: scores of other heads by name.
+      inputs: what ``read_labels`` and ``choices_as_rows`` have found, among others.
+      of_words: the loss of a language model.
+    """
+    heads = heads or {}
+    logits = None if logits is None else logits[..., : config.vocab_size]
+    match config.task:
+        case "masked_lm" | "causal_lm" | "sequence_to_sequence_lm":
+            return _with_loss(logits, inputs, of_words)
+        case "pretraining":
+            return _pretraining(logits, heads, inputs)
+        case "next_sentence":
+            named = {"labels": inputs["next_sentence_label"]} if "next_sentence_label" in inputs else {}
+            return _with_loss(heads["next_sentence"], inputs | named, losses.cross_entropy)
+        case "sequence_classification":
+            loss = partial(losses.classification_loss, problem=config.problem)
+            return _with_loss(heads["classes"], inputs, loss)
+        case "multiple_choice":
+            scores = heads["choice"].reshape(-1, inputs["num_choices"].shape[0])
+            return _with_loss(scores, inputs, losses.cross_entropy)
+        case "token_classification":
+            return _with_loss(heads["token_classes"], inputs, losses.cross_entropy)
+        case "replaced_tokens":
+            loss = partial(losses.replaced_tokens_loss, real=inputs.get("segment_ids"))
+            return _with_loss(heads["replaced"][..., 0], inputs, loss)
+        case "question_answering":
+            return _spans(heads["span"], inputs)
+    return {}
+
+
+def _pretraining(logits: Any, heads: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
+    (pair, scores), *_ = ((name, scores) for name, scores in heads.items() if name in _PAIR_NAMES)
+    outputs = {"prediction_logits": logits, _PAIR_NAMES[pair]: scores}
+    if "labels" not in inputs or f"{pair}_label" not in inputs:
+        return outputs
+    of_words = losses.cross_entropy(logits, inputs["labels"])
+    return outputs | {"loss": of_words + losses.cross_entropy(scores, inputs[f"{pair}_label"])}
+
+
+def _spans(scores: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+    start, end = scores[..., 0], scores[..., 1]
+    outputs = {"start_logits": start, "end_logits": end}
+    if "start_positions" not in inputs or "end_positions" not in inputs:
+        return outputs
+    loss = losses.span_cross_entropy(start, end, inputs["start_positions"], inputs["end_positions"])
+    return outputs | {"loss": loss}
+
+
+def _with_loss(logits: Any, inputs: dict[str, Any], loss: Loss) -> dict[str, Any]:
+    outputs = {"logits": logits}
+    return outputs | {"loss": loss(logits, inputs["labels"])} if "labels" in inputs else outputs

@@ -1,0 +1,93 @@
+"""Calls of two-stream models: XLNet's classes."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from t5x_like.pretrained.call_arguments import numbers, token_rows
+from t5x_like.pretrained.transformers_api.call import Context
+from t5x_like.pretrained.transformers_api.memory import our_memory, their_memory
+from t5x_like.pretrained.transformers_api.scores import choices_as_rows, read_labels, scores_of
+
+ARGUMENTS: tuple[str, ...] = (
+    "input_ids",
+    "attention_mask",
+    "mems",
+    "perm_mask",
+    "target_mapping",
+    "token_type_ids",
+    "labels",
+    "start_positions",
+    "end_positions",
+)
+
+
+def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
+    """See ``Call.read``.
+
+    ``perm_mask`` [B, L, L] is 1 where a token must not look at another, ``target_mapping`` [B, P, L] is 1 where the
+    P-th target stands.
+    """
+    given, num_choices = choices_as_rows(given, context.config)
+    ids = token_rows(given["input_ids"], "input_ids", context.config.vocab_size)
+    inputs: dict[str, Any] = {"input_ids": ids, **read_labels(given), **num_choices}
+    batch, length = ids.shape
+    shapes = {
+        "attention_mask": (batch, length),
+        "token_type_ids": (batch, length),
+        "perm_mask": (batch, length, length),
+        "target_mapping": (batch, None, length),
+    }
+    for name in ("attention_mask", "perm_mask", "target_mapping", "token_type_ids"):
+        if given.get(name) is not None:
+            inputs[name] = numbers(given[name], name)
+            wanted, shape = shapes.get(name, inputs[name].shape), inputs[name].shape
+            if len(shape) != len(wanted) or any(
+                w not in (None, n) for w, n in zip(wanted, shape, strict=True)
+            ):
+                raise ValueError(f"{name} has shape {shape}; for ids of shape {ids.shape} give {wanted}")
+    if given.get("mems") is not None:
+        inputs["mems"] = tuple(numbers(layer, "mems") for layer in given["mems"])
+    return inputs
+
+
+def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: bool) -> dict[str, Any]:
+    """See ``Call.compute``.
+
+    Logits are of all positions, or of the targets of ``target_mapping``; labels are not shifted. Hidden states of each
+    layer's content are followed by those of its queries if there are targets.
+    """
+    mapping, types = inputs.get("target_mapping"), inputs.get("token_type_ids")
+    ran = model.read(
+        inputs["input_ids"],
+        mask=_mask(inputs),
+        token_types=types,
+        with_queries=mapping is not None,
+        target_mapping=None if mapping is None else mapping.astype(jnp.float32),
+        memory=our_memory(inputs),
+        keep_memory=True,
+        collect_hidden=collect_hidden,
+    )
+    logits, _, scores = model.heads(ran.output, model.embedding, None)
+    outputs: dict[str, Any] = {"last_hidden_state": ran.output, "mems": their_memory(ran.memory)}
+    if ran.hidden is not None:
+        outputs["hidden_states"] = _interleaved(ran.hidden, ran.query_hidden)
+    return outputs | scores_of(config, logits, scores, inputs)
+
+
+def _mask(inputs: dict[str, Any]) -> jax.Array | None:
+    """Padding is seen by nobody."""
+    mask = None
+    if "attention_mask" in inputs:
+        mask = (inputs["attention_mask"] > 0)[:, None, None, :]
+    if "perm_mask" in inputs:
+        allowed = (inputs["perm_mask"] == 0)[:, None]
+        mask = allowed if mask is None else allowed & mask
+    return mask
+
+
+def _interleaved(content: jax.Array, queries: jax.Array | None) -> tuple[jax.Array, ...]:
+    if queries is None:
+        return tuple(content)
+    return tuple(stream for pair in zip(content, queries, strict=True) for stream in pair)

@@ -1,0 +1,56 @@
+"""A benchmark in words: what it is, where it comes from, how it is worded and scored."""
+
+import json
+from typing import Any
+
+from t5x_like.text.benchmarks import catalogue
+
+
+def short_card(name: str) -> str:
+    """A few lines on a benchmark or a mixture of them."""
+    if name in catalogue.mixtures():
+        return _mixture_card(name)
+    benchmark = catalogue.benchmark(name)
+    splits = ", ".join(f"{split} {benchmark.source.rows[split]:,}" for split in benchmark.splits)
+    lines = [f"{name} (benchmark)", f"  what        {benchmark.title}", f"  splits      {splits}"]
+    if benchmark.metrics:
+        lines.append(f"  metrics     {', '.join(metric.__name__ for metric in benchmark.metrics)}")
+    return "\n".join(lines)
+
+
+def card(name: str) -> str:
+    """All of it: with the source, what an encoder's head reads, and the golden examples."""
+    if name in catalogue.mixtures():
+        return _mixture_card(name)
+    benchmark = catalogue.benchmark(name)
+    source = benchmark.source
+    about = {
+        "answers": ", ".join(benchmark.labels) or "open",
+        "for a head": "" if benchmark.form is None else type(benchmark.form).__name__,
+        "from": source.home,
+        "cite": source.citation,
+        "licence": source.licence,
+    }
+    lines = [short_card(name), *(f"  {key:<11} {value}" for key, value in about.items() if value)]
+    for example in benchmark.examples:
+        lines += ["", f"raw      {_json(example.row)}"]
+        if not example.worded:
+            lines.append("         left out")
+        for worded in example.worded:
+            lines += [f"inputs   {worded['inputs']}", f"targets  {worded['targets']}"]
+    return "\n".join(lines)
+
+
+def _mixture_card(name: str) -> str:
+    mixture = catalogue.mixtures()[name]
+    assert isinstance(mixture.rates, dict)
+    total = sum(mixture.rates.values())
+    shares = [
+        f"{task} {rate / total:.1%}" if rate else f"{task} (evaluated only)"
+        for task, rate in mixture.rates.items()
+    ]
+    return f"{name} (mixture of benchmarks)\n  mixed       {', '.join(shares)}"
+
+
+def _json(row: Any) -> str:
+    return json.dumps(dict(row), ensure_ascii=False)

@@ -1,0 +1,200 @@
+"""What goes on, and who is meant, of several: SWAG, HellaSwag and Winogrande."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from t5x_like.text.benchmarks.benchmark import Benchmark, Example
+from t5x_like.text.benchmarks.choice_wording import Chosen, chosen_example
+from t5x_like.text.benchmarks.records import LABEL, Records, hub_layout, renamed
+from t5x_like.text.benchmarks.source import Download, Layout, Source
+from t5x_like.text.benchmarks.tfds_files import read_tfds
+from t5x_like.text.heads.forms import Choices
+
+_NUMBERS = ("0", "1", "2", "3")
+
+_ENDINGS = tuple(f"ending{number}" for number in range(4))
+_SWAG_SERVER = "https://raw.githubusercontent.com/rowanz/swagaf/master/data"
+_SWAG_COLUMNS = ("sent1", "sent2", *_ENDINGS)
+_SWAG_READ = Records(parse=renamed(label="label", **{name: name for name in _SWAG_COLUMNS}), classes=_NUMBERS)
+_SWAG_FILES = {"train": "train.csv", "validation": "val.csv", "test": "test.csv"}
+_SWAG_WORD = Chosen(word="swag", columns={"sentence": "sent1", "start": "sent2"}, choices=_ENDINGS, count=4)
+
+
+def _swag(number: int, targets: str) -> Example:
+    row = {"sent1": "A man lifts a lid.", "sent2": "He", "label": number}
+    row |= dict(zip(_ENDINGS, ("looks in.", "swims.", "sings.", "melts."), strict=True))
+    inputs = (
+        "swag sentence: A man lifts a lid. start: He choice1: looks in. choice2: swims. choice3: sings. "
+        "choice4: melts."
+    )
+    return chosen_example(row, inputs, targets)
+
+
+SWAG = Benchmark(
+    name="swag",
+    title="SWAG: what happens next in a video?",
+    source=Source(
+        layouts=(
+            Layout(
+                files={
+                    split: tuple(f"{folder}/{name}" for folder in ("swag", "swag/data", "swagaf/data"))
+                    for split, name in _SWAG_FILES.items()
+                },
+                read=_SWAG_READ,
+            ),
+            hub_layout("swag/regular", tuple(_SWAG_FILES), _SWAG_READ),
+        ),
+        rows={"train": 73_546, "validation": 20_006, "test": 20_005},
+        downloads=tuple(
+            Download(url=f"{_SWAG_SERVER}/{name}", unpack={"": f"swag/{name}"})
+            for name in _SWAG_FILES.values()
+        ),
+        home="https://rowanzellers.com/swag",
+        citation="Zellers et al. 2018, https://arxiv.org/abs/1808.05326",
+        licence="MIT",
+        columns={**dict.fromkeys(_SWAG_COLUMNS, "text"), "label": "int"},
+    ),
+    **_SWAG_WORD.scored,
+    form=Choices(context="{sent1}", choices=tuple(f"{{sent2}} {{{ending}}}" for ending in _ENDINGS)),
+    examples=(_swag(0, "choice1"), _swag(3, "choice4"), _swag(-1, "<unk>")),
+)
+
+
+def _hellaswag_row(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    context = record["ctx"] if "ctx" in record else record["context"]
+    yield {
+        "activity_label": record["activity_label"],
+        "context": context,
+        "endings": list(record["endings"]),
+        LABEL: record.get(LABEL),
+    }
+
+
+_HELLASWAG_SERVER = "https://raw.githubusercontent.com/rowanz/hellaswag/master/data"
+_HELLASWAG_READ = Records(parse=_hellaswag_row, classes=_NUMBERS)
+_HELLASWAG_FILES = {
+    "train": "hellaswag_train.jsonl",
+    "validation": "hellaswag_val.jsonl",
+    "test": "hellaswag_test.jsonl",
+}
+_HELLASWAG_CHECKED = {
+    "train": (47_496_131, "dae5e69249868cb9fe4e23ff925c60b66169564cfb7072d793cd7356a2b69f8d"),
+    "validation": (12_246_618, "0aa3b88843990f3f10a97b9575c94d7b71fb2205240ba04ae4884d9e9c992588"),
+    "test": (11_752_147, "da082b00543e422b8d25394614d102944586986def4de5cd1bd36d86bcb76261"),
+}
+_HELLASWAG_WORD = Chosen(
+    word="hellaswag",
+    columns={"activity": "activity_label", "context": "context"},
+    choices="endings",
+    count=4,
+)
+
+
+def _hellaswag(number: int, targets: str) -> Example:
+    row = {
+        "activity_label": "Baking",
+        "context": "A woman kneads dough. she",
+        "endings": ["shapes it.", "drinks it.", "reads it.", "sails it."],
+        "label": number,
+    }
+    inputs = (
+        "hellaswag activity: Baking context: A woman kneads dough. she choice1: shapes it. choice2: drinks it. "
+        "choice3: reads it. choice4: sails it."
+    )
+    return chosen_example(row, inputs, targets)
+
+
+HELLASWAG = Benchmark(
+    name="hellaswag",
+    title="HellaSwag: how does a text go on?",
+    source=Source(
+        tfds="hellaswag:1.1.0",
+        layouts=(
+            Layout(
+                files={
+                    split: tuple(f"{folder}/{name}" for folder in ("hellaswag", "hellaswag/data"))
+                    for split, name in _HELLASWAG_FILES.items()
+                },
+                read=_HELLASWAG_READ,
+            ),
+            hub_layout("hellaswag", tuple(_HELLASWAG_FILES), _HELLASWAG_READ),
+        ),
+        rows={"train": 39_905, "validation": 10_042, "test": 10_003},
+        downloads=tuple(
+            Download(
+                url=f"{_HELLASWAG_SERVER}/{_HELLASWAG_FILES[split]}",
+                unpack={"": f"hellaswag/{_HELLASWAG_FILES[split]}"},
+                num_bytes=num_bytes,
+                sha256=sha256,
+            )
+            for split, (num_bytes, sha256) in _HELLASWAG_CHECKED.items()
+        ),
+        home="https://rowanzellers.com/hellaswag",
+        citation="Zellers et al. 2019, https://arxiv.org/abs/1905.07830",
+        licence="MIT",
+        columns={"activity_label": "text", "context": "text", "endings": "texts", "label": "int"},
+    ),
+    **_HELLASWAG_WORD.scored,
+    asked=("activity_label", "context", "endings"),
+    form=Choices(context="{context}", choices="endings"),
+    examples=(_hellaswag(0, "choice1"), _hellaswag(2, "choice3"), _hellaswag(-1, "<unk>")),
+)
+
+_WINOGRANDE_COLUMNS = ("sentence", "option1", "option2")
+_WINOGRANDE_READ = Records(
+    parse=renamed(label="answer", **{name: name for name in _WINOGRANDE_COLUMNS}), classes=("1", "2")
+)
+_WINOGRANDE_WORD = Chosen(
+    word="winogrande", columns={"sentence": "sentence"}, choices=("option1", "option2"), count=2
+)
+_WINOGRANDE_FOLDERS = ("winogrande", "winogrande/winogrande_1.1", "winogrande_1.1")
+_WINOGRANDE_FILES = {"train": "train_xl.jsonl", "validation": "dev.jsonl", "test": "test.jsonl"}
+
+
+def _winogrande(number: int, targets: str) -> Example:
+    row = {"sentence": "Ann taught Sue as _ knew more.", "option1": "Ann", "option2": "Sue", "label": number}
+    return chosen_example(
+        row, "winogrande sentence: Ann taught Sue as _ knew more. choice1: Ann choice2: Sue", targets
+    )
+
+
+WINOGRANDE = Benchmark(
+    name="winogrande",
+    title="Winogrande (trained on XL): which of two fills the blank?",
+    source=Source(
+        tfds="winogrande:1.2.0",
+        layouts=(
+            Layout(
+                files={
+                    split: tuple(f"{folder}/{name}" for folder in _WINOGRANDE_FOLDERS)
+                    for split, name in _WINOGRANDE_FILES.items()
+                },
+                read=_WINOGRANDE_READ,
+            ),
+            hub_layout("winogrande/winogrande_xl", tuple(_WINOGRANDE_FILES), _WINOGRANDE_READ),
+            Layout(
+                name="TensorFlow Datasets",
+                files={"train": ("winogrande/*/*-train_xl.tfrecord*",)},
+                read=read_tfds,
+            ),
+        ),
+        rows={"train": 40_398, "validation": 1_267, "test": 1_767},
+        downloads=(
+            Download(
+                url="https://storage.googleapis.com/ai2-mosaic/public/winogrande/winogrande_1.1.zip",
+                unpack={"": "winogrande/"},
+                num_bytes=3_395_492,
+                sha256="3619ab104d8be2977b25c90ff420cb42d491707dcc75362a1e5d22bc082b7318",
+            ),
+        ),
+        home="https://winogrande.allenai.org",
+        citation="Sakaguchi et al. 2019, https://arxiv.org/abs/1907.10641",
+        licence="CC BY",
+        columns={**dict.fromkeys(_WINOGRANDE_COLUMNS, "text"), "label": "int"},
+    ),
+    **_WINOGRANDE_WORD.scored,
+    form=Choices(context="{sentence}", choices=("{option1}", "{option2}")),
+    examples=(_winogrande(0, "choice1"), _winogrande(1, "choice2"), _winogrande(-1, "<unk>")),
+)
+
+BENCHMARKS = (SWAG, HELLASWAG, WINOGRANDE)

@@ -1,0 +1,167 @@
+"""Words left out of stories: LAMBADA's last words, and the Children's Book Test's blanks."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow
+from t5x_like.text.benchmarks.cloze_files import hub_book_rows, read_book_test, read_passages
+from t5x_like.text.benchmarks.records import Records, hub_layout, renamed
+from t5x_like.text.benchmarks.source import Download, Layout, RawRow, Source
+from t5x_like.text.heads.forms import Choices
+from t5x_like.text.metrics import accuracy
+
+_MARKS = ".,;:!?\"'`“”‘’()[]"
+
+
+def last_word(row: RawRow) -> list[WordedRow]:
+    """The passage without its last word, with no other words: so that any language model can go on with it.
+
+    Raises:
+      ValueError: the passage is one word.
+    """
+    before, space, word = row["passage"].strip().rpartition(" ")
+    if not space:
+        raise ValueError(f"a passage of one word has none before its last: {row['passage']!r}")
+    return [{"inputs": before, "targets": word}]
+
+
+def first_word(text: str, example: Mapping[str, Any] | None = None, is_target: bool = False) -> str:
+    """The first word of what a model goes on with, without signs around it."""
+    del example, is_target
+    words = text.split()
+    return words[0].strip(_MARKS) or words[0] if words else ""
+
+
+LAMBADA = Benchmark(
+    name="lambada",
+    title="LAMBADA: the last word of a passage, which its last sentence alone doesn't tell",
+    source=Source(
+        tfds="lambada:1.0.0",
+        layouts=(
+            Layout(
+                files={
+                    split: tuple(
+                        f"{place}/lambada_{short}_plain_text.txt" for place in ("lambada", "lambada-dataset")
+                    )
+                    for split, short in {"validation": "development", "test": "test"}.items()
+                },
+                read=read_passages,
+            ),
+            Layout(
+                name="OpenAI's lines of JSON",
+                files={"test": ("lambada/lambada_test.jsonl", "lambada/lambada_test_en.jsonl")},
+                read=Records(parse=renamed(passage="text")),
+            ),
+            hub_layout("lambada_openai", ("test",), Records(parse=renamed(passage="text"))),
+            hub_layout("lambada/plain_text", ("validation", "test"), Records(parse=renamed(passage="text"))),
+        ),
+        rows={"validation": 4_869, "test": 5_153},
+        downloads=(
+            Download(
+                url="https://zenodo.org/record/2630551/files/lambada-dataset.tar.gz",
+                unpack={"": "lambada/"},
+                num_bytes=334_527_694,
+                sha256="8fbe499096ddbdcbbd0cac406861b5026fb451d15b8fe04e0e4f3d082f2ad5d7",
+            ),
+        ),
+        home="https://zenodo.org/record/2630551",
+        citation="Paperno et al. 2016, https://arxiv.org/abs/1606.06031",
+        licence="CC BY 4.0",
+        columns={"passage": "text"},
+    ),
+    word=last_word,
+    postprocess=first_word,
+    metrics=(accuracy,),
+    examples=(
+        Example(
+            {"passage": "she tuned the harp , then played the harp"},
+            ({"inputs": "she tuned the harp , then played the", "targets": "harp"},),
+        ),
+        Example(
+            {"passage": "“Is it Bo?” “It's Bo. ”"}, ({"inputs": "“Is it Bo?” “It's Bo.", "targets": "”"},)
+        ),
+        Example({"passage": " two words "}, ({"inputs": "two", "targets": "words"},)),
+    ),
+)
+
+
+def book_question(row: RawRow) -> list[WordedRow]:
+    """``cbt question: … options: a, b … passage: …``, answered by the word that is left out."""
+    options = ", ".join(row["options"])
+    inputs = f"cbt question: {row['question']} options: {options} passage: {row['passage']}"
+    return [{"inputs": inputs, "targets": row["answer"]}]
+
+
+def whole_answer(text: str, example: Mapping[str, Any] | None = None, is_target: bool = False) -> str:
+    """The answer without space around it."""
+    del example, is_target
+    return text.strip()
+
+
+_KINDS = {
+    "NE": ("names", 108_719),
+    "CN": ("common nouns", 120_769),
+    "V": ("verbs", 105_825),
+    "P": ("prepositions", 334_030),
+}
+
+
+def _book_example(answer: str, label: int) -> Example:
+    row = {
+        "passage": "Tom fed the goat . Ann watched .",
+        "question": "The goat liked XXXXX .",
+        "options": ["Tom", "Ann", "hay"],
+        "answer": answer,
+        "label": label,
+    }
+    inputs = "cbt question: The goat liked XXXXX . options: Tom, Ann, hay passage: Tom fed the goat . Ann watched ."
+    return Example(row, ({"inputs": inputs, "targets": answer},))
+
+
+def _book_test(kind: str) -> Benchmark:
+    called, num_training = _KINDS[kind]
+    files = {"train": "train", "validation": "valid_2000ex", "test": "test_2500ex"}
+    return Benchmark(
+        name=f"cbt_{kind.lower()}",
+        title=f"Children's Book Test, {called}: the word left out of a story's 21st sentence",
+        source=Source(
+            layouts=(
+                Layout(
+                    files={
+                        split: tuple(
+                            f"{place}/cbtest_{kind}_{name}.txt"
+                            for place in ("cbt/CBTest/data", "CBTest/data", "cbt")
+                        )
+                        for split, name in files.items()
+                    },
+                    read=read_book_test,
+                ),
+                hub_layout(f"cbt/{kind}", tuple(files), Records(parse=hub_book_rows)),
+            ),
+            rows={"train": num_training, "validation": 2_000, "test": 2_500},
+            downloads=(
+                Download(url="https://www.thespermwhale.com/jaseweston/babi/CBTest.tgz", unpack={"": "cbt/"}),
+            ),
+            home="https://research.facebook.com/downloads/babi",
+            citation="Hill et al. 2016, https://arxiv.org/abs/1511.02301",
+            licence="GFDL",
+            columns={
+                "passage": "text",
+                "question": "text",
+                "options": "texts",
+                "answer": "text",
+                "label": "int",
+            },
+        ),
+        word=book_question,
+        asked=("passage", "question", "options"),
+        postprocess=whole_answer,
+        metrics=(accuracy,),
+        form=Choices(context="{passage} {question}", choices="options"),
+        examples=(_book_example("Tom", 0), _book_example("Ann", 1), _book_example("hay", 2)),
+    )
+
+
+CBT_NE, CBT_CN, CBT_V, CBT_P = (_book_test(kind) for kind in _KINDS)
+
+BENCHMARKS = (LAMBADA, CBT_NE, CBT_CN, CBT_V, CBT_P)

@@ -1,0 +1,111 @@
+"""Definite Pronoun Resolution (Rahman and Ng 2012, https://www.hlt.utdallas.edu/~vince/data/emnlp12/).
+
+T5 trains on it together with WSC (Raffel et al. 2020, §2.4).
+"""
+
+from collections.abc import Iterator
+
+from t5x_like.text.benchmarks.benchmark import Benchmark, Example
+from t5x_like.text.benchmarks.pronouns import dpr_simple
+from t5x_like.text.benchmarks.source import Download, Layout, Raw, Source
+from t5x_like.text.heads.forms import Choices
+from t5x_like.text.metrics import accuracy
+from t5x_like.text.tasks.rows import Bad, decode_line, lines_of
+
+_SERVER = "https://s3.amazonaws.com/datasets.huggingface.co/definite_pronoun_resolution"
+_SHA256 = {
+    "train": "c310158d0cbac1a556e3284e6c167f4478271d8d50b0b9d15dfe428c905a0867",
+    "test": "cf1cf025e1d59a5b363e6dcfbd5a13aae8a9830831ac16fd7f865aca7a1559d8",
+}
+_BYTES = {"train": 160_408, "test": 67_044}
+_FOLDERS = ("definite_pronoun_resolution", "dpr", "DPR", ".")
+
+
+def read_blocks(file: str, split: str) -> Iterator[Raw | Bad]:
+    """Blocks of a sentence, its pronoun, two candidates with a comma between, and the right one, an empty line between.
+
+    See ``source.Reader``.
+    """
+    del split
+    block: list[str] = []
+    start = 0
+    for number, line in lines_of(file):
+        text = decode_line(line, file, number)
+        if isinstance(text, Bad):
+            yield text
+            block, start = [], 0
+            continue
+        if text.strip():
+            block.append(text.strip())
+            start = start or number
+        elif block:
+            yield _of_block(block, f"{file}:{start}")
+            block, start = [], 0
+    if block:
+        yield _of_block(block, f"{file}:{start}")
+
+
+def _of_block(block: list[str], place: str) -> Raw | Bad:
+    if len(block) != 4:
+        return Bad(
+            f"{len(block)} lines where a sentence, a pronoun, candidates and the right one should be", place
+        )
+    sentence, pronoun, listed, right = block
+    candidates = [candidate.strip() for candidate in listed.split(",")]
+    if right not in candidates:
+        return Bad(f"the right candidate {right!r} is none of {', '.join(candidates)}", place)
+    row = {
+        "sentence": sentence,
+        "pronoun": pronoun,
+        "candidates": candidates,
+        "label": candidates.index(right),
+    }
+    return Raw(row, place)
+
+
+def _example(sentence: str, pronoun: str, label: int, *, inputs: str, targets: str) -> Example:
+    row = {"sentence": sentence, "pronoun": pronoun, "candidates": ["Ann", "Bo"], "label": label}
+    return Example(row, ({"inputs": inputs, "targets": targets},))
+
+
+DPR = Benchmark(
+    name="dpr_v001_simple",
+    title="DPR: whom a marked pronoun stands for",
+    source=Source(
+        tfds="definite_pronoun_resolution:1.1.0",
+        layouts=(
+            Layout(
+                files={
+                    split: tuple(f"{folder}/{split}.c.txt" for folder in _FOLDERS)
+                    for split in ("train", "test")
+                },
+                read=read_blocks,
+            ),
+        ),
+        rows={"train": 1_322, "test": 564},
+        downloads=tuple(
+            Download(
+                url=f"{_SERVER}/{split}.c.txt",
+                unpack={"": f"definite_pronoun_resolution/{split}.c.txt"},
+                sha256=_SHA256[split],
+                num_bytes=_BYTES[split],
+            )
+            for split in ("train", "test")
+        ),
+        home="https://www.hlt.utdallas.edu/~vince/data/emnlp12/",
+        citation="Rahman and Ng 2012, https://aclanthology.org/D12-1071",
+        columns={"sentence": "text", "pronoun": "text", "candidates": "texts", "label": "int"},
+    ),
+    word=dpr_simple,
+    metrics=(accuracy,),
+    form=Choices(context="{sentence} {pronoun}:", choices="candidates"),
+    examples=(
+        _example(
+            "Ann beat Bo, for she ran.", "she", 0, inputs="wsc: Ann beat Bo, for *she* ran.", targets="Ann"
+        ),
+        _example("Ann met Bo and saw him.", "him", 1, inputs="wsc: Ann met Bo and saw *him*.", targets="Bo"),
+        _example("Did Ann see Bo hit him?", "him", 1, inputs="wsc: Did Ann see Bo hit him?", targets="Bo"),
+    ),
+)
+
+BENCHMARKS = (DPR,)

@@ -1,0 +1,47 @@
+"""Benchmarks of one class a row, as GLUE and SuperGLUE mostly have them."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from t5x_like.text.benchmarks.benchmark import Benchmark, Example, MetricFunction
+from t5x_like.text.benchmarks.keyed_wording import Keyed
+from t5x_like.text.benchmarks.source import RawRow, Source
+from t5x_like.text.heads.forms import Classes, Form
+from t5x_like.text.metrics import accuracy
+from t5x_like.text.postprocessing import string_label_to_class_id
+
+
+def labelled(
+    name: str,
+    title: str,
+    *,
+    word: str,
+    keys: Mapping[str, str] | Sequence[str],
+    source: Source,
+    labels: tuple[str, ...],
+    metrics: tuple[MetricFunction, ...] = (accuracy,),
+    form: Form | None = None,
+    examples: tuple[Example, ...],
+) -> Benchmark:
+    """``keys`` are the row's texts, under the names that the wording writes. A head reads all texts where no form is
+    given."""
+    columns = dict(keys) if isinstance(keys, Mapping) else {key: key for key in keys}
+    texts = tuple(f"{{{column}}}" for column, kind in source.columns.items() if kind == "text")
+    return Benchmark(
+        name=name,
+        title=title,
+        source=source,
+        word=Keyed(word=word, columns=columns, labels=labels),
+        postprocess=partial(string_label_to_class_id, label_classes=labels),
+        metrics=metrics,
+        labels=labels,
+        extras={"idx": "int"},
+        form=form or Classes(texts=texts, classes=labels),
+        examples=examples,
+    )
+
+
+def example(row: RawRow, inputs: str, targets: str, **extras: Any) -> Example:
+    """A row that becomes one example, known by its ``idx``."""
+    return Example(row, ({"inputs": inputs, "targets": targets, "idx": row["idx"], **extras},))

@@ -1,0 +1,142 @@
+"""What texts cost a language model, for each token, word and byte: WikiText, the Penn Treebank, and any text."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from t5x_like.io.text_encoding import text_of
+from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow
+from t5x_like.text.benchmarks.records import Records, renamed
+from t5x_like.text.benchmarks.source import Download, Layout, Raw, RawRow, Source
+from t5x_like.text.metrics.classification import Scores, require_pairs
+from t5x_like.text.metrics.perplexity import TextCost, cost_of, perplexities
+from t5x_like.text.tasks.rows import Bad
+
+_TITLE = re.compile(r"(?m)^ = (?!=)[^\n]*[^=\s] = *\n")
+
+
+def whole_text(row: RawRow) -> list[WordedRow]:
+    """The text itself, after nothing."""
+    return [{"inputs": "", "targets": row["text"]}]
+
+
+def text_perplexities(targets: Sequence[str], scores: Sequence[tuple[float, int] | TextCost]) -> Scores:
+    """Perplexities over all texts together, from what each cost: nats and the number of tokens that were scored.
+
+    Raises:
+      ValueError: as many costs as texts are needed, and a token that was scored.
+    """
+    require_pairs(targets, scores)
+    total = TextCost(0.0, 0, 0, 0)
+    for text, cost in zip(targets, scores, strict=True):
+        total += cost if isinstance(cost, TextCost) else cost_of(text, *cost)
+    return perplexities(total)
+
+
+def read_document(file: str, split: str) -> Iterator[Raw | Bad]:
+    """The whole file as one text. See ``source.Reader``."""
+    del split
+    text = _text_of(file)
+    if text.strip():
+        yield Raw({"text": text}, f"{file}:1")
+    else:
+        yield Bad("the file is empty", file)
+
+
+def read_articles(file: str, split: str) -> Iterator[Raw | Bad]:
+    """WikiText's articles, each from its title `` = Title = `` on."""
+    del split
+    text = _text_of(file)
+    starts = [title.start() for title in _TITLE.finditer(text)]
+    if not starts:
+        yield Bad("no title of an article, such as ' = Title = ', is in it; is it WikiText?", file)
+        return
+    line = 1
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        if start == starts[0]:
+            line += text.count("\n", 0, start)
+        yield Raw({"text": text[start:end]}, f"{file}:{line}")
+        line += text.count("\n", start, end)
+
+
+def _text_of(file: str) -> str:
+    return text_of(file).replace("\r\n", "\n")
+
+
+def text_benchmark(
+    name: str,
+    title: str,
+    files: Mapping[str, tuple[str, ...]],
+    *,
+    read: Any = read_document,
+    rows: Mapping[str, int] | None = None,
+    **source: Any,
+) -> Benchmark:
+    """A task that measures texts: the patterns of each split's files, below the data folder.
+
+    Files are one text each, or lines of JSON with ``text``, which ``read=read_lines`` reads. Tokens, words and bytes
+    are told apart by ``text_perplexities``.
+
+    >>> text_benchmark("my_letters", "Letters", {"test": ("letters/*.txt",)}).splits
+    ('test',)
+    """
+    return Benchmark(
+        name=name,
+        title=title,
+        source=Source(
+            layouts=(Layout(files=files, read=read, name="texts"),),
+            rows=rows or dict.fromkeys(files, 0),
+            columns={"text": "text"},
+            **source,
+        ),
+        word=whole_text,
+        metrics=(text_perplexities,),
+        examples=tuple(
+            Example({"text": text}, ({"inputs": "", "targets": text},))
+            for text in ("A mill burned down.", " = Mill = \n\n It burned . \n", "東京。")
+        ),
+    )
+
+
+read_lines = Records(parse=renamed(text="text"))
+
+_WIKITEXT = {"train": "train", "validation": "valid", "test": "test"}
+_WIKITEXT_SERVER = "https://s3.amazonaws.com/research.metamind.io/wikitext"
+
+
+def _wikitext(size: str, num_articles: int, *, raw: bool) -> Benchmark:
+    folder, ending = (f"wikitext-{size}-raw", "raw") if raw else (f"wikitext-{size}", "tokens")
+    archive = f"{folder}-v1.zip"
+    return text_benchmark(
+        f"wikitext{size}{'_raw' if raw else ''}",
+        f"WikiText-{size}{', with all of its words' if raw else ', rare words <unk>'}: perplexity on Wikipedia's best",
+        {
+            split: tuple(f"{place}wiki.{short}.{ending}" for place in (f"{folder}/", f"wikitext/{folder}/"))
+            for split, short in _WIKITEXT.items()
+        },
+        read=read_articles,
+        rows={"train": num_articles, "validation": 60, "test": 60},
+        downloads=(Download(url=f"{_WIKITEXT_SERVER}/{archive}", unpack={"": ""}),),
+        home="https://blog.salesforceairesearch.com/the-wikitext-long-term-dependency-language-modeling-dataset",
+        citation="Merity et al. 2017, https://arxiv.org/abs/1609.07843",
+        licence="CC BY-SA 3.0",
+    )
+
+
+WIKITEXT103, WIKITEXT2 = _wikitext("103", 28_475, raw=False), _wikitext("2", 600, raw=False)
+WIKITEXT103_RAW, WIKITEXT2_RAW = _wikitext("103", 28_475, raw=True), _wikitext("2", 600, raw=True)
+
+PENN_TREEBANK = text_benchmark(
+    "penn_treebank",
+    "Penn Treebank, 10,000 words, as Mikolov prepared it: perplexity on the Wall Street Journal",
+    {
+        split: tuple(f"{place}/ptb.{short}.txt" for place in ("ptb", "simple-examples/data", "penn"))
+        for split, short in _WIKITEXT.items()
+    },
+    rows={"train": 1, "validation": 1, "test": 1},
+    home="https://catalog.ldc.upenn.edu/LDC99T42",
+    citation="Mikolov et al. 2010, https://www.isca-archive.org/interspeech_2010/mikolov10_interspeech.html",
+    licence="the Linguistic Data Consortium's",
+)
+
+BENCHMARKS = (WIKITEXT103, WIKITEXT103_RAW, WIKITEXT2, WIKITEXT2_RAW, PENN_TREEBANK)

@@ -1,0 +1,57 @@
+"""MRPC as Microsoft gives it: one file to train on, from which GLUE takes the pairs listed in ``dev_ids.tsv`` apart."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from t5x_like.io.paths import find_file
+from t5x_like.text.benchmarks.source import Raw
+from t5x_like.text.benchmarks.tsv import class_number
+from t5x_like.text.tasks.rows import Bad, Row, read_rows
+
+TRAIN, TEST, LISTED = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt", "dev_ids.tsv"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParaphraseFiles:
+    """Reads ``msr_paraphrase_train.txt`` (train), ``dev_ids.tsv`` (validation) and ``msr_paraphrase_test.txt`` (test).
+
+    Each of the first two needs the other beside it. A row's ``idx`` is its place in the file with the text. Test rows
+    are given without their label, as GLUE's server and TFDS have them.
+    """
+
+    classes: tuple[str, ...]
+
+    def __call__(self, file: str, split: str) -> Iterator[Raw | Bad]:
+        """See ``source.Reader``.
+
+        Raises:
+          ValueError: the file beside it is missing, or it has other columns.
+        """
+        folder = os.path.dirname(file)
+        listed = None if split == "test" else _pairs(find_file(os.path.join(folder, LISTED)))
+        texts = file if split == "test" else find_file(os.path.join(folder, TRAIN))
+        for number, row in enumerate(read_rows(texts, "tsv")):
+            if isinstance(row, Bad):
+                yield row
+                continue
+            cells = row.cells
+            missing = [name for name in ("#1 ID", "#2 ID", "#1 String", "#2 String") if name not in cells]
+            if missing:
+                raise ValueError(f"{texts}: no column {missing[0]!r}; the columns are {', '.join(cells)}")
+            if listed is not None and ((cells["#1 ID"], cells["#2 ID"]) in listed) != (split == "validation"):
+                continue
+            yield self._raw(row, number, is_test=listed is None)
+
+    def _raw(self, row: Row, number: int, *, is_test: bool) -> Raw | Bad:
+        cells = row.cells
+        label = class_number(None if is_test else cells.get("Quality", ""), self.classes, row.place)
+        if isinstance(label, Bad):
+            return label
+        texts = {"sentence1": cells["#1 String"], "sentence2": cells["#2 String"]}
+        return Raw({**texts, "label": label, "idx": number}, row.place)
+
+
+def _pairs(file: str) -> set[tuple[str, str]]:
+    rows = read_rows(file, "tsv", columns=("first", "second"))
+    return {(row.cells["first"], row.cells["second"]) for row in rows if isinstance(row, Row)}

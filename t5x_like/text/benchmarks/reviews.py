@@ -1,0 +1,109 @@
+"""IMDb's film reviews: praise or blame (Maas et al. 2011)."""
+
+import os
+from collections.abc import Iterator
+from functools import partial
+
+from t5x_like.io.files import as_path
+from t5x_like.io.paths import files_below
+from t5x_like.text.benchmarks.benchmark import Benchmark, Example
+from t5x_like.text.benchmarks.keyed_wording import Keyed
+from t5x_like.text.benchmarks.records import Records, renamed
+from t5x_like.text.benchmarks.source import Download, Layout, Raw, RawRow, Source
+from t5x_like.text.heads.forms import Classes
+from t5x_like.text.metrics import accuracy
+from t5x_like.text.postprocessing import string_label_to_class_id
+from t5x_like.text.tasks.rows import Bad
+
+LABELS = ("negative", "positive")
+_FOLDERS = ("neg", "pos")  # in the order of the labels
+
+
+def read_reviews(file: str, split: str) -> Iterator[Raw | Bad]:
+    """The reviews beside a list of their films' addresses, ``train/urls_neg.txt``: ``train/neg/0_3.txt`` and so on.
+
+    A review's file is named by the number of its address and the stars that it gives. See ``source.Reader``.
+
+    Raises:
+      ValueError: more or fewer reviews than addresses.
+    """
+    del split
+    kind = os.path.basename(file).removeprefix("urls_").removesuffix(".txt")
+    folder = os.path.join(os.path.dirname(file), kind)
+    paths = sorted(files_below(folder, "*_*.txt"), key=_number_of)
+    listed = sum(1 for line in as_path(file).read_text().splitlines() if line.strip())
+    if len(paths) != listed:
+        raise ValueError(
+            f"{file} lists {listed:,} reviews, but {folder} has {len(paths):,}; unpack the whole archive again"
+        )
+    for path in paths:
+        try:
+            text = as_path(path).read_bytes().decode("utf-8")
+        except UnicodeDecodeError as error:
+            yield Bad(f"invalid UTF-8 at byte {error.start}", path)
+            continue
+        yield Raw({"text": text, "label": _FOLDERS.index(kind)}, path)
+
+
+def _number_of(path: str) -> tuple[int, str]:
+    number = os.path.basename(path).partition("_")[0]
+    return int(number) if number.isdecimal() else -1, path
+
+
+def _no_index(row: RawRow) -> dict[str, int]:
+    del row
+    return {}
+
+
+def _example(text: str, label: int, targets: str) -> Example:
+    return Example({"text": text, "label": label}, ({"inputs": f"imdb review: {text}", "targets": targets},))
+
+
+_PLACES = ("imdb/aclImdb", "aclImdb", "imdb")
+IMDB = Benchmark(
+    name="imdb",
+    title="IMDb: does a film review praise or blame?",
+    source=Source(
+        tfds="imdb_reviews/plain_text:1.0.0",
+        hugging_face="imdb/plain_text",
+        layouts=(
+            Layout(
+                files={
+                    split: tuple(f"{place}/{split}/urls_[np][eo][gs].txt" for place in _PLACES)
+                    for split in ("train", "test")
+                },
+                read=read_reviews,
+            ),
+            Layout(
+                name="JSON lines",
+                files={split: (f"imdb/{split}.jsonl",) for split in ("train", "test")},
+                read=Records(parse=renamed(text="text", label="label"), classes=LABELS),
+            ),
+        ),
+        rows={"train": 25_000, "test": 25_000},
+        downloads=(
+            Download(
+                url="https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+                unpack={"": "imdb/"},
+                num_bytes=84_125_825,
+                sha256="c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
+            ),
+        ),
+        home="https://ai.stanford.edu/~amaas/data/sentiment",
+        citation="Maas et al. 2011, https://aclanthology.org/P11-1015",
+        licence="none is stated; cite the paper",
+        columns={"text": "text", "label": "int"},
+    ),
+    word=Keyed(word="imdb", columns={"review": "text"}, labels=LABELS, index=_no_index),
+    postprocess=partial(string_label_to_class_id, label_classes=LABELS),
+    metrics=(accuracy,),
+    labels=LABELS,
+    form=Classes(texts=("{text}",), classes=LABELS),
+    examples=(
+        _example("I laughed throughout.<br /><br />See it!", 1, "positive"),
+        _example("Two hours that I want back.", 0, "negative"),
+        _example("It has a beginning.", -1, "<unk>"),
+    ),
+)
+
+BENCHMARKS = (IMDB,)

@@ -1,0 +1,230 @@
+"""SQuAD (Rajpurkar et al. 2016, https://rajpurkar.github.io/SQuAD-explorer), as T5 words it, and as heads read it."""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow
+from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
+from t5x_like.text.benchmarks.source import Columns, Download, Kind, Layout, RawRow, Source
+from t5x_like.text.benchmarks.squad_json import read_squad
+from t5x_like.text.heads.forms import Spans
+from t5x_like.text.metrics import span_squad, squad
+from t5x_like.text.postprocessing import qa, span_qa
+
+UNANSWERABLE = "unanswerable"
+
+_SERVER = "https://rajpurkar.github.io/SQuAD-explorer/dataset"
+_COLUMNS: Columns = {
+    "id": "text",
+    "title": "text",
+    "context": "text",
+    "question": "text",
+    "answers": {"text": "texts", "answer_start": "ints"},
+}
+# What RE2, T5's library of patterns, takes for these: ASCII only, so that a no-break space is no space.
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+_SPACES = re.compile(r"[\t\n\f\r ]+")
+_NO_WORD = re.compile(r"[^0-9A-Za-z_]")
+
+
+def spaced(text: str) -> str:
+    """Spaces around each ASCII sign of punctuation; runs of spaces become one, those at the ends stay."""
+    return _SPACES.sub(" ", _PUNCTUATION.sub(r" \1 ", text))
+
+
+def words_of(text: str) -> list[str]:
+    """What stands between characters that are no ASCII letters or digits: nothing, where two of these meet."""
+    return _NO_WORD.sub(" ", text).split(" ")
+
+
+def place_of(answer: str, context: str) -> tuple[int, int] | None:
+    """The first and last of the context's words that are the answer's, where they are first found.
+
+    Answers at the very end of the context are not found, as T5 does not find them.
+    """
+    wanted, words = words_of(answer), words_of(context)
+    for start in range(len(words) - len(wanted)):
+        if words[start : start + len(wanted)] == wanted:
+            return start, start + len(wanted) - 1
+    return None
+
+
+def word_answers(row: RawRow, *, with_context: bool = True, unanswered: str = UNLABELLED) -> list[WordedRow]:
+    """A question and its first answer; ``answers`` has all that count as right.
+
+    ``unanswered`` is the target of rows that have none.
+    """
+    answers = [spaced(answer) for answer in row["answers"]["text"]]
+    context, question = spaced(row["context"]), spaced(row["question"])
+    asked = (
+        f"question: {question} context: {context}" if with_context else f"squad trivia question: {question}"
+    )
+    if not answers and unanswered != UNLABELLED:
+        answers = [unanswered]
+    return [
+        {
+            "inputs": _SPACES.sub(" ", asked),
+            "targets": answers[0] if answers else unanswered,
+            "id": row["id"],
+            "context": context,
+            "question": question,
+            "answers": answers,
+        }
+    ]
+
+
+def word_places(row: RawRow) -> list[WordedRow]:
+    """As ``word_answers``, answered by ``start: 11 end: 12``. Rows whose answer isn't found are left out."""
+    (worded,) = word_answers(row)
+    if worded["targets"] == UNLABELLED:
+        return [worded]
+    place = place_of(worded["targets"], worded["context"])
+    return [{**worded, "targets": f"start: {place[0]} end: {place[1]}"}] if place else []
+
+
+def _source(
+    version: str, rows: Mapping[str, int], checked: Mapping[str, tuple[int, str]], hugging_face: str
+) -> Source:
+    files = {"train": f"train-v{version}.json", "validation": f"dev-v{version}.json"}
+    return Source(
+        tfds=f"squad/v{version}:3.0.0",
+        hugging_face=hugging_face,
+        layouts=(
+            Layout(
+                files={
+                    split: tuple(f"{folder}{name}" for folder in ("squad/", "SQuAD/", ""))
+                    for split, name in files.items()
+                },
+                read=read_squad,
+            ),
+        ),
+        rows=rows,
+        downloads=tuple(
+            Download(
+                url=f"{_SERVER}/{name}",
+                unpack={"": f"squad/{name}"},
+                num_bytes=checked[split][0],
+                sha256=checked[split][1],
+            )
+            for split, name in files.items()
+        ),
+        home="https://rajpurkar.github.io/SQuAD-explorer",
+        citation="Rajpurkar et al. 2016, SQuAD, https://arxiv.org/abs/1606.05250; 2018, https://arxiv.org/abs/1806.03822",
+        licence="CC BY-SA 4.0",
+        columns=_COLUMNS,
+    )
+
+
+_V1 = _source(
+    "1.1",
+    {"train": 87_599, "validation": 10_570},
+    {
+        "train": (30_288_272, "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955"),
+        "validation": (4_854_279, "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9"),
+    },
+    "squad",
+)
+_V2 = _source(
+    "2.0",
+    {"train": 130_319, "validation": 11_873},
+    {
+        "train": (42_123_633, "68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002"),
+        "validation": (4_370_528, "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8"),
+    },
+    "squad_v2",
+)
+
+_WORDS = "The old mill (1702) burned down in March; nobody was hurt."
+_SPACED = "The old mill ( 1702 ) burned down in March ; nobody was hurt . "
+
+
+def _row(question: str, answers: Mapping[str, int]) -> dict[str, Any]:
+    found = {"text": list(answers), "answer_start": list(answers.values())}
+    return {"id": "m1", "title": "Mill", "context": _WORDS, "question": question, "answers": found}
+
+
+_ASKED = (
+    (_row("When did it burn?", {"March": 35, "in March": 32}), "When did it burn ? ", ["March", "in March"]),
+    (_row("Who was hurt?", {"nobody": 42}), "Who was hurt ? ", ["nobody"]),
+    (_row("How old?", {"(1702)": 13}), "How old ? ", [" ( 1702 ) "]),
+)
+
+
+def _examples(inputs: Callable[[str], str], targets: tuple[str | None, ...]) -> tuple[Example, ...]:
+    """Three rows with what is asked, and their targets; None where the row is left out."""
+    found = []
+    for (row, question, answers), answer in zip(_ASKED, targets, strict=True):
+        worded = {"inputs": inputs(question), "targets": answer, "id": "m1", "context": _SPACED}
+        worded |= {"question": question, "answers": answers}
+        found.append(Example(row, () if answer is None else (worded,)))
+    return tuple(found)
+
+
+def _with_context(question: str) -> str:
+    return f"question: {question}context: {_SPACED}"
+
+
+_EXTRAS: Mapping[str, Kind] = {"id": "text", "context": "text", "question": "text", "answers": "texts"}
+_FIRST = ("March", "nobody", " ( 1702 ) ")
+_FORM = Spans()
+
+ALL_ANSWERS = Benchmark(
+    name="squad_v010_allanswers",
+    title="SQuAD 1.1: questions whose answers stand in a paragraph",
+    source=_V1,
+    word=word_answers,
+    asked=("question", "context"),
+    postprocess=qa,
+    metrics=(squad,),
+    extras=_EXTRAS,
+    form=_FORM,
+    examples=_examples(_with_context, _FIRST),
+)
+PLACES = Benchmark(
+    name="squad_v010_allanswers_span",
+    title="SQuAD 1.1, answered by the numbers of the paragraph's words",
+    source=_V1,
+    word=word_places,
+    asked=("question", "context"),
+    postprocess=span_qa,
+    metrics=(span_squad,),
+    extras=_EXTRAS,
+    form=_FORM,
+    examples=_examples(_with_context, ("start: 11 end: 11", "start: 14 end: 14", None)),
+)
+CONTEXT_FREE = Benchmark(
+    name="squad_v010_context_free",
+    title="SQuAD 1.1 without its paragraphs: what does a model know by heart?",
+    source=_V1,
+    word=partial(word_answers, with_context=False),
+    asked=("question",),
+    postprocess=qa,
+    metrics=(squad,),
+    extras=_EXTRAS,
+    examples=_examples(lambda question: f"squad trivia question: {question}", _FIRST),
+)
+VERSION_2 = Benchmark(
+    name="squad_v2_allanswers",
+    title="SQuAD 2.0: as 1.1, and questions to which the paragraph has no answer",
+    source=_V2,
+    word=partial(word_answers, unanswered=UNANSWERABLE),
+    asked=("question", "context"),
+    postprocess=qa,
+    metrics=(squad,),
+    extras=_EXTRAS,
+    form=Spans(unanswerable=True),
+    examples=(
+        *_examples(_with_context, _FIRST)[:2],
+        Example(
+            _row("Who built it?", {}),
+            (
+                {"inputs": _with_context("Who built it ? "), "targets": UNANSWERABLE, "id": "m1"}
+                | {"context": _SPACED, "question": "Who built it ? ", "answers": [UNANSWERABLE]},
+            ),
+        ),
+    ),
+)
+
+BENCHMARKS = (ALL_ANSWERS, PLACES, CONTEXT_FREE, VERSION_2)

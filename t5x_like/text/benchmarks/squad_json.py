@@ -1,0 +1,86 @@
+"""SQuAD's JSON, versions 1.1 and 2.0, in TensorFlow Datasets' schema."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from t5x_like.io.text_encoding import json_value, text_of
+from t5x_like.text.benchmarks.source import Raw
+from t5x_like.text.tasks.rows import Bad
+
+
+def read_squad(file: str, split: str) -> Iterator[Raw | Bad]:
+    """A row for each question, in the order of the file. See ``source.Reader``.
+
+    An answer must stand where it is said to, and a question's id may come once. A question that version 2.0 calls
+    impossible has no answers.
+
+    Raises:
+      ValueError: the file is not JSON, or not SQuAD's.
+    """
+    del split
+    seen: dict[str, str] = {}
+    for place, title, context, question in _questions(file):
+        try:
+            row = _row(title, context, question)
+        except KeyError as error:
+            yield Bad(f"the question has no {error}, only {', '.join(question)}", place)
+            continue
+        except (TypeError, AttributeError):
+            yield Bad(f"the values are not of the kinds that SQuAD's have: {str(question)[:120]}", place)
+            continue
+        except ValueError as error:
+            yield Bad(str(error), place)
+            continue
+        if str(row["id"]) in seen:
+            yield Bad(f"the id {row['id']!r} comes twice, first in {seen[str(row['id'])]}", place)
+            continue
+        seen[str(row["id"])] = place
+        yield Raw(row, place)
+
+
+def _questions(file: str) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
+    try:
+        articles = json_value(text_of(file))["data"]
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{file}:{error.lineno}: invalid JSON: {error.msg} at column {error.colno}"
+        ) from None
+    except (KeyError, TypeError):
+        raise ValueError(
+            f"{file}: no 'data', which SQuAD's JSON has at its top; is it another file?"
+        ) from None
+    try:
+        for number, article in enumerate(articles):
+            for part, paragraph in enumerate(article["paragraphs"]):
+                for asked, question in enumerate(paragraph["qas"]):
+                    place = f"{file}:data[{number}].paragraphs[{part}].qas[{asked}]"
+                    yield place, article.get("title", ""), paragraph["context"], question
+    except KeyError as error:
+        raise ValueError(f"{file}: an article or paragraph without {error}; is it SQuAD's JSON?") from None
+    except (TypeError, AttributeError):
+        raise ValueError(
+            f"{file}: 'data' must be a list of articles, those of paragraphs, and those of questions ('qas'), each an "
+            "object; is it SQuAD's JSON?"
+        ) from None
+
+
+def _row(title: str, context: str, question: Mapping[str, Any]) -> dict[str, Any]:
+    answers = [] if question.get("is_impossible") else question["answers"]
+    for answer in answers:
+        start, text = answer["answer_start"], answer["text"]
+        if context[start : start + len(text)] != text:
+            raise ValueError(
+                f"the answer {text!r} does not stand at character {start} of its context, where "
+                f"{context[start : start + len(text)]!r} is"
+            )
+    return {
+        "id": question["id"],
+        "title": title,
+        "context": context,
+        "question": question["question"],
+        "answers": {
+            "text": [answer["text"] for answer in answers],
+            "answer_start": [answer["answer_start"] for answer in answers],
+        },
+    }

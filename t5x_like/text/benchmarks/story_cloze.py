@@ -1,0 +1,93 @@
+"""Story Cloze: the right one of two endings of a story (Mostafazadeh et al. 2016)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from t5x_like.text.benchmarks.benchmark import Benchmark, Example
+from t5x_like.text.benchmarks.choice_wording import Chosen, chosen_example
+from t5x_like.text.benchmarks.records import LABEL, Records, hub_layout
+from t5x_like.text.benchmarks.source import Layout, Raw, Source
+from t5x_like.text.benchmarks.tfds_files import read_tfds
+from t5x_like.text.heads.forms import Choices
+from t5x_like.text.tasks.rows import Bad
+
+_SENTENCES = tuple(f"InputSentence{number}" for number in range(1, 5))
+_QUIZ = ("RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2")
+
+
+def _story_row(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    lowered = {name.lower(): value for name, value in record.items()}  # the hub has them in small letters
+    try:
+        context = " ".join(lowered[name.lower()] for name in _SENTENCES)
+        endings = [lowered[name.lower()] for name in _QUIZ]
+    except KeyError as error:
+        raise ValueError(f"no column {error}; the columns are {', '.join(record)}") from None
+    label = lowered.get("answerrightending", lowered.get("answer_right_ending"))
+    yield {"context": context, "endings": endings, LABEL: None if label is None else str(label)}
+
+
+_STORY_READ = Records(parse=_story_row, classes=("1", "2"))
+
+
+def _read_prepared(file: str, split: str) -> Iterator[Raw | Bad]:
+    """TFDS's rows, whose labels are 1 and 2."""
+    for row in read_tfds(file, split):
+        if isinstance(row, Raw) and row.values["label"] > 0:
+            row = row._replace(values={**row.values, "label": row.values["label"] - 1})
+        yield row
+
+
+_STORY_WORD = Chosen(word="story_cloze", columns={"context": "context"}, choices="endings", count=2)
+
+
+def _story(number: int, targets: str) -> Example:
+    row = {
+        "context": "Al lost his key. He looked.",
+        "endings": ["He found it.", "He ate it."],
+        "label": number,
+    }
+    inputs = "story_cloze context: Al lost his key. He looked. choice1: He found it. choice2: He ate it."
+    return chosen_example(row, inputs, targets)
+
+
+STORY_CLOZE = Benchmark(
+    name="story_cloze",
+    title="Story Cloze: which of two sentences ends a story? Learned on validation, told on test (Radford et al. 2018)",
+    source=Source(
+        layouts=(
+            Layout(
+                files={
+                    split: tuple(
+                        f"story_cloze/{name}"
+                        for name in (
+                            f"cloze_test_{short}__spring2016*.csv",
+                            f"cloze_test_spring2016*{short}*.csv",
+                            f"{split}.csv",
+                        )
+                    )
+                    for split, short in {"validation": "val", "test": "test"}.items()
+                },
+                read=_STORY_READ,
+            ),
+            hub_layout("story_cloze/2016", ("validation", "test"), _STORY_READ),
+            Layout(
+                name="TensorFlow Datasets",
+                files={
+                    split: (f"story_cloze/2016/*/*-{split}.tfrecord*",) for split in ("validation", "test")
+                },
+                read=_read_prepared,
+            ),
+        ),
+        rows={"validation": 1_871, "test": 1_871},
+        home="https://cs.rochester.edu/nlp/rocstories (on request)",
+        citation="Mostafazadeh et al. 2016, https://arxiv.org/abs/1604.01696",
+        licence="for research, on request",
+        columns={"context": "text", "endings": "texts", "label": "int"},
+    ),
+    **_STORY_WORD.scored,
+    asked=("context", "endings"),
+    form=Choices(context="{context}", choices="endings"),
+    examples=(_story(0, "choice1"), _story(1, "choice2"), _story(-1, "<unk>")),
+)
+
+BENCHMARKS = (STORY_CLOZE,)

@@ -1,0 +1,149 @@
+"""News and their summaries: CNN/DailyMail and XSum, as T5 words them (Raffel et al. 2020, appendix D)."""
+
+from collections.abc import Mapping
+
+from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow, Wording
+from t5x_like.text.benchmarks.news_stories import read_stories
+from t5x_like.text.benchmarks.records import Records, renamed
+from t5x_like.text.benchmarks.source import Download, Layout, RawRow, Source
+from t5x_like.text.benchmarks.translation import WMT15_ENFR, WMT_T2T_ENDE
+from t5x_like.text.metrics import rouge
+
+
+def summarize(text: str, summary: str) -> Wording:
+    """``summarize: `` and the text, both as they are; the arguments name columns."""
+
+    def word(row: RawRow) -> list[WordedRow]:
+        return [{"inputs": f"summarize: {row[text]}", "targets": row[summary]}]
+
+    return word
+
+
+def _lines(folder: str, splits: Mapping[str, str], *columns: str) -> Layout:
+    """JSON lines with the columns of the task."""
+    return Layout(
+        name="JSON lines",
+        files={
+            split: tuple(f"{folder}/{name}.jsonl" for name in dict.fromkeys((split, short)))
+            for split, short in splits.items()
+        },
+        read=Records(parse=renamed(**{column: column for column in columns})),
+    )
+
+
+_SPLITS = {"train": "train", "validation": "val", "test": "test"}
+# The sizes and SHA-256 of lists of addresses, as TensorFlow Datasets has them.
+_LISTS = {
+    "train": (46_424_688, "a5cee49f3a6c862c26ce29308236d2a99625ab6c86a43be22d5206b2790d8029"),
+    "val": (2_433_674, "81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db"),
+    "test": (2_109_547, "c4f5efb5ec2126430a5c156efbd13d0e9c4cb490169e552c38b4a51981a009bd"),
+}
+_CNN_SERVER = "https://raw.githubusercontent.com/abisee/cnn-dailymail/master/url_lists"
+
+CNN_DAILYMAIL = Benchmark(
+    name="cnn_dailymail_v002",
+    title="CNN/DailyMail: the highlights of a news article",
+    source=Source(
+        tfds="cnn_dailymail:3.4.0",
+        hugging_face="cnn_dailymail/3.0.0",
+        layouts=(
+            Layout(
+                name="story files",
+                files={
+                    split: tuple(
+                        f"{folder}/{name}"
+                        for folder in ("cnn_dailymail/url_lists", "cnn_dailymail")
+                        for name in (f"all_{short}.txt", f"{split}_urls.txt")
+                    )
+                    for split, short in _SPLITS.items()
+                },
+                read=read_stories,
+            ),
+            _lines("cnn_dailymail", _SPLITS, "article", "highlights"),
+        ),
+        rows={"train": 287_113, "validation": 13_368, "test": 11_490},
+        downloads=tuple(
+            Download(
+                url=f"{_CNN_SERVER}/all_{short}.txt",
+                unpack={"": f"cnn_dailymail/url_lists/all_{short}.txt"},
+                num_bytes=num_bytes,
+                sha256=sha256,
+            )
+            for short, (num_bytes, sha256) in _LISTS.items()
+        ),
+        home="https://cs.nyu.edu/~kcho/DMQA (cnn_stories.tgz and dailymail_stories.tgz, unpacked in cnn_dailymail/)",
+        citation="Hermann et al. 2015, https://arxiv.org/abs/1506.03340; See et al. 2017, https://arxiv.org/abs/1704.04368",
+        licence="Apache 2.0 (the articles are their publishers')",
+        columns={"article": "text", "highlights": "text"},
+    ),
+    word=summarize("article", "highlights"),
+    asked=("article",),
+    metrics=(rouge,),
+    examples=(
+        Example(
+            {
+                "article": "A ferry ran aground. All were saved.",
+                "highlights": "Ferry aground .\nNobody lost .",
+            },
+            (
+                {
+                    "inputs": "summarize: A ferry ran aground. All were saved.",
+                    "targets": "Ferry aground .\nNobody lost .",
+                },
+            ),
+        ),
+        Example(
+            {"article": " (Town) -- It snowed. ", "highlights": "Snow in town ."},
+            ({"inputs": "summarize:  (Town) -- It snowed. ", "targets": "Snow in town ."},),
+        ),
+        Example(
+            {"article": "One.\nTwo.", "highlights": ""}, ({"inputs": "summarize: One.\nTwo.", "targets": ""},)
+        ),
+    ),
+)
+
+XSUM = Benchmark(
+    name="xsum_v001",
+    title="XSum: a news article in one sentence",
+    source=Source(
+        tfds="xsum:1.1.0",
+        hugging_face="xsum",
+        layouts=(_lines("xsum", _SPLITS, "document", "summary"),),
+        rows={"train": 204_045, "validation": 11_332, "test": 11_334},
+        home="https://github.com/EdinburghNLP/XSum",
+        citation="Narayan et al. 2018, https://arxiv.org/abs/1808.08745",
+        licence="MIT (the articles are the BBC's)",
+        columns={"document": "text", "summary": "text"},
+    ),
+    word=summarize("document", "summary"),
+    asked=("document",),
+    metrics=(rouge,),
+    examples=(
+        Example(
+            {
+                "document": "The bridge will close for a week.\nBuses will run.",
+                "summary": "A bridge will close.",
+            },
+            (
+                {
+                    "inputs": "summarize: The bridge will close for a week.\nBuses will run.",
+                    "targets": "A bridge will close.",
+                },
+            ),
+        ),
+        Example(
+            {"document": "It cost £2m.", "summary": "It was dear. "},
+            ({"inputs": "summarize: It cost £2m.", "targets": "It was dear. "},),
+        ),
+        Example({"document": "x", "summary": "y"}, ({"inputs": "summarize: x", "targets": "y"},)),
+    ),
+)
+
+BENCHMARKS = (CNN_DAILYMAIL, XSUM)
+# T5's mixtures of its large tasks (§3.5.3): evenly, and by their rows, which count without a limit.
+_LARGE = (WMT_T2T_ENDE, WMT15_ENFR, CNN_DAILYMAIL)
+MIXTURES = {
+    "large_translation_equal": {each.name: 1.0 for each in _LARGE[:2]},
+    "large_supervised_equal": {each.name: 1.0 for each in _LARGE},
+    "large_supervised_proportional": {each.name: float(each.num_training_examples) for each in _LARGE},
+}

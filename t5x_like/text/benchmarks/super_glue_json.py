@@ -1,0 +1,172 @@
+"""SuperGLUE's lines of JSON in TensorFlow Datasets' schema (https://super.gluebenchmark.com/tasks)."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from t5x_like.io.text_encoding import json_value
+from t5x_like.text.benchmarks.source import Raw
+from t5x_like.text.tasks.rows import Bad, decode_line, lines_of
+
+# The rows in one line of JSON, each without its label's number.
+Parse = Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonLines:
+    """Reads a split's file: what ``parse`` makes of each line, labels as numbers of ``classes``.
+
+    Only rows of a test split may lack their label, which is then -1.
+    """
+
+    parse: Parse
+    classes: tuple[str, ...] = ()
+
+    def __call__(self, file: str, split: str) -> Iterator[Raw | Bad]:
+        """See ``source.Reader``."""
+        seen: dict[str, str] = {}
+        for number, line in lines_of(file):
+            place = f"{file}:{number}"
+            value = object_of(decode_line(line, file, number), place)
+            if value is None:
+                continue
+            if isinstance(value, Bad):
+                yield value
+                continue
+            try:
+                for row in self.parse(value):
+                    self._finish(row, place, seen, is_test=split.startswith("test"))
+                    yield Raw(row, place)
+            except KeyError as error:
+                yield Bad(f"no {error} among {', '.join(value) or 'none'}", place)
+            except (TypeError, AttributeError):
+                yield Bad(f"the values are not of the kinds that this task's have: {str(value)[:120]}", place)
+            except ValueError as error:
+                yield Bad(str(error), place)
+
+    def _finish(self, row: dict[str, Any], place: str, seen: dict[str, str], *, is_test: bool) -> None:
+        """The label's number; an index may come once.
+
+        Raises:
+          ValueError: it comes again, or the label is missing or outside the set.
+        """
+        key = json.dumps(row["idx"], sort_keys=True)
+        if key in seen:
+            raise ValueError(f"idx {key} comes twice, first in {seen[key]}")
+        seen[key] = place
+        if not self.classes:
+            return
+        label = row.pop("label", None)
+        if label is None and not is_test:
+            raise ValueError("no 'label'; only rows of a test split may lack it")
+        row["label"] = -1 if label is None else class_of(label, self.classes)
+
+
+def object_of(text: str | Bad, place: str) -> dict[str, Any] | Bad | None:
+    """The object that a line of JSON is; None where nothing is on it."""
+    if isinstance(text, Bad) or not text.strip():
+        return text if isinstance(text, Bad) else None
+    try:
+        value = json_value(text)
+    except json.JSONDecodeError as error:
+        return Bad(f"invalid JSON: {error.msg} at column {error.colno}", place)
+    if not isinstance(value, dict):
+        return Bad(f"an object {{…}} is expected, found {type(value).__name__}", place)
+    return value
+
+
+def class_of(label: Any, classes: Sequence[str]) -> int:
+    """A label's number: of true and false, a class' word, or 0 and 1.
+
+    Raises:
+      ValueError: it is outside the set.
+    """
+    if isinstance(label, bool):
+        label = str(label) if str(label) in classes else int(label)
+    if isinstance(label, str):
+        known = {word.lower(): number for number, word in enumerate(classes)}
+        if label.lower() in known:
+            return known[label.lower()]
+    elif label in (0, 1, -1):
+        return int(label)
+    raise ValueError(f"the label {label!r} is outside the set: {', '.join(classes)}")
+
+
+def flat(*columns: str) -> Parse:
+    """Rows whose columns are there as they are."""
+
+    def parse(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        found = {name: line[name] for name in (*columns, "idx")}
+        yield found | ({"label": line["label"]} if "label" in line else {})
+
+    return parse
+
+
+def multirc(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row for each answer to each question on a paragraph.
+
+    Raises:
+      ValueError: a label is outside the set.
+    """
+    passage = line["passage"]
+    for question in passage["questions"]:
+        for answer in question["answers"]:
+            label = answer.get("label")
+            if label not in (0, 1, None):
+                raise ValueError(f"the label {label!r} is outside the set: 0, 1")
+            yield {
+                "paragraph": passage["text"],
+                "question": question["question"],
+                "answer": answer["text"],
+                "idx": {"paragraph": line["idx"], "question": question["idx"], "answer": answer["idx"]},
+            } | ({} if label is None else {"label": bool(label)})
+
+
+def record(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row for each query on a passage, with its entities and right answers, each once, in alphabetical order."""
+    passage = line["passage"]
+    text = passage["text"]
+    entities = sorted({text[entity["start"] : entity["end"] + 1] for entity in passage["entities"]})
+    for query in line["qas"]:
+        yield {
+            "passage": text,
+            "query": query["query"],
+            "entities": entities,
+            "answers": sorted({answer["text"] for answer in query.get("answers", ())}),
+            "idx": {"passage": line["idx"], "query": query["idx"]},
+        }
+
+
+def wsc_fixed(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row whose spans are parts of its text, as TFDS's ``wsc.fixed`` has them.
+
+    Raises:
+      ValueError: a span can't be found in the text.
+    """
+    flattened = {**line, **line["target"]}
+    (row,) = flat("text", "span1_index", "span2_index", "span1_text", "span2_text")(flattened)
+    for span in ("span1", "span2"):
+        _repair(row, span)
+    yield row
+
+
+# Two subjects with words between them: no span of the text.
+_APART = ("Kamenev and Zinoviev", "Kamenev, Zinoviev, and Stalin")
+_RUN_TOGETHER, _ITS_PLACE = "theyscold", 10
+
+
+def _repair(row: dict[str, Any], span: str) -> None:
+    text, written, index = row["text"], row[f"{span}_text"], row[f"{span}_index"]
+    if written in text or written in _APART:
+        return
+    if _RUN_TOGETHER in written:
+        row["span2_index"] = _ITS_PLACE
+    words = text.split()
+    if not -len(words) <= index < len(words):
+        raise ValueError(f"{span}_index {index} is outside the text's {len(words)} words")
+    first = written[0].lower() if words[index][0].islower() else written[0].upper()
+    repaired = (first + written[1:]).rstrip(".").replace("\n", " ")
+    if repaired not in text:
+        raise ValueError(f"{span}_text {written!r} is not in the text, nor is it as {repaired!r}")
+    row[f"{span}_text"] = repaired

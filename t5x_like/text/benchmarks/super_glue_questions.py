@@ -1,0 +1,207 @@
+"""SuperGLUE's questions: BoolQ, COPA, MultiRC, ReCoRD."""
+
+import re
+
+from t5x_like.text import postprocessing
+from t5x_like.text.benchmarks import super_glue_json
+from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow
+from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, Keyed
+from t5x_like.text.benchmarks.labelled import example, labelled
+from t5x_like.text.benchmarks.pronouns import (
+    TRUTH,
+)
+from t5x_like.text.benchmarks.source import Columns, RawRow
+from t5x_like.text.benchmarks.super_glue_form import same, super_glue_source
+from t5x_like.text.heads.forms import Candidates, Choices, Classes
+from t5x_like.text.metrics import (
+    all_match,
+    deduplicate_metric,
+    mean_group_metric,
+    multirc_f1_over_all_answers,
+    squad,
+)
+
+_CHOICES = ("choice1", "choice2")
+_ANSWER_INDEX: Columns = {"idx": {"paragraph": "int", "question": "int", "answer": "int"}}
+_QUERY_INDEX: Columns = {"idx": {"passage": "int", "query": "int"}}
+
+BOOLQ = labelled(
+    "super_glue_boolq_v102",
+    "BoolQ: is a question answered yes by a passage?",
+    word="boolq",
+    keys=same("passage", "question"),
+    source=super_glue_source(
+        "boolq",
+        "BoolQ",
+        columns={"question": "text", "passage": "text"},
+        rows={"train": 9_427, "validation": 3_270, "test": 3_245},
+        sha256="853fbe7922f70c59629f06a39e8d9ca440c3d740e760fd3b87a5ddf3dcba2436",
+        num_bytes=4_118_001,
+        parse=super_glue_json.flat("question", "passage"),
+        classes=TRUTH,
+    ),
+    labels=TRUTH,
+    examples=(
+        example(
+            {"question": "is it wet", "passage": "Sea -- Water.", "label": 1, "idx": 0},
+            "boolq passage: Sea -- Water. question: is it wet",
+            "True",
+        ),
+        example(
+            {"question": "is it dry", "passage": "Sea -- Water.", "label": 0, "idx": 1},
+            "boolq passage: Sea -- Water. question: is it dry",
+            "False",
+        ),
+        example(
+            {"question": "is it", "passage": "", "label": -1, "idx": 2},
+            "boolq passage:  question: is it",
+            UNLABELLED,
+        ),
+    ),
+)
+
+COPA = labelled(
+    "super_glue_copa_v102",
+    "COPA: which of two is the cause or effect of a premise?",
+    word="copa",
+    keys=same("choice1", "choice2", "premise", "question"),
+    source=super_glue_source(
+        "copa",
+        "COPA",
+        columns={"premise": "text", "choice1": "text", "choice2": "text", "question": "text"},
+        rows={"train": 400, "validation": 100, "test": 500},
+        sha256="405906cddac74bc1e1ce8220f1107d1025b66a25ef10149d91b10bb30651125f",
+        num_bytes=43_986,
+        parse=super_glue_json.flat("premise", "choice1", "choice2", "question"),
+        classes=_CHOICES,
+    ),
+    labels=_CHOICES,
+    form=Choices(context="{premise} What was the {question}?", choices=("{choice1}", "{choice2}")),
+    examples=(
+        example(
+            {"premise": "It rained.", "choice1": "I got wet.", "choice2": "I ate.", "question": "effect"}
+            | {"label": 0, "idx": 0},
+            "copa choice1: I got wet. choice2: I ate. premise: It rained. question: effect",
+            "choice1",
+        ),
+        example(
+            {"premise": "I slept.", "choice1": "I won.", "choice2": "I was tired.", "question": "cause"}
+            | {"label": 1, "idx": 1},
+            "copa choice1: I won. choice2: I was tired. premise: I slept. question: cause",
+            "choice2",
+        ),
+        example(
+            {"premise": "P", "choice1": "A", "choice2": "B", "question": "cause", "label": -1, "idx": 2},
+            "copa choice1: A choice2: B premise: P question: cause",
+            UNLABELLED,
+        ),
+    ),
+)
+
+
+def _answer_index(row: RawRow) -> dict[str, int]:
+    return {f"idx/{name}": row["idx"][name] for name in ("paragraph", "question", "answer")}
+
+
+def without_markup(text: str) -> str:
+    """Line breaks become spaces, and the marks of bold type go; other tags stay, as do these in capitals."""
+    return re.sub("</?b>", "", text.replace("<br>", " "))
+
+
+def _multirc_example(answer: str, label: int, number: int, *, clean: str, targets: str) -> Example:
+    row = {
+        "paragraph": "<b>Sent 1: </b>Ann has two dogs.<br>",
+        "question": "Who has dogs?",
+        "answer": answer,
+        "label": label,
+        "idx": {"paragraph": 0, "question": 0, "answer": number},
+    }
+    inputs = f"multirc question: Who has dogs? answer: {clean} paragraph: Sent 1: Ann has two dogs. "
+    index = {"idx/paragraph": 0, "idx/question": 0, "idx/answer": number}
+    return Example(row, ({"inputs": inputs, "targets": targets, **index},))
+
+
+MULTIRC = Benchmark(
+    name="super_glue_multirc_v102",
+    title="MultiRC: which of the answers to a question on a paragraph are right?",
+    source=super_glue_source(
+        "multirc",
+        "MultiRC",
+        columns={"paragraph": "text", "question": "text", "answer": "text", **_ANSWER_INDEX},
+        rows={"train": 27_243, "validation": 4_848, "test": 9_693},
+        sha256="b3cd440856e72eb166b2edcd37b798455f1ebd51f2c3de64c0c2a4e1971d2737",
+        num_bytes=1_116_225,
+        parse=super_glue_json.multirc,
+        classes=TRUTH,
+    ),
+    word=Keyed(
+        word="multirc",
+        columns=same("question", "answer", "paragraph"),
+        labels=TRUTH,
+        index=_answer_index,
+        clean=without_markup,
+    ),
+    postprocess=postprocessing.multirc,
+    metrics=(multirc_f1_over_all_answers, mean_group_metric(all_match)),
+    labels=TRUTH,
+    extras={"idx/paragraph": "int", "idx/question": "int", "idx/answer": "int"},
+    form=Classes(texts=("{paragraph}", "{question} {answer}"), classes=TRUTH),
+    examples=(
+        _multirc_example("Ann", 1, 0, clean="Ann", targets="True"),
+        _multirc_example("<b>Bo</b><br>", 0, 1, clean="Bo ", targets="False"),
+        _multirc_example("<i>Al</i>", -1, 2, clean="<i>Al</i>", targets=UNLABELLED),
+    ),
+)
+
+_HIGHLIGHT = "\n@highlight\n"
+
+
+def record(row: RawRow) -> list[WordedRow]:
+    """An example for each right answer; one with ``<unk>`` where none is known. Highlights become sentences."""
+    passage = re.sub(rf"([.?!\"']){_HIGHLIGHT}", r"\1 ", row["passage"]).replace(_HIGHLIGHT, ". ")
+    inputs = f"record query: {row['query']} entities: {', '.join(row['entities'])} passage: {passage}"
+    answers = list(row["answers"])
+    common = {"inputs": inputs, "answers": answers}
+    common |= {f"idx/{name}": row["idx"][name] for name in ("passage", "query")}
+    return [{**common, "targets": target} for target in answers or [UNLABELLED]]
+
+
+def _record_example(passage: str, *, clean: str, entities: list[str], answers: list[str]) -> Example:
+    row = {"passage": passage, "query": "@placeholder won", "entities": entities, "answers": answers}
+    inputs = f"record query: @placeholder won entities: {', '.join(entities)} passage: {clean}"
+    rest = {"inputs": inputs, "answers": answers, "idx/passage": 0, "idx/query": 1}
+    worded = tuple({**rest, "targets": target} for target in answers or [UNLABELLED])
+    return Example({**row, "idx": {"passage": 0, "query": 1}}, worded)
+
+
+RECORD = Benchmark(
+    name="super_glue_record_v102",
+    title="ReCoRD: which of a passage's entities stands in a query's gap?",
+    source=super_glue_source(
+        "record",
+        "ReCoRD",
+        columns={"passage": "text", "query": "text", "entities": "texts", "answers": "texts", **_QUERY_INDEX},
+        rows={"train": 100_730, "validation": 10_000, "test": 10_000},
+        sha256="30c7b651ab21b8bf8fab986495cd1084333010e040548f861b839eec0044ac18",
+        num_bytes=51_757_880,
+        parse=super_glue_json.record,
+    ),
+    word=record,
+    postprocess=postprocessing.record,
+    metrics=(deduplicate_metric(squad),),
+    extras={"idx/passage": "int", "idx/query": "int", "answers": "texts"},
+    form=Candidates(),
+    training_examples=138_854,  # one for each of a query's answers
+    examples=(
+        _record_example(
+            "Ann won\n@highlight\nBo lost", clean="Ann won. Bo lost", entities=["Ann"], answers=["Ann"]
+        ),
+        _record_example(
+            "Ann won!\n@highlight\nBo",
+            clean="Ann won! Bo",
+            entities=["Ann", "Ann A."],
+            answers=["Ann", "Ann A."],
+        ),
+        _record_example("No answer.", clean="No answer.", entities=["Ann", "Bo"], answers=[]),
+    ),
+)

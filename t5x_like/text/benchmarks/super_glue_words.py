@@ -1,0 +1,134 @@
+"""SuperGLUE's words in context: WiC, and whom a pronoun of WSC stands for."""
+
+from functools import partial
+from typing import Any
+
+from t5x_like.text import postprocessing
+from t5x_like.text.benchmarks import super_glue_json
+from t5x_like.text.benchmarks.benchmark import Benchmark, Example
+from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
+from t5x_like.text.benchmarks.labelled import example, labelled
+from t5x_like.text.benchmarks.pronouns import (
+    TRUTH,
+    wsc_marked_spans,
+    wsc_simple,
+    wsc_simple_right_only,
+)
+from t5x_like.text.benchmarks.super_glue_form import same, super_glue_source
+from t5x_like.text.heads.forms import Classes
+from t5x_like.text.metrics import (
+    accuracy,
+)
+from t5x_like.text.postprocessing import string_label_to_class_id
+
+WIC = labelled(
+    "super_glue_wic_v102",
+    "WiC: does a word mean the same in two sentences?",
+    word="wic",
+    keys=same("sentence1", "sentence2", "word"),
+    source=super_glue_source(
+        "wic",
+        "WiC",
+        columns={
+            "word": "text",
+            "sentence1": "text",
+            "sentence2": "text",
+            **dict.fromkeys(("start1", "start2", "end1", "end2"), "int"),  # pyright: ignore[reportArgumentType]
+        },
+        rows={"train": 5_428, "validation": 638, "test": 1_400},
+        sha256="ee7e67f4ae9eafbf533780faa198e62167f3cda54256cdf261877be3c0e90900",
+        num_bytes=396_213,
+        parse=super_glue_json.flat("word", "sentence1", "sentence2", "start1", "start2", "end1", "end2"),
+        classes=TRUTH,
+    ),
+    labels=TRUTH,
+    form=Classes(texts=("{word}: {sentence1}", "{sentence2}"), classes=TRUTH),
+    examples=tuple(
+        example(
+            {"word": "bat", "sentence1": "A bat flew.", "sentence2": second, "label": label, "idx": idx}
+            | {"start1": 2, "end1": 5, "start2": 2, "end2": 5},
+            f"wic sentence1: A bat flew. sentence2: {second} word: bat",
+            targets,
+        )
+        for idx, (second, label, targets) in enumerate(
+            [("A bat bit me.", 1, "True"), ("A bat hit it.", 0, "False"), ("A bat.", -1, UNLABELLED)]
+        )
+    ),
+)
+
+_WSC = super_glue_source(
+    "wsc.fixed",
+    "WSC",
+    columns={
+        "text": "text",
+        "span1_index": "int",
+        "span2_index": "int",
+        "span1_text": "text",
+        "span2_text": "text",
+    },
+    rows={"train": 554, "validation": 104, "test": 146},
+    sha256="2ed6dfa94556b4a128ff0441efe365b2e883124e7e6aa00fb8d3a6cb1fd520a9",
+    num_bytes=32_751,
+    parse=super_glue_json.wsc_fixed,
+    classes=TRUTH,
+)
+
+
+def _wsc_row(span: str, index: int, label: int) -> dict[str, Any]:
+    row = {"text": "Ann told Bo that he won .", "span2_text": "he", "span2_index": 4, "idx": 0}
+    return {**row, "span1_text": span, "span1_index": index, "label": label}
+
+
+# A head reads the row as it is, whatever T5 is asked about it, and learns from rows that are wrong, too.
+_WSC_FORM = Classes(texts=("{text}", "{span2_text}: {span1_text}"), classes=TRUTH)
+_BO, _ANN, _NOBODY = _wsc_row("Bo", 2, 1), _wsc_row("Ann", 0, 0), _wsc_row("Bo", 2, -1)
+_WSC_INPUTS = "wsc: Ann told Bo that *he* won ."
+
+WSC_SIMPLE_TRAIN = Benchmark(
+    name="super_glue_wsc_v102_simple_train",
+    title="WSC: whom a marked pronoun stands for, from rows where that is known",
+    source=_WSC,
+    splits=("train",),
+    word=wsc_simple_right_only,
+    extras={"label": "int", "idx": "int"},
+    training_examples=259,  # rows whose first span is the right one
+    form=_WSC_FORM,
+    examples=(
+        example(_BO, _WSC_INPUTS, "Bo", label=1),
+        Example(_ANN, ()),
+        example(_NOBODY, _WSC_INPUTS, "Bo", label=-1),
+    ),
+)
+WSC_SIMPLE_EVAL = Benchmark(
+    name="super_glue_wsc_v102_simple_eval",
+    title="WSC: whom a marked pronoun stands for",
+    source=_WSC,
+    splits=("validation", "test"),
+    word=wsc_simple,
+    postprocess=postprocessing.wsc_simple,
+    metrics=(accuracy,),
+    extras={"label": "int", "idx": "int"},
+    form=_WSC_FORM,
+    examples=(
+        example(_BO, _WSC_INPUTS, "Bo", label=1),
+        example(_ANN, _WSC_INPUTS, "Ann", label=0),
+        example(_NOBODY, _WSC_INPUTS, "Bo", label=-1),
+    ),
+)
+# T5 has this wording without a task of that name.
+WSC_MARKED_SPANS = Benchmark(
+    name="super_glue_wsc_v102_marked_spans",
+    title="WSC: does a pronoun stand for a name, both marked?",
+    source=_WSC,
+    word=wsc_marked_spans,
+    postprocess=partial(string_label_to_class_id, label_classes=TRUTH),
+    metrics=(accuracy,),
+    labels=TRUTH,
+    extras={"idx": "int"},
+    form=_WSC_FORM,
+    examples=(
+        example(_BO, "wsc text: Ann told * Bo * that # he # won .", "True"),
+        example(_ANN, "wsc text: * Ann * told Bo that # he # won .", "False"),
+        example(_NOBODY, "wsc text: Ann told * Bo * that # he # won .", UNLABELLED),
+    ),
+)

@@ -1,0 +1,156 @@
+"""Words with their tags: CoNLL's columns (2000, 2003) and Universal Dependencies' CoNLL-U."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from t5x_like.text.benchmarks.source import Raw
+from t5x_like.text.tasks.rows import Bad, decode_line, lines_of
+
+_DOCUMENT = "-DOCSTART-"
+_WORD_ID = re.compile(r"\d+")
+_NO_WORD_ID = re.compile(r"\d+-\d+|\d+\.\d+")
+_NUM_CELLS = 10  # of CoNLL-U
+_UPOS = 3
+
+
+class _Sentence:
+    """The lines of a sentence, as they are read."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.tokens: list[str] = []
+        self.tags: list[str] = []
+        self.fault: Bad | None = None
+
+    def row(self, file: str, column: str, classes: Mapping[str, int]) -> Raw | Bad:
+        if self.fault:
+            return self.fault
+        tags = [classes[tag] for tag in self.tags]
+        return Raw({"tokens": self.tokens, column: tags}, f"{file}:{self.first}")
+
+
+# A word and its tag; None where a line has no word of its own.
+ReadLine = Callable[[str], tuple[str, str] | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggedFile:
+    """Sentences between blank lines, a word a line.
+
+    ``column`` is the row's with numbers of ``classes``. One bad line makes a sentence bad. ``begins_chunks``
+    makes IOB1, in which a chunk begins with ``B-`` only after another of its kind, into BIO.
+    """
+
+    column: str
+    classes: Sequence[str]
+    read_line: ReadLine
+    begins_chunks: bool = False
+
+    def __call__(self, file: str, split: str) -> Iterator[Raw | Bad]:
+        """See ``source.Reader``."""
+        del split
+        numbers = {word: number for number, word in enumerate(self.classes)}
+        sentence: _Sentence | None = None
+        for number, line in lines_of(file):
+            text = decode_line(line, file, number)
+            if not isinstance(text, Bad) and not text.strip():
+                yield from self._finished(sentence, file, numbers)
+                sentence = None
+                continue
+            sentence = sentence or _Sentence(number)
+            self._add(sentence, text, f"{file}:{number}", numbers)
+        yield from self._finished(sentence, file, numbers)
+
+    def _add(self, sentence: _Sentence, text: str | Bad, place: str, numbers: Mapping[str, int]) -> None:
+        if isinstance(text, Bad):
+            sentence.fault = sentence.fault or text
+            return
+        try:
+            found = self.read_line(text)
+        except ValueError as error:
+            sentence.fault = sentence.fault or Bad(str(error), place)
+            return
+        if found is None:
+            return
+        word, tag = found
+        if self.begins_chunks:
+            tag = _begun(tag, sentence.tags[-1] if sentence.tags else "O")
+        if tag not in numbers:
+            reason = f"the tag {tag!r} of {word!r} is outside the set: {', '.join(numbers)}"
+            sentence.fault = sentence.fault or Bad(reason, place)
+        sentence.tokens.append(word)
+        sentence.tags.append(tag)
+
+    def _finished(
+        self, sentence: _Sentence | None, file: str, numbers: Mapping[str, int]
+    ) -> Iterator[Raw | Bad]:
+        if sentence and (sentence.tokens or sentence.fault):
+            yield sentence.row(file, self.column, numbers)
+
+
+def _begun(tag: str, before: str) -> str:
+    """``I-LOC`` as ``B-LOC`` where no chunk of that kind is going on."""
+    is_begun = tag.startswith("I-") and before[2:] != tag[2:]
+    return f"B-{tag[2:]}" if is_begun else tag
+
+
+def conll_line(num_columns: int, tag_column: int = -1) -> ReadLine:
+    """A word and one of the tags after it, between spaces or tabs; lines that begin documents have none.
+
+    Raises:
+      ValueError: more or fewer columns.
+    """
+
+    def read(line: str) -> tuple[str, str] | None:
+        cells = line.split()
+        if cells[0] == _DOCUMENT:
+            return None
+        if len(cells) != num_columns:
+            raise ValueError(f"{len(cells)} columns, where {num_columns} are expected: {line!r}")
+        return cells[0], cells[tag_column]
+
+    return read
+
+
+def conllu_line(line: str) -> tuple[str, str] | None:
+    """A word and its universal part of speech.
+
+    Comments, ranges of multiword tokens (``3-4``), whose words follow, and empty nodes (``8.1``) have none
+    (https://universaldependencies.org/format.html).
+
+    Raises:
+      ValueError: not ten columns between tabs, no word's number, or no part of speech.
+    """
+    if line.startswith("#"):
+        return None
+    cells = line.split("\t")
+    if len(cells) != _NUM_CELLS:
+        raise ValueError(f"{len(cells)} columns between tabs, where CoNLL-U has {_NUM_CELLS}: {line[:60]!r}")
+    if _NO_WORD_ID.fullmatch(cells[0]):
+        return None
+    if not _WORD_ID.fullmatch(cells[0]):
+        raise ValueError(f"{cells[0]!r} is no word's number")
+    return cells[1], cells[_UPOS]
+
+
+def hub_tags(theirs: str, ours: str, names: Sequence[str] = (), classes: Sequence[str] = ()) -> Any:
+    """Hugging Face's rows, whose numbers stand for ``names`` where those aren't in the order of ``classes``.
+
+    Words whose tag is none of the classes are left out, as the ranges of multiword tokens are.
+    """
+
+    def parse(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        tokens, tags = list(record["tokens"]), list(record[theirs if theirs in record else ours])
+        if len(tokens) != len(tags):
+            raise ValueError(
+                f"{len(tokens)} words, but {len(tags)} {theirs}; there must be one for each word"
+            )
+        if names:
+            numbers = {number: classes.index(name) for number, name in enumerate(names) if name in classes}
+            kept = [(token, numbers[tag]) for token, tag in zip(tokens, tags, strict=True) if tag in numbers]
+            tokens, tags = [token for token, _ in kept], [tag for _, tag in kept]
+        yield {"tokens": tokens, ours: tags}
+
+    return parse

@@ -1,0 +1,271 @@
+"""A tag for each word: names (CoNLL-2003), phrases (CoNLL-2000), parts of speech (Universal Dependencies)."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow, Wording
+from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
+from t5x_like.text.benchmarks.records import Records, hub_layout
+from t5x_like.text.benchmarks.source import Download, Layout, RawRow, Source
+from t5x_like.text.benchmarks.tagged_files import TaggedFile, conll_line, conllu_line, hub_tags
+from t5x_like.text.benchmarks.tfds_files import read_tfds
+from t5x_like.text.heads.forms import TokenClasses
+from t5x_like.text.metrics import chunk_f1
+from t5x_like.text.metrics.classification import Scores, require_pairs
+
+_OTHER = "O"
+
+
+def word_tags(word: str, column: str, classes: Sequence[str]) -> Wording:
+    """``word tokens: Ann lives in Oslo`` answered by as many tags: ``B-PER O O B-LOC``."""
+
+    def worded(row: RawRow) -> list[WordedRow]:
+        tokens: list[str] = list(row["tokens"])
+        tags: list[int] = list(row[column])
+        if tags and len(tags) != len(tokens):
+            raise ValueError(
+                f"{len(tokens)} words, but {len(tags)} {column}; there must be one for each word"
+            )
+        wrong = [tag for tag in tags if not -1 <= tag < len(classes)]
+        if wrong:
+            raise ValueError(f"the tag {wrong[0]} is outside the set: 0 … {len(classes) - 1}")
+        is_labelled = tags and min(tags) >= 0
+        targets = " ".join([classes[tag] for tag in tags]) if is_labelled else UNLABELLED
+        return [{"inputs": f"{word} tokens: {' '.join(tokens)}", "targets": targets, "tokens": tokens}]
+
+    return worded
+
+
+def read_tags(
+    text: str,
+    example: Mapping[str, Any] | None = None,
+    is_target: bool = False,
+    *,
+    classes: Sequence[str],
+    invalid: str = _OTHER,
+) -> list[str]:
+    """Written tags, one for each of the example's ``tokens``.
+
+    ``invalid`` stands where too few are written or one that there isn't; those that are too many don't count.
+    """
+    tags = [tag if tag in classes else invalid for tag in text.split()]
+    if is_target or example is None or "tokens" not in example:
+        return tags
+    count = len(example["tokens"])
+    return [*tags, *[invalid] * count][:count]
+
+
+def tag_accuracy(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> Scores:
+    """How many words have their tag, over all sentences, times 100.
+
+    Raises:
+      ValueError: a sentence with more or fewer predicted than true tags.
+    """
+    require_pairs(targets, predictions)
+    for number, (truth, guess) in enumerate(zip(targets, predictions, strict=True)):
+        if len(truth) != len(guess):
+            raise ValueError(f"sentence {number} has {len(truth)} tags but {len(guess)} predicted ones")
+    pairs = zip(targets, predictions, strict=True)
+    right = [left == other for truth, guess in pairs for left, other in zip(truth, guess, strict=True)]
+    return {"accuracy": 100.0 * float(np.mean(right))}
+
+
+def _tagged(
+    name: str,
+    title: str,
+    *,
+    column: str,
+    classes: tuple[str, ...],
+    source: Source,
+    said: Sequence[tuple[str, str]],
+    invalid: str = _OTHER,
+    metric: Any = chunk_f1,
+) -> Benchmark:
+    """``said`` are invented sentences and their tags."""
+    word = name.partition("_")[0]
+    return Benchmark(
+        name=name,
+        title=title,
+        source=source,
+        word=word_tags(word, column, classes),
+        asked=("tokens",),
+        postprocess=partial(read_tags, classes=classes, invalid=invalid),
+        metrics=(metric,),
+        extras={"tokens": "texts"},
+        form=TokenClasses(tokens="tokens", tags=column, classes=classes),
+        examples=tuple(
+            Example(
+                {"tokens": text.split(), column: [classes.index(tag) for tag in tags.split()]},
+                ({"inputs": f"{word} tokens: {text}", "targets": tags, "tokens": text.split()},),
+            )
+            for text, tags in said
+        ),
+    )
+
+
+_NAMES = (_OTHER, "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
+CONLL2003 = _tagged(
+    "conll2003_ner",
+    "CoNLL-2003: names of people, organisations, places and others in English news",
+    column="ner",
+    classes=_NAMES,
+    source=Source(
+        tfds="conll2003/conll2003:1.0.0",
+        layouts=(
+            Layout(
+                files={
+                    split: tuple(f"{place}/{name}" for place in ("conll2003", "conll2003/original") for name in names)
+                    for split, names in {
+                        "train": ("eng.train", "train.txt"),
+                        "validation": ("eng.testa", "valid.txt", "dev.txt"),
+                        "test": ("eng.testb", "test.txt"),
+                    }.items()
+                },
+                read=TaggedFile(column="ner", classes=_NAMES, read_line=conll_line(4), begins_chunks=True),
+            ),
+            hub_layout("conll2003", ("train", "validation", "test"), Records(parse=hub_tags("ner_tags", "ner"))),
+            Layout(
+                name="TensorFlow Datasets",
+                files={"validation": ("conll2003/conll2003/*/*-dev.tfrecord*",)},
+                read=read_tfds,
+            ),
+        ),
+        rows={"train": 14_041, "validation": 3_250, "test": 3_453},
+        home="https://www.clips.uantwerpen.be/conll2003/ner (the texts are Reuters': https://trec.nist.gov/data/reuters)",
+        citation="Tjong Kim Sang and De Meulder 2003, https://aclanthology.org/W03-0419",
+        licence="Reuters' corpus, on request",
+        columns={"tokens": "texts", "ner": "ints"},
+    ),
+    said=(
+        ("Ann Lee left Oslo .", "B-PER I-PER O B-LOC O"),
+        ("Norwegian fishermen sued Acme Corp", "B-MISC O O B-ORG I-ORG"),
+        ("Rain .", "O O"),
+    ),
+)  # fmt: skip
+
+_PHRASES = ("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP")
+_CHUNKS = (_OTHER, *(f"{side}-{kind}" for kind in _PHRASES for side in "BI"))
+_CHUNKING_SERVER = "https://www.clips.uantwerpen.be/conll2000/chunking"
+CONLL2000 = _tagged(
+    "conll2000_chunking",
+    "CoNLL-2000: the phrases of sentences of the Wall Street Journal",
+    column="chunks",
+    classes=_CHUNKS,
+    source=Source(
+        layouts=(
+            Layout(
+                files={
+                    split: tuple(f"conll2000/{split}.txt{ending}" for ending in ("", ".gz"))
+                    for split in ("train", "test")
+                },
+                read=TaggedFile(column="chunks", classes=_CHUNKS, read_line=conll_line(3)),
+            ),
+            hub_layout("conll2000", ("train", "test"), Records(parse=hub_tags("chunk_tags", "chunks"))),
+        ),
+        rows={"train": 8_936, "test": 2_012},
+        downloads=tuple(
+            Download(
+                url=f"{_CHUNKING_SERVER}/{split}.txt.gz", unpack={"": f"conll2000/{split}.txt.gz"}
+            )
+            for split in ("train", "test")
+        ),
+        home=_CHUNKING_SERVER,
+        citation="Tjong Kim Sang and Buchholz 2000, https://aclanthology.org/W00-0726",
+        licence="Penn Treebank's",
+        columns={"tokens": "texts", "chunks": "ints"},
+    ),
+    said=(
+        ("The old mill burned down .", "B-NP I-NP I-NP B-VP B-PRT O"),
+        ("He says that it rains", "B-NP B-VP B-SBAR B-NP B-VP"),
+        ("In March", "B-PP B-NP"),
+    ),
+)  # fmt: skip
+
+PARTS_OF_SPEECH = (
+    "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ",
+    "SYM", "VERB", "X",
+)  # fmt: skip
+# As Hugging Face numbers them; "_" is written for a multiword token.
+_HUB_PARTS = (
+    "NOUN", "PUNCT", "ADP", "NUM", "SYM", "SCONJ", "ADJ", "PART", "DET", "CCONJ", "PROPN", "PRON", "X", "_", "ADV",
+    "INTJ", "VERB", "AUX",
+)  # fmt: skip
+
+
+def parts_of_speech(
+    treebank: str,
+    title: str,
+    rows: Mapping[str, int],
+    *,
+    downloads: tuple[Download, ...] = (),
+    home: str,
+    licence: str,
+) -> Benchmark:
+    """The universal parts of speech of a treebank, by its name in its files: ``en_ewt``.
+
+    Files: ``ud/en_ewt-ud-train.conllu``, or in a folder of its own below ``ud``.
+    """
+    splits = {"train": "train", "validation": "dev", "test": "test"}
+    read_hub = Records(parse=hub_tags("upos", "upos", _HUB_PARTS, PARTS_OF_SPEECH))
+    return _tagged(
+        f"ud_{treebank}_pos",
+        title,
+        column="upos",
+        classes=PARTS_OF_SPEECH,
+        source=Source(
+            layouts=(
+                Layout(
+                    files={
+                        split: tuple(
+                            f"{place}/{treebank}-ud-{short}.conllu" for place in ("ud", "ud/*", "UD_*", ".")
+                        )
+                        for split, short in splits.items()
+                    },
+                    read=TaggedFile(column="upos", classes=PARTS_OF_SPEECH, read_line=conllu_line),
+                ),
+                hub_layout(f"universal_dependencies/{treebank}", tuple(rows), read_hub),
+            ),
+            rows=rows,
+            downloads=downloads,
+            home=home,
+            citation="Nivre et al. 2020, https://arxiv.org/abs/2004.10643",
+            licence=licence,
+            columns={"tokens": "texts", "upos": "ints"},
+        ),
+        said=(
+            ("The old mill burned .", "DET ADJ NOUN VERB PUNCT"),
+            ("We can n't go", "PRON AUX PART VERB"),
+            ("Oslo", "PROPN"),
+        ),
+        invalid="X",
+        metric=tag_accuracy,
+    )
+
+
+_EWT_SERVER = "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/r2.10"
+_EWT_CHECKED = {
+    "train": (13_686_411, "e6a3784727e7726d4f1c2e10ff22dcd0ddeb8869ad6f85b73bb1ff5ef798e944"),
+    "dev": (1_738_438, "ef962ac05d844eaff46eeded125937129bfc0876d43963d66810cb73ffa8f5df"),
+    "test": (1_738_935, "465100c5b6fb606725068dc70680d65cc047fbb4ae25195375618bc6353a4e58"),
+}
+UD_EN_EWT = parts_of_speech(
+    "en_ewt",
+    "Universal Dependencies 2.10, English Web Treebank: parts of speech",
+    {"train": 12_544, "validation": 2_001, "test": 2_077},
+    downloads=tuple(
+        Download(
+            url=f"{_EWT_SERVER}/en_ewt-ud-{short}.conllu",
+            unpack={"": f"ud/en_ewt-ud-{short}.conllu"},
+            num_bytes=num_bytes,
+            sha256=sha256,
+        )
+        for short, (num_bytes, sha256) in _EWT_CHECKED.items()
+    ),
+    home="https://github.com/UniversalDependencies/UD_English-EWT",
+    licence="CC BY-SA 4.0",
+)
+
+BENCHMARKS = (CONLL2003, CONLL2000, UD_EN_EWT)

@@ -1,0 +1,187 @@
+"""A benchmark where its data lie, in a vocabulary: what is registered, cached, trained and evaluated on."""
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import google_crc32c
+
+from t5x_like.io.paths import find_files
+from t5x_like.text.benchmarks.benchmark import Benchmark, MetricFunction
+from t5x_like.text.benchmarks.checking import empty_texts, fault_of
+from t5x_like.text.benchmarks.finding import SplitFiles
+from t5x_like.text.benchmarks.source import Raw
+from t5x_like.text.tasks.pairs import PairsTask, Worded, columns_needed
+from t5x_like.text.tasks.rows import Bad, RowPolicy
+
+_log = logging.getLogger(__name__)
+
+VOCABULARY = "T5X_LIKE_VOCABULARY"
+T5_VOCABULARY = "gs://t5-data/vocabs/cc_all.32000/sentencepiece.model"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkTask(PairsTask):
+    """One benchmark, as ``name`` says, or as given.
+
+    ``data_dir`` is the folder with its files ($T5X_LIKE_DATA, or ``data``, where not given). ``vocabulary`` is
+    $T5X_LIKE_VOCABULARY where not given, or T5's. ``files`` are only given for files that lie elsewhere, in the
+    benchmark's official form.
+
+    >>> BenchmarkTask(name="glue_rte_v002", vocabulary="bytes").answers
+    ('entailment', 'not_entailment')
+    """
+
+    vocabulary: str = ""
+    data_dir: str | None = None
+    # A Benchmark, found by its name where not given. (Any: a run's kept configuration gives None again.)
+    benchmark: Any = None
+
+    def __post_init__(self) -> None:
+        found: Benchmark | None = self.benchmark
+        if found is None:
+            from t5x_like.text.benchmarks import catalogue
+
+            found = catalogue.benchmark(self.name)
+            object.__setattr__(self, "benchmark", found)
+        if not self.files:
+            files = SplitFiles(found.source, found.splits, self.data_dir)
+            object.__setattr__(self, "files", files)
+        if not self.vocabulary:
+            object.__setattr__(self, "vocabulary", os.environ.get(VOCABULARY) or T5_VOCABULARY)
+        super().__post_init__()
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """See ``PairsTask``."""
+        return self.benchmark.labels
+
+    @property
+    def metric_functions(self) -> Sequence[MetricFunction]:
+        """See ``PairsTask``: over what the benchmark's postprocessing makes of answers."""
+        return self.benchmark.metrics
+
+    def raw_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[Raw]:
+        """The rows of a split as TFDS has them, before wording: what an encoder's head reads, too.
+
+        Raises:
+          ValueError: as ``read``.
+        """
+        if split not in self.files:
+            raise ValueError(f"task {self.name!r} has no split {split!r}; there are {', '.join(self.files)}")
+        policy = RowPolicy(self.on_bad_row) if policy is None else policy
+        for file in find_files(self.files[split]):
+            for row in self._raw_rows(file):
+                if isinstance(row, Bad):
+                    policy.take(row)
+                else:
+                    policy.num_rows += 1
+                    yield row
+
+    def _rows(self, file: str) -> Iterator[Worded | Bad]:
+        for raw in self._raw_rows(file):
+            if isinstance(raw, Bad):
+                yield raw
+                continue
+            try:
+                worded = self.benchmark.word(raw.values)
+            except ValueError as error:
+                yield Bad(str(error), raw.place)
+                continue
+            for each in worded:
+                extras = {name: each[name] for name in self.benchmark.extras}
+                yield Worded(each["inputs"], each["targets"], raw.values, raw.place, extras)
+
+    def _raw_rows(self, file: str) -> Iterator[Raw | Bad]:
+        """The rows of a file, those that lack a column or hold something else in it as Bad."""
+        columns = self.benchmark.source.columns
+        num_empty, first = 0, ""
+        for row in self._read(file):
+            if isinstance(row, Raw):
+                fault = fault_of(row.values, columns)
+                if fault:
+                    row = Bad(fault, row.place)
+                elif empty := empty_texts(row.values, columns):
+                    num_empty, first = num_empty + 1, first or f"{row.place}: {' and '.join(empty)}"
+            yield row
+        if num_empty:
+            _log.warning(
+                "%s: %d rows have an empty text, and are used as they are (%s)", file, num_empty, first
+            )
+
+    def _read(self, file: str) -> Iterator[Raw | Bad]:
+        for split in self.files:
+            if isinstance(self.files, SplitFiles):
+                known = self.files.reader_of(file)
+                if known is not None:
+                    read, of_split = known
+                    return read(file, of_split)
+                try:
+                    found = self.files.find(split)
+                except ValueError:
+                    continue  # another split's, which need not be there
+                if file in found.files:
+                    return found.read(file, split)
+            elif file in find_files(self.files[split]):
+                return self.benchmark.source.layouts[0].read(file, split)
+        raise ValueError(f"task {self.name!r} has no split with the file {file}")
+
+    def word_question(self, line: str) -> str:
+        """A JSON object with the row's columns, or the line itself where the wording has only one of text.
+
+        Raises:
+          ValueError: it isn't that.
+        """
+        columns = self.benchmark.source.columns
+        texts = self.benchmark.asked or [name for name, kind in columns.items() if kind == "text"]
+        row: dict[str, Any] = {name: _nothing(kind) for name, kind in columns.items() if name not in texts}
+        if len(texts) == 1:
+            row[texts[0]] = line.split() if columns[texts[0]] == "texts" else line
+        else:
+            try:
+                row |= json.loads(line)
+            except (json.JSONDecodeError, TypeError):
+                raise ValueError(columns_needed(self.name, texts, line)) from None
+        if fault_of(row, columns):
+            raise ValueError(columns_needed(self.name, texts, line))
+        # Some wordings leave out rows without a label, which questions are.
+        return (self.benchmark.word(row) or self.benchmark.word(row | {"label": 0}))[0]["inputs"]
+
+    def fingerprint(self) -> dict[str, str]:
+        """See ``PairsTask``. The examples of the wording stand for it."""
+        wording = repr([(example.row, example.worded) for example in self.benchmark.examples])
+        lines = {"kind": "benchmark", "benchmark": self.benchmark.name}
+        return lines | {"wording": f"crc32c {google_crc32c.value(wording.encode()):08x}"}
+
+    def described(self) -> dict[str, Any]:
+        """What tells this task from others: what was given, and the wording; not where the folder's files are."""
+        names = ("name", "vocabulary", "on_bad_row", "num_sentinels", "data_dir")
+        files = {} if isinstance(self.files, SplitFiles) else {"files": dict(self.files)}
+        return {name: getattr(self, name) for name in names} | files | self.fingerprint()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By name where it is one of the catalogue's: its functions need not be picklable."""
+        from t5x_like.text.benchmarks import catalogue
+
+        given = {
+            name: getattr(self, name)
+            for name in ("name", "vocabulary", "on_bad_row", "num_sentinels", "data_dir")
+        }
+        if not isinstance(self.files, SplitFiles):
+            given["files"] = dict(self.files)
+        if self.name not in catalogue.names() or catalogue.benchmark(self.name) is not self.benchmark:
+            given["benchmark"] = self.benchmark
+        return _made, (given,)
+
+
+def _made(given: Mapping[str, Any]) -> BenchmarkTask:
+    return BenchmarkTask(**given)
+
+
+def _nothing(kind: Any) -> Any:
+    if isinstance(kind, Mapping):
+        return {name: _nothing(inner) for name, inner in kind.items()}
+    return {"int": -1, "float": -1.0, "text": ""}.get(kind, [])

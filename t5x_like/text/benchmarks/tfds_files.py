@@ -1,0 +1,60 @@
+"""Rows that TensorFlow Datasets (TFDS) has prepared, read from its files, one by one."""
+
+import functools
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from t5x_like.io.paths import files_below
+from t5x_like.text.benchmarks.source import Raw
+from t5x_like.text.tasks.rows import Bad
+
+
+def tfds_folders(name: str, data_dir: str) -> list[str]:
+    """Where ``glue/cola:2.0.0`` may be prepared: that version first, then any other, the newest first."""
+    if not name:
+        return []
+    dataset, _, version = name.partition(":")
+    roots = [data_dir, os.environ.get("TFDS_DATA_DIR") or os.path.expanduser("~/tensorflow_datasets")]
+    folders: list[str] = []
+    for root in roots:
+        prepared = sorted(os.path.basename(path) for path in files_below(root, f"{dataset}/*.*.*"))[::-1]
+        prepared.sort(key=lambda found: found != version)
+        folders += [f"{root}/{dataset}/{found}" for found in prepared]
+    return folders
+
+
+def read_tfds(file: str, split: str) -> Iterator[Raw | Bad]:
+    """The rows of one of its files.
+
+    Raises:
+      ValueError: TFDS isn't installed.
+    """
+    del split
+    try:
+        import tensorflow as tf
+    except ImportError:
+        raise ValueError(f"{file}: TensorFlow is needed to read what TFDS prepared; install it") from None
+    features = _features_of(os.path.dirname(file))
+    for number, record in enumerate(tf.data.TFRecordDataset(file).as_numpy_iterator(), start=1):
+        yield Raw(python_value(features.deserialize_example_np(record)), f"{file}:row {number}")
+
+
+@functools.lru_cache(maxsize=16)
+def _features_of(folder: str) -> Any:
+    import tensorflow_datasets as tfds
+
+    return tfds.features.FeatureConnector.from_config(folder)
+
+
+def python_value(value: Any) -> Any:
+    """Tensors' numpy values as Python's, bytes as text."""
+    if isinstance(value, dict):
+        return {name: python_value(each) for name, each in value.items()}
+    if isinstance(value, bytes):
+        return value.decode("utf-8")
+    if hasattr(value, "to_list"):  # a ragged tensor's value
+        return python_value(value.to_list())
+    if hasattr(value, "tolist"):
+        return python_value(value.tolist())
+    return [python_value(each) for each in value] if isinstance(value, list | tuple) else value

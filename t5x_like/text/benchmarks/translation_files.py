@@ -1,0 +1,150 @@
+"""Sentences and their translations in pairs of files: plain text, a sentence a line, and WMT's SGML."""
+
+import html
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from t5x_like.io.files import as_path
+from t5x_like.io.text_encoding import refuse_foreign, text_of
+from t5x_like.text.benchmarks.source import Raw
+from t5x_like.text.tasks.rows import Bad, decode_line, lines_of
+
+_TAG = re.compile(r"<(seg|doc)\b([^>]*)>", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
+_SIDES = (("src", "ref"), ("ref", "src"))
+_END = "</seg>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedFiles:
+    """Reads the file of one language (``source``) with that of the other, which lies beside it.
+
+    ``newstest2014-deen-src.en.sgm`` and ``…-ref.de.sgm``; ``train.tok.en`` and ``train.tok.de``; ``corpus.de-en.en``
+    and ``corpus.de-en.de``. Lines are paired by their place, segments by their documents' and their own ids.
+    """
+
+    source: str
+    target: str
+
+    def __call__(self, file: str, split: str) -> Iterator[Raw | Bad]:
+        """See ``source.Reader``.
+
+        Raises:
+          ValueError: there is no other file, or it has more or fewer sentences.
+        """
+        del split
+        other = self._other(file)
+        read = self._segments if ".sgm" in os.path.basename(file).lower() else self._lines
+        yield from read(file, other)
+
+    def _other(self, file: str) -> str:
+        folder, name = os.path.split(file)
+        theirs = re.sub(rf"(^|\.){self.source}(?=$|\.(sgml?|gz|zst)\b)", rf"\1{self.target}", name)
+        sides = (re.sub(rf"(^|[-.]){side}\b", rf"\1{other}", theirs) for side, other in _SIDES)
+        places = [os.path.join(folder, each) for each in dict.fromkeys(sides) if each != theirs]
+        places = places or [os.path.join(folder, theirs)]
+        for place in places:
+            if as_path(place).exists():
+                return place
+        raise ValueError(
+            f"{file}: no file beside it with the {self.target} of its sentences; expected {' or '.join(places)}"
+        )
+
+    def _lines(self, file: str, other: str) -> Iterator[Raw | Bad]:
+        counts = [_count(file), _count(other)]
+        if counts[0] != counts[1]:
+            raise ValueError(
+                f"{file} has {counts[0]:,} lines, but {other} {counts[1]:,}; line n of one must be the translation of "
+                "line n of the other. Is one of them cut off?"
+            )
+        for (number, line), (_, translation) in zip(lines_of(file), lines_of(other), strict=True):
+            text = decode_line(line, file, number)
+            translated = decode_line(translation, other, number)
+            bad = next((each for each in (text, translated) if isinstance(each, Bad)), None)
+            yield bad or Raw({self.source: text, self.target: translated}, f"{file}:{number}")
+
+    def _segments(self, file: str, other: str) -> Iterator[Raw | Bad]:
+        for mine, theirs in zip_longest(segments_of(file), segments_of(other)):
+            if mine is None or theirs is None:
+                there, lacking = (file, other) if theirs is None else (other, file)
+                raise ValueError(_lacking(mine or theirs, there, lacking))
+            if mine.key != theirs.key:
+                raise ValueError(
+                    f"{file}:{mine.line}: the segment {mine.key} stands where {other}:{theirs.line} has "
+                    f"{theirs.key}; are they of the same test set?"
+                )
+            yield Raw({self.source: mine.text, self.target: theirs.text}, f"{file}:{mine.line}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """One sentence of an SGML file: the document and segment that it is, its text, and its line."""
+
+    key: str
+    text: str
+    line: int
+
+
+def segments_of(file: str) -> Iterator[Segment]:
+    """The segments of WMT's SGML, in order. Character references become what they stand for.
+
+    Of a file with several references only the first document of each id counts.
+
+    Raises:
+      ValueError: a segment that isn't closed, or invalid UTF-8.
+    """
+    text = text_of(file)
+    document, seen, number, line, counted = "", set(), 0, 1, 0
+    for tag in _TAG.finditer(text):
+        line, counted = line + text.count("\n", counted, tag.start()), tag.start()
+        attributes = _attributes(tag[2])
+        if tag[1].lower() == "doc":
+            document, number = attributes.get("docid", ""), 0
+            continue
+        end = text.lower().find(_END, tag.end()) if _END not in text else text.find(_END, tag.end())
+        following = _TAG.search(text, tag.end())
+        if end < 0 or (following and following.start() < end):
+            raise ValueError(f"{file}:{line}: a <seg> that is never closed")
+        number += 1
+        key = f"{attributes.get('id', number)} of document {document!r}"
+        if key not in seen:
+            seen.add(key)
+            yield Segment(key=key, text=html.unescape(text[tag.end() : end]).strip(), line=line)
+
+
+def _lacking(segment: Segment | None, there: str, lacking: str) -> str:
+    assert segment is not None
+    return (
+        f"{there}:{segment.line}: the segment {segment.key} has no translation: {lacking} has fewer segments. Is it "
+        "cut off?"
+    )
+
+
+def _attributes(text: str) -> dict[str, str]:
+    return {name.lower(): html.unescape(a or b or c) for name, a, b, c in _ATTRIBUTE.findall(text)}
+
+
+def _count(file: str) -> int:
+    number = 0
+    for number, line in lines_of(file):
+        if number == 1 and isinstance(line, bytes):
+            refuse_foreign(line, file)
+    return number
+
+
+def translations(source: str, target: str) -> Any:
+    """What Hugging Face's rows say of two languages: ``{"translation": {"de": …, "en": …}}``, or columns of their own.
+
+    Raises:
+      KeyError: a language is missing.
+    """
+
+    def parse(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        found = record.get("translation", record)
+        yield {language: found[language] for language in (source, target)}
+
+    return parse

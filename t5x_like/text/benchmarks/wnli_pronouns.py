@@ -1,0 +1,114 @@
+"""WNLI's pairs as sentences with a marked pronoun: which pronoun the second sentence fills in, and with what.
+
+T5's ``wnli_simple`` (https://github.com/google-research/text-to-text-transfer-transformer): WNLI was made from Winograd
+schemas by writing a candidate in the pronoun's place, so the words around the right pronoun are those around the
+candidate in the second sentence.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from t5x_like.text.benchmarks.benchmark import WordedRow
+from t5x_like.text.benchmarks.source import RawRow
+
+_PRONOUNS = frozenset(["he", "she", "they", "it", "her", "his", "their", "them", "him"])
+_ARTICLES = ("a", "an", "the")
+_MARKS = (".", ",", "!", "?")
+
+
+class _Match(NamedTuple):
+    agreement: int  # words around the pronoun that are around the candidate too
+    place: int  # of the pronoun in the first sentence
+    candidate: str
+
+
+def wnli_simple(row: RawRow) -> list[WordedRow]:
+    """``wsc: … *It* has to be cleaned.`` and the candidate, whether right (``label``) or not.
+
+    Raises:
+      ValueError: the first sentence has no pronoun, or the two have nothing in common that leads to a candidate.
+    """
+    premise, hypothesis = row["sentence1"], row["sentence2"]
+    words, filled = _bare_words(premise), _bare_words(hypothesis)
+    places = [place for place, word in enumerate(words) if word in _PRONOUNS]
+    if not places:
+        raise ValueError(f"sentence1 has none of the pronouns {', '.join(sorted(_PRONOUNS))}: {premise!r}")
+    try:
+        best = max((_match(words, filled, place) for place in places), key=lambda match: match.agreement)
+        targets = _as_written(best.candidate, hypothesis)
+    except re.error as error:
+        raise ValueError(f"its words can't be looked for as a pattern ({error}): {premise!r}") from None
+    return [
+        {
+            "inputs": f"wsc: {_marked(premise, best.place)}",
+            "targets": targets,
+            "premise": premise,
+            "hypothesis": hypothesis,
+            "label": row["label"],
+            "idx": row["idx"],
+        }
+    ]
+
+
+def _bare_words(sentence: str) -> list[str]:
+    """Lower-cased words, each without one mark at its end."""
+    words = [re.sub(r"[.,?!]$", "", word) for word in sentence.strip().lower().split(" ")]
+    return [word for word in words if word]
+
+
+def _match(words: Sequence[str], filled: Sequence[str], place: int) -> _Match:
+    """How well the surroundings of one pronoun agree with the filled sentence, and what stands in its place there.
+
+    Words are looked for as they are, without escaping, and as parts of longer ones: so it was when T5 was trained.
+    """
+    before, after = words[:place], words[place + 1 :]
+    num_before, num_after = _num_shared(before[::-1], filled[::-1]), _num_shared(after, filled)
+    left, right = before[len(before) - num_before :], after[:num_after]
+    if not num_before + num_after:
+        return _Match(0, place, "")
+    sentence = " ".join(filled)
+    # Between the shared words; else at the sentence's beginning, or its end.
+    for pattern in ([*left, "(.+)", *right], ["^(.+)", *right], [*left, "(.+)$"]):
+        found = re.search(" ".join(pattern), sentence)
+        if found:
+            return _Match(num_before + num_after, place, found[1])
+    return _Match(num_before + num_after, place, "")
+
+
+def _num_shared(words: Sequence[str], filled: Sequence[str]) -> int:
+    """How many words from the first on are in the filled sentence, one after the other."""
+    sentence = " ".join(filled)
+    for count in range(len(words)):
+        if " ".join(words[: count + 1]) not in sentence:
+            return count
+    return len(words)
+
+
+def _as_written(candidate: str, hypothesis: str) -> str:
+    """The candidate with the second sentence's capitals, from its last article on, not possessive."""
+    words = candidate.split(" ")
+    article = max((words.index(each) for each in _ARTICLES if each in words), default=0)
+    pattern = " ".join(f"{re.escape(word)}[.,?!]?" for word in words[article:])
+    found = re.search(pattern, hypothesis, re.IGNORECASE)
+    if not found:
+        raise ValueError(
+            f"{' '.join(words[article:])!r}, which the pronoun stands for, is not in {hypothesis!r}"
+        )
+    written = found[0][:-1] if found[0].endswith(_MARKS) else found[0]
+    return written.removesuffix("'") if written.endswith("'") else written.removesuffix("'s")
+
+
+def _marked(premise: str, place: int) -> str:
+    """The word at a place between asterisks, a mark at its end after a space.
+
+    Places count words without empty ones, which stay in: after two spaces the mark is set too early, as in T5.
+    """
+    words = premise.split(" ")
+    word = words[place]
+    if not word:
+        raise ValueError(
+            f"the pronoun can't be marked: there are two spaces in a row, or one at the start: {premise!r}"
+        )
+    words[place] = f"*{word[:-1]}* {word[-1]}" if word.endswith(_MARKS) else f"*{word}*"
+    return " ".join(words)

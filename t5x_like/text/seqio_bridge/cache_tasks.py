@@ -1,0 +1,132 @@
+"""Tasks that users registered with seqio: what their own pipelines give, up to the CacheDatasetPlaceholder."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import seqio
+
+from t5x_like.text.cache.manifest import Contents
+from t5x_like.text.cache.records import Feature, encode, in_order, token_dtype
+from t5x_like.text.cache.shards import Shard, ShardWriter, finished_shard
+from t5x_like.text.seqio_bridge.data_sources import numpy_examples
+from t5x_like.text.seqio_bridge.task_fingerprint import cached_steps, remaining_steps, vocabulary_fingerprint
+from t5x_like.text.tasks import registry
+from t5x_like.text.vocabularies.ids import ids_of
+
+_ROWS_AT_ONCE = 1024
+_SEED = 0  # steps before the cache should draw nothing at random; those that do draw the same each time
+
+
+def describe(task: seqio.Task, split: str, fingerprint: dict[str, str]) -> Contents:
+    """What the cache of a split is going to hold.
+
+    Raises:
+      ValueError: the pipeline can't run without sequence lengths, or gives none of the task's features.
+    """
+    main = "targets" if "targets" in task.output_features else next(iter(task.output_features))
+    vocabulary = task.output_features[main].vocabulary
+    return Contents(
+        task=task.name,
+        split=split,
+        features=_features(task, split),
+        fingerprint=fingerprint,
+        vocabulary_fingerprint=vocabulary_fingerprint(vocabulary),
+        ids=ids_of(vocabulary),
+        remaining_steps=tuple(remaining_steps(task)),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceUnit:
+    """The examples of one shard of a task's source, as one shard of the cache."""
+
+    task: str
+    split: str
+    number: int
+    num_units: int
+    features: tuple[Feature, ...]
+    modules: tuple[str, ...] = ()  # that register the task when they are imported
+
+    def __call__(self, directory: str) -> Shard:
+        """Writes the shard, unless it is there.
+
+        Raises:
+          ValueError: the task isn't known in this process, or an example can't be stored.
+        """
+        finished = finished_shard(directory, self.number, self.features)
+        if finished is not None:
+            return finished
+        registry.import_modules(self.modules)
+        shard = seqio.ShardInfo(self.number, self.num_units) if self.num_units > 1 else None
+        dataset = _dataset(registry.get_task(self.task), self.split, shard)
+        rows: Iterator[dict[str, Any]] = numpy_examples(dataset)
+        with ShardWriter(directory, self.number, self.features) as writer:
+            while piece := list(islice(rows, _ROWS_AT_ONCE)):
+                writer.write(encode(piece, self.features))
+            return writer.finish()
+
+
+def source_units(
+    task: seqio.Task, contents: Contents, *, num_units: int | None, modules: Sequence[str]
+) -> list[SourceUnit]:
+    """A unit for each shard of the source, or so many of them."""
+    number = num_units or max(len(task.source.list_shards(contents.split)), 1)
+    return [
+        SourceUnit(
+            task=task.name,
+            split=contents.split,
+            number=each,
+            num_units=number,
+            features=contents.features,
+            modules=tuple(modules),
+        )
+        for each in range(number)
+    ]
+
+
+def _dataset(task: seqio.Task, split: str, shard: seqio.ShardInfo | None) -> Any:
+    source = task.source
+    # Each file of a source is a shard of its own; what has fewer files is dealt out, example by example.
+    by_source = shard is None or source.supports_arbitrary_sharding
+    by_source = by_source or (shard is not None and len(source.list_shards(split)) >= shard.num_shards)
+    dataset = source.get_dataset(
+        split=split, shuffle=False, seed=_SEED, shard_info=shard if by_source else None
+    )
+    if shard is not None and not by_source:
+        dataset = dataset.shard(shard.num_shards, shard.index)
+    try:
+        if task.supports_caching:
+            return task.preprocess_precache(dataset, seed=_SEED)
+        return task.preprocess_postcache(dataset, sequence_length=None, seed=_SEED)
+    except Exception as error:  # the steps are the user's: anything may come
+        reason = ([line.strip() for line in str(error).splitlines() if line.strip()] or [""])[-1]
+        raise ValueError(
+            f"task {task.name!r}: its steps {[seqio.utils.function_name(step) for step in cached_steps(task)]} fail "
+            f"without sequence lengths ({type(error).__name__}: {reason}). Put seqio.CacheDatasetPlaceholder() before "
+            "the first step that needs them: what comes before it is cached"
+        ) from error
+
+
+def _features(task: seqio.Task, split: str) -> tuple[Feature, ...]:
+    spec = _dataset(task, split, None).element_spec
+    found = []
+    for name, feature in task.output_features.items():
+        if name not in spec:
+            continue
+        shape, dtype = spec[name].shape, spec[name].dtype
+        if shape.rank is None or shape.rank not in (1, 2) or (shape.rank == 2 and not shape[1]):
+            raise ValueError(
+                f"task {task.name!r}: feature {name!r} has the shape {shape}; a cache holds arrays of one dimension, "
+                "or of two with the second fixed"
+            )
+        width = shape[1] if shape.rank == 2 else None
+        stored = token_dtype(feature.vocabulary.vocab_size) if dtype.is_integer else dtype.name
+        found.append(Feature(name=name, dtype=stored, width=width))
+    if not found:
+        raise ValueError(
+            f"task {task.name!r}: the steps up to the cache give {', '.join(spec)}, none of the task's features "
+            f"{', '.join(task.output_features)}; tokenise before the CacheDatasetPlaceholder"
+        )
+    return in_order(found)

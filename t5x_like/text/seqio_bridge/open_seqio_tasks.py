@@ -1,0 +1,102 @@
+"""Tasks that were registered with seqio directly, and any that is read as a stream: by seqio's own pipelines."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from t5x_like.text.batches.in_memory import Held, TooLarge
+from t5x_like.text.batches.ragged_array import RaggedBuilder
+from t5x_like.text.batches.sources import Pairs
+from t5x_like.text.batches.stream_source import StreamedExamples
+from t5x_like.text.batches.task_source import PAIRS, OpenedTask
+from t5x_like.text.objectives import sft
+from t5x_like.text.objectives.objective import Example, Lengths, Traits
+from t5x_like.text.tasks import registry
+from t5x_like.text.tasks.chat import ChatTask
+from t5x_like.text.tasks.pretraining import PretrainingTask
+
+if TYPE_CHECKING:
+    import seqio
+
+    from t5x_like.text.batches.loader import LoaderConfig
+
+
+def open_seqio_task(name: str, config: "LoaderConfig") -> OpenedTask:
+    """Inputs and targets of its own pipeline, held in memory where they fit.
+
+    Raises:
+      ValueError: it has no example, or no targets.
+    """
+    task = registry.get_task(name)
+    if "targets" not in task.output_features:
+        raise ValueError(f"task {name!r} has no targets, only {', '.join(task.output_features)}")
+    vocabularies = [feature.vocabulary for feature in task.output_features.values()]
+    if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
+        raise ValueError(f"task {name!r} has another vocabulary for inputs than for targets; a run has one")
+    lengths = Lengths(config.inputs_length, config.targets_length)
+    try:
+        held = _hold(task, config, lengths)
+    except TooLarge:
+        return open_seqio_stream(name, config)
+    pairs = Pairs(name, held, lengths, end=None, seed=config.seed, shuffle=config.shuffle)
+    return OpenedTask(pairs, PAIRS, vocabularies[0])
+
+
+def open_seqio_stream(name: str, config: "LoaderConfig") -> OpenedTask:
+    """Read in order, epoch by epoch.
+
+    Raises:
+      ValueError: workers are asked for, which can't share a stream.
+    """
+    if config.num_workers:
+        raise ValueError(
+            f"task {name!r} is read as a stream, which num_workers={config.num_workers} processes can't share; "
+            "tokenise it once with t5x-like cache, or set num_workers=0"
+        )
+    task, traits = registry.get_task(name), _traits_of(registry.definition(name))
+    # All that belongs to the one stream of an encoder or a decoder is as long as it.
+    lengths = {
+        "encoder": Lengths(config.inputs_length, config.inputs_length),
+        "decoder": Lengths(config.targets_length, config.targets_length),
+        "encoder_decoder": Lengths(config.inputs_length, config.targets_length),
+    }[traits.layout]
+
+    def open_epoch(epoch: int) -> Iterator[Example]:
+        return seqio_examples(task, config.split, lengths, seed=config.seed + epoch, shuffle=config.shuffle)
+
+    return OpenedTask(StreamedExamples(name, open_epoch), traits, task.output_features["targets"].vocabulary)
+
+
+def _traits_of(definition: Any) -> Traits:
+    if isinstance(definition, ChatTask):
+        return sft.TRAITS
+    return definition.objective.traits if isinstance(definition, PretrainingTask) else PAIRS
+
+
+def _hold(task: "seqio.Task", config: "LoaderConfig", lengths: Lengths) -> Held:
+    vocab_size = task.output_features["targets"].vocabulary.vocab_size
+    builders = {name: RaggedBuilder(vocab_size) for name in ("inputs", "targets")}
+    for example in seqio_examples(task, config.split, lengths, seed=config.seed, shuffle=False):
+        for name, builder in builders.items():
+            builder.extend([getattr(example, name)])
+        if sum(builder.num_tokens for builder in builders.values()) > config.memory_tokens:
+            raise TooLarge
+    held = Held({name: builder.build() for name, builder in builders.items()})
+    if not len(held):
+        raise ValueError(f"task {task.name!r}, split {config.split!r}: no examples")
+    return held
+
+
+def seqio_examples(
+    task: "seqio.Task", split: str, lengths: Lengths, *, seed: int, shuffle: bool
+) -> Iterator[Example]:
+    """A task's examples from its own pipeline, cut to the limits; inputs are empty where it has none."""
+    from t5x_like.text.seqio_bridge.data_sources import numpy_examples
+
+    limits = {name: length for name, length in lengths._asdict().items() if name in task.output_features}
+    dataset = task.get_dataset(limits, split, shuffle=shuffle, seed=seed)
+    for row in numpy_examples(dataset):
+        given = {name: row[name] for name in Example._fields if name in row}
+        cut = {name: given.get(name, np.zeros(0))[:limit].astype(np.int32) for name, limit in limits.items()}
+        yield Example(**{"inputs": np.zeros(0, np.int32), **given, **cut})

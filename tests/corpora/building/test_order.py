@@ -1,0 +1,151 @@
+"""The same corpus, byte for byte, whoever builds it in however many parts from files in whatever order."""
+
+import hashlib
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from t5x_like.corpora.building import matching, plan
+from t5x_like.corpora.building.recipe import UniqueUrls
+from t5x_like.corpora.duplicates.near import NearDuplicates
+from t5x_like.corpora.rules.urls import normalise_url
+from t5x_like.io.beam_runner import on_runner
+from tests.corpora.building.tiny import (
+    LINES,
+    STEPS,
+    LinesAtOnce,
+    MinChars,
+    build,
+    contents,
+    page,
+    rows,
+    step,
+    write_files,
+)
+
+URLS = [f"http://{protocol}example.org/{n}" for n in range(6) for protocol in ("", "www.")]
+LINE = st.sampled_from(["same", "Same ", "other", "more of it", "page 7", "a", "é\u2028"])
+PAGES = st.lists(
+    st.builds(
+        page,
+        url=st.sampled_from(URLS),
+        text=st.lists(LINE, min_size=1, max_size=4).map("\n".join),
+        timestamp=st.sampled_from(["2019", "2020"]),
+    ),
+    max_size=14,
+)
+SOME = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@pytest.fixture
+def many(tmp_path):
+    """Some hundred pages with lines in common, in five files."""
+    files = [
+        [
+            page(
+                f"http://a.org/{n * k % 90}",
+                f"line {'x' * (n % 7)}\nshared {'y' * (k * n % 9)}\nown {'z' * n}",
+            )
+            for n in range(60)
+        ]
+        for k in range(1, 6)
+    ]
+    return write_files(tmp_path / "in", files)
+
+
+@SOME
+@given(PAGES, st.randoms())
+def test_how_pages_are_spread_over_files_makes_no_difference(tmp_path_factory, pages, random):
+    folder = tmp_path_factory.mktemp("spread")
+    shuffled = random.sample(pages, len(pages))
+    cut = random.randint(0, len(pages))
+    one = write_files(folder / "one", [pages])
+    two = write_files(folder / "two", [shuffled[:cut], shuffled[cut:]])
+    first, second = build(one, folder / "a"), build(two, folder / "b")
+    assert contents(folder / "a") == contents(folder / "b")
+    assert first["steps"] == second["steps"]
+    assert first["lengths"] == second["lengths"]
+
+
+@SOME
+@given(PAGES)
+def test_the_newest_page_of_an_address_stays(tmp_path_factory, pages):
+    folder = tmp_path_factory.mktemp("newest")
+    manifest = build(write_files(folder / "in", [pages[::2], pages[1::2]]), folder / "out", UniqueUrls())
+    newest = {}
+    for each in pages:
+        key, old = normalise_url(each["url"]), newest.get(normalise_url(each["url"]))
+        newest[key] = max(old or _age(each), _age(each))
+    made = {normalise_url(row["url"]): _age(row) for row in rows(folder / "out")}
+    assert made == newest
+    urls = step(manifest, "duplicate-url-filter")
+    assert (urls["kept"], urls["dropped"].get("filtered:duplicate_url", 0)) == (
+        len(newest),
+        len(pages) - len(newest),
+    )
+
+
+def _age(each):
+    return each["timestamp"], hashlib.md5(each["text"].encode()).digest(), each["url"]
+
+
+@pytest.mark.parametrize("lines", [LINES, LinesAtOnce(min_sentences=0), NearDuplicates()])
+def test_the_number_of_shards_only_cuts_them(tmp_path, many, lines):
+    steps = (MinChars(), UniqueUrls(), lines)
+    build(many, tmp_path / "one", *steps, num_shards=1)
+    build(many, tmp_path / "seven", *steps, num_shards=7)
+    assert len(list((tmp_path / "seven").glob("train-*-of-00007.jsonl.zst"))) == 7
+    assert len(list((tmp_path / "seven").glob("validation-*-of-00002.jsonl.zst"))) == 2
+    for split in ("train", "validation"):
+        assert rows(tmp_path / "one", split) == rows(tmp_path / "seven", split) != []
+
+
+def test_hashes_may_be_resolved_in_parts_or_all_at_once(tmp_path, many):
+    build(many, tmp_path / "parts", UniqueUrls(), LINES, num_shards=5)
+    build(many, tmp_path / "whole", UniqueUrls(), LinesAtOnce(min_sentences=0), num_shards=5)
+    shards = {name: data for name, data in contents(tmp_path / "parts").items() if name.startswith("train")}
+    assert len(shards) == 5
+    assert shards.items() <= contents(tmp_path / "whole").items()
+
+
+def test_two_rules_for_duplicates_in_a_row(tmp_path, many):
+    steps = (*STEPS, NearDuplicates(), MinChars(chars=4), LINES)
+    manifest = build(many, tmp_path / "three", *steps, num_shards=3)
+    counts = [(each["in"], each["kept"]) for each in manifest["steps"]]
+    assert [kept for _, kept in counts[:-1]] == [given for given, _ in counts[1:]]
+    build(many, tmp_path / "one", *steps, num_shards=1)
+    assert rows(tmp_path / "three", "train") == rows(tmp_path / "one", "train")
+
+
+def test_one_process_two_and_beam_write_the_same_bytes(tmp_path, many):
+    made = {}
+    made["one"] = build(many, tmp_path / "one", num_shards=3)
+    made["two"] = build(many, tmp_path / "two", num_shards=3, workers=2)
+    made["beam"] = build(many, tmp_path / "beam", num_shards=3, run_all=on_runner("DirectRunner"))
+    for name in ("two", "beam"):
+        assert contents(tmp_path / name) == contents(tmp_path / "one")
+        assert made[name]["steps"] == made["one"]["steps"]
+    assert not (tmp_path / "beam" / ".work").exists()
+
+
+def test_without_unique_urls_pages_of_one_address_all_stay(tmp_path):
+    pages = [page("http://a.org", "first"), page("http://a.org", "second"), page("http://a.org", "first")]
+    build(write_files(tmp_path / "in", [pages[:1], pages[1:]]), tmp_path / "out", MinChars(chars=1))
+    assert sorted(row["text"] for row in rows(tmp_path / "out")) == ["first", "first", "second"]
+
+
+@pytest.mark.parametrize("lines", [LINES, LinesAtOnce(min_sentences=0)])
+def test_many_files_are_gathered_on_the_way_and_nothing_changes(tmp_path, many, lines, monkeypatch):
+    steps = (UniqueUrls(), lines, NearDuplicates(), LINES)
+    plain = build(many, tmp_path / "plain", *steps, num_shards=7)
+    monkeypatch.setattr(plan, "GATHER_ABOVE", 4)
+    monkeypatch.setattr(plan, "GATHERED", 3)
+    monkeypatch.setattr(matching, "GATHERED", 3)
+    gathered = build(many, tmp_path / "gathered", *steps, num_shards=7)
+    assert contents(tmp_path / "gathered") == contents(tmp_path / "plain")
+    assert gathered["steps"] == plain["steps"]
+    names = {stage["name"]: stage["tasks"] for stage in gathered["stages"]}
+    assert names["gather-clean"] == 2  # of five files
+    assert names["gather-pages-2"] == 3  # of seven and two partitions
+    assert ("gather-match-2" in names) == lines.BY_HASH_ALONE

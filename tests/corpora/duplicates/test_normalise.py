@@ -1,0 +1,34 @@
+"""Which sentences are the same, whatever differs between them."""
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t5x_like.corpora.duplicates.normalise import has_words, normalise
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("The old  harbour.", "the old harbour"),
+        ("It cost 1,234.50 or 7 (2.5 a piece)!", "it cost 0 0 or 0 0 a piece"),
+        ("“Naïve” — café…", "naive cafe"),
+        ("\u0661\u0662\u066b\u0665 \u4eba\uff0c\uff11", "0 \u4eba 0"),
+        ("snake_case\ttab\x00nul\x7f", "snake case tab nul"),
+        ("?! ...", ""),
+    ],
+)
+def test_only_words_count_in_lower_case_without_accents_and_numbers_are_alike(sentence, expected):
+    assert normalise(sentence) == expected
+
+
+@given(st.text(alphabet=string.printable + "\x00\x1f\x7f", max_size=40))
+def test_the_short_way_through_ascii_is_as_good_as_the_long_one(text):
+    assert f"{normalise(text)} \u4eba".strip() == normalise(f"{text} \u4eba")
+
+
+@given(st.text(max_size=20))
+def test_a_sentence_has_words_if_anything_is_left_of_it(text):
+    assert has_words(text) == bool(normalise(text))

@@ -1,0 +1,52 @@
+"""The command line of the preparation scripts, and the cards of the shipped data."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from data.prepare.preparation import describe_files, prepare_from_command_line
+from t5x_like.io.files import shipped_directory
+
+
+def copy(package, output):
+    content = Path(package).read_bytes()
+    if not content:
+        raise ValueError(f"{package} is empty")
+    Path(output).mkdir()
+    (Path(output) / "train.tsv").write_bytes(content)
+
+
+def run(package, output):
+    arguments = ["--package", str(package), "--output", str(output)]
+    prepare_from_command_line(copy, about="Copies.", package="any file", arguments=arguments)
+
+
+def test_the_command_line_prints_the_table_of_the_card(tmp_path, capsys):
+    content = b"name\tvalue\na\t1\nb\t2\n"
+    (tmp_path / "package").write_bytes(content)
+    run(tmp_path / "package", tmp_path / "output")
+    assert f"| train.tsv | 2 | 19 | {hashlib.sha256(content).hexdigest()} |" in capsys.readouterr().out
+
+
+def test_a_bad_package_ends_with_its_reason_and_exit_code_2(tmp_path, capsys):
+    (tmp_path / "package").write_bytes(b"")
+    with pytest.raises(SystemExit, match="2"):
+        run(tmp_path / "package", tmp_path / "output")
+    assert "is empty" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        run(tmp_path / "absent", tmp_path / "output")
+
+
+@pytest.mark.parametrize(
+    "folder", ["king_james", "wordnet_definitions", "cmudict", "vocabulary", "conversations", "bad_words"]
+)
+def test_the_card_tells_the_truth_about_the_shipped_files(folder):
+    shipped = shipped_directory("data") / folder
+    card = (shipped / "README.md").read_text(encoding="utf-8")
+    for line in describe_files(shipped).splitlines():
+        assert line in card, f"{shipped}/README.md lacks: {line}"
+
+
+def test_all_shipped_data_stays_under_12_megabytes():
+    assert sum(path.stat().st_size for path in shipped_directory("data").rglob("*") if path.is_file()) < 12e6

@@ -1,0 +1,28 @@
+"""Benchmarks registered for one module's tests, in seqio's small vocabulary, and forgotten after them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from t5x_like.text.benchmarks import benchmark_tasks, catalogue
+from t5x_like.text.tasks import registry
+
+
+def forget_benchmarks() -> None:
+    """Leaves both registries as they were before any benchmark was asked for."""
+    seqio = registry.tell_seqio()
+    for name in catalogue.names():
+        if registry._definitions.pop(name, None) is not None:
+            registered = seqio.MixtureRegistry if name in catalogue.mixtures() else seqio.TaskRegistry
+            registered.remove(name)
+
+
+@pytest.fixture(scope="module")
+def registered(pieces_path: Path) -> Iterator[None]:
+    """All benchmarks, in the vocabulary of seqio's tests."""
+    forget_benchmarks()
+    registry.register(benchmark_tasks(vocabulary=str(pieces_path)))
+    registry.tell_seqio()
+    yield
+    forget_benchmarks()

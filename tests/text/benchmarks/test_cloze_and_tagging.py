@@ -1,0 +1,224 @@
+"""Cloze tests, tagged words and texts to measure, from files as they are published."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t5x_like.text.benchmarks import catalogue
+from t5x_like.text.benchmarks.cloze import first_word, last_word
+from t5x_like.text.benchmarks.language_modelling import read_lines, text_benchmark, text_perplexities
+from t5x_like.text.benchmarks.tagging import tag_accuracy
+from t5x_like.text.benchmarks.task import BenchmarkTask
+from t5x_like.text.heads.rows import read_row
+from t5x_like.text.metrics import chunk_f1
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def task(name: str, folder: Path, **settings: Any) -> BenchmarkTask:
+    return BenchmarkTask(name=name, vocabulary="bytes", data_dir=str(folder), **settings)
+
+
+def pairs(name: str, folder: Path, split: str) -> list[tuple[str, str]]:
+    return [(row.inputs, row.targets) for row in task(name, folder).read(split)]
+
+
+def test_lambada_asks_for_the_last_word(tmp_path: Path) -> None:
+    write(tmp_path / "lambada" / "lambada_development_plain_text.txt", "he took the kite\n\nshe sang\n")
+    assert pairs("lambada", tmp_path, "validation") == [("he took the", "kite"), ("she", "sang")]
+    write(tmp_path / "lambada" / "lambada_test.jsonl", '{"text": "“Go,” said Al"}\n{"text": "one"}\n')
+    with pytest.raises(
+        ValueError, match=r"lambada_test\.jsonl:2: a passage of one word has none before its last"
+    ):
+        pairs("lambada", tmp_path, "test")
+    assert [first_word(text) for text in (" kite, and", "“Al”", "…", "", '"')] == ["kite", "Al", "…", "", '"']
+
+
+@given(st.text(), st.text())
+def test_a_passage_is_what_comes_before_its_last_word_and_that(before: str, after: str) -> None:
+    passage = f"a{before} {after}b"
+    (worded,) = last_word({"passage": passage})
+    assert f"{worded['inputs']} {worded['targets']}" == passage.strip()
+
+
+def book(answer: str = "hay", *, first: int = 1) -> str:
+    lines = [f"{number} S{number} ." for number in range(first, first + 20)]
+    return "\n".join([*lines, f"{first + 20} The goat ate XXXXX .\t{answer}\t\tTom|hay|mill"]) + "\n\n"
+
+
+def test_the_book_test_is_read_a_question_at_a_time(tmp_path: Path) -> None:
+    file = tmp_path / "cbt" / "CBTest" / "data" / "cbtest_CN_valid_2000ex.txt"
+    write(file, book() + book("Tom"))
+    found = pairs("cbt_cn", tmp_path, "validation")
+    assert [targets for _, targets in found] == ["hay", "Tom"]
+    assert found[0][0].startswith(
+        "cbt question: The goat ate XXXXX . options: Tom, hay, mill passage: S1 . S2 . "
+    )
+    definition = task("cbt_cn", tmp_path)
+    heads = [read_row(definition.benchmark.form, row.values) for row in definition.raw_rows("validation")]  # pyright: ignore
+    assert [row.label for row in heads] == [1, 0]
+    for text, message in [
+        (book("cow"), "2000ex.txt:21: the answer 'cow' is none of the options: Tom, hay, mill"),
+        (book(first=2), "2000ex.txt:1: line 1 of a question must begin with 1: '2 S2 .'"),
+        (book().replace("\t\t", ""), "2000ex.txt:21: 2 columns, where a question, its answer and options"),
+        ("1 S .\n2 Q XXXXX\ta\t\ta|b\n", "2000ex.txt:2: a question of 2 lines, where 21 are expected"),
+        (book().replace("XXXXX", "it"), "2000ex.txt:21: the question has no XXXXX"),
+    ]:
+        write(file, text)
+        with pytest.raises(ValueError) as raised:  # noqa: PT011 - what it says is looked at below
+            pairs("cbt_cn", tmp_path, "validation")
+        assert message in str(raised.value)
+
+
+CONLL = """-DOCSTART- -X- -X- O
+
+Ann NNP I-NP I-PER
+Lee NNP I-NP I-PER
+saw VBD I-VP O
+Oslo NNP I-NP I-LOC
+Norway NNP B-NP B-LOC
+
+Rain NN I-NP O
+"""
+
+
+def test_names_are_read_from_four_columns_and_begin_with_b(tmp_path: Path) -> None:
+    write(tmp_path / "conll2003" / "eng.testa", CONLL)
+    assert pairs("conll2003_ner", tmp_path, "validation") == [
+        ("conll2003 tokens: Ann Lee saw Oslo Norway", "B-PER I-PER O B-LOC B-LOC"),
+        ("conll2003 tokens: Rain", "O"),
+    ]
+    definition = task("conll2003_ner", tmp_path)
+    (row, _) = [read_row(definition.benchmark.form, row.values) for row in definition.raw_rows("validation")]  # pyright: ignore
+    assert row.words == ("Ann", "Lee", "saw", "Oslo", "Norway")
+    assert [definition.benchmark.form.classes[tag] for tag in row.tags][:2] == ["B-PER", "I-PER"]  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("Oslo NNP I-LOC", r"eng\.train:4: 3 columns, where 4 are expected: 'Oslo NNP I-LOC'"),
+        ("Oslo NNP I-NP I-TOWN", r"eng\.train:4: the tag 'B-TOWN' of 'Oslo' is outside the set: O, B-PER"),
+    ],
+)
+def test_a_bad_line_is_named_and_its_sentence_left_out(tmp_path: Path, line: str, message: str) -> None:
+    write(tmp_path / "conll2003" / "eng.train", f"Rain NN I-NP O\n\nIn IN I-PP O\n{line}\n\nSnow NN I-NP O\n")
+    with pytest.raises(ValueError, match=message):
+        pairs("conll2003_ner", tmp_path, "train")
+    rows = list(task("conll2003_ner", tmp_path, on_bad_row="skip").read("train"))
+    assert [row.inputs for row in rows] == ["conll2003 tokens: Rain", "conll2003 tokens: Snow"]
+
+
+def test_phrases_are_read_from_three_columns_and_from_the_hub(tmp_path: Path) -> None:
+    write(tmp_path / "conll2000" / "train.txt", "He PRP B-NP\nran VBD B-VP\n")
+    assert pairs("conll2000_chunking", tmp_path, "train") == [("conll2000 tokens: He ran", "B-NP B-VP")]
+    folder = tmp_path / "conll2003"
+    folder.mkdir()
+    columns = {"tokens": [["Ann", "ran"]], "ner_tags": [[1, 0]], "pos_tags": [[22, 38]]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), folder / "test-00000-of-00001.parquet")
+    assert pairs("conll2003_ner", tmp_path, "test") == [("conll2003 tokens: Ann ran", "B-PER O")]
+
+
+UD = """# sent_id = 1
+# text = Don't go
+1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\t_
+1\tDo\tdo\tAUX\tVB\t_\t3\taux\t_\t_
+2\tn't\tnot\tPART\tRB\t_\t3\tadvmod\t_\t_
+3\tgo\tgo\tVERB\tVB\t_\t0\troot\t_\t_
+3.1\tgo\tgo\tVERB\tVB\t_\t_\t_\t_\t_
+
+# text = San José
+1\tSan José\tSan José\tPROPN\tNNP\t_\t0\troot\t_\t_
+"""
+
+
+def test_parts_of_speech_are_those_of_words(tmp_path: Path) -> None:
+    file = write(tmp_path / "ud" / "UD_English-EWT" / "en_ewt-ud-dev.conllu", UD)
+    assert pairs("ud_en_ewt_pos", tmp_path, "validation") == [
+        ("ud tokens: Do n't go", "AUX PART VERB"),
+        ("ud tokens: San José", "PROPN"),
+    ]
+    for old, new, message in [
+        ("2\tn't\tnot\tPART", "2\tn't\tPART", "dev.conllu:5: 9 columns between tabs, where CoNLL-U has 10"),
+        (
+            "\tVERB\tVB\t_\t0",
+            "\tRUN\tVB\t_\t0",
+            "dev.conllu:6: the tag 'RUN' of 'go' is outside the set: ADJ, ADP",
+        ),
+        ("3\tgo", "x\tgo", "dev.conllu:6: 'x' is no word's number"),
+    ]:
+        write(file, UD.replace(old, new, 1))
+        with pytest.raises(ValueError) as raised:  # noqa: PT011 - what it says is looked at below
+            pairs("ud_en_ewt_pos", tmp_path, "validation")
+        assert message in str(raised.value)
+
+
+def test_the_hubs_parts_of_speech_are_renumbered(tmp_path: Path) -> None:
+    folder = tmp_path / "universal_dependencies" / "en_ewt"
+    folder.mkdir(parents=True)
+    columns = {"tokens": [["Don't", "Do", "n't", "go"]], "upos": [[13, 17, 7, 16]]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), folder / "train-00000-of-00001.parquet")
+    assert pairs("ud_en_ewt_pos", tmp_path, "train") == [("ud tokens: Do n't go", "AUX PART VERB")]
+
+
+def test_written_tags_are_as_many_as_there_are_words() -> None:
+    benchmark = catalogue.benchmark("conll2003_ner")
+    read: Any = benchmark.postprocess
+    example = {"tokens": ["Ann", "saw", "Oslo"]}
+    truth = read("B-PER O B-LOC", example=example, is_target=True)
+    assert truth == ["B-PER", "O", "B-LOC"]
+    guesses = [
+        read(text, example=example) for text in ("B-PER O B-LOC", "B-PER", "B-PER maybe B-LOC O O", "")
+    ]
+    assert [len(guess) for guess in guesses] == [3, 3, 3, 3]
+    assert [chunk_f1([truth], [guess])["recall"] for guess in guesses] == [100.0, 50.0, 100.0, 0.0]
+
+
+def test_the_accuracy_of_tags_is_over_words() -> None:
+    assert tag_accuracy([["DET", "NOUN"], ["VERB"]], [["DET", "VERB"], ["VERB"]]) == {
+        "accuracy": pytest.approx(200 / 3)
+    }
+    with pytest.raises(ValueError, match="sentence 0 has 1 tags but 0 predicted ones"):
+        tag_accuracy([["DET"]], [[]])
+
+
+WIKITEXT = "\n = Mill = \n\n A mill . \n\n = = History = = \n\n It burned . \n\n = Goat = \n\n A = b . \n"
+
+
+def test_wikitexts_articles_begin_with_their_titles(tmp_path: Path) -> None:
+    write(tmp_path / "wikitext-2" / "wiki.valid.tokens", WIKITEXT)
+    rows = list(task("wikitext2", tmp_path).read("validation"))
+    assert "\n" + "".join(row.targets for row in rows) == WIKITEXT
+    assert [row.targets.split("\n")[0] for row in rows] == [" = Mill = ", " = Goat = "]
+    assert [row.place.rpartition(":")[2] for row in rows] == ["2", "10"]
+    write(tmp_path / "wikitext-2" / "wiki.test.tokens", "no title\n")
+    with pytest.raises(ValueError, match="no title of an article"):
+        list(task("wikitext2", tmp_path).read("test"))
+
+
+def test_any_text_is_measured_by_tokens_words_and_bytes(tmp_path: Path) -> None:
+    write(tmp_path / "letters" / "a.txt", "Dear Ann")
+    write(tmp_path / "letters" / "b.jsonl", '{"text": "Yours"}\n')
+    plain = text_benchmark("letters", "Letters", {"test": ("letters/*.txt",)})
+    lines = text_benchmark("lines", "Lines", {"test": ("letters/*.jsonl",)}, read=read_lines)
+    texts = [
+        row.targets
+        for each in (plain, lines)
+        for row in task(each.name, tmp_path, benchmark=each).read("test")
+    ]
+    assert texts == ["Dear Ann", "Yours"]
+    scores = text_perplexities(texts, [(6.0, 4), (3.0, 2)])
+    assert scores["token_perplexity"] == pytest.approx(2.718281828**1.5)
+    assert scores["word_perplexity"] == pytest.approx(2.718281828**3)
+    assert scores["byte_perplexity"] == pytest.approx(2.718281828 ** (9 / 13))
+    with pytest.raises(ValueError, match="no text to measure"):
+        text_perplexities(["a"], [(0.0, 0)])

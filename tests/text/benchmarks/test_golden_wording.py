@@ -1,0 +1,59 @@
+"""Every benchmark's own examples, and T5's wording of the rows in ../shared/golden/tasks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from t5x_like.text.benchmarks import catalogue
+from t5x_like.text.benchmarks.finding import SplitFiles
+from tests.references import GOLDEN
+
+# The reference has these functions without a task of that name.
+UNREGISTERED = {
+    "super_glue_wsc_marked_spans": "super_glue_wsc_v102_marked_spans",
+    "xsum": "xsum_v001",
+    "wmt_ende": "wmt14_ende_v003",  # and wmt_t2t_ende_v003, which differs in its source
+}
+FILES = sorted(path.stem for path in (GOLDEN / "tasks").glob("*.jsonl"))
+
+needs_golden = pytest.mark.skipif(not FILES, reason="../shared/golden is absent")
+
+
+def golden_rows(stem: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (GOLDEN / "tasks" / f"{stem}.jsonl").read_text("utf-8").splitlines()]
+
+
+def name_of(stem: str) -> str:
+    return UNREGISTERED[stem] if stem in UNREGISTERED else golden_rows(stem)[0]["t5_task"]
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.benchmarks()))
+def test_three_examples_of_every_benchmark_are_worded_as_it_says(name: str) -> None:
+    benchmark = catalogue.benchmark(name)
+    assert len(benchmark.examples) >= 3
+    for example in benchmark.examples:
+        assert benchmark.word(example.row) == [dict(worded) for worded in example.worded]
+        assert all(set(worded) == {"inputs", "targets", *benchmark.extras} for worded in example.worded)
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.benchmarks()))
+def test_every_benchmark_says_which_files_it_lacks(name: str, tmp_path: Path) -> None:
+    benchmark = catalogue.benchmark(name)
+    files = SplitFiles(benchmark.source, benchmark.splits, str(tmp_path))
+    for split in benchmark.splits:
+        with pytest.raises(ValueError, match=rf"no files of the split '{split}' below .*: (put|prepare)"):
+            files.find(split)
+
+
+@needs_golden
+@pytest.mark.parametrize("stem", [stem for stem in FILES if name_of(stem) in catalogue.benchmarks()])
+def test_rows_are_worded_as_t5_words_them(stem: str) -> None:
+    benchmark = catalogue.benchmark(name_of(stem))
+    for row in golden_rows(stem):
+        if "error" in row:
+            with pytest.raises(ValueError, match="span2_index"):
+                benchmark.word(row["raw"])
+        else:
+            assert benchmark.word(row["raw"]) == row["out"], row["i"]

@@ -1,0 +1,34 @@
+"""The guide's benchmark works as it is written there."""
+
+import re
+
+import pytest
+
+from t5x_like.cli.main import main
+from t5x_like.io.files import shipped_directory
+from tests.references import ROOT
+
+GUIDE = ROOT / "docs/guides/benchmarks.md"
+VOCABULARY = str(shipped_directory("data") / "vocabulary" / "spiece.model")
+
+
+def test_the_guides_own_benchmark_is_read_worded_and_shown(tmp_path, monkeypatch, capsys):
+    code = next(
+        block for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.S) if "REVIEWS" in block
+    )
+    (tmp_path / "benchmark_of_the_guide.py").write_text(code)
+    (tmp_path / "data/reviews").mkdir(parents=True)
+    for name in ("train", "dev"):
+        (tmp_path / f"data/reviews/{name}.tsv").write_text('review\tlabel\n"Fine.\tgood\nSad.\t0\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("T5X_LIKE_VOCABULARY", VOCABULARY)
+    assert main(["tasks", "show", "reviews_v001", "--module", "benchmark_of_the_guide"]) == 0
+    shown = capsys.readouterr().out
+    assert "splits      train 2, validation 2" in shown
+    assert re.search(r'inputs +reviews text: "Fine\.\ntargets +good', shown)
+    namespace: dict = {}
+    exec(code.rpartition("BenchmarkTask(")[0], namespace)
+    (example,) = namespace["REVIEWS"].examples
+    assert namespace["REVIEWS"].word(example.row) == list(example.worded)
+    with pytest.raises(ValueError, match="the label 2 is outside the set: 0 bad, 1 good"):
+        namespace["REVIEWS"].word(example.row | {"label": 2})

@@ -1,0 +1,69 @@
+"""Every benchmark's own example rows through its form: read, framed, and with the true answers scored 100."""
+
+import pytest
+
+from t5x_like.text.benchmarks import catalogue
+from t5x_like.text.benchmarks.source import Raw
+from t5x_like.text.heads.answers import HeadAnswers, right_candidates
+from t5x_like.text.heads.examples import make_examples
+from t5x_like.text.heads.forms import Candidates, Number, Spans, TokenClasses
+from t5x_like.text.heads.questions import HeadQuestions
+from t5x_like.text.heads.rows import read_row
+from t5x_like.text.heads.tasks import Read
+from t5x_like.text.objectives.objective import Lengths
+from t5x_like.text.vocabularies.opening import open_tokenizer
+
+READ_BY_HEADS = sorted(
+    name for name, benchmark in catalogue.benchmarks().items() if benchmark.form is not None
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    file = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
+    characters = [chr(code) for code in range(33, 127)]
+    pieces = [piece for character in characters for piece in (character, f"##{character}")]
+    file.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces]) + "\n")
+    return open_tokenizer(str(file), 0)
+
+
+def true_answer(form, row):
+    if isinstance(form, Number):
+        return row.value if row.is_labelled(form) else form.lowest
+    if isinstance(form, Spans):
+        return row.texts[0][1][slice(*row.answers[0])] if row.answers else ""
+    if isinstance(form, TokenClasses):
+        return [max(tag, 0) for tag in row.tags]
+    if isinstance(form, Candidates):
+        return [*right_candidates(row), row.candidates[0]][0]
+    return max(row.label, 0)
+
+
+@pytest.mark.parametrize("name", READ_BY_HEADS)
+def test_true_answers_score_100(name, tokenizer):
+    benchmark = catalogue.benchmark(name)
+    form = benchmark.form
+    assert form is not None
+    read = [
+        Read(read_row(form, example.row), Raw(example.row, "an example")) for example in benchmark.examples
+    ]
+    examples = make_examples(form, [each.row for each in read], tokenizer, length=64)
+    questions = HeadQuestions(
+        task=name,
+        read=read,
+        examples=examples,
+        lengths=Lengths(64, 2),
+        zero_is_padding=True,
+        answers=HeadAnswers(form=form, benchmark=benchmark, num_choices=examples.num_choices),
+        vocab_size=tokenizer.vocab_size,
+    )
+    answers = [true_answer(form, each.row) for each in read]
+    scores = questions.score(answers)
+    assert bool(scores) == any(each.row.is_labelled(form) for each in read)
+    assert list(scores.values()) == [pytest.approx(100.0)] * len(scores)
+    for each, row in zip(read, questions.rows(answers), strict=True):
+        assert (row["target"] is not None) == each.row.is_labelled(form)
+        named = {
+            column: row[column] for column in ("id", "idx") if column in each.raw.values
+        }  # as scorers ask
+        assert named == {column: each.raw.values[column] for column in named}

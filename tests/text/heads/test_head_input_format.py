@@ -1,0 +1,202 @@
+"""[CLS] A [SEP] B [SEP], as the vocabulary's own library frames it, and cut as BERT cuts."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t5x_like.text.heads.examples import make_examples
+from t5x_like.text.heads.forms import Spans, TokenClasses
+from t5x_like.text.heads.input_format import Framing, fit, framing_of
+from t5x_like.text.heads.pieces import encode_with_places, encode_words, tokens_of
+from t5x_like.text.heads.rows import read_row
+from t5x_like.text.vocabularies.opening import open_tokenizer
+
+WORDS = ["the", "cat", "sat", "on", "a", "mat", "dog", ",", ".", "##s", "##at", "c", "d", "m"]
+
+
+@pytest.fixture(scope="module")
+def wordpiece(tmp_path_factory):
+    file = tmp_path_factory.mktemp("wordpiece") / "vocab.txt"
+    letters = [
+        letter for character in "abcdefghijklmnopqrstuvwxyz" for letter in (character, f"##{character}")
+    ]
+    pieces = dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, *letters])
+    file.write_text("\n".join(pieces) + "\n")
+    return open_tokenizer(str(file), 0)
+
+
+@pytest.fixture(scope="module")
+def roberta_like(tmp_path_factory):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    folder = tmp_path_factory.mktemp("roberta")
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    pieces = {
+        piece: number for number, piece in enumerate(["<s>", "<pad>", "</s>", "<unk>", *alphabet, "<mask>"])
+    }
+    engine = Tokenizer(models.BPE(vocab=pieces, merges=[], unk_token="<unk>"))
+    engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    engine.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    engine.save(str(folder / "tokenizer.json"))
+    named = {
+        "cls_token": "<s>",
+        "sep_token": "</s>",
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+        "pad_token": "<pad>",
+    }
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps(named | {"mask_token": "<mask>", "unk_token": "<unk>"})
+    )
+    return open_tokenizer(str(folder), 0)
+
+
+@pytest.fixture(scope="module")
+def xlnet_like(tmp_path_factory):
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    folder = tmp_path_factory.mktemp("xlnet")
+    special = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"]
+    engine = Tokenizer(
+        models.Unigram(
+            [(piece, 0.0) for piece in special] + [(f"▁{letter}", -1.0) for letter in "abcdefgh"], 0
+        )
+    )
+    engine.pre_tokenizer = pre_tokenizers.Metaspace()
+    engine.add_special_tokens(special)
+    engine.post_processor = processors.TemplateProcessing(  # as transformers has it for XLNet
+        single="$A:0 <sep>:0 <cls>:2",
+        pair="$A:0 <sep>:0 $B:1 <sep>:1 <cls>:2",
+        special_tokens=[("<sep>", 4), ("<cls>", 3)],
+    )
+    engine.save(str(folder / "tokenizer.json"))
+    named = {"cls_token": "<cls>", "sep_token": "<sep>", "bos_token": "<s>", "eos_token": "</s>"}
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps(named | {"pad_token": "<pad>", "mask_token": "<mask>", "unk_token": "<unk>"})
+    )
+    return open_tokenizer(str(folder), 0), engine
+
+
+@pytest.mark.parametrize("texts", [("a b c",), ("a b c", "d e"), ("", "a")])
+def test_xlnets_class_token_is_last_in_a_segment_of_its_own(xlnet_like, texts):
+    tokenizer, engine = xlnet_like
+    theirs = engine.encode(*texts)
+    framing = framing_of(tokenizer, 64)
+    framed = framing.frame(tokenizer.encode_all(list(texts)))
+    assert framed.tokens.tolist() == theirs.ids
+    assert framing.token_types(len(framed.tokens), framed.second).tolist() == theirs.type_ids
+    cut = framing_of(tokenizer, 8).frame([[9] * 20] * len(texts))
+    assert (len(cut.tokens), cut.num_cut) == (8, 20 * len(texts) - 7 + len(texts))
+    assert cut.tokens[-1] == framing.cls
+
+
+def test_xlnet_reads_the_context_before_the_question(xlnet_like):
+    """As transformers' reader of SQuAD does for tokenizers that pad on the left."""
+    tokenizer, _ = xlnet_like
+    context = "a b c d e f g h"
+    row = {"question": "h a", "context": context, "answers": {"text": ["c d"], "answer_start": [4]}}
+    none = row | {"answers": {"text": [], "answer_start": []}}
+    rows = [read_row(Spans(unanswerable=True), each) for each in (row, none)]
+    examples = make_examples(Spans(unanswerable=True), rows, tokenizer, length=32)
+    inputs = np.asarray(examples.example(0).inputs)
+    pieces = [tokenizer.piece(number) for number in inputs.tolist()]
+    assert pieces == [*(f"▁{letter}" for letter in "abcdefgh"), "<sep>", "▁h", "▁a", "<sep>", "<cls>"]
+    assert (examples.example(0).span, examples.example(1).span) == ((2, 3), (12, 12))
+    assert (examples.context(0), examples.cls_place(0)) == (0, 12)
+    assert list(np.asarray(examples.example(0).token_types)) == [0] * 9 + [1] * 3 + [2]
+
+
+def test_xlnets_words_have_their_classes_where_they_stand(xlnet_like):
+    tokenizer, _ = xlnet_like
+    form = TokenClasses(classes=("O", "B-X"))
+    rows = [read_row(form, {"tokens": ["a", "b", "c"], "tags": [1, 0, 1]})]
+    examples = make_examples(form, rows, tokenizer, length=16)
+    example = examples.example(0)
+    assert list(np.asarray(example.targets)) == [1, 0, 1, 0, 0]
+    assert list(np.asarray(example.weights)) == [1, 1, 1, 0, 0]
+    assert examples.places(0)[0].tolist() == [0, 1, 2]
+
+
+def pieces_of(tokenizer, framed):
+    return [tokenizer.piece(int(number)) for number in framed.tokens]
+
+
+def test_a_pair_is_framed_as_the_tokenizers_library_does(wordpiece):
+    from tokenizers.implementations import BertWordPieceTokenizer
+
+    theirs = BertWordPieceTokenizer(str(wordpiece.name), lowercase=True).encode(
+        "The cat sat.", "dogs, on a mat"
+    )
+    framing = framing_of(wordpiece, 64)
+    framed = framing.frame(wordpiece.encode_all(["The cat sat.", "dogs, on a mat"]))
+    assert framed.tokens.tolist() == theirs.ids
+    assert framing.token_types(len(framed.tokens), framed.second).tolist() == theirs.type_ids
+
+
+def test_one_text_stands_between_cls_and_sep_with_types_0(wordpiece):
+    framing = framing_of(wordpiece, 64)
+    framed = framing.frame(wordpiece.encode_all(["a cat"]))
+    assert pieces_of(wordpiece, framed) == ["[CLS]", "a", "cat", "[SEP]"]
+    assert framing.token_types(4, framed.second).tolist() == [0, 0, 0, 0]
+
+
+def test_an_empty_text_leaves_its_place(wordpiece):
+    framed = framing_of(wordpiece, 64).frame(wordpiece.encode_all(["", "cat"]))
+    assert pieces_of(wordpiece, framed) == ["[CLS]", "[SEP]", "cat", "[SEP]"]
+
+
+def test_robertas_pairs_have_two_separators_and_no_types(roberta_like):
+    framing = framing_of(roberta_like, 64)
+    framed = framing.frame(roberta_like.encode_all(["a", "b"]))
+    assert pieces_of(roberta_like, framed) == ["<s>", "a", "</s>", "</s>", "b", "</s>"]
+    assert framing.token_types(6, framed.second).tolist() == [0] * 6
+    assert len(framing_of(roberta_like, 8).frame([[9] * 20, [9] * 20]).tokens) == 8
+
+
+@given(st.lists(st.integers(0, 40), min_size=2, max_size=2), st.integers(2, 50))
+def test_pairs_are_cut_token_by_token_from_the_longer(sizes, room):
+    first, second = sizes
+    while first + second > room:  # BERT's own loop
+        if first > second:
+            first -= 1
+        else:
+            second -= 1
+    assert fit(sizes, room) == [first, second]
+
+
+@given(st.lists(st.lists(st.integers(5, 9), max_size=30), min_size=1, max_size=2), st.integers(6, 40))
+def test_no_row_is_longer_than_the_limit_and_what_was_cut_is_counted(texts, limit):
+    framing = Framing(cls=1, sep=2, twice=False, limit=limit)
+    framed = framing.frame(texts)
+    assert len(framed.tokens) <= limit
+    assert len(framed.tokens) + framed.num_cut == sum(map(len, texts)) + 1 + len(texts)
+
+
+def test_a_limit_without_room_is_refused(wordpiece):
+    with pytest.raises(ValueError, match=r"inputs_length=4 leaves no room for two texts.*raise it"):
+        framing_of(wordpiece, 4)
+
+
+@given(st.text(alphabet="abc. ,\n", max_size=60))
+def test_words_with_places_have_the_ids_of_the_whole_text(wordpiece, text):
+    (pieces,) = encode_with_places(wordpiece, [text])
+    assert pieces.ids.tolist() == wordpiece.encode(text)
+    for start, end in zip(pieces.starts, pieces.ends, strict=True):
+        assert text[start:end].strip() == text[start:end] != ""
+
+
+def test_an_answer_is_found_by_its_characters(wordpiece):
+    text = "the cats sat, on a mat."
+    (pieces,) = encode_with_places(wordpiece, [text])
+    start = text.index("sat")
+    first, last = tokens_of(pieces, (start, start + len("sat, on")))
+    assert [wordpiece.piece(int(number)) for number in pieces.ids[first : last + 1]] == ["sat", ",", "on"]
+    with pytest.raises(ValueError, match="no token stands for the answer"):
+        tokens_of(pieces, (len(text), len(text) + 3))
+
+
+def test_a_word_that_tokenises_to_nothing_is_unknown(wordpiece):
+    assert encode_words(wordpiece, [["cat", "\u200b"]], 1)[0][1] == [1]

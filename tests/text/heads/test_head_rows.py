@@ -1,0 +1,118 @@
+"""What a head is given of a row, and what is said of rows that it can't be given."""
+
+import math
+
+import pytest
+
+from t5x_like.text.heads.forms import (
+    Candidates,
+    Choices,
+    Classes,
+    Number,
+    Spans,
+    TokenClasses,
+)
+from t5x_like.text.heads.rows import head_of, read_row
+
+PAIR = Classes(texts=("{premise}", "{hypothesis}"), classes=("yes", "no"))
+NUMBER = Number(texts=("{sentence}",), lowest=0.0, highest=5.0)
+CHOICES = Choices(context="{premise}", choices=("{first}", "{second}"))
+ENDINGS = Choices(context="{premise}", choices="endings")
+SPANS = Spans()
+GAP = Candidates()
+TAGS = TokenClasses(classes=("O", "B-LOC"))
+
+
+def test_a_pair_of_texts_has_a_class():
+    row = read_row(PAIR, {"premise": "a", "hypothesis": "b", "label": 1, "idx": 3})
+    assert (row.texts, row.label) == ((("a", "b"),), 1)
+    assert row.is_labelled(PAIR)
+
+
+@pytest.mark.parametrize("given", ["no", b"no", "1", 1])
+def test_a_class_is_known_by_its_number_and_by_its_word(given):
+    assert read_row(PAIR, {"premise": "a", "hypothesis": "b", "label": given}).label == 1
+
+
+def test_a_row_without_a_label_can_be_read_but_not_learned_from():
+    for values in ({"label": -1}, {}):
+        row = read_row(PAIR, {"premise": "a", "hypothesis": "b", **values})
+        assert not row.is_labelled(PAIR)
+    assert not read_row(NUMBER, {"sentence": "a", "label": -1.0}).is_labelled(NUMBER)
+    assert not read_row(SPANS, {"question": "a", "context": "b"}).is_labelled(SPANS)
+    assert not read_row(TAGS, {"tokens": ["a"], "tags": [-1]}).is_labelled(TAGS)
+
+
+@pytest.mark.parametrize(
+    ("form", "values", "message"),
+    [
+        (
+            PAIR,
+            {"premise": "a", "hypothesis": "b", "label": 2},
+            r"label is 2; it is 0 … 1 \(yes, no\), or -1",
+        ),
+        (
+            PAIR,
+            {"premise": "a", "hypothesis": "b", "label": "maybe"},
+            "label is 'maybe'; it is one of yes, no",
+        ),
+        (PAIR, {"premise": "a", "hypothesys": "b"}, r"no column 'hypothesis'.*Did you mean \{hypothesys\}"),
+        (NUMBER, {"sentence": "a", "label": 5.1}, "label is 5.1; it lies in 0.0 … 5.0"),
+        (NUMBER, {"sentence": "a", "label": math.nan}, "label is nan; it lies in"),
+        (NUMBER, {"sentence": "a", "label": "high"}, "label is 'high', not a number"),
+        (ENDINGS, {"premise": "a", "endings": ["b"]}, "1 choices; a question has at least 2"),
+        (ENDINGS, {"premise": "a", "endings": ["b", "c"], "label": 2}, "label is 2; it is 0 … 1"),
+        (ENDINGS, {"premise": "a"}, "no column 'endings'; the columns are premise"),
+        (
+            SPANS,
+            {"question": "a", "context": "bcd", "answers": {"text": ["c"], "answer_start": [0]}},
+            "the answer 'c' does not stand at character 0 of the context",
+        ),
+        (GAP, {"passage": "a", "query": "b", "entities": ["c"]}, "the question 'b' has no @placeholder"),
+        (
+            GAP,
+            {"passage": "a", "query": "b", "entities": []},
+            "entities is empty; there is nothing to choose",
+        ),
+        (TAGS, {"tokens": ["a", "b"], "tags": [0]}, "2 words, but 1 tags; give one for each word"),
+        (TAGS, {"tokens": ["a"], "tags": ["B-PER"]}, "tags is 'B-PER'; it is one of O, B-LOC"),
+    ],
+)
+def test_a_row_that_is_no_such_row_is_told_why(form, values, message):
+    with pytest.raises(ValueError, match=message):
+        read_row(form, values)
+
+
+def test_choices_are_templates_or_a_list():
+    row = read_row(CHOICES, {"premise": "p", "first": "a", "second": "b", "label": 0})
+    assert row.texts == (("p", "a"), ("p", "b"))
+    assert read_row(ENDINGS, {"premise": "p", "endings": ["a", "b"], "label": 0}) == row
+
+
+def test_every_candidate_is_put_into_the_gap_and_is_right_or_wrong():
+    values = {"passage": "p", "query": "@placeholder won", "entities": ["Bo", "Al", "Bo", "Ann"]}
+    row = read_row(GAP, values | {"answers": ["Al", "Ann"]})
+    assert row.texts == (("p", "Bo won"), ("p", "Al won"), ("p", "Ann won"))
+    assert (row.candidates, row.rights) == (("Bo", "Al", "Ann"), (0, 1, 1))
+    assert row.is_labelled(GAP)
+    unknown = read_row(GAP, values | {"answers": []})
+    assert unknown.rights == (-1, -1, -1)
+    assert not unknown.is_labelled(GAP)
+
+
+def test_a_question_without_an_answer_is_labelled_where_that_can_be():
+    values = {"question": "a", "context": "b", "answers": {"text": [], "answer_start": []}}
+    assert read_row(Spans(unanswerable=True), values).answers == ()
+    assert read_row(SPANS, values).answers is None
+
+
+def test_forms_name_the_head_they_take():
+    heads = [head_of(form) for form in (PAIR, NUMBER, CHOICES, SPANS, TAGS, GAP)]
+    assert heads == [
+        ("sequence_classification", 2),
+        ("sequence_classification", 1),
+        ("multiple_choice", 2),
+        ("question_answering", 2),
+        ("token_classification", 2),
+        ("sequence_classification", 2),
+    ]
