@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from t5x_like.pretrained.head_classes import order_by_name
-from t5x_like.text.heads.forms import Classes, Form, TokenClasses
+from t5x_like.text.heads.formats import HeadFormat, SequenceClassification, TokenClassification
 
 
 class ClassOrder(NamedTuple):
@@ -20,7 +20,7 @@ class ClassOrder(NamedTuple):
         return list(scores) if self.places is None else [row[..., list(self.places)] for row in scores]
 
 
-def class_order(named: Sequence[str], form: Form, *, learned: str) -> ClassOrder:
+def class_order(named: Sequence[str], form: HeadFormat, *, learned: str) -> ClassOrder:
     """How a head whose classes are ``named`` tells those of a task; without names, in the task's order.
 
     ``learned`` is the task that it was trained on here, if it was; then missing names need no word more.
@@ -28,7 +28,7 @@ def class_order(named: Sequence[str], form: Form, *, learned: str) -> ClassOrder
     Raises:
       ValueError: the names are not those of the task's classes.
     """
-    if not isinstance(form, Classes | TokenClasses):
+    if not isinstance(form, SequenceClassification | TokenClassification):
         return ClassOrder()
     ours = ", ".join(form.classes)
     if not named:

@@ -15,7 +15,14 @@ from t5x_like.evaluation.span_answers import span_answers
 from t5x_like.model import choices, parameters
 from t5x_like.partitioning.shard import check_batch_size, place, replicated
 from t5x_like.text.heads.answers import Answer
-from t5x_like.text.heads.forms import Candidates, Choices, Form, Number, Spans, TokenClasses
+from t5x_like.text.heads.formats import (
+    CandidateRanking,
+    HeadFormat,
+    MultipleChoice,
+    QuestionAnswering,
+    Regression,
+    TokenClassification,
+)
 from t5x_like.text.heads.questions import HeadQuestions, load_questions, training_rows
 from t5x_like.text.heads.rows import head_of
 from t5x_like.text.tasks import registry
@@ -23,14 +30,6 @@ from t5x_like.text.tasks import registry
 _log = logging.getLogger(__name__)
 
 HeadScorer = Callable[[Any, Batch], np.ndarray]
-
-# Where a model has the scores of each kind of head.
-_NAMES = {
-    "sequence_classification": "classes",
-    "multiple_choice": "choice",
-    "token_classification": "token_classes",
-    "question_answering": "span",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +151,7 @@ def told_answers(
     n_best: int = 20,
 ) -> Told:
     """The answer to each row, from the scores of its examples; see ``HeadEvaluation``."""
-    if isinstance(questions.form, Spans):
+    if isinstance(questions.form, QuestionAnswering):
         found = span_answers(questions, scores, max_answer_length=max_answer_length, size=n_best)
         return Told([each.answer(threshold) for each in found], [each.described() for each in found])
     return Told(_told_answers(questions, scores), [{} for _ in questions.read])
@@ -160,18 +159,18 @@ def told_answers(
 
 def _told_answers(questions: HeadQuestions, scores: Sequence[np.ndarray]) -> list[Answer]:
     form = questions.form
-    if isinstance(form, Number):
+    if isinstance(form, Regression):
         return [float(np.clip(row[0], form.lowest, form.highest)) for row in scores]
-    if isinstance(form, Candidates):
+    if isinstance(form, CandidateRanking):
         return likeliest_candidates(questions, scores)
-    if isinstance(form, TokenClasses):
+    if isinstance(form, TokenClassification):
         return [word_classes(questions, number, row) for number, row in enumerate(scores)]
     return [int(np.argmax(row)) for row in scores]
 
 
 def make_head_scorer(graphdef: Any, kind: str, mesh: Mesh) -> HeadScorer:
     """The compiled function ``(params, batch) -> float32``: [B, C] of classes and choices, [B, L, C] of tokens."""
-    name = _NAMES[kind]
+    name = kind
 
     def score(params: Any, batch: Batch) -> jax.Array:
         heads = parameters.merge(graphdef, params)(choices.as_rows(batch)).heads
@@ -196,12 +195,12 @@ def require_head(model: Any, questions: HeadQuestions) -> None:
         )
 
 
-def wanted_head(model: Any, form: Form) -> str:
+def wanted_head(model: Any, form: HeadFormat) -> str:
     """The head that a form needs, for people; nothing if the model has it."""
     kind, num_labels = head_of(form)
     heads = getattr(getattr(model, "heads", None), "scores", {})
-    wanted = 1 if isinstance(form, Choices) else num_labels
-    found = heads[_NAMES[kind]].config.num_outputs if _NAMES[kind] in heads else None
+    wanted = 1 if isinstance(form, MultipleChoice) else num_labels
+    found = heads[kind].config.num_outputs if kind in heads else None
     if found == wanted:
         return ""
     return f"a head for {kind.replace('_', ' ')} with {wanted} score{'s' * (wanted > 1)}"
@@ -225,7 +224,7 @@ def likeliest_candidates(questions: HeadQuestions, scores: Sequence[np.ndarray])
 
 def word_classes(questions: HeadQuestions, number: int, scores: np.ndarray) -> list[int]:
     """The class of each word, told by its first token; of words that were cut off, that of words outside."""
-    assert isinstance(questions.form, TokenClasses)
+    assert isinstance(questions.form, TokenClassification)
     classes = questions.form.classes
     told = np.argmax(scores[questions.examples.places(number)[0]], axis=-1).tolist()
     outside = classes.index("O") if "O" in classes else 0

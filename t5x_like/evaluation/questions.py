@@ -9,7 +9,7 @@ from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.finding import SplitFiles
 from t5x_like.text.benchmarks.language_modelling import text_perplexities
 from t5x_like.text.benchmarks.task import BenchmarkTask
-from t5x_like.text.heads.forms import Number
+from t5x_like.text.heads.formats import Regression
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.pairs import PairsTask, Worded
@@ -60,7 +60,7 @@ class Questions:
     def is_number(self) -> bool:
         """Whether answers are numbers."""
         definition = self.definition
-        return isinstance(definition, BenchmarkTask) and isinstance(definition.benchmark.form, Number)
+        return isinstance(definition, BenchmarkTask) and isinstance(definition.benchmark.form, Regression)
 
     def is_labelled(self, row: Question) -> bool:
         """Whether a row's true answer is known."""

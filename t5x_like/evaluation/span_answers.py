@@ -10,7 +10,7 @@ import numpy as np
 
 from t5x_like.evaluation.spans import most_context, n_best_spans
 from t5x_like.text.heads.answers import squad_or_none
-from t5x_like.text.heads.forms import Spans
+from t5x_like.text.heads.formats import QuestionAnswering
 from t5x_like.text.heads.questions import HeadQuestions
 
 _NOTHING = ""
@@ -64,7 +64,7 @@ def span_answers(
     A token begins an answer only in the window that has most context around it. No answer scores what [CLS] does as
     both ends, in the window where that is least.
     """
-    assert isinstance(questions.form, Spans)
+    assert isinstance(questions.form, QuestionAnswering)
     windows: list[list[int]] = [[] for _ in questions.read]
     for number, origin in enumerate(questions.examples.origins.tolist()):
         windows[origin].append(number)
@@ -114,7 +114,7 @@ def _of_windows(
     max_answer_length: int,
     size: int,
 ) -> SpanAnswers:
-    assert isinstance(questions.form, Spans)
+    assert isinstance(questions.form, QuestionAnswering)
     examples, context = questions.examples, questions.read[row].row.texts[0][1]
     sizes = [(int(examples.offsets[number]), len(examples.places(number)[0])) for number in numbers]
     candidates = [

@@ -39,9 +39,9 @@ def measure_sequences(
     """
     heads = heads or {}
     if batch.sequence_spans is not None:
-        return _measure_spans(_head(heads, "span"), batch)
+        return _measure_spans(_head(heads, "question_answering"), batch)
     if batch.sequence_values is not None:
-        return _measure_values(_head(heads, "classes"), batch.sequence_values)
+        return _measure_values(_head(heads, "sequence_classification"), batch.sequence_values)
     of_sequences = [scores for scores in heads.values() if scores.ndim == 2]
     if batch.sequence_labels is None or not of_sequences:
         return None

@@ -143,7 +143,7 @@ def token_scores(predictions: Predictions, batch: Batch) -> jax.Array:
     """Of words; or of the classes of a model that scores tokens otherwise, whose targets are then class numbers."""
     if predictions.logits is not None:
         return predictions.logits
-    for name in ("token_classes", "replaced"):
+    for name in ("token_classification", "replaced_tokens"):
         scores = (predictions.heads or {}).get(name)
         if scores is not None:
             # One score for yes is the same as two, of which the one for no is 0.

@@ -11,7 +11,13 @@ from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.source import Raw
 from t5x_like.text.heads.answers import HeadAnswers, squad_or_none
 from t5x_like.text.heads.examples import make_examples
-from t5x_like.text.heads.forms import Candidates, Choices, Number, Spans, TokenClasses
+from t5x_like.text.heads.formats import (
+    CandidateRanking,
+    MultipleChoice,
+    QuestionAnswering,
+    Regression,
+    TokenClassification,
+)
 from t5x_like.text.heads.questions import HeadQuestions
 from t5x_like.text.heads.rows import read_row
 from t5x_like.text.heads.tasks import Read
@@ -63,7 +69,7 @@ def perfect_scores(questions, *, null=1.0):
 
 def test_the_answer_is_found_in_the_window_that_holds_it(tokenizer):
     rows = [asked("c, d", CONTEXT.index("c")), asked("g h", CONTEXT.index("g")), asked("b", 2)]
-    questions = questions_of(tokenizer, Spans(), rows, length=10)
+    questions = questions_of(tokenizer, QuestionAnswering(), rows, length=10)
     assert len(questions.examples) > len(rows)
     answers = told_answers(questions, perfect_scores(questions), max_answer_length=5).answers
     assert answers == ["c, d", "g h", "b"]
@@ -73,7 +79,7 @@ def test_the_answer_is_found_in_the_window_that_holds_it(tokenizer):
 
 def test_no_answer_is_told_only_where_there_may_be_none(tokenizer):
     rows = [asked("g h", CONTEXT.index("g")), asked("", 0)]
-    questions = questions_of(tokenizer, Spans(unanswerable=True), rows, length=10)
+    questions = questions_of(tokenizer, QuestionAnswering(unanswerable=True), rows, length=10)
     scores = perfect_scores(questions)
 
     def answers(threshold):
@@ -87,7 +93,7 @@ def test_no_answer_is_told_only_where_there_may_be_none(tokenizer):
 
 
 def test_no_answer_is_given_where_it_scores_more_by_over_the_threshold(tokenizer):
-    questions = questions_of(tokenizer, Spans(unanswerable=True), [asked("b", 2)], length=32)
+    questions = questions_of(tokenizer, QuestionAnswering(unanswerable=True), [asked("b", 2)], length=32)
     scores = np.zeros((32, 2), np.float32)
     scores[0] = 2.0, 1.5
     scores[4, 0] = scores[4, 1] = 1.0  # the context's first token
@@ -127,7 +133,7 @@ def test_the_best_threshold_is_that_of_trying_all():
 
 def test_the_best_answers_are_kept_each_text_once(tokenizer):
     row = asked("a", 0) | {"context": "a b a c", "answers": {"text": ["a"], "answer_start": [0]}}
-    questions = questions_of(tokenizer, Spans(), [row], length=32)
+    questions = questions_of(tokenizer, QuestionAnswering(), [row], length=32)
     scores = np.full((32, 2), -9.0, np.float32)
     scores[4:8, 0] = scores[4:8, 1] = 3.0, 1.0, 2.0, 0.0
     told = told_answers(questions, [scores], n_best=3, max_answer_length=2)
@@ -138,7 +144,9 @@ def test_the_best_answers_are_kept_each_text_once(tokenizer):
 
 
 def test_a_token_begins_an_answer_only_in_the_window_that_has_most_around_it(tokenizer):
-    questions = questions_of(tokenizer, Spans(), [asked("c, d", CONTEXT.index("c"))], length=10, stride=3)
+    questions = questions_of(
+        tokenizer, QuestionAnswering(), [asked("c, d", CONTEXT.index("c"))], length=10, stride=3
+    )
     windows = list(zip(questions.examples.offsets.tolist(), questions.examples.sizes.tolist(), strict=True))
     assert windows == [(0, 10), (3, 10), (6, 8)]  # of 5, 5 and 3 tokens, with 5 others
     scores = [np.zeros((10, 2), np.float32) for _ in windows]
@@ -157,7 +165,7 @@ def test_a_question_that_has_no_answer_is_right_when_nothing_is_answered():
 
 
 def test_a_word_has_the_class_of_its_first_token_and_cut_words_none(tokenizer):
-    form = TokenClasses(classes=("B-X", "O"))
+    form = TokenClassification(classes=("B-X", "O"))
     row = {"tokens": ["ab", "c", "def", "g", "h"], "tags": [0, 1, 0, 1, 0]}
     questions = questions_of(tokenizer, form, [row], length=9)
     scores = np.zeros((9, 2), np.float32)
@@ -183,7 +191,7 @@ GAPS = [
 
 
 def test_the_likeliest_of_a_gaps_candidates_is_its_answer_whichever_of_the_right_ones_it_is(tokenizer):
-    questions = questions_of(tokenizer, Candidates(), GAPS)
+    questions = questions_of(tokenizer, CandidateRanking(), GAPS)
     assert questions.examples.labels.tolist() == [0, 1, 0, 1, 0, 1, -1, -1]
     assert questions.examples.origins.tolist() == [0, 0, 1, 1, 1, 1, 2, 2]
     scores = [
@@ -200,7 +208,7 @@ def test_the_likeliest_of_a_gaps_candidates_is_its_answer_whichever_of_the_right
 
 def test_a_query_of_record_is_scored_once_by_all_of_its_answers(tokenizer):
     benchmark = catalogue.benchmark("super_glue_record_v102")
-    asked = questions_of(tokenizer, Candidates(), GAPS)
+    asked = questions_of(tokenizer, CandidateRanking(), GAPS)
     questions = replace(asked, answers=replace(asked.answers, benchmark=benchmark))
     assert questions.score(["c d", "b", "g"]) == {"em": 100.0, "f1": 100.0}
     assert questions.score(["a", "b", "g"]) == {"em": 50.0, "f1": 50.0}
@@ -212,14 +220,14 @@ def test_a_query_of_record_is_scored_once_by_all_of_its_answers(tokenizer):
 def test_numbers_and_choices_are_compared_as_they_are(tokenizer):
     numbers = questions_of(
         tokenizer,
-        Number(texts=("{text}",), lowest=0, highest=5),
+        Regression(texts=("{text}",), lowest=0, highest=5),
         [{"text": letter, "label": label} for letter, label in zip("abc", (1.0, 2.0, 4.0), strict=True)],
     )
     assert numbers.score([1.0, 2.0, 4.0]) == {"pearson_corrcoef": pytest.approx(100.0)}
     assert numbers.commonest(iter(numbers.read)) == [pytest.approx(7 / 3)] * 3
     choices = questions_of(
         tokenizer,
-        Choices(context="{text}", choices="endings"),
+        MultipleChoice(context="{text}", choices="endings"),
         [{"text": "a", "endings": ["b", "c"], "label": label} for label in (0, 1, 1)],
     )
     assert choices.score([0, 1, 0]) == {"accuracy": pytest.approx(200 / 3)}

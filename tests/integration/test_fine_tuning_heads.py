@@ -134,7 +134,7 @@ def test_a_run_goes_on_to_another_task_with_a_new_head(tuned, tasks, tmp_path, c
     run, _ = tuned
     finished = train(experiment(tasks, "three_labels", run, tmp_path / "next"))
     assert finished.last["evaluation/three_labels"]["accuracy"] > 70  # the commonest answer: 56
-    assert "has no weights for heads/scores/classes/projection" in caplog.text
+    assert "has no weights for heads/scores/sequence_classification/projection" in caplog.text
     assert "they are freshly drawn from seed 0, so train this head before you use it" in caplog.text
     assert configuration_at(tmp_path / "next").num_labels == 3
 
@@ -225,7 +225,7 @@ def test_all_but_the_head_is_the_checkpoints_and_the_head_is_the_seeds(published
         one, same, other = (parameters.flatten(starting(directory, config, seed)) for seed in (3, 3, 4))
         differing = {path for path in one if not np.array_equal(one[path], other[path])}
         assert all(np.array_equal(one[path], same[path]) for path in one)
-        assert "heads/scores/classes/projection/kernel" in differing
+        assert "heads/scores/sequence_classification/projection/kernel" in differing
         assert all(path.startswith("heads/") for path in differing)
 
 

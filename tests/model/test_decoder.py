@@ -62,7 +62,7 @@ def tiny(*blocks: BlockConfig, **embeddings: Any) -> Tiny:
             heads=HeadsConfig(
                 words=WordsConfig(tied=True),
                 pooler=PoolerConfig(takes="last"),
-                scores=(ScoresConfig(name="classes", reads="pooled", num_outputs=3),),
+                scores=(ScoresConfig(name="sequence_classification", reads="pooled", num_outputs=3),),
             ),
         )
     )
@@ -160,7 +160,9 @@ def test_padding_changes_nothing_wherever_it_stands():
     other = predict(ROTATED, Batch(decoder_input_tokens=np.where(is_real, right, 3), **arrays))
     np.testing.assert_allclose(after.logits[:, :6], before.logits[:, 4:], **CLOSE)
     np.testing.assert_allclose(after.logits[:, :6], other.logits[:, :6], **CLOSE)
-    np.testing.assert_allclose(after.heads["classes"], before.heads["classes"], **CLOSE)
+    np.testing.assert_allclose(
+        after.heads["sequence_classification"], before.heads["sequence_classification"], **CLOSE
+    )
 
 
 def test_packed_examples_are_as_each_on_its_own():

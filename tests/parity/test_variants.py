@@ -63,7 +63,7 @@ def test_positions_given_are_positions_used(golden):
 
 def test_a_head_that_files_lack_is_drawn_and_said_so(golden):
     directory = golden / "models" / "bert_pretraining"
-    with pytest.warns(UserWarning, match=r"heads/scores/classes.*freshly drawn"):
+    with pytest.warns(UserWarning, match=r"heads/scores/sequence_classification.*freshly drawn"):
         pretrained = t5x_like.from_pretrained(directory, task="sequence_classification", num_labels=5)
     ids = np.load(directory / "io.npz")["in_input_ids"]
     assert pretrained(input_ids=ids).logits.shape == (len(ids), 5)

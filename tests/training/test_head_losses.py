@@ -32,7 +32,9 @@ def batch_of(**labels):
 def test_a_class_costs_its_log_probability():
     scores = RNG.normal(size=(4, 3)).astype(np.float32)
     labels = np.array([0, 2, -1, 1], np.int32)
-    measured = measure_sequences(batch_of(sequence_labels=labels), {"classes": jnp.asarray(scores)})
+    measured = measure_sequences(
+        batch_of(sequence_labels=labels), {"sequence_classification": jnp.asarray(scores)}
+    )
     assert measured is not None
     expected = [-log_softmax(scores)[row, label] if label >= 0 else 0.0 for row, label in enumerate(labels)]
     np.testing.assert_allclose(measured.losses, expected, rtol=1e-5)
@@ -43,7 +45,7 @@ def test_a_class_costs_its_log_probability():
 def test_a_number_costs_its_squared_error():
     values = np.array([1.0, 2.5, np.nan, 4.0], np.float32)
     batch = batch_of(sequence_values=values)
-    measured = measure_sequences(batch, {"classes": jnp.array([[1.25], [4.0], [9.0], [4.0]])})
+    measured = measure_sequences(batch, {"sequence_classification": jnp.array([[1.25], [4.0], [9.0], [4.0]])})
     assert measured is not None
     np.testing.assert_allclose(measured.losses, [0.0625, 2.25, 0.0, 0.0])
     assert measured.correct.tolist() == [1, 0, 0, 1]
@@ -53,7 +55,7 @@ def test_a_number_costs_its_squared_error():
 def test_a_missing_number_gives_no_gradient():
     def loss(scores):
         measured = measure_sequences(
-            batch_of(sequence_values=jnp.array([np.nan, 1.0, 1.0, 1.0])), {"classes": scores}
+            batch_of(sequence_values=jnp.array([np.nan, 1.0, 1.0, 1.0])), {"sequence_classification": scores}
         )
         assert measured is not None
         return measured.losses.sum()
@@ -67,7 +69,7 @@ def test_an_answer_costs_the_mean_of_both_ends_among_real_tokens():
     real = np.array([[1, 1, 1, 1, 0, 0]] * 4, np.int32)
     spans = np.array([[1, 3], [0, 0], [-1, -1], [2, 2]], np.int32)
     batch = batch_of(encoder_segment_ids=real, sequence_spans=spans)
-    measured = measure_sequences(batch, {"span": jnp.asarray(scores)})
+    measured = measure_sequences(batch, {"question_answering": jnp.asarray(scores)})
     assert measured is not None
     for row, (first, last) in enumerate(spans):
         ends = log_softmax(scores[row, :4].T)
@@ -80,7 +82,7 @@ def test_the_right_choice_is_told_among_those_of_its_question():
     scores = np.array([0.0, 1.0, 2.0, 3.0, 0.0, 0.0], np.float32)
     labels = np.array([2, 1], np.int32)
     measured = measure_sequences(
-        batch_of(sequence_labels=labels), {"choice": jnp.asarray(scores)[:, None]}, 3
+        batch_of(sequence_labels=labels), {"multiple_choice": jnp.asarray(scores)[:, None]}, 3
     )
     assert measured is not None
     np.testing.assert_allclose(
@@ -90,8 +92,13 @@ def test_the_right_choice_is_told_among_those_of_its_question():
 
 
 def test_labels_that_no_head_speaks_of_are_a_mistake():
-    with pytest.raises(ValueError, match="the model has no head 'span', only classes"):
-        measure_sequences(batch_of(sequence_spans=np.zeros((4, 2), np.int32)), {"classes": jnp.zeros((4, 2))})
+    with pytest.raises(
+        ValueError, match="the model has no head 'question_answering', only sequence_classification"
+    ):
+        measure_sequences(
+            batch_of(sequence_spans=np.zeros((4, 2), np.int32)),
+            {"sequence_classification": jnp.zeros((4, 2))},
+        )
 
 
 def model_for(task, num_labels=2):

@@ -15,15 +15,15 @@ from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, projection_to
 from t5x_like.model.layers.stack import Stack, StackOutput
 
-REPLACED = "replaced"  # the discriminator's head
+REPLACED = "replaced_tokens"  # the discriminator's head
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplacedTokensConfig:
     """Two encoders behind the same tables and their norm; each brings them to its own width.
 
-    The generator scores words, the discriminator has the one score ``"replaced"`` for each token. Its loss, a mean over
-    real tokens, counts ``discriminator_weight`` times.
+    The generator scores words, the discriminator has the one score ``"replaced_tokens"`` for each token. Its
+    loss, a mean over real tokens, counts ``discriminator_weight`` times.
     """
 
     generator: EncoderConfig

@@ -242,7 +242,7 @@ def hugging_face_weights(config: AlbertConfig) -> tuple[Weight, ...]:
         )
     if heads.pooler is not None:
         table += dense("heads/pooler/transform/dense", "albert.pooler")
-    names = {"sentence_order": "sop_classifier.classifier", "span": "qa_outputs"}
+    names = {"sentence_order": "sop_classifier.classifier", "question_answering": "qa_outputs"}
     return (*table, *score_rows(encoder, names))
 
 

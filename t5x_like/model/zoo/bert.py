@@ -173,5 +173,5 @@ def bert_weights(encoder: EncoderConfig, prefix: str) -> tuple[Weight, ...]:
         )
     if heads.pooler is not None:
         table += dense("heads/pooler/transform/dense", f"{prefix}.pooler.dense")
-    names = {"next_sentence": "cls.seq_relationship", "span": "qa_outputs"}
+    names = {"next_sentence": "cls.seq_relationship", "question_answering": "qa_outputs"}
     return (*table, *score_rows(encoder, names))

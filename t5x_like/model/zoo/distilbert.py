@@ -189,7 +189,7 @@ def hugging_face_weights(config: DistilBertConfig) -> tuple[Weight, ...]:
         )
     if heads.pooler is not None:
         table += dense("heads/pooler/transform/dense", "pre_classifier")
-    return (*table, *score_rows(encoder, {"span": "qa_outputs"}))
+    return (*table, *score_rows(encoder, {"question_answering": "qa_outputs"}))
 
 
 def _layer_rows() -> list[Weight]:

@@ -104,7 +104,7 @@ class ElectraConfig:
     def _heads(self) -> HeadsConfig:
         if self.task == "replaced_tokens":
             transform = TransformConfig(dim=self.model_dim, activation=self.activation)
-            scores = ScoresConfig(name="replaced", reads="tokens", num_outputs=1, transform=transform)
+            scores = ScoresConfig(name="replaced_tokens", reads="tokens", num_outputs=1, transform=transform)
             return HeadsConfig(scores=(scores,))
         transform = TransformConfig(
             dim=self.embed_dim, activation="gelu", norm=LayerNormConfig(epsilon=self.norm_epsilon)
@@ -195,10 +195,10 @@ def hugging_face_weights(config: ElectraConfig) -> tuple[Weight, ...]:
     if heads.pooler is not None:
         table += dense("heads/pooler/transform/dense", _POOLERS[config.task])
     if config.task == "replaced_tokens":
-        table += dense("heads/scores/replaced/transform/dense", "discriminator_predictions.dense")
+        table += dense("heads/scores/replaced_tokens/transform/dense", "discriminator_predictions.dense")
     names = {
-        "classes": "classifier.out_proj",
-        "replaced": "discriminator_predictions.dense_prediction",
-        "span": "qa_outputs",
+        "sequence_classification": "classifier.out_proj",
+        "replaced_tokens": "discriminator_predictions.dense_prediction",
+        "question_answering": "qa_outputs",
     }
     return (*table, *score_rows(encoder, names))

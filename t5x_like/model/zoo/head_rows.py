@@ -10,9 +10,11 @@ def score_rows(heads: HeadsConfig) -> list[Weight]:
     for scores in heads.scores:
         ours = f"heads/scores/{scores.name}"
         if scores.reads == "pooled":
-            theirs = "classification_head" if scores.name == "classes" else "choice_head"
+            theirs = "classification_head" if scores.name == "sequence_classification" else "choice_head"
             rows += dense(f"{ours}/transform/dense", f"{theirs}.dense")
             rows += dense(f"{ours}/projection", f"{theirs}.out_proj")
         else:
-            rows += dense(f"{ours}/projection", "qa_outputs" if scores.name == "span" else "classifier")
+            rows += dense(
+                f"{ours}/projection", "qa_outputs" if scores.name == "question_answering" else "classifier"
+            )
     return rows

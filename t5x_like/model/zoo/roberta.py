@@ -175,4 +175,9 @@ def hugging_face_weights(config: RobertaConfig) -> tuple[Weight, ...]:
         is_classifier = config.task == "sequence_classification"
         pooler = "classifier.dense" if is_classifier else "roberta.pooler.dense"
         table += dense("heads/pooler/transform/dense", pooler)
-    return (*table, *score_rows(encoder, {"classes": "classifier.out_proj", "span": "qa_outputs"}))
+    return (
+        *table,
+        *score_rows(
+            encoder, {"sequence_classification": "classifier.out_proj", "question_answering": "qa_outputs"}
+        ),
+    )

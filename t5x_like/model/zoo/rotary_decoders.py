@@ -168,14 +168,19 @@ def decoder_rows(
     if head is not None and not tied:
         table.append(Weight("heads/words/projection/kernel", "lm_head.weight", words.then(TRANSPOSED)))
     table += score_rows(decoder.heads)
-    if not any(scores.name == "span" for scores in decoder.heads.scores):
+    if not any(scores.name == "question_answering" for scores in decoder.heads.scores):
         return tuple(table)
     return tuple(row._replace(theirs=re.sub(r"^model\.", answering, row.theirs)) for row in table)
 
 
 def score_rows(heads: HeadsConfig, *, of_tokens: str = "score") -> list[Weight]:
     """The heads for classes, choices and answers; ``of_tokens`` is transformers' name where tokens have classes."""
-    names = {"classes": "score", "choice": "choice", "token_classes": of_tokens, "span": "qa_outputs"}
+    names = {
+        "sequence_classification": "score",
+        "multiple_choice": "choice",
+        "token_classification": of_tokens,
+        "question_answering": "qa_outputs",
+    }
     return [
         row
         for scores in heads.scores

@@ -108,10 +108,10 @@ def scoring_heads(
     read tokens. ``of_pooled`` and ``of_tokens`` are layers between, ``dropout_rate`` is of what scores are made of.
     """
     known = {
-        "sequence_classification": ("classes", num_labels),
-        "multiple_choice": ("choice", 1),
-        "token_classification": ("token_classes", num_labels),
-        "question_answering": ("span", 2),
+        "sequence_classification": ("sequence_classification", num_labels),
+        "multiple_choice": ("multiple_choice", 1),
+        "token_classification": ("token_classification", num_labels),
+        "question_answering": ("question_answering", 2),
     }
     if task not in known:
         return None

@@ -270,7 +270,7 @@ def hugging_face_weights(config: XLNetConfig) -> tuple[Weight, ...]:
         table.append(Weight("heads/words/bias", "lm_loss.bias", words))
     if config.task in OF_SEQUENCES:
         table += dense("heads/pooler/transform/dense", "sequence_summary.summary")
-    names = {"token_classes": "classifier", "span": "qa_outputs"}
+    names = {"token_classification": "classifier", "question_answering": "qa_outputs"}
     for scores in config.heads.scores:
         table += dense(f"heads/scores/{scores.name}/projection", names.get(scores.name, "logits_proj"))
     return tuple(table)

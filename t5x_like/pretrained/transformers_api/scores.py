@@ -101,17 +101,17 @@ def scores_of(
             return _with_loss(heads["next_sentence"], inputs | named, losses.cross_entropy)
         case "sequence_classification":
             loss = partial(losses.classification_loss, problem=config.problem)
-            return _with_loss(heads["classes"], inputs, loss)
+            return _with_loss(heads["sequence_classification"], inputs, loss)
         case "multiple_choice":
-            scores = heads["choice"].reshape(-1, inputs["num_choices"].shape[0])
+            scores = heads["multiple_choice"].reshape(-1, inputs["num_choices"].shape[0])
             return _with_loss(scores, inputs, losses.cross_entropy)
         case "token_classification":
-            return _with_loss(heads["token_classes"], inputs, losses.cross_entropy)
+            return _with_loss(heads["token_classification"], inputs, losses.cross_entropy)
         case "replaced_tokens":
             loss = partial(losses.replaced_tokens_loss, real=inputs.get("segment_ids"))
-            return _with_loss(heads["replaced"][..., 0], inputs, loss)
+            return _with_loss(heads["replaced_tokens"][..., 0], inputs, loss)
         case "question_answering":
-            return _spans(heads["span"], inputs)
+            return _spans(heads["question_answering"], inputs)
     return {}
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from t5x_like.text.benchmarks.source import Kind, RawRow, Source
-from t5x_like.text.heads.forms import Form
+from t5x_like.text.heads.formats import HeadFormat
 
 # What is said of a row: "inputs" and "targets", and anything else that postprocessing and submissions need.
 WordedRow = dict[str, Any]
@@ -42,7 +42,7 @@ class Benchmark:
     metrics: tuple[MetricFunction, ...] = ()
     labels: tuple[str, ...] = ()  # the answers there can be, in the order of their numbers; () where open
     extras: Mapping[str, Kind] = field(default_factory=dict)  # what ``word`` gives beside inputs and targets
-    form: Form | None = None  # what an encoder's head reads
+    form: HeadFormat | None = None  # what an encoder's head reads
     asked: tuple[str, ...] = ()  # the columns that a question is made of; all that hold text where not given
     splits: tuple[str, ...] = ()  # of the source's; all of them where not given
     training_examples: int | None = None  # where wording multiplies rows or leaves some out

@@ -8,7 +8,7 @@ from t5x_like.text.benchmarks.choice_wording import Chosen, chosen_example
 from t5x_like.text.benchmarks.records import LABEL, Records, hub_layout, renamed
 from t5x_like.text.benchmarks.source import Download, Layout, Source
 from t5x_like.text.benchmarks.tfds_files import read_tfds
-from t5x_like.text.heads.forms import Choices
+from t5x_like.text.heads.formats import MultipleChoice
 
 _NUMBERS = ("0", "1", "2", "3")
 
@@ -55,7 +55,7 @@ SWAG = Benchmark(
         columns={**dict.fromkeys(_SWAG_COLUMNS, "text"), "label": "int"},
     ),
     **_SWAG_WORD.scored,
-    form=Choices(context="{sent1}", choices=tuple(f"{{sent2}} {{{ending}}}" for ending in _ENDINGS)),
+    form=MultipleChoice(context="{sent1}", choices=tuple(f"{{sent2}} {{{ending}}}" for ending in _ENDINGS)),
     examples=(_swag(0, "choice1"), _swag(3, "choice4"), _swag(-1, "<unk>")),
 )
 
@@ -136,7 +136,7 @@ HELLASWAG = Benchmark(
     ),
     **_HELLASWAG_WORD.scored,
     asked=("activity_label", "context", "endings"),
-    form=Choices(context="{context}", choices="endings"),
+    form=MultipleChoice(context="{context}", choices="endings"),
     examples=(_hellaswag(0, "choice1"), _hellaswag(2, "choice3"), _hellaswag(-1, "<unk>")),
 )
 
@@ -193,7 +193,7 @@ WINOGRANDE = Benchmark(
         columns={**dict.fromkeys(_WINOGRANDE_COLUMNS, "text"), "label": "int"},
     ),
     **_WINOGRANDE_WORD.scored,
-    form=Choices(context="{sentence}", choices=("{option1}", "{option2}")),
+    form=MultipleChoice(context="{sentence}", choices=("{option1}", "{option2}")),
     examples=(_winogrande(0, "choice1"), _winogrande(1, "choice2"), _winogrande(-1, "<unk>")),
 )
 

@@ -7,7 +7,7 @@ from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow
 from t5x_like.text.benchmarks.cloze_files import hub_book_rows, read_book_test, read_passages
 from t5x_like.text.benchmarks.records import Records, hub_layout, renamed
 from t5x_like.text.benchmarks.source import Download, Layout, RawRow, Source
-from t5x_like.text.heads.forms import Choices
+from t5x_like.text.heads.formats import MultipleChoice
 from t5x_like.text.metrics import accuracy
 
 _MARKS = ".,;:!?\"'`“”‘’()[]"
@@ -157,7 +157,7 @@ def _book_test(kind: str) -> Benchmark:
         asked=("passage", "question", "options"),
         postprocess=whole_answer,
         metrics=(accuracy,),
-        form=Choices(context="{passage} {question}", choices="options"),
+        form=MultipleChoice(context="{passage} {question}", choices="options"),
         examples=(_book_example("Tom", 0), _book_example("Ann", 1), _book_example("hay", 2)),
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from t5x_like.text.benchmarks.benchmark import Benchmark, Example
 from t5x_like.text.benchmarks.pronouns import dpr_simple
 from t5x_like.text.benchmarks.source import Download, Layout, Raw, Source
-from t5x_like.text.heads.forms import Choices
+from t5x_like.text.heads.formats import MultipleChoice
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.tasks.rows import Bad, decode_line, lines_of
 
@@ -98,7 +98,7 @@ DPR = Benchmark(
     ),
     word=dpr_simple,
     metrics=(accuracy,),
-    form=Choices(context="{sentence} {pronoun}:", choices="candidates"),
+    form=MultipleChoice(context="{sentence} {pronoun}:", choices="candidates"),
     examples=(
         _example(
             "Ann beat Bo, for she ran.", "she", 0, inputs="wsc: Ann beat Bo, for *she* ran.", targets="Ann"

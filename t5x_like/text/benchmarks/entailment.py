@@ -8,7 +8,7 @@ from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow, Wo
 from t5x_like.text.benchmarks.keyed_wording import Keyed
 from t5x_like.text.benchmarks.records import Records, hub_layout, renamed
 from t5x_like.text.benchmarks.source import Columns, Download, Layout, Raw, RawRow, Source
-from t5x_like.text.heads.forms import Classes
+from t5x_like.text.heads.formats import SequenceClassification
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.postprocessing import string_label_to_class_id
 from t5x_like.text.tasks.rows import Bad
@@ -59,7 +59,7 @@ def _pairs(
         postprocess=partial(string_label_to_class_id, label_classes=labels),
         metrics=(accuracy,),
         labels=labels,
-        form=Classes(texts=(f"{{{premise}}}", "{hypothesis}"), classes=labels),
+        form=SequenceClassification(texts=(f"{{{premise}}}", "{hypothesis}"), classes=labels),
         training_examples=training_examples,
         examples=_examples(word, labels, premise),
     )

@@ -7,7 +7,7 @@ from t5x_like.text.benchmarks.labelled import example, labelled
 from t5x_like.text.benchmarks.mrpc_files import LISTED, TEST, TRAIN, ParaphraseFiles
 from t5x_like.text.benchmarks.source import Download, Layout, RawRow
 from t5x_like.text.benchmarks.tsv import Table
-from t5x_like.text.heads.forms import Number
+from t5x_like.text.heads.formats import Regression
 from t5x_like.text.metrics import (
     accuracy,
     f1_score_with_invalid,
@@ -184,7 +184,7 @@ STSB = Benchmark(
     postprocess=string_to_float,
     metrics=(pearson_corrcoef, spearman_corrcoef),
     extras={"idx": "int"},
-    form=Number(texts=("{sentence1}", "{sentence2}"), lowest=0.0, highest=5.0),
+    form=Regression(texts=("{sentence1}", "{sentence2}"), lowest=0.0, highest=5.0),
     examples=(
         example(
             {"sentence1": "A dog runs.", "sentence2": "A dog is running.", "label": 4.75, "idx": 0},

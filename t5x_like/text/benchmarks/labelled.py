@@ -7,7 +7,7 @@ from typing import Any
 from t5x_like.text.benchmarks.benchmark import Benchmark, Example, MetricFunction
 from t5x_like.text.benchmarks.keyed_wording import Keyed
 from t5x_like.text.benchmarks.source import RawRow, Source
-from t5x_like.text.heads.forms import Classes, Form
+from t5x_like.text.heads.formats import HeadFormat, SequenceClassification
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.postprocessing import string_label_to_class_id
 
@@ -21,7 +21,7 @@ def labelled(
     source: Source,
     labels: tuple[str, ...],
     metrics: tuple[MetricFunction, ...] = (accuracy,),
-    form: Form | None = None,
+    form: HeadFormat | None = None,
     examples: tuple[Example, ...],
 ) -> Benchmark:
     """``keys`` are the row's texts, under the names that the wording writes. A head reads all texts where no form is
@@ -37,7 +37,7 @@ def labelled(
         metrics=metrics,
         labels=labels,
         extras={"idx": "int"},
-        form=form or Classes(texts=texts, classes=labels),
+        form=form or SequenceClassification(texts=texts, classes=labels),
         examples=examples,
     )
 

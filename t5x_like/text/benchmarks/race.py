@@ -7,7 +7,7 @@ from t5x_like.text.benchmarks.benchmark import Benchmark, Example
 from t5x_like.text.benchmarks.choice_wording import Chosen, chosen_example
 from t5x_like.text.benchmarks.records import LABEL, Records, hub_layout
 from t5x_like.text.benchmarks.source import Download, Layout, Source
-from t5x_like.text.heads.forms import Choices
+from t5x_like.text.heads.formats import MultipleChoice
 
 _OPTIONS = tuple(f"option{number}" for number in range(4))
 
@@ -84,7 +84,9 @@ def _race(level: str, rows: Mapping[str, int]) -> Benchmark:
             },
         ),
         **_RACE_WORD.scored,
-        form=Choices(context="{article}", choices=tuple(f"{{question}} {{{name}}}" for name in _OPTIONS)),
+        form=MultipleChoice(
+            context="{article}", choices=tuple(f"{{question}} {{{name}}}" for name in _OPTIONS)
+        ),
         examples=(_race_example(1, "choice2"), _race_example(3, "choice4"), _race_example(-1, "<unk>")),
     )
 

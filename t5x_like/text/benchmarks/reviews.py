@@ -10,7 +10,7 @@ from t5x_like.text.benchmarks.benchmark import Benchmark, Example
 from t5x_like.text.benchmarks.keyed_wording import Keyed
 from t5x_like.text.benchmarks.records import Records, renamed
 from t5x_like.text.benchmarks.source import Download, Layout, Raw, RawRow, Source
-from t5x_like.text.heads.forms import Classes
+from t5x_like.text.heads.formats import SequenceClassification
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.postprocessing import string_label_to_class_id
 from t5x_like.text.tasks.rows import Bad
@@ -98,7 +98,7 @@ IMDB = Benchmark(
     postprocess=partial(string_label_to_class_id, label_classes=LABELS),
     metrics=(accuracy,),
     labels=LABELS,
-    form=Classes(texts=("{text}",), classes=LABELS),
+    form=SequenceClassification(texts=("{text}",), classes=LABELS),
     examples=(
         _example("I laughed throughout.<br /><br />See it!", 1, "positive"),
         _example("Two hours that I want back.", 0, "negative"),

@@ -9,7 +9,7 @@ from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow
 from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
 from t5x_like.text.benchmarks.source import Columns, Download, Kind, Layout, RawRow, Source
 from t5x_like.text.benchmarks.squad_json import read_squad
-from t5x_like.text.heads.forms import Spans
+from t5x_like.text.heads.formats import QuestionAnswering
 from t5x_like.text.metrics import span_squad, squad
 from t5x_like.text.postprocessing import qa, span_qa
 
@@ -168,7 +168,7 @@ def _with_context(question: str) -> str:
 
 _EXTRAS: Mapping[str, Kind] = {"id": "text", "context": "text", "question": "text", "answers": "texts"}
 _FIRST = ("March", "nobody", " ( 1702 ) ")
-_FORM = Spans()
+_FORM = QuestionAnswering()
 
 ALL_ANSWERS = Benchmark(
     name="squad_v010_allanswers",
@@ -214,7 +214,7 @@ VERSION_2 = Benchmark(
     postprocess=qa,
     metrics=(squad,),
     extras=_EXTRAS,
-    form=Spans(unanswerable=True),
+    form=QuestionAnswering(unanswerable=True),
     examples=(
         *_examples(_with_context, _FIRST)[:2],
         Example(

@@ -8,7 +8,7 @@ from t5x_like.text.benchmarks.choice_wording import Chosen, chosen_example
 from t5x_like.text.benchmarks.records import LABEL, Records, hub_layout
 from t5x_like.text.benchmarks.source import Layout, Raw, Source
 from t5x_like.text.benchmarks.tfds_files import read_tfds
-from t5x_like.text.heads.forms import Choices
+from t5x_like.text.heads.formats import MultipleChoice
 from t5x_like.text.tasks.rows import Bad
 
 _SENTENCES = tuple(f"InputSentence{number}" for number in range(1, 5))
@@ -86,7 +86,7 @@ STORY_CLOZE = Benchmark(
     ),
     **_STORY_WORD.scored,
     asked=("context", "endings"),
-    form=Choices(context="{context}", choices="endings"),
+    form=MultipleChoice(context="{context}", choices="endings"),
     examples=(_story(0, "choice1"), _story(1, "choice2"), _story(-1, "<unk>")),
 )
 

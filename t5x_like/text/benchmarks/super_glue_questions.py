@@ -12,7 +12,7 @@ from t5x_like.text.benchmarks.pronouns import (
 )
 from t5x_like.text.benchmarks.source import Columns, RawRow
 from t5x_like.text.benchmarks.super_glue_form import same, super_glue_source
-from t5x_like.text.heads.forms import Candidates, Choices, Classes
+from t5x_like.text.heads.formats import CandidateRanking, MultipleChoice, SequenceClassification
 from t5x_like.text.metrics import (
     all_match,
     deduplicate_metric,
@@ -76,7 +76,7 @@ COPA = labelled(
         classes=_CHOICES,
     ),
     labels=_CHOICES,
-    form=Choices(context="{premise} What was the {question}?", choices=("{choice1}", "{choice2}")),
+    form=MultipleChoice(context="{premise} What was the {question}?", choices=("{choice1}", "{choice2}")),
     examples=(
         example(
             {"premise": "It rained.", "choice1": "I got wet.", "choice2": "I ate.", "question": "effect"}
@@ -145,7 +145,7 @@ MULTIRC = Benchmark(
     metrics=(multirc_f1_over_all_answers, mean_group_metric(all_match)),
     labels=TRUTH,
     extras={"idx/paragraph": "int", "idx/question": "int", "idx/answer": "int"},
-    form=Classes(texts=("{paragraph}", "{question} {answer}"), classes=TRUTH),
+    form=SequenceClassification(texts=("{paragraph}", "{question} {answer}"), classes=TRUTH),
     examples=(
         _multirc_example("Ann", 1, 0, clean="Ann", targets="True"),
         _multirc_example("<b>Bo</b><br>", 0, 1, clean="Bo ", targets="False"),
@@ -190,7 +190,7 @@ RECORD = Benchmark(
     postprocess=postprocessing.record,
     metrics=(deduplicate_metric(squad),),
     extras={"idx/passage": "int", "idx/query": "int", "answers": "texts"},
-    form=Candidates(),
+    form=CandidateRanking(),
     training_examples=138_854,  # one for each of a query's answers
     examples=(
         _record_example(

@@ -15,7 +15,7 @@ from t5x_like.text.benchmarks.pronouns import (
     wsc_simple_right_only,
 )
 from t5x_like.text.benchmarks.super_glue_form import same, super_glue_source
-from t5x_like.text.heads.forms import Classes
+from t5x_like.text.heads.formats import SequenceClassification
 from t5x_like.text.metrics import (
     accuracy,
 )
@@ -42,7 +42,7 @@ WIC = labelled(
         classes=TRUTH,
     ),
     labels=TRUTH,
-    form=Classes(texts=("{word}: {sentence1}", "{sentence2}"), classes=TRUTH),
+    form=SequenceClassification(texts=("{word}: {sentence1}", "{sentence2}"), classes=TRUTH),
     examples=tuple(
         example(
             {"word": "bat", "sentence1": "A bat flew.", "sentence2": second, "label": label, "idx": idx}
@@ -80,7 +80,7 @@ def _wsc_row(span: str, index: int, label: int) -> dict[str, Any]:
 
 
 # A head reads the row as it is, whatever T5 is asked about it, and learns from rows that are wrong, too.
-_WSC_FORM = Classes(texts=("{text}", "{span2_text}: {span1_text}"), classes=TRUTH)
+_WSC_FORM = SequenceClassification(texts=("{text}", "{span2_text}: {span1_text}"), classes=TRUTH)
 _BO, _ANN, _NOBODY = _wsc_row("Bo", 2, 1), _wsc_row("Ann", 0, 0), _wsc_row("Bo", 2, -1)
 _WSC_INPUTS = "wsc: Ann told Bo that *he* won ."
 

@@ -12,7 +12,7 @@ from t5x_like.text.benchmarks.records import Records, hub_layout
 from t5x_like.text.benchmarks.source import Download, Layout, RawRow, Source
 from t5x_like.text.benchmarks.tagged_files import TaggedFile, conll_line, conllu_line, hub_tags
 from t5x_like.text.benchmarks.tfds_files import read_tfds
-from t5x_like.text.heads.forms import TokenClasses
+from t5x_like.text.heads.formats import TokenClassification
 from t5x_like.text.metrics import chunk_f1
 from t5x_like.text.metrics.classification import Scores, require_pairs
 
@@ -95,7 +95,7 @@ def _tagged(
         postprocess=partial(read_tags, classes=classes, invalid=invalid),
         metrics=(metric,),
         extras={"tokens": "texts"},
-        form=TokenClasses(tokens="tokens", tags=column, classes=classes),
+        form=TokenClassification(tokens="tokens", tags=column, classes=classes),
         examples=tuple(
             Example(
                 {"tokens": text.split(), column: [classes.index(tag) for tag in tags.split()]},

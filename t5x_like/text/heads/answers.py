@@ -6,14 +6,14 @@ from typing import Any
 
 from t5x_like.text import metrics
 from t5x_like.text.benchmarks.benchmark import Benchmark
-from t5x_like.text.heads.forms import (
-    Candidates,
-    Choices,
-    Classes,
-    Form,
-    Number,
-    Spans,
-    TokenClasses,
+from t5x_like.text.heads.formats import (
+    CandidateRanking,
+    HeadFormat,
+    MultipleChoice,
+    QuestionAnswering,
+    Regression,
+    SequenceClassification,
+    TokenClassification,
 )
 from t5x_like.text.heads.rows import HeadRow
 from t5x_like.text.heads.tasks import Read
@@ -26,29 +26,29 @@ Answer = int | float | str | list[int]  # a class or choice, a number, a text, a
 class HeadAnswers:
     """How a task's answers are written and compared: as if a head had written them."""
 
-    form: Form
+    form: HeadFormat
     benchmark: Benchmark | None  # of which a task from files has none
     num_choices: int
 
     @property
     def metrics(self) -> Sequence[Any]:
         """What scores answers."""
-        if isinstance(self.form, Spans):
+        if isinstance(self.form, QuestionAnswering):
             return (squad_or_none,)
         if self.benchmark is not None and self.benchmark.metrics:
             return self.benchmark.metrics
-        if isinstance(self.form, TokenClasses):
+        if isinstance(self.form, TokenClassification):
             return (metrics.chunk_f1,)
-        if isinstance(self.form, Candidates):
+        if isinstance(self.form, CandidateRanking):
             return (metrics.squad,)
-        return (metrics.pearson_corrcoef,) if isinstance(self.form, Number) else (metrics.accuracy,)
+        return (metrics.pearson_corrcoef,) if isinstance(self.form, Regression) else (metrics.accuracy,)
 
     def _worded(self, read: Read) -> Mapping[str, Any] | None:
         """The row as the text-to-text form has it, where its answers are the same."""
         if self.benchmark is None or self.benchmark.postprocess is None:
             return None
         if isinstance(
-            self.form, Candidates
+            self.form, CandidateRanking
         ):  # one example for each right answer, which differ in nothing else
             return self.benchmark.word(read.raw.values)[0]
         worded = self.benchmark.word(read.raw.values) if self._text_labels else []
@@ -57,14 +57,16 @@ class HeadAnswers:
     @property
     def _labels(self) -> tuple[str, ...]:
         """The words of classes, as they are written in answers."""
-        return self._text_labels or (self.form.classes if isinstance(self.form, Classes) else ())
+        return self._text_labels or (
+            self.form.classes if isinstance(self.form, SequenceClassification) else ()
+        )
 
     @property
     def _text_labels(self) -> tuple[str, ...]:
         """Those of the text-to-text form, where classes are its answers."""
-        if not isinstance(self.form, Classes | Choices) or self.benchmark is None:
+        if not isinstance(self.form, SequenceClassification | MultipleChoice) or self.benchmark is None:
             return ()
-        count = len(self.form.classes) if isinstance(self.form, Classes) else self.num_choices
+        count = len(self.form.classes) if isinstance(self.form, SequenceClassification) else self.num_choices
         labels = self.benchmark.labels
         return labels if len(labels) == count else ()
 
@@ -80,14 +82,14 @@ class HeadAnswers:
     def target(self, read: Read) -> Any:
         """The true answer, as metrics want it."""
         row = read.row
-        if isinstance(self.form, TokenClasses):
+        if isinstance(self.form, TokenClassification):
             return [self.form.classes[max(tag, 0)] for tag in row.tags]
-        if isinstance(self.form, Number):
+        if isinstance(self.form, Regression):
             return row.value
-        if isinstance(self.form, Spans):
+        if isinstance(self.form, QuestionAnswering):
             return [row.texts[0][1][start:end] for start, end in row.answers or ()]
         worded = self._worded(read)
-        if worded is None and isinstance(self.form, Candidates):
+        if worded is None and isinstance(self.form, CandidateRanking):
             return right_candidates(row)
         if worded is None:
             return row.label
@@ -97,14 +99,14 @@ class HeadAnswers:
 
     def target_text(self, read: Read) -> Any:
         """The true answer in the words of the task."""
-        if isinstance(self.form, Classes | Choices):
+        if isinstance(self.form, SequenceClassification | MultipleChoice):
             return self.written(read.row.label)
-        return right_candidates(read.row) if isinstance(self.form, Candidates) else self.target(read)
+        return right_candidates(read.row) if isinstance(self.form, CandidateRanking) else self.target(read)
 
     def written(self, answer: Answer) -> Any:
         """An answer in the words of the task."""
         if isinstance(answer, list):
-            assert isinstance(self.form, TokenClasses)
+            assert isinstance(self.form, TokenClassification)
             return [self.form.classes[number] for number in answer]
         if isinstance(answer, int) and self._labels:
             return self._labels[answer]

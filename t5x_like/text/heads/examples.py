@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t5x_like.text.batches.ragged_array import RaggedBuilder
-from t5x_like.text.heads.forms import (
-    Candidates,
-    Choices,
-    Form,
-    Number,
-    Spans,
-    TokenClasses,
+from t5x_like.text.heads.formats import (
+    CandidateRanking,
+    HeadFormat,
+    MultipleChoice,
+    QuestionAnswering,
+    Regression,
+    TokenClassification,
 )
 from t5x_like.text.heads.input_format import Framed, Framing, framing_of
 from t5x_like.text.heads.pieces import encode_with_places, encode_words, tokens_of
@@ -43,7 +43,7 @@ class Made(NamedTuple):
 class HeadExamples:
     """Examples by number, as small as they can be held."""
 
-    def __init__(self, form: Form, framing: Framing, made: Iterable[Made], vocab_size: int) -> None:
+    def __init__(self, form: HeadFormat, framing: Framing, made: Iterable[Made], vocab_size: int) -> None:
         self.form, self.framing = form, framing
         tokens, classes, starts, ends = (RaggedBuilder(size) for size in (vocab_size, 2**16, 2**31, 2**31))
         seconds, labels, values, spans, origins, offsets = [], [], [], [], [], []
@@ -65,7 +65,7 @@ class HeadExamples:
         if len(counts) > 1:
             listed = " or ".join(map(str, sorted(counts)))
             raise ValueError(f"rows have {listed} choices; all must have equally many")
-        self.num_choices = max(counts, default=0) if isinstance(form, Choices) else 0
+        self.num_choices = max(counts, default=0) if isinstance(form, MultipleChoice) else 0
         self.cut = frozenset(cut)  # numbers of the rows whose texts are longer than there is room
         self.labels, self._seconds = np.array(labels, np.int32), np.array(seconds, np.int32)
         self.values = np.array(values, np.float32)
@@ -131,7 +131,7 @@ class HeadExamples:
         }
         if self.num_choices:
             return Example(choices=tuple(rows), **labelled)
-        if isinstance(self.form, TokenClasses):
+        if isinstance(self.form, TokenClassification):
             classes = self._classes[number] - 1
             weights = (classes >= 0).astype(np.float32)
             return rows[0]._replace(targets=np.maximum(classes, 0), weights=weights)
@@ -156,7 +156,7 @@ class HeadExamples:
 
 
 def make_examples(
-    form: Form, rows: Iterable[HeadRow], tokenizer: Any, *, length: int, stride: int = 128
+    form: HeadFormat, rows: Iterable[HeadRow], tokenizer: Any, *, length: int, stride: int = 128
 ) -> HeadExamples:
     """Tokenises rows.
 
@@ -172,7 +172,7 @@ def make_examples(
 
 
 def _make_all(
-    form: Form, rows: Iterable[HeadRow], tokenizer: Any, framing: Framing, stride: int
+    form: HeadFormat, rows: Iterable[HeadRow], tokenizer: Any, framing: Framing, stride: int
 ) -> Iterator[Made]:
     rows, number = iter(rows), 0
     while chunk := list(islice(rows, _AT_ONCE)):
@@ -181,11 +181,11 @@ def _make_all(
 
 
 def _make(
-    form: Form, rows: list[HeadRow], first: int, tokenizer: Any, framing: Framing, stride: int
+    form: HeadFormat, rows: list[HeadRow], first: int, tokenizer: Any, framing: Framing, stride: int
 ) -> Iterable[Made]:
-    if isinstance(form, TokenClasses):
+    if isinstance(form, TokenClassification):
         return _token_classes(rows, first, tokenizer, framing)
-    if isinstance(form, Spans):
+    if isinstance(form, QuestionAnswering):
         return [
             made
             for origin, row, question, context in zip(
@@ -209,12 +209,12 @@ def _make(
     )
 
 
-def _of_texts(form: Form, row: HeadRow, origin: int, framed: list[Framed]) -> Iterator[Made]:
-    if isinstance(form, Candidates):
+def _of_texts(form: HeadFormat, row: HeadRow, origin: int, framed: list[Framed]) -> Iterator[Made]:
+    if isinstance(form, CandidateRanking):
         for each, right in zip(framed, row.rights, strict=True):
             yield Made((each,), origin, label=right)
         return
-    label = -1 if isinstance(form, Number) else row.label
+    label = -1 if isinstance(form, Regression) else row.label
     yield Made(tuple(framed), origin, label=label, value=row.value)
 
 

@@ -15,12 +15,12 @@ from t5x_like.text.batches.row_maker import RowMaker
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.heads.answers import Answer, HeadAnswers
 from t5x_like.text.heads.examples import HeadExamples, make_examples
-from t5x_like.text.heads.forms import (
-    Candidates,
-    Form,
-    Number,
-    Spans,
-    TokenClasses,
+from t5x_like.text.heads.formats import (
+    CandidateRanking,
+    HeadFormat,
+    QuestionAnswering,
+    Regression,
+    TokenClassification,
 )
 from t5x_like.text.heads.rows import head_of
 from t5x_like.text.heads.sources import traits_of
@@ -48,7 +48,7 @@ class HeadQuestions:
         return len(self.read)
 
     @property
-    def form(self) -> Form:
+    def form(self) -> HeadFormat:
         """What a head reads of a row."""
         return self.answers.form
 
@@ -112,13 +112,13 @@ class HeadQuestions:
 
     def commonest(self, training_rows: Iterator[Read]) -> list[Answer] | None:
         """The commonest class or choice in training, or the mean number, for every row; ``None`` of other forms."""
-        if isinstance(self.form, Candidates | Spans | TokenClasses):
+        if isinstance(self.form, CandidateRanking | QuestionAnswering | TokenClassification):
             return None
         rows = [each.row for each in training_rows if each.row.is_labelled(self.form)]
         if not rows:
             return None
         answer: Answer = float(np.mean([row.value for row in rows]))
-        if not isinstance(self.form, Number):
+        if not isinstance(self.form, Regression):
             answer = Counter(row.label for row in rows).most_common(1)[0][0]
         return [answer for _ in self.read]
 

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from t5x_like.text.benchmarks.source import RawRow
-from t5x_like.text.heads.forms import (
-    Candidates,
-    Choices,
-    Classes,
-    Form,
-    Number,
-    Spans,
-    TokenClasses,
+from t5x_like.text.heads.formats import (
+    CandidateRanking,
+    HeadFormat,
+    MultipleChoice,
+    QuestionAnswering,
+    Regression,
+    SequenceClassification,
+    TokenClassification,
 )
 from t5x_like.text.tasks.wording import Template
 
@@ -44,49 +44,49 @@ class HeadRow(NamedTuple):
     candidates: tuple[str, ...] = ()
     rights: tuple[int, ...] = ()  # whether each candidate is right
 
-    def is_labelled(self, form: Form) -> bool:
+    def is_labelled(self, form: HeadFormat) -> bool:
         """Whether it can be learned from."""
-        if isinstance(form, Number):
+        if isinstance(form, Regression):
             return not math.isnan(self.value)
-        if isinstance(form, Spans):
+        if isinstance(form, QuestionAnswering):
             return self.answers is not None
-        if isinstance(form, TokenClasses):
+        if isinstance(form, TokenClassification):
             return any(tag >= 0 for tag in self.tags)
-        if isinstance(form, Candidates):
+        if isinstance(form, CandidateRanking):
             return any(right >= 0 for right in self.rights)
         return self.label >= 0
 
 
-def head_of(form: Form) -> Head:
+def head_of(form: HeadFormat) -> Head:
     """The head that reads a form (Devlin et al. 2019, §4, https://arxiv.org/abs/1810.04805)."""
-    if isinstance(form, Classes):
+    if isinstance(form, SequenceClassification):
         return Head("sequence_classification", len(form.classes))
-    if isinstance(form, Number):
+    if isinstance(form, Regression):
         return Head("sequence_classification", 1)
-    if isinstance(form, Candidates):
+    if isinstance(form, CandidateRanking):
         return Head("sequence_classification", 2)  # wrong and right
-    if isinstance(form, Choices):
+    if isinstance(form, MultipleChoice):
         return Head("multiple_choice", 2)  # the number of labels means nothing: each choice has one score
-    if isinstance(form, Spans):
+    if isinstance(form, QuestionAnswering):
         return Head("question_answering", 2)
     return Head("token_classification", len(form.classes))
 
 
-def read_row(form: Form, values: RawRow) -> HeadRow:
+def read_row(form: HeadFormat, values: RawRow) -> HeadRow:
     """What the head is given of a row.
 
     Raises:
       ValueError: a missing column, a label that is none, an answer that the context doesn't have.
     """
-    if isinstance(form, Classes):
+    if isinstance(form, SequenceClassification):
         return HeadRow(texts=(_texts(form.texts, values),), label=_class(values, form.label, form.classes))
-    if isinstance(form, Number):
+    if isinstance(form, Regression):
         return HeadRow(texts=(_texts(form.texts, values),), value=_value(form, values))
-    if isinstance(form, Choices):
+    if isinstance(form, MultipleChoice):
         return _choices(form, values)
-    if isinstance(form, Candidates):
+    if isinstance(form, CandidateRanking):
         return _candidates(form, values)
-    if isinstance(form, Spans):
+    if isinstance(form, QuestionAnswering):
         texts = _texts((form.question, form.context), values)
         return HeadRow(texts=(texts,), answers=_answers(form, values, texts[1]))
     return _token_classes(form, values)
@@ -137,7 +137,7 @@ def _number_of(given: Any, classes: Sequence[str], column: str) -> int:
     return number
 
 
-def _value(form: Number, values: RawRow) -> float:
+def _value(form: Regression, values: RawRow) -> float:
     if form.label not in values or _text(values[form.label]) == "":
         return math.nan
     try:
@@ -151,7 +151,7 @@ def _value(form: Number, values: RawRow) -> float:
     return value
 
 
-def _choices(form: Choices, values: RawRow) -> HeadRow:
+def _choices(form: MultipleChoice, values: RawRow) -> HeadRow:
     if isinstance(form.choices, str):
         choices = [_text(choice) for choice in _column(values, form.choices)]
     else:
@@ -164,7 +164,7 @@ def _choices(form: Choices, values: RawRow) -> HeadRow:
     return HeadRow(texts=tuple((context, choice) for choice in choices), label=label)
 
 
-def _candidates(form: Candidates, values: RawRow) -> HeadRow:
+def _candidates(form: CandidateRanking, values: RawRow) -> HeadRow:
     candidates = tuple(dict.fromkeys(map(_text, _column(values, form.candidates))))
     if not candidates:
         raise ValueError(f"{form.candidates} is empty; there is nothing to choose from")
@@ -180,7 +180,7 @@ def _candidates(form: Candidates, values: RawRow) -> HeadRow:
     )
 
 
-def _answers(form: Spans, values: RawRow, context: str) -> tuple[tuple[int, int], ...] | None:
+def _answers(form: QuestionAnswering, values: RawRow, context: str) -> tuple[tuple[int, int], ...] | None:
     given = values.get(form.answers)
     if given is None:
         return None
@@ -195,7 +195,7 @@ def _answers(form: Spans, values: RawRow, context: str) -> tuple[tuple[int, int]
     return tuple(places)
 
 
-def _token_classes(form: TokenClasses, values: RawRow) -> HeadRow:
+def _token_classes(form: TokenClassification, values: RawRow) -> HeadRow:
     words = tuple(map(_text, _listed(_column(values, form.tokens))))
     given = _listed(values.get(form.tags) or ())
     tags = tuple(_number_of(tag, form.classes, form.tags) for tag in given) or (UNLABELLED,) * len(words)

@@ -9,7 +9,13 @@ import numpy as np
 from t5x_like.text.batches.order import key_of, permuted
 from t5x_like.text.batches.task_source import OpenedTask
 from t5x_like.text.heads.examples import HeadExamples, make_examples
-from t5x_like.text.heads.forms import Classes, Form, Number, Spans, TokenClasses
+from t5x_like.text.heads.formats import (
+    HeadFormat,
+    QuestionAnswering,
+    Regression,
+    SequenceClassification,
+    TokenClassification,
+)
 from t5x_like.text.heads.rows import head_of
 from t5x_like.text.heads.tasks import HeadTask, form_of, read_head_rows
 from t5x_like.text.objectives.objective import Example, Traits
@@ -127,11 +133,11 @@ def classes_for(config: "LoaderConfig") -> tuple[str, ...]:
     return _classes_of(form_of(registry.definition(name), name))
 
 
-def _classes_of(form: Form) -> tuple[str, ...]:
-    return form.classes if isinstance(form, Classes | TokenClasses) else ()
+def _classes_of(form: HeadFormat) -> tuple[str, ...]:
+    return form.classes if isinstance(form, SequenceClassification | TokenClassification) else ()
 
 
-def _labelled(definition: HeadTask, form: Form, config: "LoaderConfig", tokenizer: Any) -> HeadExamples:
+def _labelled(definition: HeadTask, form: HeadFormat, config: "LoaderConfig", tokenizer: Any) -> HeadExamples:
     policy = RowPolicy(definition.on_bad_row)
     read = list(read_head_rows(definition, config.split, policy))
     rows = [each.row for each in read if each.row.is_labelled(form)]
@@ -153,14 +159,14 @@ def _labelled(definition: HeadTask, form: Form, config: "LoaderConfig", tokenize
         raise ValueError(f"{where}: {error}") from None
 
 
-def traits_of(form: Form, num_choices: int = 0) -> Traits:
+def traits_of(form: HeadFormat, num_choices: int = 0) -> Traits:
     """The streams of a form's batches."""
     labels: tuple[str, ...] = ("label",)
-    if isinstance(form, Number):
+    if isinstance(form, Regression):
         labels = ("value",)
-    elif isinstance(form, Spans):
+    elif isinstance(form, QuestionAnswering):
         labels = ("span",)
-    elif isinstance(form, TokenClasses):
+    elif isinstance(form, TokenClassification):
         labels = ()
     return Traits(
         layout="encoder",

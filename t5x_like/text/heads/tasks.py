@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from t5x_like.text.benchmarks.source import Raw
 from t5x_like.text.benchmarks.task import BenchmarkTask
-from t5x_like.text.heads.forms import Classes, Form
+from t5x_like.text.heads.formats import HeadFormat, SequenceClassification
 from t5x_like.text.heads.rows import HeadRow, read_row
 from t5x_like.text.tasks.rows import Bad, RowPolicy
 from t5x_like.text.tasks.text_task import TextTask
@@ -20,7 +20,7 @@ class Read(NamedTuple):
     raw: Raw
 
 
-def form_of(definition: Any, name: str) -> Form:
+def form_of(definition: Any, name: str) -> HeadFormat:
     """What a head reads of a task: a benchmark's own form; of a task from files its input, and its labels as classes.
 
     Raises:
@@ -29,7 +29,7 @@ def form_of(definition: Any, name: str) -> Form:
     if isinstance(definition, BenchmarkTask) and definition.benchmark.form is not None:
         return definition.benchmark.form
     if isinstance(definition, TextTask) and definition.labels:
-        return Classes(texts=("{inputs}",), classes=tuple(definition.labels), label="targets")
+        return SequenceClassification(texts=("{inputs}",), classes=tuple(definition.labels), label="targets")
     what = f"task {name!r} has no form for an encoder's head"
     if isinstance(definition, TextTask):
         raise ValueError(f"{what}: give it labels or label_words, which become the head's classes")

@@ -82,7 +82,7 @@ def test_the_discriminator_reads_what_was_drawn_in_place_of_targets_and_nothing_
     found = predict(BATCH, determined=True)
     filled = np.where(IS_TARGET, ALWAYS, TEXT).astype(np.int32)
     read = predict(Batch(encoder_input_tokens=filled, encoder_segment_ids=SEGMENTS), determined=True)
-    np.testing.assert_allclose(found.heads["replaced"], read.heads["replaced"], atol=1e-5)
+    np.testing.assert_allclose(found.heads["replaced_tokens"], read.heads["replaced_tokens"], atol=1e-5)
 
 
 def test_a_word_drawn_as_it_was_is_no_replacement() -> None:
@@ -96,7 +96,7 @@ def test_a_word_drawn_as_it_was_is_no_replacement() -> None:
 
 def test_the_discriminators_loss_is_of_all_real_tokens_and_of_no_padding() -> None:
     found = predict(BATCH, determined=True)
-    scores = np.asarray(found.heads["replaced"], np.float64)[..., 0]
+    scores = np.asarray(found.heads["replaced_tokens"], np.float64)[..., 0]
     is_replaced = IS_TARGET & (TEXT != ALWAYS)
     chance = 1 / (1 + np.exp(-scores))
     losses = -np.log(np.where(is_replaced, chance, 1 - chance))
@@ -126,9 +126,11 @@ def test_words_are_drawn_as_the_generator_scores_them() -> None:
 
 
 def test_draws_differ_by_key_and_are_the_same_without_one() -> None:
-    first, second = (predict(BATCH, key).heads["replaced"] for key in (1, 2))
+    first, second = (predict(BATCH, key).heads["replaced_tokens"] for key in (1, 2))
     assert np.abs(first - second).max() > 1e-4  # there is no dropout in this model
-    np.testing.assert_array_equal(predict(BATCH).heads["replaced"], predict(BATCH).heads["replaced"])
+    np.testing.assert_array_equal(
+        predict(BATCH).heads["replaced_tokens"], predict(BATCH).heads["replaced_tokens"]
+    )
 
 
 def test_the_generator_learns_nothing_from_the_discriminators_loss_but_through_the_tables() -> None:
@@ -163,7 +165,7 @@ def test_both_models_can_be_taken_out() -> None:
     batch = Batch(encoder_input_tokens=TEXT, encoder_segment_ids=SEGMENTS)
     both = run(parameters.merge(graphdef, params), batch, None)
     for config, taken, scores in (
-        (CONFIG.discriminator, discriminator_params(params), lambda found: found.heads["replaced"]),
+        (CONFIG.discriminator, discriminator_params(params), lambda found: found.heads["replaced_tokens"]),
         (CONFIG.generator, generator_params(params), lambda found: found.logits),
     ):
         alone = run(parameters.merge(parameters.abstract(config)[0], taken), batch, None)
@@ -177,7 +179,7 @@ def test_the_discriminator_goes_to_hugging_faces_format(tmp_path: Path) -> None:
     found = t5x_like.from_pretrained(tmp_path / "out")
     assert found.config == CONFIG.discriminator
     batch = Batch(encoder_input_tokens=TEXT, encoder_segment_ids=SEGMENTS)
-    wanted = run(parameters.merge(graphdef, params), batch, None).heads["replaced"][..., 0]
+    wanted = run(parameters.merge(graphdef, params), batch, None).heads["replaced_tokens"][..., 0]
     logits = found(input_ids=TEXT, attention_mask=SEGMENTS).logits
     np.testing.assert_allclose(logits[SEGMENTS > 0], wanted[SEGMENTS > 0], atol=1e-5)
 

@@ -142,7 +142,7 @@ def test_classes_are_read_from_the_last_real_token() -> None:
     classes = {"architectures": ["LlamaForSequenceClassification"], "num_labels": 3}
     config = llama.from_hugging_face({**FIELDS, **classes})
     names = {row.theirs: row.ours for row in llama.hugging_face_weights(config)}
-    assert names["score.weight"] == "heads/scores/classes/projection/kernel"
+    assert names["score.weight"] == "heads/scores/sequence_classification/projection/kernel"
     assert "lm_head.weight" not in names
     model = config.build(jax.random.key(0))
     batch = Batch(
@@ -152,8 +152,8 @@ def test_classes_are_read_from_the_last_real_token() -> None:
     answer = jax.jit(lambda batch: model(batch))(batch)
     assert answer.logits is None
     last = np.stack([answer.decoder_output[0, 3], answer.decoder_output[1, 1]])
-    kernel = model.heads.scores["classes"].projection.kernel[...]
-    np.testing.assert_allclose(answer.heads["classes"], last @ kernel, atol=1e-6)
+    kernel = model.heads.scores["sequence_classification"].projection.kernel[...]
+    np.testing.assert_allclose(answer.heads["sequence_classification"], last @ kernel, atol=1e-6)
 
 
 def test_biases_have_their_names() -> None:

@@ -123,14 +123,14 @@ def test_sequences_are_classified_by_the_transformed_pool(reads: Any) -> None:
         _transformed(pooled, heads["pooler"]["transform"])
         @ heads["scores"]["classes"]["projection"]["kernel"]
     )
-    np.testing.assert_allclose(answer.heads["classes"], wanted, atol=1e-5)
+    np.testing.assert_allclose(answer.heads["sequence_classification"], wanted, atol=1e-5)
 
 
 def test_tokens_are_classified_one_by_one() -> None:
     answer, heads = _run("token_classification", "first")
     head = heads["scores"]["token_classes"]
     wanted = _transformed(np.asarray(answer.encoder_output), head["transform"]) @ head["projection"]["kernel"]
-    np.testing.assert_allclose(answer.heads["token_classes"], wanted, atol=1e-5)
+    np.testing.assert_allclose(answer.heads["token_classification"], wanted, atol=1e-5)
 
 
 def _run(task: Any, reads: Any) -> tuple[Any, Any]:

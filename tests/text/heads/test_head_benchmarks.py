@@ -6,7 +6,7 @@ from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.source import Raw
 from t5x_like.text.heads.answers import HeadAnswers, right_candidates
 from t5x_like.text.heads.examples import make_examples
-from t5x_like.text.heads.forms import Candidates, Number, Spans, TokenClasses
+from t5x_like.text.heads.formats import CandidateRanking, QuestionAnswering, Regression, TokenClassification
 from t5x_like.text.heads.questions import HeadQuestions
 from t5x_like.text.heads.rows import read_row
 from t5x_like.text.heads.tasks import Read
@@ -28,13 +28,13 @@ def tokenizer(tmp_path_factory):
 
 
 def true_answer(form, row):
-    if isinstance(form, Number):
+    if isinstance(form, Regression):
         return row.value if row.is_labelled(form) else form.lowest
-    if isinstance(form, Spans):
+    if isinstance(form, QuestionAnswering):
         return row.texts[0][1][slice(*row.answers[0])] if row.answers else ""
-    if isinstance(form, TokenClasses):
+    if isinstance(form, TokenClassification):
         return [max(tag, 0) for tag in row.tags]
-    if isinstance(form, Candidates):
+    if isinstance(form, CandidateRanking):
         return [*right_candidates(row), row.candidates[0]][0]
     return max(row.label, 0)
 

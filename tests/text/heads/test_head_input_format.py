@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t5x_like.text.heads.examples import make_examples
-from t5x_like.text.heads.forms import Spans, TokenClasses
+from t5x_like.text.heads.formats import QuestionAnswering, TokenClassification
 from t5x_like.text.heads.input_format import Framing, fit, framing_of
 from t5x_like.text.heads.pieces import encode_with_places, encode_words, tokens_of
 from t5x_like.text.heads.rows import read_row
@@ -99,8 +99,8 @@ def test_xlnet_reads_the_context_before_the_question(xlnet_like):
     context = "a b c d e f g h"
     row = {"question": "h a", "context": context, "answers": {"text": ["c d"], "answer_start": [4]}}
     none = row | {"answers": {"text": [], "answer_start": []}}
-    rows = [read_row(Spans(unanswerable=True), each) for each in (row, none)]
-    examples = make_examples(Spans(unanswerable=True), rows, tokenizer, length=32)
+    rows = [read_row(QuestionAnswering(unanswerable=True), each) for each in (row, none)]
+    examples = make_examples(QuestionAnswering(unanswerable=True), rows, tokenizer, length=32)
     inputs = np.asarray(examples.example(0).inputs)
     pieces = [tokenizer.piece(number) for number in inputs.tolist()]
     assert pieces == [*(f"▁{letter}" for letter in "abcdefgh"), "<sep>", "▁h", "▁a", "<sep>", "<cls>"]
@@ -111,7 +111,7 @@ def test_xlnet_reads_the_context_before_the_question(xlnet_like):
 
 def test_xlnets_words_have_their_classes_where_they_stand(xlnet_like):
     tokenizer, _ = xlnet_like
-    form = TokenClasses(classes=("O", "B-X"))
+    form = TokenClassification(classes=("O", "B-X"))
     rows = [read_row(form, {"tokens": ["a", "b", "c"], "tags": [1, 0, 1]})]
     examples = make_examples(form, rows, tokenizer, length=16)
     example = examples.example(0)

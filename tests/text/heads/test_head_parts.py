@@ -6,22 +6,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t5x_like.text.heads.examples import make_examples
-from t5x_like.text.heads.forms import Choices, Classes, Form, Spans, TokenClasses
+from t5x_like.text.heads.formats import (
+    HeadFormat,
+    MultipleChoice,
+    QuestionAnswering,
+    SequenceClassification,
+    TokenClassification,
+)
 from t5x_like.text.heads.rows import read_row
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 CONTEXT = "a b c d e f g h"
-FORMS: dict[str, tuple[Form, list[dict]]] = {
+FORMS: dict[str, tuple[HeadFormat, list[dict]]] = {
     "classes": (
-        Classes(texts=("{text}",), classes=("no", "yes")),
+        SequenceClassification(texts=("{text}",), classes=("no", "yes")),
         [{"text": "a " * (3 * number + 1), "label": number % 2} for number in range(6)],
     ),
     "choices": (
-        Choices(context="{text}", choices="choices"),
+        MultipleChoice(context="{text}", choices="choices"),
         [{"text": "a b", "choices": ["c " * number, "d"], "label": 1} for number in range(1, 6)],
     ),
     "spans": (
-        Spans(),
+        QuestionAnswering(),
         [
             {
                 "question": "a",
@@ -32,7 +38,7 @@ FORMS: dict[str, tuple[Form, list[dict]]] = {
         ],
     ),
     "words": (
-        TokenClasses(classes=("O", "X")),
+        TokenClassification(classes=("O", "X")),
         [{"tokens": ["ab", "c"] * number, "tags": [0, 1] * number} for number in range(1, 6)],
     ),
 }

@@ -4,23 +4,23 @@ import math
 
 import pytest
 
-from t5x_like.text.heads.forms import (
-    Candidates,
-    Choices,
-    Classes,
-    Number,
-    Spans,
-    TokenClasses,
+from t5x_like.text.heads.formats import (
+    CandidateRanking,
+    MultipleChoice,
+    QuestionAnswering,
+    Regression,
+    SequenceClassification,
+    TokenClassification,
 )
 from t5x_like.text.heads.rows import head_of, read_row
 
-PAIR = Classes(texts=("{premise}", "{hypothesis}"), classes=("yes", "no"))
-NUMBER = Number(texts=("{sentence}",), lowest=0.0, highest=5.0)
-CHOICES = Choices(context="{premise}", choices=("{first}", "{second}"))
-ENDINGS = Choices(context="{premise}", choices="endings")
-SPANS = Spans()
-GAP = Candidates()
-TAGS = TokenClasses(classes=("O", "B-LOC"))
+PAIR = SequenceClassification(texts=("{premise}", "{hypothesis}"), classes=("yes", "no"))
+NUMBER = Regression(texts=("{sentence}",), lowest=0.0, highest=5.0)
+CHOICES = MultipleChoice(context="{premise}", choices=("{first}", "{second}"))
+ENDINGS = MultipleChoice(context="{premise}", choices="endings")
+SPANS = QuestionAnswering()
+GAP = CandidateRanking()
+TAGS = TokenClassification(classes=("O", "B-LOC"))
 
 
 def test_a_pair_of_texts_has_a_class():
@@ -102,7 +102,7 @@ def test_every_candidate_is_put_into_the_gap_and_is_right_or_wrong():
 
 def test_a_question_without_an_answer_is_labelled_where_that_can_be():
     values = {"question": "a", "context": "b", "answers": {"text": [], "answer_start": []}}
-    assert read_row(Spans(unanswerable=True), values).answers == ()
+    assert read_row(QuestionAnswering(unanswerable=True), values).answers == ()
     assert read_row(SPANS, values).answers is None
 
 

@@ -15,7 +15,14 @@ from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.benchmarks.source import Layout, Raw, Source
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.heads.examples import make_examples
-from t5x_like.text.heads.forms import Candidates, Choices, Classes, Number, Spans, TokenClasses
+from t5x_like.text.heads.formats import (
+    CandidateRanking,
+    MultipleChoice,
+    QuestionAnswering,
+    Regression,
+    SequenceClassification,
+    TokenClassification,
+)
 from t5x_like.text.heads.questions import load_questions
 from t5x_like.text.heads.rows import read_row
 from t5x_like.text.heads.sources import head_for
@@ -177,7 +184,7 @@ def test_measuring_reads_every_row_once_and_fills_up(labelled):
 
 
 def test_numbers_are_float_and_missing_ones_are_none(tmp_path, vocabulary):
-    form = Number(texts=("{text}",), lowest=0, highest=5)
+    form = Regression(texts=("{text}",), lowest=0, highest=5)
     rows = [{"text": "a", "label": 2.5}, {"text": "b", "label": 4.75}, {"text": "c", "label": -1.0}]
     name = register(tmp_path, vocabulary, "numbers", form, {"train": rows})
     batch = next(iter(build_loader(config(name, batch_size=4, repeat=False, shuffle=False))))
@@ -187,7 +194,7 @@ def test_numbers_are_float_and_missing_ones_are_none(tmp_path, vocabulary):
 
 
 def test_each_choice_is_a_row_of_its_question(tmp_path, vocabulary):
-    form = Choices(context="{text}", choices="endings")
+    form = MultipleChoice(context="{text}", choices="endings")
     rows = [{"text": f"a {last}", "endings": ["b", "c d", last], "label": 2} for last in "efghi"]
     name = register(tmp_path, vocabulary, "endings", form, {"train": rows})
     loader = build_loader(config(name, batch_size=4, repeat=False, shuffle=False))
@@ -207,7 +214,7 @@ def test_each_candidate_is_a_row_right_or_wrong(tmp_path, vocabulary):
         row | {"entities": ["a"], "answers": []},  # unlabelled
         row | {"entities": ["b", "d"], "answers": ["d"]},
     ]
-    name = register(tmp_path, vocabulary, "gaps", Candidates(), {"train": rows})
+    name = register(tmp_path, vocabulary, "gaps", CandidateRanking(), {"train": rows})
     loader = build_loader(config(name, batch_size=5))
     (batch,) = take(loader, 1)
     expected = zip("abcbd", (1, 0, 1, 0, 1), strict=True)
@@ -217,7 +224,7 @@ def test_each_candidate_is_a_row_right_or_wrong(tmp_path, vocabulary):
 
 
 def test_rows_with_other_numbers_of_choices_are_refused(tmp_path, vocabulary):
-    form = Choices(context="{text}", choices="endings")
+    form = MultipleChoice(context="{text}", choices="endings")
     rows = [
         {"text": "a", "endings": ["b", "c"], "label": 0},
         {"text": "a", "endings": ["b", "c", "d"], "label": 0},
@@ -230,7 +237,7 @@ def test_rows_with_other_numbers_of_choices_are_refused(tmp_path, vocabulary):
 
 
 def test_only_the_first_token_of_a_word_has_its_class(tmp_path, vocabulary):
-    form = TokenClasses(classes=("O", "B-X", "I-X"))
+    form = TokenClassification(classes=("O", "B-X", "I-X"))
     rows = [{"tokens": ["ab", "c", "def"], "tags": [1, 2, 0]}, {"tokens": ["a"], "tags": [-1]}]
     name = register(tmp_path, vocabulary, "tagged", form, {"train": rows})
     batch = next(iter(build_loader(config(name, batch_size=2, repeat=False, shuffle=False))))
@@ -247,11 +254,11 @@ def test_windows_cover_the_context_and_say_where_the_answer_is(vocabulary, place
     start = len(" ".join([*words[:place], ""]))
     answer = " ".join(chosen)
     row = read_row(
-        Spans(),
+        QuestionAnswering(),
         {"question": "a b", "context": CONTEXT, "answers": {"text": [answer], "answer_start": [start]}},
     )
     tokenizer = open_tokenizer(vocabulary, 0)
-    examples = make_examples(Spans(), [row], tokenizer, length=length, stride=stride)
+    examples = make_examples(QuestionAnswering(), [row], tokenizer, length=length, stride=stride)
     seen = set()
     for number in range(len(examples)):
         example, (starts, ends) = examples.example(number), examples.places(number)
@@ -270,7 +277,7 @@ def test_windows_cover_the_context_and_say_where_the_answer_is(vocabulary, place
 
 
 def test_a_split_without_labels_is_read_but_not_learned_from(tmp_path, vocabulary):
-    form = Classes(texts=("{text}",), classes=("x", "y"))
+    form = SequenceClassification(texts=("{text}",), classes=("x", "y"))
     rows = {
         "train": [{"text": "a", "label": 1}],
         "test": [{"text": "a", "label": -1}, {"text": "b", "label": -1}],
@@ -286,7 +293,7 @@ def test_a_split_without_labels_is_read_but_not_learned_from(tmp_path, vocabular
 
 
 def test_a_bad_row_is_named_by_its_place(tmp_path, vocabulary):
-    form = Classes(texts=("{text}",), classes=("x", "y"))
+    form = SequenceClassification(texts=("{text}",), classes=("x", "y"))
     rows = [{"text": "a", "label": 1}, {"text": "a", "label": 3}]
     name = register(tmp_path, vocabulary, "bad_label", form, {"train": rows})
     with pytest.raises(ValueError, match=r"train.jsonl:2: label is 3; it is 0 … 1 \(x, y\)"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classes:
+class SequenceClassification:
     """One class of each row, or pair of texts. ``label`` is the column with its number, -1 where unlabelled."""
 
     texts: tuple[str, ...]
@@ -22,7 +22,7 @@ class Classes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Number:
+class Regression:
     """A number for each row. ``unlabelled`` stands in the column ``label`` of rows that have none."""
 
     texts: tuple[str, ...]
@@ -33,7 +33,7 @@ class Number:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choices:
+class MultipleChoice:
     """One of several continuations of a context: templates, or the column that holds a list of them."""
 
     context: str
@@ -42,7 +42,7 @@ class Choices:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidates:
+class CandidateRanking:
     """Which of the column ``candidates``, a list of texts, fills the question's ``gap``; of several right ones any.
 
     A row has as many as it has. Each is put into the gap and judged by itself, right or wrong, and the answer is the
@@ -58,7 +58,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spans:
+class QuestionAnswering:
     """The answer's place in the context. ``answers`` is a column ``{"text": […], "answer_start": […]}`` (characters);
     empty lists mean that there is no answer, which only ``unanswerable`` benchmarks have."""
 
@@ -69,7 +69,7 @@ class Spans:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenClasses:
+class TokenClassification:
     """A class for each word: the columns ``tokens`` (a list of words) and ``tags`` (numbers, -1 where unlabelled)."""
 
     tokens: str = "tokens"
@@ -77,4 +77,11 @@ class TokenClasses:
     classes: tuple[str, ...]
 
 
-Form = Classes | Number | Choices | Candidates | Spans | TokenClasses
+HeadFormat = (
+    SequenceClassification
+    | Regression
+    | MultipleChoice
+    | CandidateRanking
+    | QuestionAnswering
+    | TokenClassification
+)
