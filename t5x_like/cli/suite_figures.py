@@ -11,11 +11,11 @@ from t5x_like.gin_config.user_error import Mistake
 
 def measure(arguments: argparse.Namespace) -> int:
     """Prints the perplexities of texts, one after the other and together."""
-    from t5x_like.evaluation.loaded_model import load_model
     from t5x_like.evaluation.text_perplexity import measure_texts
     from t5x_like.io.files import write_json
     from t5x_like.io.text_encoding import text_of
     from t5x_like.partitioning.mesh import MeshConfig
+    from t5x_like.pretrained.checkpoint import open_checkpoint
     from t5x_like.text.metrics.perplexity import perplexities
 
     if not arguments.checkpoint:
@@ -25,12 +25,13 @@ def measure(arguments: argparse.Namespace) -> int:
     if empty:
         raise Mistake(f"--text {empty[0]}: nothing is in it to be measured")
     mesh = MeshConfig().build()
-    model = load_model(
+    model = open_checkpoint(
         arguments.checkpoint,
         mesh=mesh,
         step=arguments.step,
         vocabulary=arguments.vocabulary or "",
         num_sentinels=arguments.num_sentinels,
+        needs_tokenizer=True,
     )
     costs = measure_texts(
         model,

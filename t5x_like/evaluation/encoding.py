@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from t5x_like.batch import Batch
-from t5x_like.evaluation.loaded_model import LoadedModel
 from t5x_like.evaluation.prompts import Prompt, Prompter
+from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.text.batches.buckets import bucket_lengths
 
 _ANSWER_MULTIPLE = 8  # answers are padded to this, so that few programs are compiled
@@ -30,7 +30,7 @@ class Pair(NamedTuple):
 
 
 def encode_prompts(
-    model: LoadedModel, prompter: Prompter, prompts: Sequence[Prompt], *, length: int
+    model: Checkpoint, prompter: Prompter, prompts: Sequence[Prompt], *, length: int
 ) -> list[Encoded]:
     """Ids of at most ``length``. Examples go first, the farthest first; then the question loses its end.
 
@@ -44,7 +44,7 @@ def encode_prompts(
 
 
 def _fit(
-    model: LoadedModel, prompter: Prompter, prompt: Prompt, text: str, ids: list[int], length: int
+    model: Checkpoint, prompter: Prompter, prompt: Prompt, text: str, ids: list[int], length: int
 ) -> Encoded:
     room = length - len(_around(model, []))
     shown = len(prompt.examples)
@@ -58,17 +58,17 @@ def _fit(
     return Encoded(np.array(_around(model, ids), np.int32), text, cut, len(prompt.examples) - shown)
 
 
-def _around(model: LoadedModel, ids: list[int]) -> list[int]:
+def _around(model: Checkpoint, ids: list[int]) -> list[int]:
     """With the ids that begin and end what this model reads."""
-    begin = [] if model.begin is None else [model.begin]
+    begin = [] if model.begin_id is None else [model.begin_id]
     if model.kind == "encoder_decoder":
-        end = [] if not model.ends else [model.ends[0]]
+        end = [] if not model.end_ids else [model.end_ids[0]]
         return [*begin, *ids, *end]
-    return begin + ids if begin or ids else list(model.ends[:1])
+    return begin + ids if begin or ids else list(model.end_ids[:1])
 
 
 def encode_answers(
-    model: LoadedModel, encoded: Sequence[Encoded], answers: Sequence[str], *, length: int, joint: str
+    model: Checkpoint, encoded: Sequence[Encoded], answers: Sequence[str], *, length: int, joint: str
 ) -> list[Pair]:
     """Each prompt with an answer of at most ``length`` ids.
 
@@ -78,7 +78,7 @@ def encode_answers(
     """
     if model.kind == "encoder_decoder":
         ids = model.tokenizer.encode_all(answers)
-        ends = list(model.ends[:1])
+        ends = list(model.end_ids[:1])
         return [
             Pair(prompt.ids, np.array([*answer[: length - 1], *ends], np.int32))
             for prompt, answer in zip(encoded, ids, strict=True)
@@ -106,7 +106,7 @@ def prompt_batch(
     return Batch(encoder_input_tokens=tokens, encoder_segment_ids=segments)
 
 
-def answer_batch(model: LoadedModel, pairs: Sequence[Pair], *, batch_size: int, limit: int) -> Batch:
+def answer_batch(model: Checkpoint, pairs: Sequence[Pair], *, batch_size: int, limit: int) -> Batch:
     """Prompts with answers whose tokens have weight 1, and nothing else has."""
     longest = max(len(pair.answer) for pair in pairs)
     size = -(-max(longest, 1) // _ANSWER_MULTIPLE) * _ANSWER_MULTIPLE
@@ -115,7 +115,7 @@ def answer_batch(model: LoadedModel, pairs: Sequence[Pair], *, batch_size: int, 
         inputs, targets, real, weights = _streams(batch_size, size)
         for row, pair in enumerate(pairs):
             number = len(pair.answer)
-            inputs[row, :number] = [model.start, *pair.answer[:-1]]
+            inputs[row, :number] = [model.start_id, *pair.answer[:-1]]
             targets[row, :number], real[row, :number], weights[row, :number] = pair.answer, 1, 1.0
         return batch._replace(
             decoder_input_tokens=inputs, decoder_segment_ids=real, target_tokens=targets, loss_weights=weights

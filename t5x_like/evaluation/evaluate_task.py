@@ -8,7 +8,6 @@ import jax
 from t5x_like.evaluation.class_order import class_order
 from t5x_like.evaluation.generate_answers import answer_length, answer_task
 from t5x_like.evaluation.head_answers import answer_by_head, score_by_head
-from t5x_like.evaluation.loaded_model import LoadedModel, trained_on
 from t5x_like.evaluation.perplexity import measure_task
 from t5x_like.evaluation.plan import HeadPlan, Plan, WordPlan
 from t5x_like.evaluation.prediction_log import Record, replace_rows
@@ -17,6 +16,8 @@ from t5x_like.evaluation.scorer import Asker
 from t5x_like.evaluation.scores import Entry, score_rows
 from t5x_like.evaluation.suite_settings import SuiteRun
 from t5x_like.io.progress import Progress
+from t5x_like.pretrained.checkpoint import Checkpoint
+from t5x_like.pretrained.run_weights import trained_on
 from t5x_like.text.heads.questions import questions_of
 from t5x_like.text.tasks import registry
 
@@ -24,7 +25,7 @@ _DEFAULT_LENGTHS = {"encoder": 512, "encoder_decoder": 512, "decoder": 2048}
 
 
 def evaluate_task(
-    run: SuiteRun, model: LoadedModel, plan: Plan, *, length: int, label: str, shown: bool
+    run: SuiteRun, model: Checkpoint, plan: Plan, *, length: int, label: str, shown: bool
 ) -> Entry:
     """The entry of one task in ``scores.json``; its predictions are written on the way, or gone on with."""
     start = time.monotonic()
@@ -49,13 +50,13 @@ def evaluate_task(
     }
 
 
-def _by_head(run: SuiteRun, model: LoadedModel, plan: HeadPlan, length: int, progress: Progress) -> Entry:
+def _by_head(run: SuiteRun, model: Checkpoint, plan: HeadPlan, length: int, progress: Progress) -> Entry:
     questions = questions_of(plan.definition, plan.read, inputs_length=length)
     inputs = {number: questions.input_of(read) for number, read in enumerate(plan.read)}
     record = Record(run.output_dir, plan.task, inputs)
     progress.skip(len(record.rows))
     mixture = trained_on(run.checkpoint)
-    order = class_order(run.classes or model.classes, questions.form, learned=mixture)
+    order = class_order(run.classes or model.class_names, questions.form, learned=mixture)
     answer_by_head(model, questions, record, order=order, run=run, progress=progress)
     learned: Any = learned_from(plan.definition)
     entry = score_by_head(questions, record.finish(), learned, split=run.split, resamples=run.resamples)
@@ -71,7 +72,7 @@ def _tasks_in(mixture: str) -> list[str]:
         return []
 
 
-def _by_words(run: SuiteRun, model: LoadedModel, plan: WordPlan, length: int, progress: Progress) -> Entry:
+def _by_words(run: SuiteRun, model: Checkpoint, plan: WordPlan, length: int, progress: Progress) -> Entry:
     questions = plan.questions
     record = Record(run.output_dir, plan.task, {row.number: row.inputs for row in questions.rows})
     asker = Asker(model, batch_size=run.batch_size, length=length)
@@ -90,13 +91,13 @@ def _by_words(run: SuiteRun, model: LoadedModel, plan: WordPlan, length: int, pr
     return score_rows(questions, record.finish(), resamples=run.resamples)
 
 
-def length_for(run: SuiteRun, model: LoadedModel) -> int:
+def length_for(run: SuiteRun, model: Checkpoint) -> int:
     """Tokens of a prompt.
 
     Raises:
       ValueError: more than the model can read.
     """
-    most = model.positions
+    most = model.max_positions
     if run.inputs_length is None:
         return min(_DEFAULT_LENGTHS[model.kind], most or _DEFAULT_LENGTHS[model.kind])
     if most is not None and run.inputs_length > most:
@@ -106,18 +107,18 @@ def length_for(run: SuiteRun, model: LoadedModel) -> int:
     return run.inputs_length
 
 
-def room_for(model: LoadedModel, length: int, answer: int) -> int:
+def room_for(model: Checkpoint, length: int, answer: int) -> int:
     """Tokens of a prompt, where the answer must fit behind it.
 
     Raises:
       ValueError: nothing is left.
     """
-    if model.kind != "decoder" or model.positions is None:
+    if model.kind != "decoder" or model.max_positions is None:
         return length
-    room = min(length, model.positions - answer)
+    room = min(length, model.max_positions - answer)
     if room < 1:
         raise ValueError(
-            f"an answer of {answer} tokens leaves no room for a question in {model.positions} positions; lower "
+            f"an answer of {answer} tokens leaves no room for a question in {model.max_positions} positions; lower "
             "max_new_tokens"
         )
     return room

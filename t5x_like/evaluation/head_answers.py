@@ -7,12 +7,12 @@ import numpy as np
 
 from t5x_like.evaluation.class_order import ClassOrder
 from t5x_like.evaluation.heads import head_scores, make_head_scorer, told_answers
-from t5x_like.evaluation.loaded_model import LoadedModel
 from t5x_like.evaluation.prediction_log import Record, Row
 from t5x_like.evaluation.scores import Entry, counts, score
 from t5x_like.evaluation.span_answers import best_thresholds
 from t5x_like.evaluation.suite_settings import SuiteRun
 from t5x_like.io.progress import Progress
+from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.text.heads.questions import HeadQuestions, training_rows
 from t5x_like.text.heads.tasks import HeadTask
 
@@ -20,7 +20,7 @@ _BATCHES_AT_ONCE = 8  # whose answers are written together
 
 
 def answer_by_head(
-    model: LoadedModel,
+    model: Checkpoint,
     questions: HeadQuestions,
     record: Record,
     *,

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from t5x_like.evaluation.heads import heads_of, wanted_head
-from t5x_like.evaluation.loaded_model import LoadedModel
 from t5x_like.evaluation.prompts import Prompter
 from t5x_like.evaluation.questions import (
     Questions,
@@ -17,6 +16,7 @@ from t5x_like.evaluation.questions import (
 from t5x_like.evaluation.suite_settings import Method, SuiteRun, method_for, style_for
 from t5x_like.io.paths import find_files
 from t5x_like.model import parameters
+from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.head_classes import order_by_name
 from t5x_like.text.benchmarks.finding import SplitFiles, data_directory, wanted_files
 from t5x_like.text.heads.questions import read_questions
@@ -109,7 +109,7 @@ def tasks_with_files(run: SuiteRun) -> Chosen:
     )
 
 
-def fitting_tasks(run: SuiteRun, model: LoadedModel, chosen: Chosen) -> Chosen:
+def fitting_tasks(run: SuiteRun, model: Checkpoint, chosen: Chosen) -> Chosen:
     """Those of the chosen tasks that this model can answer.
 
     Raises:
@@ -136,7 +136,7 @@ def fitting_tasks(run: SuiteRun, model: LoadedModel, chosen: Chosen) -> Chosen:
     )
 
 
-def read_plans(run: SuiteRun, model: LoadedModel, chosen: Chosen) -> dict[str, Plan]:
+def read_plans(run: SuiteRun, model: Checkpoint, chosen: Chosen) -> dict[str, Plan]:
     """The rows of every task that is evaluated.
 
     Raises:
@@ -145,7 +145,7 @@ def read_plans(run: SuiteRun, model: LoadedModel, chosen: Chosen) -> dict[str, P
     return {task: _plan(run, model, task) for task in chosen.tasks}
 
 
-def _plan(run: SuiteRun, model: LoadedModel, task: str) -> Plan:
+def _plan(run: SuiteRun, model: Checkpoint, task: str) -> Plan:
     definition: Any = _definition(run, task, model)
     method = method_for(run, model.kind, definition)
     policy = RowPolicy(definition.on_bad_row)
@@ -163,7 +163,7 @@ def _plan(run: SuiteRun, model: LoadedModel, task: str) -> Plan:
     return WordPlan(task=task, method=method, policy=policy, questions=questions, prompter=prompter)
 
 
-def _definition(run: SuiteRun, task: str, model: LoadedModel | None = None) -> PairsTask:
+def _definition(run: SuiteRun, task: str, model: Checkpoint | None = None) -> PairsTask:
     return find_task(
         task,
         vocabulary=run.vocabulary or run.checkpoint,
@@ -214,7 +214,7 @@ def _look(run: SuiteRun, definition: PairsTask) -> None:
         find_files(each.files[split])
 
 
-def _check_fit(run: SuiteRun, model: LoadedModel, asked: Any, definition: PairsTask) -> None:
+def _check_fit(run: SuiteRun, model: Checkpoint, asked: Any, definition: PairsTask) -> None:
     if method_for(run, model.kind, definition) != "head":
         return
     form = form_of(definition, definition.name)
@@ -224,7 +224,7 @@ def _check_fit(run: SuiteRun, model: LoadedModel, asked: Any, definition: PairsT
             f"task {definition.name!r} needs {wanted}; the model's heads: {heads_of(asked)}. Fine-tune it on such a "
             "task first, or name tasks that fit by --tasks"
         )
-    classes, named = getattr(form, "classes", ()), run.classes or model.classes
+    classes, named = getattr(form, "classes", ()), run.classes or model.class_names
     if classes and named and order_by_name(named, classes) is None:
         whose = "--classes names" if run.classes else "the head tells"
         raise ValueError(

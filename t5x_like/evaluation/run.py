@@ -15,8 +15,8 @@ from t5x_like.evaluation.heads import HeadEvaluation, evaluator_of
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size, place
+from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.pretrained.initial_weights import check_length
-from t5x_like.pretrained.model_config import load_run
 from t5x_like.text.batches.features import SHIFTED_IN
 from t5x_like.text.seqio_bridge.evaluation_examples import examples_from_text
 from t5x_like.text.seqio_bridge.vocabulary import end_of
@@ -43,8 +43,8 @@ def evaluate(run: EvaluationRun) -> dict[str, TaskResult]:
     """Evaluates every task and writes ``scores.json`` and ``predictions.jsonl`` into ``run.output_dir``."""
     mesh = run.mesh.build()
     registry.register(run.tasks)
-    config, params = load_run(run.checkpoint, step=run.step, mesh=mesh)
-    graphdef, _, _ = parameters.abstract(config)
+    opened = open_checkpoint(run.checkpoint, step=run.step, mesh=mesh)
+    config, graphdef, params = opened.config, opened.graphdef, opened.params
     results: dict[str, TaskResult] = {}
     for evaluation in run.evaluations:
         if isinstance(evaluation, HeadEvaluation):
@@ -81,8 +81,8 @@ def predict(run: PredictionRun, lines: Iterable[str]) -> Iterator[Prediction]:
     mesh = run.mesh.build()
     check_batch_size(run.batch_size, mesh)
     registry.register(run.tasks)
-    config, params = load_run(run.checkpoint, step=run.step, mesh=mesh)
-    graphdef, _, _ = parameters.abstract(config)
+    opened = open_checkpoint(run.checkpoint, step=run.step, mesh=mesh)
+    graphdef, params = opened.graphdef, opened.params
     if not hasattr(parameters.merge(graphdef, params), "start_cache"):  # it writes nothing
         sizes = {"inputs_length": run.inputs_length, "batch_size": run.batch_size}
         for told in told_of_lines(run.task, lines, graphdef, params, mesh=mesh, **sizes):

@@ -11,15 +11,15 @@ from t5x_like.batch import Batch
 from t5x_like.evaluation.encoding import Encoded, Pair, answer_batch, prompt_batch
 from t5x_like.evaluation.evaluator import local_rows
 from t5x_like.evaluation.generation import Generation, make_generator
-from t5x_like.evaluation.loaded_model import LoadedModel
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import place, replicated
+from t5x_like.pretrained.checkpoint import Checkpoint
 
 
 class Asker:
     """One model's compiled programs for batches of ``batch_size`` prompts of up to ``length`` tokens."""
 
-    def __init__(self, model: LoadedModel, *, batch_size: int, length: int):
+    def __init__(self, model: Checkpoint, *, batch_size: int, length: int):
         self.model = model
         self.batch_size = batch_size
         self._length = length
@@ -37,7 +37,7 @@ class Asker:
                 generation,
                 self.model.mesh,
                 eos_token_id=self._ends(),
-                start_token_id=self.model.start,
+                start_token_id=self.model.start_id,
             )
         batch = prompt_batch(
             [prompt.ids for prompt in prompts],
@@ -64,19 +64,19 @@ class Asker:
     def _ends(self) -> tuple[int, ...]:
         """A decoder, asked for a line, is done when the line is."""
         if self.model.kind != "decoder":
-            return self.model.ends
+            return self.model.end_ids
         line = self.model.tokenizer.encode("\n")
-        return (*self.model.ends, *(line if len(line) == 1 else ()))
+        return (*self.model.end_ids, *(line if len(line) == 1 else ()))
 
     def _text(self, ids: list[int]) -> str:
-        ends = [place for place, number in enumerate(ids) if number in self.model.ends]
+        ends = [place for place, number in enumerate(ids) if number in self.model.end_ids]
         return self.model.tokenizer.decode(ids[: ends[0]] if ends else ids)
 
     def _place(self, batch: Batch) -> Batch:
         return place(local_rows(batch, self.model.mesh), self.model.mesh)
 
 
-def _make_scorer(model: LoadedModel) -> Callable[[Any, Batch], np.ndarray]:
+def _make_scorer(model: Checkpoint) -> Callable[[Any, Batch], np.ndarray]:
     """Over the real vocabulary: rows that only fill up a table to a round size take no part."""
     vocab_size = model.config.vocab_size
 

@@ -9,7 +9,6 @@ import numpy as np
 
 import t5x_like
 from t5x_like.evaluation.evaluate_task import evaluate_task, length_for, room_for
-from t5x_like.evaluation.loaded_model import identity_of, is_run, load_model, steps_of
 from t5x_like.evaluation.plan import fitting_tasks, read_plans, tasks_with_files
 from t5x_like.evaluation.prediction_log import SCORES, claim, refuse_others
 from t5x_like.evaluation.scores import Entry
@@ -17,6 +16,8 @@ from t5x_like.evaluation.submissions import check_test_rows
 from t5x_like.evaluation.suite_settings import SuiteRun
 from t5x_like.io.files import read_json, write_json
 from t5x_like.partitioning.shard import check_batch_size
+from t5x_like.pretrained.checkpoint import identity_of, is_run, open_checkpoint
+from t5x_like.pretrained.run_weights import steps_of
 from t5x_like.text.metrics.averages import AVERAGES, average, missing_parts
 
 
@@ -37,8 +38,13 @@ def evaluate_suite(run: SuiteRun, *, shown: bool = True, for_server: bool = Fals
     identity = _identity(run, step)
     refuse_others(run.output_dir, identity)
     chosen = tasks_with_files(run)
-    model = load_model(
-        run.checkpoint, mesh=mesh, step=step, vocabulary=run.vocabulary, num_sentinels=run.num_sentinels
+    model = open_checkpoint(
+        run.checkpoint,
+        mesh=mesh,
+        step=step,
+        vocabulary=run.vocabulary,
+        num_sentinels=run.num_sentinels,
+        needs_tokenizer=True,
     )
     length = length_for(run, model)
     chosen = fitting_tasks(run, model, chosen)

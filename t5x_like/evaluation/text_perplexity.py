@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from t5x_like.batch import Batch
-from t5x_like.evaluation.loaded_model import LoadedModel
 from t5x_like.evaluation.scorer import Asker
+from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.text.metrics.perplexity import TextCost, cost_of, windows
 
 _DEFAULT_LENGTH = 1024
@@ -24,7 +24,7 @@ class _Piece(NamedTuple):
 
 
 def measure_texts(
-    model: LoadedModel,
+    model: Checkpoint,
     texts: Sequence[str],
     *,
     length: int | None = None,
@@ -43,7 +43,7 @@ def measure_texts(
         raise ValueError(
             f"perplexity is a decoder's: this is an {model.kind.replace('_', '-')}, which reads and writes apart"
         )
-    most = model.positions or length or _DEFAULT_LENGTH
+    most = model.max_positions or length or _DEFAULT_LENGTH
     length = min(most, _DEFAULT_LENGTH) if length is None else length
     if length > most:
         raise ValueError(f"windows of {length} tokens are longer than the {most} positions of the model")
@@ -61,8 +61,8 @@ def measure_texts(
     ]
 
 
-def _pieces(model: LoadedModel, texts: Iterable[str], *, length: int, stride: int) -> Iterator[_Piece]:
-    begin = [model.begin] if model.begin is not None else list(model.ends[:1])
+def _pieces(model: Checkpoint, texts: Iterable[str], *, length: int, stride: int) -> Iterator[_Piece]:
+    begin = [model.begin_id] if model.begin_id is not None else list(model.end_ids[:1])
     for number, text in enumerate(texts):
         ids = np.array([*begin, *model.tokenizer.encode(text)], np.int32)
         # Each input has the token after it as its target, so there is one less than tokens.

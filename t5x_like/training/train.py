@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.evaluation.heads import HeadEvaluation, evaluator_of
 from t5x_like.partitioning.shard import check_batch_size, row_share
-from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, starting_params
+from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, initial_params
 from t5x_like.text.batches.loader import Loader, build_loader
 from t5x_like.text.heads.sources import classes_for, head_for
 from t5x_like.text.tasks import registry
@@ -126,10 +126,9 @@ def starting_state(
         loader.restore(restored.loader_state)
         return restored.state, restored.step
     if experiment.start_from:
-        params = starting_params(
+        params = initial_params(
             experiment.start_from,
             experiment.model,
-            plan.abstract["params"],
             mesh=experiment.mesh.build(),
             seed=experiment.seed,
             classes=classes_for(experiment.train),

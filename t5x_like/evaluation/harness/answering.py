@@ -11,9 +11,9 @@ from t5x_like.batch import Batch
 from t5x_like.evaluation.encoding import Pair, answer_batch, prompt_batch
 from t5x_like.evaluation.evaluator import local_rows
 from t5x_like.evaluation.generation import Generation, make_generator
-from t5x_like.evaluation.loaded_model import LoadedModel
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import place, replicated
+from t5x_like.pretrained.checkpoint import Checkpoint
 
 
 class Asked(NamedTuple):
@@ -36,7 +36,7 @@ class Answerer:
     What is too long loses its beginning, as in the harness: its last tokens tell most about what follows.
     """
 
-    def __init__(self, model: LoadedModel, *, batch_size: int, max_length: int):
+    def __init__(self, model: Checkpoint, *, batch_size: int, max_length: int):
         self.model = model
         self.batch_size = batch_size
         self.max_length = max_length
@@ -80,7 +80,7 @@ class Answerer:
           ValueError: no room for a prompt beside the new tokens.
         """
         room = self._room(generation.max_new_tokens)
-        ends = (*self.model.ends, *self._ids_of_stops(stops))
+        ends = (*self.model.end_ids, *self._ids_of_stops(stops))
         cut = [np.array(prompt[-room:], np.int32) for prompt in prompts]
         texts = [""] * len(cut)
         order = sorted(range(len(cut)), key=lambda number: len(cut[number]), reverse=True)
@@ -135,7 +135,7 @@ class Answerer:
                 generation,
                 self.model.mesh,
                 eos_token_id=ends,
-                start_token_id=self.model.start,
+                start_token_id=self.model.start_id,
             )
         return self._generators[key]
 
@@ -149,7 +149,7 @@ class Answerer:
 
     def _decoded(self, ids: list[int]) -> str:
         """Without what comes after the end: padding there may be a word's id."""
-        ends = [place for place, number in enumerate(ids) if number in self.model.ends]
+        ends = [place for place, number in enumerate(ids) if number in self.model.end_ids]
         return self.model.tokenizer.decode(ids[: ends[0]] if ends else ids)
 
     def _place(self, batch: Batch) -> Batch:
@@ -176,7 +176,7 @@ def rolling(ids: Sequence[int], *, prefix: int, max_length: int) -> list[Asked]:
     return windows
 
 
-def _make_scorer(model: LoadedModel) -> Callable[[Any, Batch], tuple[np.ndarray, np.ndarray]]:
+def _make_scorer(model: Checkpoint) -> Callable[[Any, Batch], tuple[np.ndarray, np.ndarray]]:
     """Over the real vocabulary: rows that only fill up a table to a round size take no part."""
     vocab_size = model.config.vocab_size
 

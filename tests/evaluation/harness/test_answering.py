@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from t5x_like.batch import Batch
 from t5x_like.evaluation.generation import Generation
 from t5x_like.evaluation.harness.answering import Answerer, Asked, cut_at, rolling
-from t5x_like.evaluation.loaded_model import load_model, was_trained_here
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.pretrained.checkpoint import open_checkpoint
+from t5x_like.pretrained.run_weights import was_trained_here
 
 ASKED = [
     Asked((5, 6, 7), (8, 9)),
@@ -28,7 +29,9 @@ ASKED = [
 @functools.cache
 def answerer_of(directory: str, max_length: int = 32) -> Answerer:
     """Compiled once for all tests."""
-    return Answerer(load_model(directory, mesh=MeshConfig().build()), batch_size=8, max_length=max_length)
+    return Answerer(
+        open_checkpoint(directory, mesh=MeshConfig().build()), batch_size=8, max_length=max_length
+    )
 
 
 def by_hand(answerer: Answerer, asked: Asked) -> tuple[float, bool]:
@@ -40,7 +43,7 @@ def by_hand(answerer: Answerer, asked: Asked) -> tuple[float, bool]:
         ids = jnp.array([[*asked.context, *asked.continuation]])
         logits = run(Batch(decoder_input_tokens=ids[:, :-1]))[:, len(asked.context) - 1 :]
     else:
-        shifted = jnp.array([[answerer.model.start, *asked.continuation[:-1]]])
+        shifted = jnp.array([[answerer.model.start_id, *asked.continuation[:-1]]])
         batch = Batch(encoder_input_tokens=jnp.array([asked.context]), decoder_input_tokens=shifted)
         logits = run(batch)
     log_probs = jnp.take_along_axis(jax.nn.log_softmax(logits), continuation[..., None], axis=-1)
@@ -77,7 +80,7 @@ def test_what_the_model_writes_itself_is_greedy_and_nothing_else_is(which: str, 
     assert own.is_greedy
     assert not changed.is_greedy
     decode = answerer.model.tokenizer.decode
-    ends = [place for place, number in enumerate(written) if number in answerer.model.ends]
+    ends = [place for place, number in enumerate(written) if number in answerer.model.end_ids]
     expected = decode(written[: ends[0]] if ends else written)
     assert answerer.write([context], Generation(max_new_tokens=2)) == [expected]
 
@@ -120,7 +123,7 @@ def test_what_is_written_ends_before_the_first_stop(decoder: str) -> None:
 
 
 def test_a_decoder_that_was_trained_here_reads_what_it_was_trained_after(decoder: str, tmp_path) -> None:
-    assert answerer_of(decoder).model.begin is None  # GPT-2 begins with nothing
+    assert answerer_of(decoder).model.begin_id is None  # GPT-2 begins with nothing
     assert not was_trained_here(decoder)
     for name in ("model.json", "config.json"):  # what training writes
         assert not was_trained_here(str(tmp_path))
