@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 
 if TYPE_CHECKING:
-    from t5x_like.gin_config.configuration import Loaded
+    from t5x_like.gin_config.configuration import Configuration
 
 
 # What a recipe can be about: one for each verb that runs recipes.
@@ -100,12 +100,12 @@ def import_users_modules(arguments: argparse.Namespace) -> None:
             importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-                raise Mistake(f"--module {name}: there is no such module in {here} or installed") from error
+                raise UserError(f"--module {name}: there is no such module in {here} or installed") from error
             raise
 
 
-def load_part(arguments: argparse.Namespace, root: str, parameter: str, knob: str) -> Any:
-    """One parameter of ``root`` alone, or the knob that stands for it where no gin file configures the root."""
+def load_part(arguments: argparse.Namespace, root: str, parameter: str, macro: str) -> Any:
+    """One parameter of ``root`` alone, or the macro that stands for it where no gin file configures the root."""
     from t5x_like.gin_config.configuration import load_one
 
     return load_one(
@@ -113,21 +113,21 @@ def load_part(arguments: argparse.Namespace, root: str, parameter: str, knob: st
         arguments.gin_bindings,
         root=root,
         parameter=parameter,
-        knob=knob,
+        macro=macro,
         search_paths=_search_paths(arguments),
     )
 
 
-def load_configuration(arguments: argparse.Namespace, *roots: str) -> "Loaded":
+def load_configuration(arguments: argparse.Namespace, *roots: str) -> "Configuration":
     """Builds the first of ``roots`` (dotted names) that the gin flags configure.
 
     Raises:
-      Mistake: no gin file was given, or the configuration can't be built.
+      UserError: no gin file was given, or the configuration can't be built.
     """
     from t5x_like.gin_config.configuration import load
 
     if not arguments.gin_file:
-        raise Mistake("no gin file given", hint="pass --gin_file=…; recipes are in gin/recipes")
+        raise UserError("no gin file given", hint="pass --gin_file=…; recipes are in gin/recipes")
     import_users_modules(arguments)
     return load(
         arguments.gin_file,

@@ -18,7 +18,7 @@ from t5x_like.cli.arguments import (
 )
 from t5x_like.cli.quiet import hush_tensorflow
 from t5x_like.cli.tasks import SHIPPED
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 
 if TYPE_CHECKING:
     from t5x_like.text.cache.manifest import Manifest
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     from t5x_like.text.tasks import registry
 
     if arguments.num_processes < 1:
-        raise Mistake(f"--num_processes must be at least 1, not {arguments.num_processes}")
+        raise UserError(f"--num_processes must be at least 1, not {arguments.num_processes}")
     if not arguments.gin_file and not arguments.module:
         arguments.gin_file = [SHIPPED]
     import_users_modules(arguments)
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         splits = registry.splits_of(name)
         wanted = [split for split in arguments.split if split in splits] if arguments.split else splits
         if not wanted:
-            raise Mistake(
+            raise UserError(
                 f"task {name!r} has no split {', '.join(arguments.split)}; there are {', '.join(splits)}"
             )
         for split in wanted:

@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints; mistakes are raised."""
     loaded = load_configuration(arguments, *VERBS)
     if arguments.what == "show":
-        print(loaded.shown)
+        print(loaded.annotated_text)
     for line in loaded.unused:
         print(f"# note: {line}")
     if arguments.what == "validate":

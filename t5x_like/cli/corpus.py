@@ -11,7 +11,7 @@ import os
 from typing import Any
 
 from t5x_like.cli.arguments import CORPUS, add_gin_arguments, add_runner_arguments, load_configuration
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 
 # Verb: the module that has add_arguments(parser) and run(arguments), and its line in --help. ``build`` is here.
 _OTHERS = {
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _build(arguments: argparse.Namespace) -> int:
     if arguments.workers < 1:
-        raise Mistake(f"--workers must be at least 1, not {arguments.workers}")
+        raise UserError(f"--workers must be at least 1, not {arguments.workers}")
     recipe: Any = load_configuration(arguments, CORPUS).value
     from t5x_like.corpora.building.build import build_corpus
 

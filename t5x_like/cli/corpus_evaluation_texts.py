@@ -10,7 +10,7 @@ import argparse
 from typing import Any
 
 from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, import_users_modules, load_part
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     for task in dict.fromkeys(name for given in arguments.tasks for name in registry.names_of_tasks(given)):
         splits = arguments.split or [split for split in registry.splits_of(task) if split != "train"]
         if not splits:
-            raise Mistake(
+            raise UserError(
                 f"task {task!r} has nothing but a split train", hint="give --split train if you mean it"
             )
         for split in splits:

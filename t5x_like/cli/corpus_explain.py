@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from t5x_like.cli.arguments import CORPUS, add_gin_arguments, load_configuration
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 
 if TYPE_CHECKING:
     from t5x_like.cli.pages_to_explain import PageToExplain
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Writes what becomes of each page; mistakes are raised."""
     if not arguments.pages and not arguments.input:
-        raise Mistake("no page given", hint="give text files, --input pages.jsonl, or - for standard input")
+        raise UserError("no page given", hint="give text files, --input pages.jsonl, or - for standard input")
     arguments.gin_file = arguments.gin_file or [RECIPE]
     recipe: Any = load_configuration(arguments, CORPUS).value
     from t5x_like.cli.other_bad_words import with_bad_words

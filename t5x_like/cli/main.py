@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import t5x_like
 from t5x_like.cli.quiet import hush_tensorflow
-from t5x_like.gin_config.user_error import Mistake, nearest
+from t5x_like.gin_config.user_error import UserError, nearest
 
 # Verb: the module of this package that has add_arguments(parser) and run(arguments), and its line in --help.
 VERBS = {
@@ -45,7 +45,7 @@ class Parser(argparse.ArgumentParser):
         choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
         known = re.findall(r"[^', ]+", choice[2]) if choice else []
         hint = nearest(choice[1], known) if choice else ""
-        raise Mistake(f"{self.prog}: {message}", hint=hint or f"see {self.prog} --help")
+        raise UserError(f"{self.prog}: {message}", hint=hint or f"see {self.prog} --help")
 
     def flags(self) -> list[str]:
         """Every flag it knows."""
@@ -87,7 +87,7 @@ def _run(arguments: list[str]) -> int:
     if verb not in VERBS:
         kind = "flag" if verb.startswith("-") else "verb"
         hint = nearest(verb, VERBS) or f"choose from: {', '.join(VERBS)}"
-        raise Mistake(f"there is no {kind} {verb!r}", hint=hint)
+        raise UserError(f"there is no {kind} {verb!r}", hint=hint)
     module = importlib.import_module(f"t5x_like.cli.{VERBS[verb][0]}")
     parser = Parser(
         prog=f"t5x-like {verb}",
@@ -107,12 +107,12 @@ def _parse(parser: Parser, arguments: list[str]) -> argparse.Namespace:
     bindings, plain = split_gin_bindings(arguments)
     parsed, unknown = parser.parse_known_args(plain)
     if bindings and not hasattr(parsed, "gin_file"):
-        raise Mistake(f"{parser.prog} reads no gin configuration, so it can't use --gin.{bindings[0]}")
+        raise UserError(f"{parser.prog} reads no gin configuration, so it can't use --gin.{bindings[0]}")
     if unknown:
         known = [*_innermost(parser, plain).flags()]
         name = unknown[0].split("=")[0]
         what = "flag" if name.startswith("-") else "argument"
-        raise Mistake(
+        raise UserError(
             f"{parser.prog} has no {what} {name!r}",
             hint=nearest(name, known) if what == "flag" else f"see {parser.prog} --help",
         )
@@ -162,7 +162,7 @@ def _overview() -> str:
 
 def _is_for_people(error: Exception) -> bool:
     """Our own ValueErrors and the system's word on a file are messages; another library's is a failure."""
-    if isinstance(error, Mistake):
+    if isinstance(error, UserError):
         return True
     if isinstance(error, OSError) and error.filename is not None:
         return True

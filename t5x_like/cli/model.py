@@ -3,14 +3,14 @@
 t5x-like model show gin/recipes/t5_1_1/pretrain_base.gin     weights, their shapes and the names of their axes
 t5x-like model show path/to/t5-small --mesh data=2,fsdp=4    also what each of these 8 devices would hold
 
-A model is told by a gin file (its knob MODEL), a Hugging Face directory or a run directory.
+A model is told by a gin file (its macro MODEL), a Hugging Face directory or a run directory.
 """
 
 import argparse
 from typing import Any
 
 from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, import_users_modules, load_part
-from t5x_like.gin_config.user_error import Mistake, nearest_or_all
+from t5x_like.gin_config.user_error import UserError, nearest_or_all
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,19 +48,21 @@ def mesh_sizes(text: str) -> dict[str, int]:
     {'data': 1, 'fsdp': 4, 'model': 1}
 
     Raises:
-      Mistake: an axis that there isn't, or not a number of devices.
+      UserError: an axis that there isn't, or not a number of devices.
     """
     sizes = {"data": 1, "fsdp": 1, "model": 1}
     given = [part.partition("=")[::2] for part in text.replace(" ", "").split(",") if part]
     for axis, size in given:
         if axis not in sizes:
-            raise Mistake(f"--mesh {text}: there is no mesh axis {axis!r}", hint=nearest_or_all(axis, sizes))
+            raise UserError(
+                f"--mesh {text}: there is no mesh axis {axis!r}", hint=nearest_or_all(axis, sizes)
+            )
         if not size.isdecimal() or int(size) < 1:
             hint = f"give a number of devices, at least 1: --mesh {axis}=8"
-            raise Mistake(f"--mesh {text}: {axis} is {size or 'not given'}", hint=hint)
+            raise UserError(f"--mesh {text}: {axis} is {size or 'not given'}", hint=hint)
         sizes[axis] = int(size)
     if len({axis for axis, _ in given}) < len(given):
-        raise Mistake(f"--mesh {text}: an axis is given twice")
+        raise UserError(f"--mesh {text}: an axis is given twice")
     return sizes
 
 
@@ -70,15 +72,15 @@ def _config(arguments: argparse.Namespace) -> Any:
 
     if arguments.model and as_path(arguments.model).is_dir():
         if arguments.gin_file or arguments.gin_bindings:
-            raise Mistake(
+            raise UserError(
                 f"{arguments.model} is a directory: gin files and --gin. flags don't change its model"
             )
         return _config_of_directory(arguments.model)
     if arguments.model and not arguments.model.endswith(".gin"):
-        raise Mistake(f"there is no directory {arguments.model!r}", hint="a gin file's name ends in .gin")
+        raise UserError(f"there is no directory {arguments.model!r}", hint="a gin file's name ends in .gin")
     arguments.gin_file = [*([arguments.model] if arguments.model else []), *arguments.gin_file]
     if not arguments.gin_file:
-        raise Mistake("say which model: a gin file, a Hugging Face directory or a run directory")
+        raise UserError("say which model: a gin file, a Hugging Face directory or a run directory")
     import_users_modules(arguments)
     return load_part(arguments, EXPERIMENT, "model", "MODEL")
 
@@ -92,7 +94,7 @@ def _config_of_directory(directory: str) -> Any:
         return read_model_config(directory)
     fields = as_path(directory) / "config.json"
     if not fields.exists():
-        raise Mistake(
+        raise UserError(
             f"{directory} is no model: it has neither model.json, as runs do, nor Hugging Face's config.json"
         )
     theirs = read_json(fields)

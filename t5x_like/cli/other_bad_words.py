@@ -10,7 +10,7 @@ from typing import Any
 
 from t5x_like.corpora.rules.bad_words import BadWords
 from t5x_like.corpora.rules.languages import Languages
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.paths import find_file
 
 
@@ -21,13 +21,13 @@ def with_bad_words(steps: Sequence[Any], file: str | None) -> Iterator[Sequence[
     ``file`` is what ``BadWords.lists`` may be, or a list for every language that the steps keep, whatever its name.
 
     Raises:
-      Mistake: there is no such file, none of the steps looks for bad words, or the list's language isn't known.
+      UserError: there is no such file, none of the steps looks for bad words, or the list's language isn't known.
     """
     if file is None:
         yield steps
         return
     if not any(isinstance(step, BadWords) for step in steps):
-        raise Mistake("--bad_words: no step of the recipe looks for bad words")
+        raise UserError("--bad_words: no step of the recipe looks for bad words")
     path = Path(find_file(file))
     kept = [code for step in steps if isinstance(step, Languages) for code in step.keep or ()]
     with tempfile.TemporaryDirectory(prefix="bad_words_") as folder:
@@ -53,4 +53,4 @@ def _tells_language(path: Path, kept: Sequence[str]) -> bool:
     try:
         return isinstance(json.loads(path.read_bytes()), dict)
     except ValueError as error:
-        raise Mistake(f"--bad_words {path}: invalid JSON: {error}") from None
+        raise UserError(f"--bad_words {path}: invalid JSON: {error}") from None

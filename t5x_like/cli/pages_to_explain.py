@@ -10,7 +10,7 @@ from t5x_like.corpora.pages.fields import Fields
 from t5x_like.corpora.pages.kinds import Kind, kind_of_content, kind_of_name
 from t5x_like.corpora.pages.page import Page
 from t5x_like.corpora.pages.reading import Reading, read_pages
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.decompression import Cut, Piece, unpack
 from t5x_like.io.files import as_path
 from t5x_like.io.lines import in_lines
@@ -42,7 +42,7 @@ def pages_to_explain(file: str, reading: Reading, *, kind: Kind) -> Iterator[Pag
     try:
         stream = as_path(file).open("rb")
     except (FileNotFoundError, IsADirectoryError):
-        raise Mistake(f"{file!r} is no file") from None
+        raise UserError(f"{file!r} is no file") from None
     with stream:
         yield from _pages(stream, file, reading, kind)
 
@@ -59,7 +59,7 @@ def _pages(stream: IO[bytes], file: str, reading: Reading, kind: Kind) -> Iterat
     elif kind == "jsonl":
         yield from _rows(pieces, file, reading)
     elif stream is sys.stdin.buffer:
-        raise Mistake(f"standard input is a {kind} file; save it, and give its name")
+        raise UserError(f"standard input is a {kind} file; save it, and give its name")
     else:
         for found in read_pages(file, reading):
             yield PageToExplain(found.page.url, found.page.url, found.page)
@@ -72,7 +72,7 @@ def _rows(pieces: Iterable[Piece], file: str, reading: Reading) -> Iterator[Page
             text = _text(_whole(line, place), place)
             if text.strip():
                 yield _page_of(_object(text, place), place, reading.fields)
-        except Mistake as mistake:
+        except UserError as mistake:
             yield PageToExplain(place, None, Page("", ""), str(mistake))
 
 
@@ -94,15 +94,15 @@ def _object(text: str, place: str) -> dict[str, Any]:
     try:
         row = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Mistake(f"{place}: invalid JSON: {error}") from None
+        raise UserError(f"{place}: invalid JSON: {error}") from None
     if not isinstance(row, dict):
-        raise Mistake(f"{place}: an object {{…}} is expected, found {type(row).__name__}")
+        raise UserError(f"{place}: an object {{…}} is expected, found {type(row).__name__}")
     return row
 
 
 def _whole(piece: Piece, place: str) -> bytes:
     if isinstance(piece, Cut):
-        raise Mistake(f"{place}: {piece.reason}")
+        raise UserError(f"{place}: {piece.reason}")
     return piece
 
 
@@ -110,4 +110,4 @@ def _text(content: bytes, place: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Mistake(f"{place}: invalid UTF-8 at byte {error.start}") from None
+        raise UserError(f"{place}: invalid UTF-8 at byte {error.start}") from None

@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 
 from t5x_like.cli.arguments import REPORT, add_gin_arguments, load_configuration
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
         from t5x_like.reports.report import ReportedRun
 
         if not (arguments.run and arguments.evaluation and arguments.output):
-            raise Mistake("give --run, --evaluation and --output, or a recipe by --gin_file")
+            raise UserError("give --run, --evaluation and --output, or a recipe by --gin_file")
         named = (each.rpartition("=") for each in arguments.run)
         runs = tuple(
             ReportedRun(title=title or Path(directory).name, directory=directory)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from t5x_like.cli.arguments import EXPERIMENT, add_module_argument, load_configuration
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=v1,v2,…",
-        help="a knob and its values; may be repeated for a grid. NAME:OTHER=1:2,3:4 vary together",
+        help="a macro and its values; may be repeated for a grid. NAME:OTHER=1:2,3:4 vary together",
     )
     parser.add_argument("--seeds", type=int, metavar="K", help="each with SEED 0 to K-1 (the recipe's own)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at the same time (1)")
@@ -57,10 +57,10 @@ def run(arguments: argparse.Namespace) -> int:
     from t5x_like.cli.sweep_runs import Comparing, Pool, is_finished, outcome_of
 
     if arguments.jobs < 1:
-        raise Mistake(f"--jobs {arguments.jobs}: give at least 1")
+        raise UserError(f"--jobs {arguments.jobs}: give at least 1")
     devices = [name for name in arguments.devices.split(",") if name]
     if devices and len(devices) < arguments.jobs:
-        raise Mistake(
+        raise UserError(
             f"--jobs {arguments.jobs} need at least as many --devices, and there are {len(devices)}"
         )
     comparing = Comparing(arguments.metric, arguments.at, arguments.lowest)
@@ -99,7 +99,7 @@ def _prepared(arguments: argparse.Namespace, point: Any) -> Any:
     from t5x_like.training.experiment import describe
 
     if not loaded.value.evaluations and not (arguments.metric and loaded.value.validations):
-        raise Mistake(
+        raise UserError(
             "the recipe scores no task on held-out rows, so there is nothing to compare",
             hint="give it evaluations, or compare a validation loss: --metric validation/TASK/loss --lowest",
         )

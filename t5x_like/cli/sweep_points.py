@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
 class Point(NamedTuple):
-    """One run: the knobs' values as they were written, and its seed, or the recipe's own."""
+    """One run: the macros' values as they were written, and its seed, or the recipe's own."""
 
     settings: dict[str, str]
     seed: int | None = None
@@ -35,17 +35,17 @@ def points(overs: Sequence[str], num_seeds: int | None) -> list[Point]:
     """Every combination, the last flag's values and then seeds varying fastest.
 
     Raises:
-      Mistake: a flag that can't be read, a knob or a run given twice.
+      UserError: a flag that can't be read, a macro or a run given twice.
     """
     axes = [_axis(over) for over in overs]
     names = [name for axis in axes for name in axis.names]
     for name in names:
         if names.count(name) > 1:
-            raise Mistake(f"--over gives {name} twice; put all of its values into one flag")
+            raise UserError(f"--over gives {name} twice; put all of its values into one flag")
     if num_seeds is not None and num_seeds < 1:
-        raise Mistake(f"--seeds {num_seeds}: give at least 1")
+        raise UserError(f"--seeds {num_seeds}: give at least 1")
     if num_seeds is not None and "SEED" in names:
-        raise Mistake("--over SEED=… and --seeds say the same thing twice; leave one out")
+        raise UserError("--over SEED=… and --seeds say the same thing twice; leave one out")
     seeds = [None] if num_seeds is None else list(range(num_seeds))
     grid = [
         Point({name: value for axis in chosen for name, value in axis.items()}, seed)
@@ -55,32 +55,32 @@ def points(overs: Sequence[str], num_seeds: int | None) -> list[Point]:
     seen: dict[str, Point] = {}
     for point in grid:
         if point.name in seen:
-            raise Mistake(f"two runs would both be called {point.name}; give each value once")
+            raise UserError(f"two runs would both be called {point.name}; give each value once")
         seen[point.name] = point
     return grid
 
 
 def _axis(over: str) -> "_Axis":
     names, equals, values = over.partition("=")
-    knobs = tuple(name.strip() for name in names.split(":"))
-    if not equals or not all(knobs) or not values.strip():
-        raise Mistake(
+    macros = tuple(name.strip() for name in names.split(":"))
+    if not equals or not all(macros) or not values.strip():
+        raise UserError(
             f"--over {over}: write it as NAME=first,second, or NAME:OTHER=1:2,3:4 for values that go together"
         )
     rows = []
     for value in split(values, ","):
-        together = split(value, ":") if len(knobs) > 1 else [value]
-        if len(together) != len(knobs) or not all(together):
-            raise Mistake(
+        together = split(value, ":") if len(macros) > 1 else [value]
+        if len(together) != len(macros) or not all(together):
+            raise UserError(
                 f"--over {over}: {value!r} has {len(together)} value{'s' * (len(together) != 1)}, and there are "
-                f"{len(knobs)} names, {', '.join(knobs)}"
+                f"{len(macros)} names, {', '.join(macros)}"
             )
-        rows.append(dict(zip(knobs, together, strict=True)))
-    return _Axis(knobs, rows)
+        rows.append(dict(zip(macros, together, strict=True)))
+    return _Axis(macros, rows)
 
 
 class _Axis(NamedTuple):
-    """Knobs that vary together."""
+    """Macros that vary together."""
 
     names: tuple[str, ...]
     rows: list[dict[str, str]]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from t5x_like.cli.sweep_points import Point
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import read_json, write_json
 from t5x_like.reports.sweeps import Outcome, chosen_step, score_of, scores_by_step
 
@@ -44,7 +44,7 @@ def is_finished(run: Run) -> bool:
     """Whether this very run ended well before.
 
     Raises:
-      Mistake: another one did, there.
+      UserError: another one did, there.
     """
     file = run.directory / _KEPT
     if not file.exists():
@@ -57,7 +57,7 @@ def is_finished(run: Run) -> bool:
     ]
     if lines:
         listed = "\n  ".join(lines[:8])
-        raise Mistake(
+        raise UserError(
             f"{run.directory} holds a finished run of another configuration:\n  {listed}",
             hint="give another --output, or the flags that this one was begun with",
         )
@@ -157,13 +157,13 @@ def _locked(directory: Path) -> Iterator[int]:
     """A lock that a run's process inherits and keeps to its end, even if the sweep itself is killed.
 
     Raises:
-      Mistake: a run is at work there.
+      UserError: a run is at work there.
     """
     with (directory / "train.lock").open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise Mistake(
+            raise UserError(
                 f"{directory} is at work: a run that was started before has not ended",
                 hint="wait for it, or end its process; another sweep needs another --output",
             ) from error

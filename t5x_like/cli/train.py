@@ -18,7 +18,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     loaded = load_configuration(arguments, EXPERIMENT)
     if arguments.dry_run:
-        print(loaded.shown)
+        print(loaded.annotated_text)
         return 0
     for line in loaded.unused:
         print(f"t5x-like: note: {line}", file=sys.stderr)

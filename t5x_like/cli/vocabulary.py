@@ -8,7 +8,7 @@ t5x-like vocabulary show spiece.model --text "In the beginning"
 import argparse
 from typing import TYPE_CHECKING
 
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 
 if TYPE_CHECKING:
     from t5x_like.text.vocabularies.compare import Measures
@@ -106,7 +106,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     from t5x_like.text.vocabularies.opening import open_tokenizer
 
     if len(arguments.vocabularies) < 2:
-        raise Mistake(
+        raise UserError(
             "t5x-like vocabulary compare needs two vocabularies or more", hint="bytes is always there"
         )
     tokenizers = [open_tokenizer(name, 0) for name in arguments.vocabularies]

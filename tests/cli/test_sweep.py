@@ -13,7 +13,7 @@ import pytest
 from t5x_like.cli.main import main
 from t5x_like.cli.sweep_points import Point
 from t5x_like.cli.sweep_runs import Comparing, Pool, Run, is_finished, outcome_of
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 
 RECIPE = """
 from __gin__ import dynamic_registration
@@ -91,7 +91,7 @@ def test_runs_that_end_well_are_remembered_and_those_that_fail_say_why(tmp_path:
 
 def test_a_finished_run_of_another_configuration_is_not_taken_for_this_one(tmp_path: Path) -> None:
     work([run_of(tmp_path, "one", LOGS, "71.5", total_steps=10)])
-    with pytest.raises(Mistake, match="another configuration:\n  total_steps: there 10, now 20"):
+    with pytest.raises(UserError, match="another configuration:\n  total_steps: there 10, now 20"):
         is_finished(run_of(tmp_path, "one", LOGS, "71.5", total_steps=20))
 
 
@@ -117,7 +117,7 @@ def test_a_run_that_is_still_at_work_is_not_started_again(tmp_path: Path) -> Non
     run = run_of(tmp_path, "one", WAITS)
     left = Pool(1, [], lambda _: None)
     left._start(0, run)  # as a sweep leaves it that was killed
-    with pytest.raises(Mistake, match="is at work: a run that was started before has not ended"):
+    with pytest.raises(UserError, match="is at work: a run that was started before has not ended"):
         work([run])
     while not (run.directory / "ready").exists():
         time.sleep(0.05)

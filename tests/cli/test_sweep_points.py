@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t5x_like.cli.sweep_points import points, split
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 
 
 def test_a_grid_is_every_combination_with_every_seed() -> None:
@@ -43,7 +43,7 @@ def test_text_needs_no_quotes_and_may_have_them() -> None:
     ],
 )
 def test_what_can_t_be_a_grid_is_refused(overs: list[str], seeds: int | None, message: str) -> None:
-    with pytest.raises(Mistake, match=message):
+    with pytest.raises(UserError, match=message):
         points(overs, seeds)
 
 
