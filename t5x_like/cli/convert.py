@@ -17,7 +17,7 @@ from t5x_like.gin_config.user_error import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of ``t5x-like convert``."""
+    """Adds the flags of ``t5x-like convert``."""
     parser.add_argument("--from", dest="source", required=True, metavar="PATH", help="what to read")
     parser.add_argument(
         "--to", dest="target", required=True, metavar="DIR", help="what to write; new or empty"

@@ -14,7 +14,7 @@ from t5x_like.gin_config.user_error import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of ``t5x-like predict``."""
+    """Adds the flags of ``t5x-like predict``."""
     add_saved_run_arguments(parser)
     parser.add_argument("--task", help="the task that words the input and names the vocabulary")
     parser.add_argument("--input", action="append", default=[], metavar="TEXT", help="may be repeated")

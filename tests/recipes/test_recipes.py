@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from t5x_like.cli.report_page import ReportPage
 from t5x_like.evaluation.run import EvaluationRun, PredictionRun
 from t5x_like.gin_config.configuration import load
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import shipped_directory
 from t5x_like.model.parameters import abstract
 from t5x_like.pretrained.initial_weights import CheckpointModel
+from t5x_like.reports.run_report import RunReport
 from t5x_like.training.experiment import Experiment
 
 GIN = shipped_directory("gin")
 RECIPES = sorted(file for file in (GIN / "recipes").rglob("*.gin") if file.stem != "tasks")
-ROOTS = [Experiment, EvaluationRun, PredictionRun, ReportPage]
+ROOTS = [Experiment, EvaluationRun, PredictionRun, RunReport]
 
 
 def required_macros(file: Path) -> list[str]:
