@@ -92,6 +92,8 @@ def find_run(directory: PathLike) -> tuple[str, int | None] | None:
     if (as_path(directory) / "model.json").exists():
         return str(directory), None
     path = absolute(directory)
+    if not path.is_dir():
+        return None
     folder, step = find_checkpoints(path)
     if step is None and path.name != "checkpoints":
         return None
