@@ -9,7 +9,7 @@ import numpy as np
 
 from t5x_like.text.objectives.cutting import by_length, cut_runs, stacked
 from t5x_like.text.objectives.noise import IidNoise, Noise, SpanNoise
-from t5x_like.text.objectives.objective import Cuts, Example, Lengths, Text, Traits, Window
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_fractions
 from t5x_like.text.objectives.replacing import (
     gathered,
@@ -20,7 +20,7 @@ from t5x_like.text.objectives.replacing import (
     spans_to_sentinels,
     with_column,
 )
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class MaskTokens:
 
 
 Replacement = Literal["unique_sentinels", "one_sentinel", "dropped", "random", "gathered", "shuffled"]
-Foretold = Literal["text", "unique_sentinels", "one_sentinel", "dropped"]
+TargetFormat = Literal["text", "unique_sentinels", "one_sentinel", "dropped"]
 _SHORTENS = ("unique_sentinels", "one_sentinel", "dropped")
 
 
@@ -65,14 +65,16 @@ class Denoising:
 
     noise: Noise = field(default_factory=IidNoise)
     inputs: Replacement | MaskTokens = "unique_sentinels"
-    targets: Foretold = "unique_sentinels"
+    targets: TargetFormat = "unique_sentinels"
 
     def __post_init__(self) -> None:
         known = Replacement.__args__
         if not isinstance(self.inputs, MaskTokens) and self.inputs not in known:
             raise ValueError(f"inputs must be MaskTokens() or one of {', '.join(known)}, not {self.inputs!r}")
-        if self.targets not in Foretold.__args__:
-            raise ValueError(f"targets must be one of {', '.join(Foretold.__args__)}, not {self.targets!r}")
+        if self.targets not in TargetFormat.__args__:
+            raise ValueError(
+                f"targets must be one of {', '.join(TargetFormat.__args__)}, not {self.targets!r}"
+            )
 
     def lengths(self, text_length: int) -> tuple[int, int]:
         """Lengths of both sides, with end of sequence; of independent and of regular noise on average."""
@@ -103,11 +105,11 @@ class Denoising:
         return length
 
     @property
-    def traits(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """T5 joins documents without a mark."""
-        return Traits(layout="encoder_decoder")
+        return ExampleSpec(layout="encoder_decoder")
 
-    def check(self, lengths: Lengths, ids: Ids) -> None:
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """See ``Objective.check``."""
         text_length = self.text_length(lengths.inputs)
         needed = self.lengths(text_length)[1]
@@ -122,12 +124,14 @@ class Denoising:
         if mask_of(ids) is None and (isinstance(self.inputs, MaskTokens) or "one_sentinel" in sides):
             raise ValueError("the vocabulary has neither sentinels nor a mask; raise num_sentinels")
 
-    def cut(self, window: Window, lengths: Lengths, key: np.ndarray) -> Cuts:
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Even runs over 128 documents."""
         del key
         return cut_runs(window, self.text_length(lengths.inputs))
 
-    def make(self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: Ids) -> list[Example]:
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
         """Corrupts texts, those of one length together."""
         examples: list[Example] = [Example()] * len(texts)
         for length, numbers in by_length(texts).items():
@@ -138,7 +142,12 @@ class Denoising:
         return examples
 
     def corrupt(
-        self, tokens: np.ndarray, is_noise: np.ndarray, seeds: np.ndarray, lengths: Lengths, ids: Ids
+        self,
+        tokens: np.ndarray,
+        is_noise: np.ndarray,
+        seeds: np.ndarray,
+        lengths: Lengths,
+        ids: VocabularyIds,
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Inputs and targets, ended, of rows int32 [N, L] with given noise, bool [N, L]; ``seeds`` draw new words."""
         assert ids.eos is not None, "a loader refuses vocabularies without an end"
@@ -154,7 +163,9 @@ class Denoising:
             foretold = _shortened(ended, with_column(~is_noise, False), self.targets, ids)
         return rows_of(*side, most=lengths.inputs), rows_of(*foretold, most=lengths.targets)
 
-    def _changed(self, tokens: np.ndarray, is_noise: np.ndarray, seeds: np.ndarray, ids: Ids) -> np.ndarray:
+    def _changed(
+        self, tokens: np.ndarray, is_noise: np.ndarray, seeds: np.ndarray, ids: VocabularyIds
+    ) -> np.ndarray:
         """Rows as long as before."""
         if self.inputs == "shuffled":
             return shuffled(tokens, is_noise, seeds, use=2)
@@ -175,7 +186,7 @@ class Denoising:
         return [*preprocessors.denoising(self), preprocessors.append_end]
 
 
-def require_sentinels(needed: int, lengths: Lengths, ids: Ids) -> None:
+def require_sentinels(needed: int, lengths: Lengths, ids: VocabularyIds) -> None:
     """Refuses vocabularies with fewer.
 
     Raises:
@@ -189,7 +200,7 @@ def require_sentinels(needed: int, lengths: Lengths, ids: Ids) -> None:
 
 
 def _shortened(
-    tokens: np.ndarray, is_span: np.ndarray, becomes: str, ids: Ids
+    tokens: np.ndarray, is_span: np.ndarray, becomes: str, ids: VocabularyIds
 ) -> tuple[np.ndarray, np.ndarray]:
     if becomes == "dropped":
         return tokens, ~is_span

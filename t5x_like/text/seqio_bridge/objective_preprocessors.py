@@ -11,7 +11,7 @@ import tensorflow as tf
 from t5x_like.text.objectives.cutting import DOCUMENTS_TOGETHER, lay_window, texts_of
 from t5x_like.text.objectives.objective import Example, Lengths, Objective
 from t5x_like.text.objectives.random_bits import seeds_of_rows
-from t5x_like.text.vocabularies.ids import Ids, ids_of
+from t5x_like.text.vocabularies.ids import VocabularyIds, ids_of
 
 Features = Mapping[str, seqio.Feature]
 
@@ -34,7 +34,7 @@ def as_preprocessors(objective: Objective) -> Sequence[Callable[..., tf.data.Dat
             documents: Iterator[Any] = iter(seeded.as_numpy_iterator())
             while window := list(islice(documents, DOCUMENTS_TOGETHER)):
                 for example in _of_window(window, objective, lengths, ids):
-                    yield _as_features(example, objective.traits.fields)
+                    yield _as_features(example, objective.spec.fields)
 
         return tf.data.Dataset.from_generator(rows, output_signature=_signature(objective))
 
@@ -50,13 +50,13 @@ def _with_seeds(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _of_window(
-    documents: Sequence[Mapping[str, np.ndarray]], objective: Objective, lengths: Lengths, ids: Ids
+    documents: Sequence[Mapping[str, np.ndarray]], objective: Objective, lengths: Lengths, ids: VocabularyIds
 ) -> list[Example]:
     seeds = np.stack([document["seed"] for document in documents]).astype(np.uint64)
     window = lay_window(
         [{"tokens": document["targets"], **document} for document in documents],
         chunks=seeds[:, 0] ^ seeds[:, 1],
-        eos=ids.eos if objective.traits.ends_documents else None,
+        eos=ids.eos if objective.spec.ends_documents else None,
     )
     cuts = objective.cut(window, lengths, seeds[0])
     numbers = np.arange(len(cuts.starts))
@@ -74,9 +74,9 @@ def _as_features(example: Example, fields: Sequence[str]) -> dict[str, Any]:
 
 
 def _signature(objective: Objective) -> dict[str, tf.TensorSpec]:
-    traits = objective.traits
-    streams = ("targets",) if traits.layout == "decoder" else ("inputs", "targets")
+    spec = objective.spec
+    streams = ("targets",) if spec.layout == "decoder" else ("inputs", "targets")
     return {
         name: tf.TensorSpec([] if name in _SCALARS else [None], _TYPES.get(name, tf.int32))  # pyright: ignore[reportArgumentType]
-        for name in dict.fromkeys((*streams, *traits.fields))
+        for name in dict.fromkeys((*streams, *spec.fields))
     }

@@ -166,7 +166,7 @@ def split_prefixes(dataset: tf.data.Dataset, objective: "PrefixLM") -> tf.data.D
     def split(example: dict[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
         seeds = tf.unstack(tf.random.split(seed, 6))
         tokens = example["targets"]
-        at = prefix(tf.size(tokens), seeds, objective.density)
+        at = prefix(tf.size(tokens), seeds, objective.noise_density)
         return {"inputs": tokens[:at], "targets": tokens[at:]}
 
     return split(dataset)  # pyright: ignore[reportCallIssue] - seqio gives the seed

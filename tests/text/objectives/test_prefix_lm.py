@@ -87,9 +87,9 @@ def test_rows_do_not_depend_on_each_other():
 
 def test_impossible_settings_are_refused():
     with pytest.raises(ValueError, match=r"above 0 and up to 0\.5"):
-        PrefixLM(density=0.6)
+        PrefixLM(noise_density=0.6)
     with pytest.raises(ValueError, match="targets of up to 511 tokens, over the limit of 114"):
         PrefixLM().check(Lengths(512, 114), IDS)
-    PrefixLM(density=0.25).check(Lengths(512, 257), IDS)
+    PrefixLM(noise_density=0.25).check(Lengths(512, 257), IDS)
     with pytest.raises(ValueError, match="too short to split"):
         PrefixLM().check(Lengths(2, 8), IDS)

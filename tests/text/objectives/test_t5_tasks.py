@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.denoising import Denoising, MaskTokens
 from t5x_like.text.objectives.deshuffling import Deshuffling
 from t5x_like.text.objectives.full_lm import FullLM

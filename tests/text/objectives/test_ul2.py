@@ -9,10 +9,10 @@ from t5x_like.text.objectives.prefix_lm import PrefixLM
 from t5x_like.text.objectives.random_bits import seeds_of_rows
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.objectives.ul2 import TABLE_1, UL2, Denoiser
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 from tests.text.objectives.t5_objectives import assert_rows_are_independent, make_one, task_examples
 
-IDS = Ids(32_100, 0, 1, 32_003, 2, 32_001, 32_002, 32_000, 32_099, 96, None)
+IDS = VocabularyIds(32_100, 0, 1, 32_003, 2, 32_001, 32_002, 32_000, 32_099, 96, None)
 MODES = {"R": 32_004, "S": 32_005, "X": 32_006}
 KEY = np.array([3, 4], np.uint64)
 
@@ -48,7 +48,7 @@ def restored(example):
 def test_the_denoisers_are_table_1():
     assert len(TABLE_1) == 7
     spans = [
-        (each.mode, each.objective.mean_span, each.objective.density)
+        (each.mode, each.objective.mean_noise_span_length, each.objective.noise_density)
         for each in TABLE_1
         if isinstance(each.objective, SpanCorruption)
     ]
@@ -60,7 +60,7 @@ def test_the_denoisers_are_table_1():
         ("X", 64.0, 0.15),
         ("X", 64.0, 0.5),
     ]
-    assert [each.objective for each in TABLE_1 if each.mode == "S"] == [PrefixLM(density=0.25)]
+    assert [each.objective for each in TABLE_1 if each.mode == "S"] == [PrefixLM(noise_density=0.25)]
 
 
 @pytest.mark.parametrize("lengths", [Lengths(512, 512), Lengths(512, 114), Lengths(64, 80), Lengths(16, 16)])
