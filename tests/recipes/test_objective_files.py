@@ -1,4 +1,4 @@
-"""Every file of gin/objectives defines an objective, and its knobs turn what they name."""
+"""Every file of gin/objectives defines an objective, and its macros turn what they name."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def built(name, *overrides):
         overrides,
         root=PretrainingTask,
         parameter="objective",
-        knob="OBJECTIVE",
+        macro="OBJECTIVE",
     )
 
 

@@ -4,10 +4,10 @@ import io
 
 import pytest
 
-from t5x_like.cli.explanation_text import ExplanationText, printable
 from t5x_like.corpora.pages.page import Page
 from t5x_like.corpora.rules.cleaning import C4Cleaning
 from t5x_like.corpora.rules.explaining import explain_page
+from t5x_like.reports.page_explanation_text import PageExplanationText, printable
 
 
 class Terminal(io.StringIO):
@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
 def test_a_terminal_gets_colours_and_lines_that_fit(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    text = ExplanationText.for_stream(Terminal())
+    text = PageExplanationText.for_stream(Terminal())
     page = text.page("a.org", explain_page(Page("", "Home\n" + "many words " * 9 + "end."), [C4Cleaning()]))
     head, rule, *lines = page.rstrip().split("\n")
     assert head == "\033[1ma.org\033[0m  \033[31mdropped, filtered:too_few_sentences\033[0m"
@@ -29,9 +29,9 @@ def test_a_terminal_gets_colours_and_lines_that_fit(monkeypatch: pytest.MonkeyPa
 
 
 def test_no_color_and_pipes_get_plain_text(monkeypatch: pytest.MonkeyPatch):
-    assert not ExplanationText.for_stream(io.StringIO()).colours
+    assert not PageExplanationText.for_stream(io.StringIO()).colours
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not ExplanationText.for_stream(Terminal()).colours
+    assert not PageExplanationText.for_stream(Terminal()).colours
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
-"""One page that tells how a story of runs went: what was learned, how well, on what, and what to try next."""
+"""One HTML page about runs and their evaluation: loss curves, scores, sample predictions and next steps."""
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from typing import Any
 
 from t5x_like.io.files import read_json, read_jsonl, write_text
 from t5x_like.reports.curves import Curve, draw_loss_curves, read_curves
+from t5x_like.reports.machine import describe_machine
 from t5x_like.reports.page import Headline, Section, page
 from t5x_like.reports.run_facts import run_facts
 from t5x_like.reports.tables import (
@@ -40,46 +42,69 @@ class ReportedRun:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def write_report(
-    output: PathLike,
-    *,
-    title: str,
-    introduction: str,
-    runs: Sequence[ReportedRun],
-    evaluation: PathLike,
-    references: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
-    machine: Mapping[str, str] | None = None,
-    next_steps: Sequence[tuple[str, str]] = (),
-    samples_per_task: int = 8,
-) -> None:
-    """Writes one self-contained HTML file.
+@dataclass(frozen=True, kw_only=True)
+class RunReport:
+    """A self-contained HTML page about runs and their evaluation.
 
-    ``evaluation`` is a folder with ``scores.json`` and ``predictions.jsonl``; of each task the first
-    ``samples_per_task`` predictions are shown, not the best. ``references`` are scores of other methods,
-    {task: {method: {metric: value}}}. ``next_steps`` are pairs of a sentence and a command.
+    Attributes:
+      output: The file to write.
+      evaluation: Folder with ``scores.json`` and ``predictions.jsonl``.
+      references: Scores of other methods, ``{task: {method: {metric: value}}}``.
+      next_steps: Pairs of a sentence and a command.
+      samples_per_task: The number of predictions shown for each task: its first ones, not its best.
     """
-    scores = read_scores(read_json(Path(evaluation) / "scores.json"), references)
-    predictions = list(read_jsonl(Path(evaluation) / "predictions.jsonl"))
-    curves = {run.title: read_curves(run.directory) for run in runs}
-    sections = [
-        *(_run_section(run, curves[run.title]) for run in runs),
-        Section("Scores on held-out rows", _scores_body(scores)),
-        Section("Sample predictions", _predictions_body(predictions, samples_per_task)),
-    ]
-    if next_steps:
-        sections.append(Section("What to try next", _next_steps_body(next_steps)))
-    if machine:
-        sections.append(Section("Made on", facts_table(machine)))
-    headlines = [
-        *(_entropy_headline(run, curves[run.title]) for run in runs),
-        *_score_headlines(scores),
-    ]
-    write_text(
-        output,
-        page(
-            title=title, introduction=introduction, headlines=[h for h in headlines if h], sections=sections
-        ),
-    )
+
+    output: PathLike
+    runs: tuple[ReportedRun, ...]
+    evaluation: PathLike
+    title: str = "t5x_like: a report"
+    introduction: str = ""
+    references: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    next_steps: tuple[tuple[str, str], ...] = ()
+    samples_per_task: int = 8
+
+    def write(self) -> None:
+        """Writes the page.
+
+        Raises:
+          ValueError: A run's metrics or the evaluation's scores are missing.
+        """
+        for directory, name in [
+            *((run.directory, "metrics.jsonl") for run in self.runs),
+            (self.evaluation, "scores.json"),
+        ]:
+            if not (Path(directory) / name).is_file():
+                raise ValueError(f"{directory} has no {name}: nothing to report on; did it run?")
+        scores = read_scores(read_json(Path(self.evaluation) / "scores.json"), self.references)
+        predictions = list(read_jsonl(Path(self.evaluation) / "predictions.jsonl"))
+        runs = [with_entropy(run) for run in self.runs]
+        curves = {run.title: read_curves(run.directory) for run in runs}
+        sections = [
+            *(_run_section(run, curves[run.title]) for run in runs),
+            Section("Scores on held-out rows", _scores_body(scores)),
+            Section("Sample predictions", _predictions_body(predictions, self.samples_per_task)),
+        ]
+        if self.next_steps:
+            sections.append(Section("What to try next", _next_steps_body(self.next_steps)))
+        sections.append(Section("Made on", facts_table(describe_machine())))
+        headlines = [
+            *(_entropy_headline(run, curves[run.title]) for run in runs),
+            *_score_headlines(scores),
+        ]
+        shown = [headline for headline in headlines if headline]
+        write_text(
+            self.output,
+            page(title=self.title, introduction=self.introduction, headlines=shown, sections=sections),
+        )
+
+
+def with_entropy(run: ReportedRun) -> ReportedRun:
+    """Returns the run with the unigram entropy of its validation targets, if it has logged one."""
+    lines = read_jsonl(Path(run.directory) / "metrics.jsonl")
+    logged = [line["unigram_entropy"] for line in lines if "unigram_entropy" in line]
+    if run.unigram_entropy is not None or not logged:
+        return run
+    return dataclasses.replace(run, unigram_entropy=logged[-1])
 
 
 def _run_section(run: ReportedRun, curves: Sequence[Curve]) -> Section:

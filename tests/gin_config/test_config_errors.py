@@ -7,10 +7,10 @@ import bakery
 import pytest
 from bakery import HEAD, PLAIN
 
-from t5x_like.gin_config.configuration import Loaded, load
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.configuration import Configuration, load
+from t5x_like.gin_config.user_error import UserError
 
-LoadText = Callable[..., Loaded]
+LoadText = Callable[..., Configuration]
 
 
 # Each: what line 6 says; the parts of the message, in order.
@@ -53,7 +53,7 @@ MISTAKES: list[tuple[str, ...]] = [
     ("include 'oven.gin'", "run.gin:6: includes 'oven.gin', which does not exist (searched /"),
     ("include 'run2.gin'", "run.gin:6: includes 'run2.gin'", "did you mean 'run.gin'?"),
     ("include 'run.gin'", "run.gin:6: the file includes itself: run.gin:6 -> run.gin"),
-    ("A = %B\nB = %A\nbakery.Bakery.days = %A", "run.gin:7: knobs go round in a circle: A -> B -> A"),
+    ("A = %B\nB = %A\nbakery.Bakery.days = %A", "run.gin:7: macros go round in a circle: A -> B -> A"),
 ]
 FLAG_MISTAKES: list[tuple[str, ...]] = [
     ("Loaf.gramms=3", "command line: bakery.Loaf has no parameter 'gramms'\n    --gin.Loaf.gramms=3\n"),
@@ -61,7 +61,7 @@ FLAG_MISTAKES: list[tuple[str, ...]] = [
     ("DAYS", "--gin.DAYS gives no value", "write --gin.DAYS=value"),
     ("DAYS=", "command line: DAYS is given no value"),
     ("DAYZ=3", "command line: nothing here uses DAYZ\n    --gin.DAYZ=3\n", "did you mean 'DAYS'?"),
-    ("DAYS='3'", "days needs an int, got '3' (text) (the knob DAYS is used for it in run.gin:7)"),
+    ("DAYS='3'", "days needs an int, got '3' (text) (the macro DAYS is used for it in run.gin:7)"),
 ]
 
 
@@ -75,14 +75,14 @@ def assert_says(message: str, parts: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake[0])
 def test_a_mistake_is_placed_and_explained(load_text: LoadText, mistake: tuple[str, ...]) -> None:
-    with pytest.raises(Mistake) as caught:
+    with pytest.raises(UserError) as caught:
         load_text(f"{PLAIN}{mistake[0]}\n")
     assert_says(str(caught.value), mistake[1:])
 
 
 @pytest.mark.parametrize("mistake", FLAG_MISTAKES, ids=lambda mistake: mistake[0])
 def test_a_mistake_in_a_flag_shows_the_flag(load_text: LoadText, mistake: tuple[str, ...]) -> None:
-    with pytest.raises(Mistake) as caught:
+    with pytest.raises(UserError) as caught:
         load_text(f"{PLAIN}DAYS = 3\nbakery.Bakery.days = %DAYS\n", mistake[0])
     assert_says(str(caught.value), mistake[1:])
 
@@ -92,7 +92,7 @@ def test_all_values_still_to_be_given_are_listed_as_flags(load_text: LoadText) -
         "STREET = %gin.REQUIRED\nDAYS = %gin.REQUIRED\nbakery.Bakery.loaves = ()\n"
         "bakery.Bakery.street = %STREET\nbakery.Bakery.days = %DAYS\n"
     )
-    with pytest.raises(Mistake) as caught:
+    with pytest.raises(UserError) as caught:
         load_text(text)
     assert str(caught.value).splitlines() == [
         "2 values are still to be given; pass, or set in your recipe:",
@@ -103,7 +103,7 @@ def test_all_values_still_to_be_given_are_listed_as_flags(load_text: LoadText) -
 
 def test_an_objects_own_refusal_is_placed_at_the_value_it_speaks_of(load_text: LoadText) -> None:
     text = PLAIN + "GRAMS = 0\nbakery.Loaf.name = 'x'\nbakery.Loaf.grams = %GRAMS\n"
-    with pytest.raises(Mistake) as caught:
+    with pytest.raises(UserError) as caught:
         load_text(text + "bakery.Bakery.loaves = (@bakery.Loaf(),)\n")
     assert_says(
         str(caught.value), ("run.gin:6: bakery.Loaf: grams is 0; a loaf weighs", "GRAMS", "run.gin:8")
@@ -112,7 +112,7 @@ def test_an_objects_own_refusal_is_placed_at_the_value_it_speaks_of(load_text: L
 
 def test_a_missing_gin_file_is_named_with_where_it_was_looked_for(load_text: LoadText) -> None:
     load_text(PLAIN)
-    with pytest.raises(Mistake) as caught:
+    with pytest.raises(UserError) as caught:
         load(["runx.gin"], roots=[bakery.Bakery])
     parts = ("there is no gin file 'runx.gin' (searched ", str(Path.cwd()), "did you mean 'run.gin'?")
     assert_says(str(caught.value), parts)
@@ -120,12 +120,12 @@ def test_a_missing_gin_file_is_named_with_where_it_was_looked_for(load_text: Loa
 
 def test_a_gin_file_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     (tmp_path / "bad.gin").write_bytes(b"X = '\xff'\n")
-    with pytest.raises(Mistake, match=r"bad\.gin: not UTF-8 text"):
+    with pytest.raises(UserError, match=r"bad\.gin: not UTF-8 text"):
         load([str(tmp_path / "bad.gin")], roots=[bakery.Bakery])
 
 
 def test_files_that_configure_something_else_have_nothing_to_run(load_text: LoadText) -> None:
-    with pytest.raises(Mistake, match=r"say nothing about bakery\.Bakery"):
+    with pytest.raises(UserError, match=r"say nothing about bakery\.Bakery"):
         load_text(HEAD + "bakery.Oven.degrees = 1.0\n")
 
 

@@ -1,6 +1,6 @@
-"""The meaning of gin's statements: scopes, knobs and references, evaluated by gin's rules into plain values.
+"""Evaluation of gin's statements (scopes, macros and references) by gin's rules into plain values.
 
-A reference with a scope replaces the active scope; a macro (we say knob) is evaluated in a scope of its name.
+A reference with a scope replaces the active scope; a macro is evaluated in a scope of its own name.
 """
 
 import functools
@@ -9,15 +9,15 @@ from inspect import Parameter
 from typing import Any, NamedTuple
 
 from t5x_like.gin_config import config_errors
-from t5x_like.gin_config.bindings import Bindings, Bound, Scope
-from t5x_like.gin_config.gin_names import Target, parameters_of, short_name
-from t5x_like.gin_config.gin_syntax import REQUIRED, Macro, Reference
-from t5x_like.gin_config.user_error import Mistake, nearest
-from t5x_like.gin_config.value_types import Misfit, conform, parameter_types
+from t5x_like.gin_config.bindings import Bindings, EffectiveBinding, Scope
+from t5x_like.gin_config.imported_names import Target, parameters_of, short_name
+from t5x_like.gin_config.statements import REQUIRED, ConfigurableReference, MacroReference
+from t5x_like.gin_config.user_error import UserError, nearest
+from t5x_like.gin_config.value_types import TypeMismatchError, conform, parameter_types
 
 
-class Resolved(NamedTuple):
-    """One parameter of what was built: its value and where it came from."""
+class ResolvedParameter(NamedTuple):
+    """A parameter of a built object: its value and its origin."""
 
     name: str
     value: Any
@@ -25,20 +25,29 @@ class Resolved(NamedTuple):
 
 
 class Resolver:
-    """Builds values from ``bindings``; ``called`` lists what was called, each with the defaults it used."""
+    """Builds values from ``bindings``.
+
+    Attributes:
+      called: The classes and functions called, each with the defaults it used.
+      resolved: Every parameter so far, with value and origin.
+    """
 
     def __init__(self, bindings: Bindings) -> None:
         self.bindings = bindings
         self.called: dict[Target, dict[str, Any]] = {}
-        self.resolved: list[Resolved] = []
-        self._still_to_give: list[tuple[Bound, Any]] = []
-        self._knobs_open: list[str] = []
+        self.resolved: list[ResolvedParameter] = []
+        self._missing_values: list[tuple[EffectiveBinding, Any]] = []
+        self._open_macros: list[str] = []
 
     def build_root(self, roots: Sequence[Target | str], verbs: Mapping[str, str]) -> Any:
-        """Calls the first root that anything is bound to; ``verbs`` says which command is for which other root.
+        """Calls the first root that has bindings.
+
+        Args:
+          roots: Classes or functions, or their dotted names.
+          verbs: Commands for other roots by dotted name, to suggest if no root has bindings.
 
         Raises:
-          Mistake: nothing is bound to any; a knob that nobody gave; a flag that has no effect.
+          UserError: No root has bindings, a required value is missing, or a flag has no effect.
         """
         configured = next(filter(None, (self._configured_root(root) for root in roots)), None)
         if configured is None:
@@ -48,51 +57,51 @@ class Resolver:
                 for root, verb in verbs.items()
                 if self._configured_root(root)
             )
-            raise Mistake(
+            raise UserError(
                 f"the gin files say nothing about {wanted}, so there is nothing to run", hint=next(others, "")
             )
-        value = self._given(self._call(configured, (), None))
+        value = self._or_raise_missing(self._call(configured, (), None))
         for bound in self.bindings.all():
             if bound.origin.file is None and not bound.used:
-                raise config_errors.without_effect(bound, self.bindings)
+                raise config_errors.unused_flag(bound, self.bindings)
         return value
 
     def _configured_root(self, root: Target | str) -> Target | None:
-        """The class or function if anything is bound to it; a name need not be imported to know."""
+        """Returns the class or function if it has bindings. Compares dotted names, so nothing is imported."""
         targets = (target for _, target in self.bindings.tables)
         return next(
             (each for each in targets if root in (each, f"{each.__module__}.{each.__qualname__}")), None
         )
 
-    def build_knob(self, name: str) -> Any:
-        """The value of a knob, as ``%name`` has it."""
-        knob = self.bindings.knobs[name]
-        return self._given(self._evaluate_knob(Macro(name), knob, Any))
+    def build_macro(self, name: str) -> Any:
+        """Builds the value of a macro."""
+        macro = self.bindings.macros[name]
+        return self._or_raise_missing(self._evaluate_macro(MacroReference(name), macro, Any))
 
-    def build_parameter(self, root: Target | str, parameter: str, knob: str) -> Any:
-        """What is bound to one parameter of ``root``."""
+    def build_parameter(self, root: Target | str, parameter: str, macro: str) -> Any:
+        """Builds the value bound to one parameter of ``root``."""
         target = self._configured_root(root)
         bound = self.bindings.applying(target, ()).get(parameter) if target else None
         if target is None or bound is None:
-            raise Mistake(f"the gin files define neither {_shortened(root)}.{parameter} nor {knob}")
+            raise UserError(f"the gin files define neither {_shortened(root)}.{parameter} nor {macro}")
         annotation = parameter_types(target).get(parameter, Any)
         return self._conform(
-            self._given(self._evaluate(bound.value, (), bound, annotation)), annotation, bound
+            self._or_raise_missing(self._evaluate(bound.value, (), bound, annotation)), annotation, bound
         )
 
-    def _given(self, value: Any) -> Any:
-        if self._still_to_give:
-            raise config_errors.still_to_give(self._still_to_give)
+    def _or_raise_missing(self, value: Any) -> Any:
+        if self._missing_values:
+            raise config_errors.missing_values(self._missing_values)
         return value
 
     def unused(self) -> list[str]:
-        """Bindings in files that nothing reads, as lines to show; a knob only if it looks like a misspelt one.
+        """Returns messages about bindings in files that nothing reads.
 
-        Shared files set knobs that not every run needs, so an idle knob is nothing to speak of; nor is what a file says
-        of a thing that it asks for itself and that another file replaced.
+        Shared files set macros that not every run needs, so an unused macro is reported only if its name looks
+        misspelt. Bindings of a target whose reference another file overrode are not reported.
         """
         replaced = self._replaced()
-        known = [knob.name for knob in self.bindings.knobs.values() if knob.used]
+        known = [macro.name for macro in self.bindings.macros.values() if macro.used]
         lines = []
         for bound in self.bindings.all():
             hint = nearest(bound.name, known) if bound.target is None else ""
@@ -103,7 +112,7 @@ class Resolver:
         return lines
 
     def _replaced(self) -> set[tuple[str | None, Target]]:
-        """What files asked for and did not get, with what that would have asked for in turn."""
+        """Returns references that a later file replaced, and everything reachable only through them."""
         found, new = set(), self.bindings.replaced
         while new:
             found |= new
@@ -113,7 +122,7 @@ class Resolver:
             } - found
         return {(file, target) for file, target in found if target not in self.called}
 
-    def _call(self, target: Target, scope: Scope, asked_by: Bound | None) -> Any:
+    def _call(self, target: Target, scope: Scope, asked_by: EffectiveBinding | None) -> Any:
         bounds, arguments = self.bindings.applying(target, scope), self._configured(target, scope)
         fixed = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
         free = {
@@ -123,7 +132,7 @@ class Resolver:
         }
         unbound = [name for name, parameter in free.items() if parameter.default is Parameter.empty]
         if unbound:
-            raise config_errors.unbound(target, unbound, bounds, asked_by)
+            raise config_errors.missing_arguments(target, unbound, bounds, asked_by)
         for name, parameter in free.items():
             default = self.called[target][name] = _default(target, name, parameter)
             self._record(scope, f"{short_name(target)}.{name}", default, "default")
@@ -131,13 +140,13 @@ class Resolver:
             return REQUIRED
         try:
             return target(**arguments)
-        except Mistake:
+        except UserError:
             raise
         except (ValueError, TypeError) as error:
-            raise config_errors.refused(error, target, bounds, asked_by, self.bindings) from error
+            raise config_errors.target_error(error, target, bounds, asked_by, self.bindings) from error
 
     def _configured(self, target: Target, scope: Scope) -> dict[str, Any]:
-        """The arguments that are bound, evaluated and checked, in the order of the signature."""
+        """Evaluates and checks the bound arguments, in the order of the signature."""
         self.called.setdefault(target, {})
         annotations, bounds = parameter_types(target), self.bindings.applying(target, scope)
         order = list(parameters_of(target))
@@ -150,15 +159,15 @@ class Resolver:
         return arguments
 
     def _record(self, scope: Scope, path: str, value: Any, origin: str) -> None:
-        self.resolved.append(Resolved("/".join((*scope, path)), value, origin))
+        self.resolved.append(ResolvedParameter("/".join((*scope, path)), value, origin))
 
-    def _evaluate(self, value: Any, scope: Scope, bound: Bound, annotation: Any = Any) -> Any:
+    def _evaluate(self, value: Any, scope: Scope, bound: EffectiveBinding, annotation: Any = Any) -> Any:
         if value is REQUIRED:
-            self._still_to_give.append((bound, annotation))
+            self._missing_values.append((bound, annotation))
             return REQUIRED
-        if isinstance(value, Macro):
-            return self._evaluate_knob(value, bound, annotation)
-        if isinstance(value, Reference):
+        if isinstance(value, MacroReference):
+            return self._evaluate_macro(value, bound, annotation)
+        if isinstance(value, ConfigurableReference):
             target = self.bindings.find(value.name, bound.file_index, bound.origin)
             inner = value.scopes or scope
             return self._call(target, inner, bound) if value.call else self._function(target, inner)
@@ -169,29 +178,31 @@ class Resolver:
             return {self._evaluate(k, scope, bound): self._evaluate(v, scope, bound) for k, v in pairs}
         return value
 
-    def _evaluate_knob(self, macro: Macro, user: Bound, annotation: Any) -> Any:
-        if macro.name not in self.bindings.knobs:
-            raise config_errors.undefined_knob(macro.name, user, self.bindings)
-        if macro.name in self._knobs_open:
-            raise config_errors.circle([*self._knobs_open, macro.name], user)
-        knob = self.bindings.knobs[macro.name]
-        knob.used = True
-        self._knobs_open.append(macro.name)
+    def _evaluate_macro(self, macro: MacroReference, user: EffectiveBinding, annotation: Any) -> Any:
+        if macro.name not in self.bindings.macros:
+            raise config_errors.undefined_macro(macro.name, user, self.bindings)
+        if macro.name in self._open_macros:
+            raise config_errors.macro_cycle([*self._open_macros, macro.name], user)
+        macro = self.bindings.macros[macro.name]
+        macro.used = True
+        self._open_macros.append(macro.name)
         try:
-            return self._evaluate(knob.value, tuple(macro.name.split("/")), knob, annotation)
+            return self._evaluate(macro.value, tuple(macro.name.split("/")), macro, annotation)
         finally:
-            self._knobs_open.pop()
+            self._open_macros.pop()
 
     def _function(self, target: Target, scope: Scope) -> Callable[..., Any]:
-        """``@name`` without brackets: the thing itself, with what is bound to it already given."""
+        """Returns the target of ``@name`` without brackets, with its bindings applied as a partial."""
         arguments = self._configured(target, scope)
         return functools.partial(target, **arguments) if arguments else target
 
-    def _conform(self, value: Any, annotation: Any, bound: Bound) -> Any:
+    def _conform(self, value: Any, annotation: Any, bound: EffectiveBinding) -> Any:
         try:
             return conform(value, annotation)
-        except Misfit as misfit:
-            raise config_errors.about(bound, f"{bound.path} {misfit}", self.bindings, misfit.hint) from misfit
+        except TypeMismatchError as mismatch:
+            raise config_errors.value_error(
+                bound, f"{bound.path} {mismatch}", self.bindings, mismatch.hint
+            ) from mismatch
 
 
 def _shortened(root: Target | str) -> str:
@@ -205,7 +216,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _default(target: Target, name: str, parameter: Parameter) -> Any:
-    """The default as a value: a dataclass's default factory is called to see what it makes."""
+    """Returns a parameter's default; calls a dataclass field's default factory."""
     fields = getattr(target, "__dataclass_fields__", {})
     factory = getattr(fields.get(name), "default_factory", None)
     return factory() if callable(factory) else parameter.default

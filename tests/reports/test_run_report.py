@@ -7,7 +7,7 @@ import pytest
 
 from t5x_like.io.files import write_json, write_jsonl
 from t5x_like.reports.machine import describe_machine
-from t5x_like.reports.report import ReportedRun, write_report
+from t5x_like.reports.run_report import ReportedRun, RunReport
 
 
 @pytest.fixture
@@ -62,10 +62,10 @@ def story(tmp_path):
         arguments = {
             "title": "A story",
             "introduction": "What happened.",
-            "runs": [run],
+            "runs": (run,),
             "evaluation": tmp_path / "evaluation",
         }
-        write_report(tmp_path / "report.html", **(arguments | changed))
+        RunReport(output=tmp_path / "report.html", **(arguments | changed)).write()
         return (tmp_path / "report.html").read_text(encoding="utf-8")
 
     return write
@@ -90,7 +90,7 @@ class Balance(HTMLParser):
 
 
 def test_the_page_is_whole_and_fetches_nothing(story):
-    html = story(machine=describe_machine(), next_steps=[("Go on.", "t5x-like train")])
+    html = story(next_steps=[("Go on.", "t5x-like train")])
     parser = Balance()
     parser.feed(html)
     assert (parser.open, parser.fetched) == ([], [])
@@ -130,14 +130,14 @@ def test_a_score_no_better_than_its_baseline_says_so(story):
 
 def test_a_validation_loss_above_the_entropy_is_marked_as_bad(story, tmp_path):
     run = ReportedRun(title="Pretraining", directory=tmp_path / "run", unigram_entropy=3.0)
-    assert '<span class="value bad">3.25</span>' in story(runs=[run])
+    assert '<span class="value bad">3.25</span>' in story(runs=(run,))
 
 
 def test_the_entropy_of_a_mixture_is_not_held_against_one_of_its_tasks(story, tmp_path):
     losses = {"cross_entropy": 1.5, "cross_entropy/a": 1.0, "cross_entropy/b": 2.0}
     write_jsonl(tmp_path / "mixed/metrics.jsonl", [{"step": 1, "split": "validation/both", **losses}])
     run = ReportedRun(title="Fine-tuning", directory=tmp_path / "mixed", unigram_entropy=3.0)
-    assert "unigram entropy" not in story(runs=[run])
+    assert "unigram entropy" not in story(runs=(run,))
 
 
 def test_text_of_users_is_escaped_and_empty_predictions_are_named(story):

@@ -1,4 +1,4 @@
-"""TensorFlow greets on stderr from C++, whatever its log level is set to; nobody can act on what it says."""
+"""Keeps TensorFlow's C++ start-up messages, which ignore its log level, off stderr."""
 
 import importlib.abc
 import importlib.util
@@ -11,14 +11,16 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 
-def hush_tensorflow() -> None:
-    """Keeps stderr clean while TensorFlow is imported, whenever that is; if its import fails, all is shown."""
-    if "tensorflow" not in sys.modules and not any(isinstance(finder, _Hush) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Hush())
+def quiet_tensorflow() -> None:
+    """Hides stderr while TensorFlow is imported, whenever that happens; shows it if the import fails."""
+    if "tensorflow" not in sys.modules and not any(
+        isinstance(finder, _QuietFinder) for finder in sys.meta_path
+    ):
+        sys.meta_path.insert(0, _QuietFinder())
 
 
-class _Hush(importlib.abc.MetaPathFinder):
-    """Finds TensorFlow where everybody does, and wraps the execution of its module."""
+class _QuietFinder(importlib.abc.MetaPathFinder):
+    """Finds TensorFlow as usual, and wraps the execution of its module."""
 
     def find_spec(
         self,

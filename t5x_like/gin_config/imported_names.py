@@ -1,4 +1,4 @@
-"""What a name in a gin file stands for: imports, selectors, parameters; the nearest if there is none."""
+"""Lookup of the classes, functions and parameters that gin files name; suggests the nearest name."""
 
 import importlib
 import inspect
@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from t5x_like.gin_config.gin_syntax import Import, Origin
-from t5x_like.gin_config.user_error import Mistake, nearest, nearest_or_all
+from t5x_like.gin_config.statements import ImportStatement, Origin
+from t5x_like.gin_config.user_error import UserError, nearest, nearest_or_all
 
 Target = Callable[..., Any]
 
 
-class Names:
-    """The modules that gin files import, one table a file; the command line sees the tables of all."""
+class ImportedNames:
+    """Modules that gin files import, one table for each file; the command line sees all tables."""
 
-    def __init__(self, imports: list[list[Import]]) -> None:
+    def __init__(self, imports: list[list[ImportStatement]]) -> None:
         self._tables = [{statement.symbol: _import(statement) for statement in table} for table in imports]
 
     def find(self, name: str, file_index: int, origin: Origin) -> Target:
-        """The class or function called ``name`` in that file; one not imported is looked for in all imports.
+        """Returns the class or function ``name`` of that file; a name not imported there is looked up in all imports.
 
         Raises:
-          Mistake: there is none, or more than one.
+          UserError: The name is unknown or ambiguous.
         """
         symbol, *attributes = name.split(".")
         if symbol in self._tables[file_index] and attributes:
@@ -34,10 +34,10 @@ class Names:
             choices = ", ".join(
                 sorted(f"{target.__module__}.{target.__qualname__}" for target in found.values())
             )
-            raise Mistake(
+            raise UserError(
                 f"{name!r} can mean several things: {choices}", where=str(origin), source=origin.source
             )
-        raise Mistake(
+        raise UserError(
             f"unknown name {name!r}", where=str(origin), source=origin.source, hint=self._hint(name)
         )
 
@@ -48,12 +48,12 @@ class Names:
                 prefix = ".".join(name.split(".")[: index + 1])
                 known = [known for known, _ in _public(target, prefix)]
                 hint = nearest_or_all(name, known)
-                raise Mistake(
+                raise UserError(
                     f"{prefix} has no {attribute!r}", where=str(origin), source=origin.source, hint=hint
                 )
             target = getattr(target, attribute)
         if not callable(target):
-            raise Mistake(
+            raise UserError(
                 f"{name} is neither a class nor a function", where=str(origin), source=origin.source
             )
         return target
@@ -71,7 +71,7 @@ class Names:
 
 
 def parameters_of(target: Target) -> dict[str, inspect.Parameter]:
-    """The parameters by name; empty when Python doesn't know them."""
+    """Returns the parameters by name; empty if the signature is unavailable."""
     try:
         return dict(inspect.signature(target).parameters)
     except (TypeError, ValueError):
@@ -79,11 +79,11 @@ def parameters_of(target: Target) -> dict[str, inspect.Parameter]:
 
 
 def check_parameter(target: Target, parameter: str, origin: Origin) -> None:
-    """Refuses a parameter that ``target`` doesn't have."""
+    """Raises a ``UserError`` if ``target`` has no such parameter."""
     parameters = parameters_of(target)
     if parameter in parameters or any(known.kind is known.VAR_KEYWORD for known in parameters.values()):
         return
-    raise Mistake(
+    raise UserError(
         f"{short_name(target)} has no parameter {parameter!r}",
         where=str(origin),
         source=origin.source,
@@ -92,18 +92,22 @@ def check_parameter(target: Target, parameter: str, origin: Origin) -> None:
 
 
 def short_name(target: Target) -> str:
-    """``t5.T5Config``: the module's last word and the name."""
+    """Returns the module's last word and the name: ``t5.T5Config``."""
     return f"{target.__module__.rsplit('.', 1)[-1]}.{target.__qualname__}"
 
 
 def import_module(name: str, *, where: str, source: str = "") -> ModuleType:
-    """Imports a module that a user named, telling apart a wrong name from a module that fails inside."""
+    """Imports a module that a user named.
+
+    Raises:
+      UserError: The module doesn't exist, or it needs one that isn't installed.
+    """
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         missing = error.name or name
         if not (name == missing or name.startswith(f"{missing}.")):
-            raise Mistake(
+            raise UserError(
                 f"{name} needs the module {missing!r}, which is not installed", where=where
             ) from error
         parent, _, last = name.rpartition(".")
@@ -111,10 +115,10 @@ def import_module(name: str, *, where: str, source: str = "") -> ModuleType:
             hint = f"{last!r} is not a module: import {parent} and write {parent.rsplit('.', 1)[-1]}.{last}"
         else:
             hint = "is it misspelt? A module of your own is looked for in the working directory"
-        raise Mistake(f"there is no module {name!r}", where=where, source=source, hint=hint) from error
+        raise UserError(f"there is no module {name!r}", where=where, source=source, hint=hint) from error
 
 
-def _import(statement: Import) -> ModuleType:
+def _import(statement: ImportStatement) -> ModuleType:
     module = import_module(statement.module, where=str(statement.origin), source=statement.origin.source)
     return importlib.import_module(statement.symbol) if statement.whole_path else module
 

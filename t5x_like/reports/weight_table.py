@@ -10,7 +10,7 @@ from t5x_like.partitioning.shard import sharding_notes, tree_shardings
 _BYTES = 4  # weights are float32 whatever computation is in
 
 
-class Weight(NamedTuple):
+class TableWeight(NamedTuple):
     """One array: its shape and axis names; the mesh axes that cut it and the shape that is left on a device."""
 
     shape: tuple[int, ...]
@@ -19,7 +19,7 @@ class Weight(NamedTuple):
     part: tuple[int, ...]
 
 
-Tree: TypeAlias = "dict[str, Weight | Tree]"
+Tree: TypeAlias = "dict[str, TableWeight | Tree]"
 
 
 def weight_table(config: Buildable, mesh: Any = None) -> str:
@@ -31,7 +31,7 @@ def weight_table(config: Buildable, mesh: Any = None) -> str:
     for path, weight in weights.items():
         cut = shardings[path].spec if shardings else ()
         part = shardings[path].shard_shape(weight.shape) if shardings else weight.shape
-        found[path] = Weight(weight.shape, names[path], tuple(cut), part)
+        found[path] = TableWeight(weight.shape, names[path], tuple(cut), part)
     total = sum(math.prod(weight.shape) for weight in found.values())
     lines = [f"{type(config).__name__}: {total:,} parameters, {_size(total)} in float32"]
     if mesh is not None:
@@ -64,7 +64,7 @@ def _rows(tree: Tree, indent: str) -> Iterator[list[str]]:
             yield [f"{indent}{name}", shapes[0], ", ".join(inner.axes), cut, shapes[1], *totals]
 
 
-def _counts(tree: "Weight | Tree") -> tuple[int, int]:
+def _counts(tree: "TableWeight | Tree") -> tuple[int, int]:
     """Numbers in all, and on each device."""
     if isinstance(tree, dict):
         counts = [_counts(inner) for inner in tree.values()]

@@ -16,7 +16,7 @@ _ENOUGH = 20  # columns for a line's text, however narrow the terminal is
 
 
 @dataclass(kw_only=True)
-class ExplanationText:
+class PageExplanationText:
     """Writes page after page, counts them, and cuts lines to ``width`` columns (None: to none)."""
 
     colours: bool = False
@@ -25,7 +25,7 @@ class ExplanationText:
     _lines: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def for_stream(cls, stream: TextIO) -> "ExplanationText":
+    def for_stream(cls, stream: TextIO) -> "PageExplanationText":
         """In colours and as wide as a terminal, if it is one; no colours under ``NO_COLOR`` (https://no-color.org)."""
         if not stream.isatty():
             return cls()

@@ -1,4 +1,4 @@
-"""What the runs of a sweep reached: by setting over its seeds, and which setting is the best."""
+"""Scores of a sweep's runs, summarized over seeds for each setting, and the best setting."""
 
 import math
 import statistics
@@ -10,8 +10,8 @@ from t5x_like.io.files import PathLike, as_path, read_jsonl
 Scores = Mapping[str, float]  # "glue_rte_v002/accuracy": 66.4, "validation/king_james/loss": 2.3
 
 
-class Outcome(NamedTuple):
-    """One run: ``scores`` and the ``score`` that is compared are of ``step``, or there are none yet."""
+class RunOutcome(NamedTuple):
+    """A run with its status; if finished, all ``scores`` at ``step`` and the ``score`` to compare."""
 
     name: str
     settings: dict[str, str]
@@ -23,11 +23,16 @@ class Outcome(NamedTuple):
     score: float | None = None
 
 
-class Setting(NamedTuple):
-    """One point of the grid over its seeds that have finished; ``std`` is the sample's, ``None`` of one."""
+class SettingSummary(NamedTuple):
+    """Scores of a setting over its finished seeds.
+
+    Attributes:
+      scores: By seed; ``-`` for the recipe's own seed.
+      std: The sample standard deviation, None for a single run.
+    """
 
     settings: dict[str, str]
-    scores: dict[str, float]  # by seed, "-" where the recipe's own
+    scores: dict[str, float]
     mean: float | None
     std: float | None
     median: float | None
@@ -35,7 +40,7 @@ class Setting(NamedTuple):
 
 
 def scores_by_step(directory: PathLike) -> dict[int, dict[str, float]]:
-    """All that a run's ``metrics.jsonl`` has measured on held-out rows, by step."""
+    """Returns the scores on held-out rows in a run's ``metrics.jsonl``, by step."""
     found: dict[int, dict[str, float]] = {}
     file = as_path(directory) / "metrics.jsonl"
     for line in read_jsonl(file) if file.exists() else ():
@@ -53,12 +58,12 @@ def scores_by_step(directory: PathLike) -> dict[int, dict[str, float]]:
 
 
 def score_of(scores: Scores, metric: str | None) -> float:
-    """The number that is compared: the metric's, its mean over tasks where several have it, or all tasks' mean.
+    """Returns the score to compare: a metric, its mean over the tasks that have it, or the mean over all tasks.
 
-    A task's own score is the mean over its metrics, as GLUE has it (Wang et al. 2019, §3).
+    A task's score is the mean over its metrics, as in GLUE (Wang et al. 2019, §3).
 
     Raises:
-      ValueError: nothing of that name was measured.
+      ValueError: No metric of that name was measured.
     """
     if metric is not None:
         if metric in scores:
@@ -89,10 +94,10 @@ def score_of(scores: Scores, metric: str | None) -> float:
 def chosen_step(
     by_step: Mapping[int, Scores], metric: str | None, *, at: Literal["last", "best"], lowest: bool
 ) -> int:
-    """The step whose scores stand for a run: its last, or the best measured one (Raffel et al. 2020, §3.1.3).
+    """Returns the step whose scores represent a run: the last, or the best one (Raffel et al. 2020, §3.1.3).
 
     Raises:
-      ValueError: the run has measured nothing.
+      ValueError: The run has measured nothing.
     """
     if not by_step:
         raise ValueError("the run has measured nothing: the recipe needs evaluations, or validations")
@@ -102,20 +107,20 @@ def chosen_step(
     return max(by_step, key=lambda step: (sign * score_of(by_step[step], metric), -step))
 
 
-def summarise(outcomes: Sequence[Outcome], *, lowest: bool = False) -> list[Setting]:
-    """Every setting in the grid's order."""
-    groups: dict[tuple, list[Outcome]] = {}
+def summarize(outcomes: Sequence[RunOutcome], *, lowest: bool = False) -> list[SettingSummary]:
+    """Returns a summary of every setting, in the grid's order."""
+    groups: dict[tuple, list[RunOutcome]] = {}
     for outcome in outcomes:
         groups.setdefault(tuple(outcome.settings.items()), []).append(outcome)
     return [_summary(dict(key), group, lowest) for key, group in groups.items()]
 
 
-def _summary(settings: dict[str, str], group: Sequence[Outcome], lowest: bool) -> Setting:
+def _summary(settings: dict[str, str], group: Sequence[RunOutcome], lowest: bool) -> SettingSummary:
     scores = {"-" if one.seed is None else str(one.seed): one.score for one in group if one.score is not None}
     values = list(scores.values())
     if not values:
-        return Setting(settings, {}, None, None, None, None)
-    return Setting(
+        return SettingSummary(settings, {}, None, None, None, None)
+    return SettingSummary(
         settings,
         scores,
         mean=statistics.fmean(values),
@@ -125,15 +130,15 @@ def _summary(settings: dict[str, str], group: Sequence[Outcome], lowest: bool) -
     )
 
 
-def best_of(settings: Sequence[Setting], *, lowest: bool = False) -> Setting | None:
-    """The setting with the best mean, the first of equals."""
+def best_of(settings: Sequence[SettingSummary], *, lowest: bool = False) -> SettingSummary | None:
+    """Returns the setting with the best mean; the first one on a tie."""
     known = [setting for setting in settings if setting.mean is not None and math.isfinite(setting.mean)]
     sign = -1 if lowest else 1
     return max(known, key=lambda setting: sign * (setting.mean or 0.0), default=None)
 
 
-def table(settings: Sequence[Setting], *, metric: str, lowest: bool = False) -> str:
-    """A line for each setting, the best with a star."""
+def table(settings: Sequence[SettingSummary], *, metric: str, lowest: bool = False) -> str:
+    """Returns a table with a line for each setting; a star marks the best."""
     best = best_of(settings, lowest=lowest)
     names = list(settings[0].settings) if settings else []
     seeded = any(len(setting.scores) > 1 for setting in settings)
@@ -152,9 +157,9 @@ def table(settings: Sequence[Setting], *, metric: str, lowest: bool = False) -> 
     )
 
 
-def results(outcomes: Sequence[Outcome], *, metric: str, lowest: bool = False) -> dict[str, Any]:
-    """What ``results.json`` holds."""
-    settings = summarise(outcomes, lowest=lowest)
+def results(outcomes: Sequence[RunOutcome], *, metric: str, lowest: bool = False) -> dict[str, Any]:
+    """Returns the content of ``results.json``."""
+    settings = summarize(outcomes, lowest=lowest)
     best = best_of(settings, lowest=lowest)
     return {
         "metric": metric,

@@ -13,8 +13,8 @@ def test_what_an_import_says_is_shown_only_if_it_fails(tmp_path: Path, ending: s
     # A small stand-in under the real name: what matters is who writes to file descriptor 2, not what TensorFlow does.
     (tmp_path / "tensorflow.py").write_text(f"import os\nos.write(2, b'greetings from C++')\n{ending}\n")
     code = (
-        "from t5x_like.cli.quiet import hush_tensorflow\n"
-        "hush_tensorflow(); hush_tensorflow()\n"
+        "from t5x_like.cli.quiet_tensorflow import quiet_tensorflow\n"
+        "quiet_tensorflow(); quiet_tensorflow()\n"
         "import tensorflow, sys; sys.stderr.write('afterwards'); assert tensorflow.os\n"
     )
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}

@@ -6,12 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from t5x_like.reports.sweeps import Outcome, best_of, chosen_step, score_of, scores_by_step, summarise, table
+from t5x_like.sweep.outcomes import (
+    RunOutcome,
+    best_of,
+    chosen_step,
+    score_of,
+    scores_by_step,
+    summarize,
+    table,
+)
 
 
-def outcome(rate: str, seed: int | None, score: float | None) -> Outcome:
+def outcome(rate: str, seed: int | None, score: float | None) -> RunOutcome:
     status = "waiting" if score is None else "finished"
-    return Outcome(f"{rate}{seed}", {"RATE": rate}, seed, status, "runs/x", 10, {}, score)
+    return RunOutcome(f"{rate}{seed}", {"RATE": rate}, seed, status, "runs/x", 10, {}, score)
 
 
 SOME = [
@@ -24,7 +32,7 @@ SOME = [
 
 
 def test_a_setting_has_mean_and_deviation_over_the_seeds_that_have_finished() -> None:
-    first, second, third = summarise(SOME)
+    first, second, third = summarize(SOME)
     assert (first.mean, first.std) == (62.0, statistics.stdev([60.0, 64.0]))
     assert (first.median, first.best, first.scores) == (62.0, 64.0, {"0": 60.0, "1": 64.0})
     assert (second.mean, second.std) == (63.0, None)
@@ -32,19 +40,19 @@ def test_a_setting_has_mean_and_deviation_over_the_seeds_that_have_finished() ->
 
 
 def test_the_best_setting_has_the_best_mean_and_a_star() -> None:
-    best = best_of(summarise(SOME))
-    lowest = best_of(summarise(SOME, lowest=True), lowest=True)
+    best = best_of(summarize(SOME))
+    lowest = best_of(summarize(SOME, lowest=True), lowest=True)
     assert best is not None
     assert lowest is not None
     assert (best.settings["RATE"], lowest.settings["RATE"]) == ("2e-5", "1e-5")
-    lines = table(summarise(SOME), metric="accuracy").splitlines()
+    lines = table(summarize(SOME), metric="accuracy").splitlines()
     assert lines[0].split() == ["RATE", "accuracy", "std", "median", "best", "seeds"]
     assert [line.startswith("*") for line in lines] == [False, False, True, False]
     assert lines[3].split() == ["3e-5", "-", "-", "-", "-"]
 
 
 def test_scores_that_are_no_numbers_are_never_the_best() -> None:
-    best = best_of(summarise([outcome("1e-5", 0, float("nan")), outcome("2e-5", 0, 1.0)]))
+    best = best_of(summarize([outcome("1e-5", 0, float("nan")), outcome("2e-5", 0, 1.0)]))
     assert best is not None
     assert best.settings == {"RATE": "2e-5"}
 
