@@ -1,9 +1,8 @@
 """GLM's autoregressive blank infilling, with its document-level and sentence-level variants."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -150,12 +149,6 @@ class BlankInfilling:
             start=start or 0,
             end=end or 0,
         )
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """The same through seqio."""
-        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
-
-        return as_preprocessors(self)
 
     def _id(self, name: str, ids: VocabularyIds) -> int | None:
         given = getattr(self.special, name)

@@ -1,8 +1,8 @@
 """GPT's language model: each token from those before it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -70,12 +70,6 @@ class CausalLM:
                 inputs = np.where(inputs == ids.eos, np.int32(ids.bos or 0), inputs)
             examples.append(Example(inputs=inputs, targets=text.tokens[1:]))
         return examples
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """The same through seqio."""
-        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
-
-        return as_preprocessors(self)
 
 
 def _with_token_before(window: DocumentWindow, cuts: Cuts) -> Cuts:

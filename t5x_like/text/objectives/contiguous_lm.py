@@ -1,8 +1,8 @@
 """Transformer-XL's language model: rows that go on where the same row of the batch before ended."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -57,9 +57,3 @@ class ContiguousLM:
     ) -> list[Example]:
         """All but the last token in, all but the first one out."""
         return self._by_row.make(texts, seeds, lengths, ids)
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """The same through seqio."""
-        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
-
-        return as_preprocessors(self)

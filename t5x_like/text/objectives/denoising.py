@@ -1,14 +1,13 @@
-"""T5's denoising objectives: any noise, what stands in its place, and what is to be foretold."""
+"""T5's denoising objectives: a noise mask, its replacement in the inputs, and the target format."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any, Literal
 
 import numpy as np
 
 from t5x_like.text.objectives.cutting import by_length, cut_runs, stacked
-from t5x_like.text.objectives.noise import IidNoise, Noise, SpanNoise
+from t5x_like.text.objectives.noise import IidNoise, MaskTokens, Noise, Replacement, SpanNoise, TargetFormat
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_fractions
 from t5x_like.text.objectives.replacing import (
@@ -22,26 +21,12 @@ from t5x_like.text.objectives.replacing import (
 )
 from t5x_like.text.vocabularies.ids import VocabularyIds
 
-
-@dataclass(frozen=True, kw_only=True)
-class MaskTokens:
-    """A mask for every noise token, or another word for ``random_rate`` of them."""
-
-    random_rate: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.random_rate <= 1.0:
-            raise ValueError(f"random_rate must lie between 0 and 1, got {self.random_rate}")
-
-
-Replacement = Literal["unique_sentinels", "one_sentinel", "dropped", "random", "gathered", "shuffled"]
-TargetFormat = Literal["text", "unique_sentinels", "one_sentinel", "dropped"]
 _SHORTENS = ("unique_sentinels", "one_sentinel", "dropped")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Denoising:
-    """Corrupts the tokens that are noise; what is to be foretold is the whole text or the noise.
+    """Corrupts the tokens that are noise; targets are the whole text or the noise alone.
 
     With noise in the places of b, c and f, ``a b c d e f`` becomes
 
@@ -158,10 +143,10 @@ class Denoising:
             changed = with_column(self._changed(tokens, is_noise, seeds, ids), ids.eos)
             side = changed, np.ones(changed.shape, bool)
         if self.targets == "text":
-            foretold = ended, np.ones(ended.shape, bool)
+            target_side = ended, np.ones(ended.shape, bool)
         else:
-            foretold = _shortened(ended, with_column(~is_noise, False), self.targets, ids)
-        return rows_of(*side, most=lengths.inputs), rows_of(*foretold, most=lengths.targets)
+            target_side = _shortened(ended, with_column(~is_noise, False), self.targets, ids)
+        return rows_of(*side, most=lengths.inputs), rows_of(*target_side, most=lengths.targets)
 
     def _changed(
         self, tokens: np.ndarray, is_noise: np.ndarray, seeds: np.ndarray, ids: VocabularyIds
@@ -178,12 +163,6 @@ class Denoising:
             return masked
         is_random = is_noise & (random_fractions(seeds, tokens.shape[1], use=2) < self.inputs.random_rate)
         return np.where(is_random, random_words(tokens.shape, seeds, ids, use=3), masked)
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """T5's pipeline as seqio steps: chunks of 65,536, 128 documents together, split, corrupt, end."""
-        from t5x_like.text.seqio_bridge import preprocessors
-
-        return [*preprocessors.denoising(self), preprocessors.append_end]
 
 
 def require_sentinels(needed: int, lengths: Lengths, ids: VocabularyIds) -> None:

@@ -1,9 +1,9 @@
 """What the objectives of an encoder of BERT's kind share: rows of one text, or of a pair of segments, each framed."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -31,12 +31,6 @@ class EncoderRows:
             raise ValueError(
                 f"num_copies must be at least 1, or None for new masks in every epoch, got {self.num_copies}"
             )
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """See ``Objective.preprocessors``."""
-        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
-
-        return as_preprocessors(self)  # pyright: ignore[reportArgumentType] - its final classes are objectives
 
 
 @dataclass(frozen=True, kw_only=True)

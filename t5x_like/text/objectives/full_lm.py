@@ -1,8 +1,7 @@
 """T5's language model: a decoder reads documents one after the other, and foretells every token."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -43,9 +42,3 @@ class FullLM:
         """Texts as they are."""
         del seeds, lengths, ids
         return [Example(targets=text.tokens) for text in texts]
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """T5's pipeline as seqio steps: chunks of 65,536, ended, 128 documents together, split."""
-        from t5x_like.text.seqio_bridge import preprocessors
-
-        return preprocessors.full_lm()

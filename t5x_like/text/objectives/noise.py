@@ -1,6 +1,7 @@
-"""Kinds of noise, as configuration: which tokens an objective corrupts."""
+"""Configurations of noise: which tokens an objective corrupts, and what replaces them."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -91,6 +92,20 @@ class RegularNoise:
 
 
 Noise = IidNoise | SpanNoise | RegularNoise
+# What replaces noise in the inputs, and the format of the targets; ``Denoising`` shows an example of each.
+Replacement = Literal["unique_sentinels", "one_sentinel", "dropped", "random", "gathered", "shuffled"]
+TargetFormat = Literal["text", "unique_sentinels", "one_sentinel", "dropped"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskTokens:
+    """Replaces every noise token by a mask, or by a random word at ``random_rate``."""
+
+    random_rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.random_rate <= 1.0:
+            raise ValueError(f"random_rate must lie between 0 and 1, got {self.random_rate}")
 
 
 def _check_noise_density(noise_density: float) -> None:

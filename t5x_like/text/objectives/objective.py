@@ -1,8 +1,8 @@
 """What every pretraining objective is: how text is cut for it, and how a cut becomes something to learn."""
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -121,8 +121,4 @@ class Objective(Protocol):
         self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
     ) -> list[Example]:
         """One example for each text, by its own seed, uint64 [N, 2], and no other; ended and within the limits."""
-        ...
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """The same as seqio preprocessors, from tokenised documents (``targets``) to examples."""
         ...

@@ -1,8 +1,8 @@
 """XLNet's permutation language model: tokens are predicted in a random order, from those before them in it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -94,12 +94,6 @@ class PermutationLM:
             )
             for row, end in enumerate(rows.ends)
         ]
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """The same through seqio."""
-        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
-
-        return as_preprocessors(self)
 
     def _targets(self, counts: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """bool [N, L]: which tokens of texts with ``counts``, int64 [N], are predicted."""

@@ -1,8 +1,7 @@
 """The prefix language model: the first part of a text is read, the rest is written."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -85,12 +84,6 @@ class PrefixLM:
         choices = np.maximum(text_lengths, 1) - shortest
         prefixes = shortest + random_below(choices[:, None], seeds, 1)[:, 0]
         return [_split(text.tokens, split, eos) for text, split in zip(texts, prefixes.tolist(), strict=True)]
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """T5's pipeline as seqio steps: chunks of 65,536, split, the prefix apart, end."""
-        from t5x_like.text.seqio_bridge import preprocessors
-
-        return [*preprocessors.prefix_lm(self), preprocessors.append_end]
 
 
 def _split(tokens: np.ndarray, at: int, eos: int) -> Example:

@@ -1,8 +1,7 @@
 """T5's span corruption: sentinels stand for dropped spans, the targets say what was dropped."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -122,9 +121,3 @@ class SpanCorruption:
     ) -> list[Example]:
         """Corrupts texts, those of one length together."""
         return self.denoising.make(texts, seeds, lengths, ids)
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """T5's pipeline as seqio steps: chunks of 65,536, 128 documents together, split, corrupt, end."""
-        from t5x_like.text.seqio_bridge import preprocessors
-
-        return [*preprocessors.span_corruption(self), preprocessors.append_end]

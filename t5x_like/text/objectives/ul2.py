@@ -2,9 +2,9 @@
 
 import functools
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -174,12 +174,6 @@ class UL2:
             return modes, ids._replace(num_sentinels=ids.num_sentinels - 3)
         given = self.mode_ids if isinstance(self.mode_ids, Mapping) else {}
         return {mode: np.array(given.get(mode, ()), np.int32) for mode in MODES}, ids
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """The same code over windows of 128 documents."""
-        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
-
-        return as_preprocessors(self)
 
 
 @functools.lru_cache(maxsize=64)

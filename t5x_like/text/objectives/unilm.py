@@ -1,8 +1,7 @@
 """UniLM's mixture of language models: one encoder that reads both ways, either way, or a source before its target."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -108,12 +107,6 @@ class UniLM:
             )
             for row, end in enumerate(framed.lengths.tolist())
         ]
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """The same through seqio."""
-        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
-
-        return as_preprocessors(self)
 
     def _types(self, framed: FramedTexts, kinds: np.ndarray) -> np.ndarray:
         is_second = np.arange(framed.tokens.shape[1]) >= framed.second[:, None]

@@ -11,6 +11,7 @@ import seqio
 import tensorflow as tf
 
 from t5x_like.text.objectives.causal_lm import answers_only
+from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
 from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
@@ -146,7 +147,7 @@ def register_pretraining_task(task: PretrainingTask) -> None:
         preprocessors=[
             *((_text_as_targets, seqio.preprocessors.tokenize) if plain else ()),
             seqio.CacheDatasetPlaceholder(),
-            *task.objective.preprocessors(),
+            *seqio_preprocessors(task.objective),
         ],
     )
 

@@ -1,22 +1,24 @@
 """Noise and what replaces it, in TensorFlow: given T5's seeds, T5's own masks and tokens, id for id."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Union
 
 import seqio
 import tensorflow as tf
 
-from t5x_like.text.objectives.noise import IidNoise, RegularNoise
-
-if TYPE_CHECKING:
-    from t5x_like.text.objectives.denoising import MaskTokens, Replacement, TargetFormat
-    from t5x_like.text.objectives.noise import Noise
+from t5x_like.text.objectives.noise import (
+    IidNoise,
+    MaskTokens,
+    Noise,
+    RegularNoise,
+    Replacement,
+    TargetFormat,
+)
 
 Seeds = Sequence[tf.Tensor]  # int64 [2] each
 _T5_RESERVED_IDS = 3  # padding, end and unknown are never drawn as random words
 
 
-def noise_mask(noise: "Noise", length: tf.Tensor, seeds: Seeds) -> tf.Tensor:
+def noise_mask(noise: Noise, length: tf.Tensor, seeds: Seeds) -> tf.Tensor:
     """bool [length]; takes two seeds."""
     if isinstance(noise, IidNoise):
         return tf.random.stateless_uniform(tf.reshape(length, [1]), seeds[0]) < noise.noise_density
@@ -76,7 +78,7 @@ def prefix(length: tf.Tensor, seeds: Seeds, noise_density: float) -> tf.Tensor:
 def replace_noise(
     tokens: tf.Tensor,
     is_noise: tf.Tensor,
-    becomes: Union["Replacement", "TargetFormat", "MaskTokens"],
+    becomes: Replacement | TargetFormat | MaskTokens,
     vocab_size: int,
     seeds: Seeds,
 ) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""Any objective as a seqio preprocessor: the numpy code that training uses, over windows of a dataset's documents."""
+"""Objectives as seqio preprocessors, from tokenized documents (``targets``) to examples."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -9,17 +9,43 @@ import seqio
 import tensorflow as tf
 
 from t5x_like.text.objectives.cutting import DOCUMENTS_TOGETHER, lay_window, texts_of
+from t5x_like.text.objectives.denoising import Denoising
+from t5x_like.text.objectives.deshuffling import ALL_SHUFFLED, Deshuffling
+from t5x_like.text.objectives.full_lm import FullLM
 from t5x_like.text.objectives.objective import Example, Lengths, Objective
+from t5x_like.text.objectives.prefix_lm import PrefixLM
 from t5x_like.text.objectives.random_bits import seeds_of_rows
+from t5x_like.text.objectives.span_corruption import SpanCorruption
+from t5x_like.text.seqio_bridge import preprocessors
 from t5x_like.text.vocabularies.ids import VocabularyIds, ids_of
 
 Features = Mapping[str, seqio.Feature]
+Steps = Sequence[Callable[..., tf.data.Dataset]]
 
 
-def as_preprocessors(objective: Objective) -> Sequence[Callable[..., tf.data.Dataset]]:
-    """From documents (``targets``, and ``sentence_ends`` and ``spans`` where it needs them) to examples.
+def seqio_preprocessors(objective: Objective) -> Steps:
+    """Returns the preprocessors of an objective.
 
-    128 documents at a time are a window. Seeds are seqio's, so a task's own seed decides.
+    T5's own objectives take T5's pipeline in TensorFlow: given seqio's seeds they give T5's own examples, id for id.
+    Others run the numpy code that training uses.
+    """
+    if isinstance(objective, Deshuffling):
+        objective = ALL_SHUFFLED
+    if isinstance(objective, SpanCorruption):
+        return [*preprocessors.span_corruption(objective), preprocessors.append_end]
+    if isinstance(objective, Denoising):
+        return [*preprocessors.denoising(objective), preprocessors.append_end]
+    if isinstance(objective, PrefixLM):
+        return [*preprocessors.prefix_lm(objective), preprocessors.append_end]
+    if isinstance(objective, FullLM):
+        return preprocessors.full_lm()
+    return as_preprocessors(objective)
+
+
+def as_preprocessors(objective: Objective) -> Steps:
+    """Runs an objective's numpy code over windows of 128 documents, seeded by seqio.
+
+    Documents have ``targets``, and ``sentence_ends`` and ``spans`` where the objective needs them.
     """
 
     def make_examples(

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 
-from t5x_like.text.objectives.denoising import Denoising, MaskTokens
-from t5x_like.text.objectives.noise import IidNoise, RegularNoise, SpanNoise
+from t5x_like.text.objectives.denoising import Denoising
+from t5x_like.text.objectives.noise import IidNoise, MaskTokens, RegularNoise, SpanNoise
 from t5x_like.text.objectives.prefix_lm import PrefixLM
 from t5x_like.text.vocabularies.ids import VocabularyIds
 

@@ -5,10 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.text.objectives.cutting import lay_window
-from t5x_like.text.objectives.denoising import Denoising, MaskTokens
-from t5x_like.text.objectives.noise import IidNoise, RegularNoise, SpanNoise
+from t5x_like.text.objectives.denoising import Denoising
+from t5x_like.text.objectives.noise import IidNoise, MaskTokens, RegularNoise, SpanNoise
 from t5x_like.text.objectives.objective import Lengths, Text, lengths_of
 from t5x_like.text.seqio_bridge import preprocessors
+from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
 from tests.text.objectives.t5_objectives import (
     DENOISING,
     FIRST_SENTINEL,
@@ -69,7 +70,7 @@ def test_whole_iid_task_is_t5s(golden, cached):
     reference = read(golden, "exact_task_level.json")
     name = f"iid_denoising/{'with' if cached else 'no'}_cache_placeholder_at_index_2"
     lengths = {"inputs": 512, "targets": 192}
-    found = task_examples(reference, Denoising().preprocessors(), lengths, cached=cached)
+    found = task_examples(reference, seqio_preprocessors(Denoising()), lengths, cached=cached)
     for example, wanted in zip(found, reference["tasks"][name]["out"], strict=True):
         assert example["inputs"].tolist() == wanted["inputs"]
         assert example["targets"].tolist() == wanted["targets"]

@@ -9,6 +9,7 @@ from t5x_like.text.objectives.prefix_lm import PrefixLM
 from t5x_like.text.objectives.random_bits import seeds_of_rows
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.objectives.ul2 import TABLE_1, UL2, Denoiser
+from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
 from t5x_like.text.vocabularies.ids import VocabularyIds
 from tests.text.objectives.t5_objectives import assert_rows_are_independent, make_one, task_examples
 
@@ -138,7 +139,7 @@ def test_modes_are_the_vocabularys_own_words_or_none():
 def test_a_seqio_task_refuses_a_vocabulary_without_sentinels():
     reference = {"docs": [list(range(3, 900))] * 30, "seqio_task_seed": 1}
     with pytest.raises(ValueError, match="the vocabulary has 0 sentinels"):
-        task_examples(reference, UL2().preprocessors(), {"inputs": 64, "targets": 64}, cached=True)
+        task_examples(reference, seqio_preprocessors(UL2()), {"inputs": 64, "targets": 64}, cached=True)
 
 
 def test_impossible_settings_are_refused():
