@@ -55,8 +55,8 @@ class CausalLM:
         """Even runs over all documents of the window, or parts of each; the token before goes along."""
         del key
         if self.isolate_documents:
-            return _with_token_before(window, cut_documents(window, lengths.targets))
-        return _with_token_before(window, cut_runs(window, lengths.targets, together=None))
+            return with_token_before(window, cut_documents(window, lengths.targets))
+        return with_token_before(window, cut_runs(window, lengths.targets, together=None))
 
     def make(
         self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
@@ -72,7 +72,7 @@ class CausalLM:
         return examples
 
 
-def _with_token_before(window: DocumentWindow, cuts: Cuts) -> Cuts:
+def with_token_before(window: DocumentWindow, cuts: Cuts) -> Cuts:
     """Texts that begin with the token before them: of the window's first text its last token, an end of sequence."""
     before = (cuts.starts - 1) % max(len(window.tokens), 1)
     return Cuts(np.hstack([before, cuts.starts]), np.hstack([before + 1, cuts.ends]), cuts.labels)
