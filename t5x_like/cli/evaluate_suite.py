@@ -95,7 +95,8 @@ def suite_of(arguments: argparse.Namespace) -> "SuiteRun":
     Raises:
       UserError: no checkpoint, or neither tasks nor a recipe.
     """
-    from t5x_like.evaluation.suite_settings import SUITES, SuiteRun, tasks_of_suite
+    from t5x_like.evaluation.suite_settings import SuiteRun
+    from t5x_like.text.benchmarks.suites import SUITES, suite_named
 
     given = {name: getattr(arguments, name) for name in FIELDS if getattr(arguments, name) is not None}
     if arguments.prompt or arguments.answer:
@@ -125,7 +126,7 @@ def suite_of(arguments: argparse.Namespace) -> "SuiteRun":
         raise UserError(
             f"--recipe {recipe}: there is no such recipe", hint=f"{', '.join(SUITES)}, or a .gin file"
         )
-    tasks = given.pop("tasks", None) or tasks_of_suite(recipe, split)
+    tasks = given.pop("tasks", None) or suite_named(recipe).tasks_of(split)
     output = given.pop("output_dir", None) or _default_output(arguments, recipe, split)
     given["split"] = split
     return _prepared(

@@ -17,21 +17,24 @@ def check_submission(run: "SuiteRun", arguments: argparse.Namespace) -> None:
     Raises:
       UserError: it can't.
     """
-    from t5x_like.evaluation.submission_forms import SUBMISSIONS, benchmark_of
+    from t5x_like.text.benchmarks.suites import suite_of_server
 
     if run.split != "test" or run.limit is not None or arguments.every_checkpoint or arguments.watch:
         raise UserError(
             "--submission takes the whole test split of one checkpoint", hint="leave out --split, --limit …"
         )
-    benchmarks = {name for task in run.tasks if (name := benchmark_of(task))}
-    if not benchmarks:
+    suites = {suite.name: suite for task in run.tasks if (suite := suite_of_server(task))}
+    if not suites:
         raise UserError(
             f"--submission: no server takes {', '.join(run.tasks)}", hint="GLUE's and SuperGLUE's do"
         )
-    if len(benchmarks) > 1:
-        raise UserError("--submission: GLUE and SuperGLUE have servers of their own; evaluate one at a time")
+    if len(suites) > 1:
+        titles = " and ".join(suite.title for suite in suites.values())
+        raise UserError(f"--submission: {titles} have servers of their own; evaluate one at a time")
     _check_name(arguments.submission)
-    lacking = [form.file for form in SUBMISSIONS[benchmarks.pop()] if form.task not in run.tasks]
+    lacking = [
+        form.file for suite in suites.values() for form in suite.submission if form.task not in run.tasks
+    ]
     if lacking:
         print(
             f"{arguments.submission} will lack {', '.join(lacking)}, without which the server tells no average: no "
@@ -103,13 +106,13 @@ def _check_name(path: str) -> None:
 
 
 def _answers(directory: str, tasks: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    from t5x_like.evaluation.submission_forms import benchmark_of
     from t5x_like.io.files import read_jsonl
+    from t5x_like.text.benchmarks.suites import suite_of_server
 
     return {
         task: list(read_jsonl(f"{directory}/{task}/predictions.jsonl"))
         for task in tasks
-        if benchmark_of(task)
+        if suite_of_server(task)
     }
 
 

@@ -17,7 +17,7 @@ from t5x_like.evaluation.submissions import check_test_rows
 from t5x_like.evaluation.suite_settings import SuiteRun
 from t5x_like.io.files import read_json, write_json
 from t5x_like.partitioning.shard import check_batch_size
-from t5x_like.text.metrics.averages import AVERAGES, average, missing_parts
+from t5x_like.text.benchmarks.suites import SUITES
 
 
 def evaluate_suite(run: SuiteRun, *, shown: bool = True, for_server: bool = False) -> dict[str, Any]:
@@ -68,14 +68,14 @@ def evaluate_suite(run: SuiteRun, *, shown: bool = True, for_server: bool = Fals
 
 
 def averages_of(entries: Mapping[str, Entry]) -> dict[str, Any]:
-    """GLUE's and SuperGLUE's averages of which any part is there: ``None``, and what is ``missing``, if not all is."""
+    """Returns the averages of suites of which any part is there: ``None``, and what is ``missing``, if not all is."""
     scores = {
         f"{task}/{name}": value for task, entry in entries.items() for name, value in entry["scores"].items()
     }
     return {
-        benchmark: {"score": average(benchmark, scores), "missing": missing_parts(benchmark, scores)}
-        for benchmark, groups in AVERAGES.items()
-        if any(name in scores for names in groups.values() for name in names)
+        name: {"score": suite.average_of(scores), "missing": suite.missing(scores)}
+        for name, suite in SUITES.items()
+        if suite.concerns(scores)
     }
 
 

@@ -11,6 +11,7 @@ from t5x_like.reports.evaluation_answers import confusion_table, worst_table
 from t5x_like.reports.evaluation_scores import average_facts, metrics_table, sources_list
 from t5x_like.reports.page import Headline, Section, page
 from t5x_like.reports.tables import facts_table, number, words
+from t5x_like.text.benchmarks.suites import SUITES
 
 PathLike = str | os.PathLike[str]
 
@@ -58,9 +59,10 @@ def _name(found: Mapping[str, Any]) -> str:
 def _benchmarks(tasks: Mapping[str, Any]) -> str:
     if len(tasks) == 1:
         return words(next(iter(tasks)))
-    suites = {"super_glue": "SuperGLUE", "glue": "GLUE"}
-    names = [name for prefix, name in suites.items() if all(task.startswith(f"{prefix}_") for task in tasks)]
-    return names[0] if names else f"{len(tasks)} tasks"
+    suites = [
+        suite.title for suite in SUITES.values() if all(task.startswith(f"{suite.name}_") for task in tasks)
+    ]
+    return suites[0] if suites else f"{len(tasks)} tasks"
 
 
 def _introduction(found: Mapping[str, Any]) -> str:
@@ -82,9 +84,8 @@ def _introduction(found: Mapping[str, Any]) -> str:
 
 
 def _headlines(found: Mapping[str, Any]) -> list[Headline]:
-    names = {"glue": "GLUE average", "super_glue": "SuperGLUE average"}
     tiles = [
-        Headline(names[name], number(each["score"]), "as T5 defines it", True)
+        Headline(f"{SUITES[name].title} average", number(each["score"]), "as T5 defines it", True)
         for name, each in found["averages"].items()
         if each["score"] is not None
     ]

@@ -6,14 +6,14 @@ import json
 import pytest
 
 from t5x_like.cli.suite_submissions import submit_together
-from t5x_like.evaluation.submission_forms import SUBMISSIONS
 from t5x_like.evaluation.submissions import check_submission, render
 from t5x_like.evaluation.suite_run import evaluate_suite
 from t5x_like.evaluation.suite_settings import SuiteRun
 from t5x_like.io.files import read_jsonl
+from t5x_like.text.benchmarks.suites import SUPER_GLUE
 from tests.evaluation.suite.test_by_head import write_bert
 
-FORMS = {form.task: form for form in SUBMISSIONS["super_glue"]}
+FORMS = {form.task: form for form in SUPER_GLUE.submission}
 CHOOSING, OF_THREE = "super_glue_copa_v102", "super_glue_cb_v102"
 OF_TWO = tuple(task for task in FORMS if task not in (CHOOSING, OF_THREE))
 TEXT = {
