@@ -1,7 +1,6 @@
 """Where fine-tuning starts: another run's weights or a Hugging Face directory's, with the head that a task needs."""
 
 import dataclasses
-import importlib
 import logging
 import warnings
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from t5x_like.checkpoints.checkpoints import restore_params
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model import parameters
 from t5x_like.model.layers.stack import Rematerialisation
+from t5x_like.model.zoo.catalogue import architecture_of
 from t5x_like.pretrained.device_put import put
 from t5x_like.pretrained.head_classes import classes_at, order_by_name
 from t5x_like.pretrained.hugging_face import configuration_of, read_hugging_face, with_fresh_heads
@@ -104,9 +104,7 @@ def with_head(config: Any, kind: str, num_labels: int, *, where: str) -> Any:
     Raises:
       ValueError: it can't have one of that kind.
     """
-    zoo = importlib.import_module(type(config).__module__)
-    able = set(getattr(zoo, "HUGGING_FACE_CLASSES", {}).values())
-    if kind not in able or not hasattr(config, "num_labels"):
+    if kind not in architecture_of(config).tasks or not hasattr(config, "num_labels"):
         raise ValueError(
             f"{where} is a {type(config).__name__}, which has no head for {kind.replace('_', ' ')}; take an encoder "
             "such as BERT, or let the model write its answers (without layout='encoder')"

@@ -13,6 +13,8 @@ from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.sharing import Sharing
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
 from t5x_like.model.zoo.post_norm_encoders import (
     common_fields,
@@ -22,7 +24,6 @@ from t5x_like.model.zoo.post_norm_encoders import (
     take_common,
     words_head_rows,
 )
-from t5x_like.model.zoo.tasks import Problem, Task, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.weights import Weight, dense, norm, per_layer
 
 Shared = Literal["all", "attention", "feed_forward", "none"]
@@ -50,9 +51,9 @@ class AlbertConfig:
     num_token_types: int = 2
     activation: Activation = "gelu_tanh"
     norm_epsilon: float = 1e-12
-    task: Task = "pretraining"
+    task: HeadTask = "pretraining"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem: ProblemType | None = None
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
@@ -139,7 +140,7 @@ class AlbertConfig:
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, HeadTask] = {
     "AlbertForPreTraining": "pretraining",
     "AlbertForMaskedLM": "masked_lm",
     "AlbertForSequenceClassification": "sequence_classification",
@@ -148,10 +149,6 @@ HUGGING_FACE_CLASSES: dict[str, Task] = {
     "AlbertForQuestionAnswering": "question_answering",
     "AlbertModel": "base",
 }
-
-HUGGING_FACE_PREFIX = "albert."
-
-HUGGING_FACE_UNUSED = ("*.position_ids",)
 
 # Of the first release, with the only values that it had; no code reads them.
 _OF_THE_FIRST_RELEASE = {
@@ -172,7 +169,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> AlbertConfig:
     fields = HuggingFaceFields(config)
     for name, value in _OF_THE_FIRST_RELEASE.items():
         fields.must_be(name, value)
-    common = take_common(config, fields, HUGGING_FACE_CLASSES, activation="gelu_new", dropout_rate=0.0)
+    common = take_common(config, fields, _CLASSES, activation="gelu_new", dropout_rate=0.0)
     common["classifier_dropout_rate"] = fields.take("classifier_dropout_prob", 0.1)
     ours = AlbertConfig(
         embed_dim=fields.take("embedding_size", 128),
@@ -192,7 +189,7 @@ def to_hugging_face(config: AlbertConfig) -> dict[str, Any]:
       ValueError: only a part of each block is shared, which transformers has no words for.
     """
     _refuse_partial_sharing(config)
-    common = common_fields(config, HUGGING_FACE_CLASSES, "albert")
+    common = common_fields(config, _CLASSES, "albert")
     del common["classifier_dropout"]
     return common | {
         "bos_token_id": 2,
@@ -261,3 +258,16 @@ def _block_rows() -> list[Weight]:
         *dense("feed_forward/down", f"{theirs}.ffn_output"),
         *norm("around_feed_forward/final", f"{theirs}.full_layer_layer_norm"),
     ]
+
+
+ALBERT = Architecture(
+    name="albert",
+    config_class=AlbertConfig,
+    model_types=("albert",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="albert.",
+    unused_weights=("*.position_ids",),
+)

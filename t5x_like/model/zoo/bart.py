@@ -12,19 +12,20 @@ from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
-from t5x_like.model.zoo.head_rows import score_rows
-from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.post_norm_encoders import post_norm_block, words_of
-from t5x_like.model.zoo.tasks import (
-    Problem,
-    Task,
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.head_tasks import (
+    HeadTask,
+    ProblemType,
     class_of,
+    encoder_decoder_score_rows,
     label_fields,
     num_labels_of,
     problem_of,
     scoring_heads,
     task_of,
 )
+from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
+from t5x_like.model.zoo.post_norm_encoders import post_norm_block, words_of
 from t5x_like.model.zoo.weights import Transform, Weight, dense, norm, per_layer
 
 
@@ -46,9 +47,9 @@ class BartConfig:
     num_positions: int = 1024
     activation: Activation = "gelu"
     scaled_words: bool = False
-    task: Task = "sequence_to_sequence_lm"
+    task: HeadTask = "sequence_to_sequence_lm"
     num_labels: int = 3
-    problem: Problem | None = None
+    problem: ProblemType | None = None
     dropout_rate: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     rematerialisation: Rematerialisation = "none"
@@ -114,17 +115,12 @@ class BartConfig:
         return heads
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, HeadTask] = {
     "BartForConditionalGeneration": "sequence_to_sequence_lm",
     "BartForSequenceClassification": "sequence_classification",
     "BartForQuestionAnswering": "question_answering",
     "BartModel": "base",
 }
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "model."
-
-HUGGING_FACE_UNUSED: tuple[str, ...] = ()
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> BartConfig:
@@ -158,7 +154,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> BartConfig:
         num_positions=fields.take("max_position_embeddings", 1024),
         activation=fields.take_name("activation_function", ACTIVATION_NAMES, "gelu"),
         scaled_words=fields.take("scale_embedding", False),
-        task=task_of(config, HUGGING_FACE_CLASSES, "sequence_to_sequence_lm"),
+        task=task_of(config, _CLASSES, "sequence_to_sequence_lm"),
         num_labels=num_labels_of({"num_labels": 3, **config}),
         problem=problem_of(config),
         dropout_rate=fields.take("dropout", 0.1),
@@ -171,7 +167,7 @@ def to_hugging_face(config: BartConfig) -> dict[str, Any]:
     """The fields of a ``config.json``; what is not about the model has BART's usual values."""
     return {
         "activation_function": ACTIVATION_NAMES.theirs(config.activation),
-        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "architectures": [class_of(config.task, _CLASSES)],
         "bos_token_id": 0,
         "d_model": config.model_dim,
         "decoder_attention_heads": config.num_decoder_heads,
@@ -213,7 +209,7 @@ def hugging_face_weights(config: BartConfig) -> tuple[Weight, ...]:
         ]
     if config.task == "sequence_to_sequence_lm":
         table.append(Weight("heads/words/bias", "final_logits_bias", one_row.then(words)))
-    return (*table, *score_rows(config.encoder_decoder.heads))
+    return (*table, *encoder_decoder_score_rows(config.encoder_decoder.heads))
 
 
 def _layer_rows(stack: str) -> list[Weight]:
@@ -232,3 +228,15 @@ def _layer_rows(stack: str) -> list[Weight]:
         *dense("feed_forward/down", f"{theirs}.fc2"),
         *norm("around_feed_forward/final", f"{theirs}.final_layer_norm"),
     ]
+
+
+BART = Architecture(
+    name="bart",
+    config_class=BartConfig,
+    model_types=("bart",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="model.",
+)

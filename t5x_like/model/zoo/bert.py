@@ -12,6 +12,8 @@ from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
 from t5x_like.model.zoo.post_norm_encoders import (
     common_fields,
@@ -22,7 +24,6 @@ from t5x_like.model.zoo.post_norm_encoders import (
     take_common,
     words_head_rows,
 )
-from t5x_like.model.zoo.tasks import Problem, Task, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.weights import Weight, dense, per_layer
 
 
@@ -39,9 +40,9 @@ class BertConfig:
     num_token_types: int = 2
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
-    task: Task = "pretraining"
+    task: HeadTask = "pretraining"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem: ProblemType | None = None
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
@@ -101,7 +102,7 @@ class BertConfig:
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, HeadTask] = {
     "BertForPreTraining": "pretraining",
     "BertForMaskedLM": "masked_lm",
     "BertForNextSentencePrediction": "next_sentence",
@@ -111,11 +112,6 @@ HUGGING_FACE_CLASSES: dict[str, Task] = {
     "BertForQuestionAnswering": "question_answering",
     "BertModel": "base",
 }
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "bert."
-
-HUGGING_FACE_UNUSED = ("*.position_ids",)
 
 # What Google's own files said of the pooler and the direction; no code reads it.
 _OF_THE_FIRST_RELEASE = (
@@ -138,7 +134,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> BertConfig:
     fields.ignore(*_OF_THE_FIRST_RELEASE)
     ours = BertConfig(
         num_positions=fields.take("max_position_embeddings", 512),
-        **take_common(config, fields, HUGGING_FACE_CLASSES),
+        **take_common(config, fields, _CLASSES),
     )
     fields.finish()
     return ours
@@ -147,7 +143,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> BertConfig:
 def to_hugging_face(config: BertConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
     fields = {"max_position_embeddings": config.num_positions, "pad_token_id": 0}
-    return common_fields(config, HUGGING_FACE_CLASSES, "bert") | fields
+    return common_fields(config, _CLASSES, "bert") | fields
 
 
 def hugging_face_weights(config: BertConfig) -> tuple[Weight, ...]:
@@ -175,3 +171,16 @@ def bert_weights(encoder: EncoderConfig, prefix: str) -> tuple[Weight, ...]:
         table += dense("heads/pooler/transform/dense", f"{prefix}.pooler.dense")
     names = {"next_sentence": "cls.seq_relationship", "question_answering": "qa_outputs"}
     return (*table, *score_rows(encoder, names))
+
+
+BERT = Architecture(
+    name="bert",
+    config_class=BertConfig,
+    model_types=("bert",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="bert.",
+    unused_weights=("*.position_ids",),
+)

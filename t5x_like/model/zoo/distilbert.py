@@ -12,6 +12,15 @@ from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.head_tasks import (
+    HeadTask,
+    ProblemType,
+    class_of,
+    classifier_dropout_of,
+    heads_for,
+    label_fields,
+)
 from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
 from t5x_like.model.zoo.post_norm_encoders import (
     embedding_rows,
@@ -20,13 +29,12 @@ from t5x_like.model.zoo.post_norm_encoders import (
     take_task,
     words_head_rows,
 )
-from t5x_like.model.zoo.tasks import Problem, Task, class_of, classifier_dropout_of, heads_for, label_fields
 from t5x_like.model.zoo.weights import Weight, dense, norm, per_layer
 
 _NORM = LayerNormConfig(epsilon=1e-12)  # config.json has no field for it
 
 # Tasks whose head reads the first token, through a dense layer with a ReLU.
-_POOLED: tuple[Task, ...] = ("sequence_classification", "multiple_choice")
+_POOLED: tuple[HeadTask, ...] = ("sequence_classification", "multiple_choice")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +48,9 @@ class DistilBertConfig:
     num_layers: int
     num_positions: int = 512
     activation: Activation = "gelu"
-    task: Task = "masked_lm"
+    task: HeadTask = "masked_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem: ProblemType | None = None
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     answers_dropout_rate: float | None = None
@@ -104,7 +112,7 @@ class DistilBertConfig:
         return self.dropout_rate if self.answers_dropout_rate is None else self.answers_dropout_rate
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, HeadTask] = {
     "DistilBertForMaskedLM": "masked_lm",
     "DistilBertForSequenceClassification": "sequence_classification",
     "DistilBertForMultipleChoice": "multiple_choice",
@@ -112,10 +120,6 @@ HUGGING_FACE_CLASSES: dict[str, Task] = {
     "DistilBertForQuestionAnswering": "question_answering",
     "DistilBertModel": "base",
 }
-
-HUGGING_FACE_PREFIX = "distilbert."
-
-HUGGING_FACE_UNUSED = ("*.position_ids",)
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> DistilBertConfig:
@@ -141,7 +145,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> DistilBertConfig:
         dropout_rate=fields.take("dropout", 0.1),
         classifier_dropout_rate=fields.take("seq_classif_dropout", 0.2),
         answers_dropout_rate=fields.take("qa_dropout", 0.1),
-        **take_task(config, HUGGING_FACE_CLASSES),
+        **take_task(config, _CLASSES),
     )
     fields.finish()
     return ours
@@ -151,7 +155,7 @@ def to_hugging_face(config: DistilBertConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
     return {
         "activation": ACTIVATION_NAMES.theirs(config.activation),
-        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "architectures": [class_of(config.task, _CLASSES)],
         "attention_dropout": config.dropout_rate,
         "dim": config.model_dim,
         "dropout": config.dropout_rate,
@@ -207,3 +211,16 @@ def _layer_rows() -> list[Weight]:
         *dense("feed_forward/down", f"{theirs}.ffn.lin2"),
         *norm("around_feed_forward/final", f"{theirs}.output_layer_norm"),
     ]
+
+
+DISTILBERT = Architecture(
+    name="distilbert",
+    config_class=DistilBertConfig,
+    model_types=("distilbert",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="distilbert.",
+    unused_weights=("*.position_ids",),
+)

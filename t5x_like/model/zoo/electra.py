@@ -12,6 +12,8 @@ from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
 from t5x_like.model.zoo.post_norm_encoders import (
     common_fields,
@@ -23,11 +25,10 @@ from t5x_like.model.zoo.post_norm_encoders import (
     take_rate,
     words_head_rows,
 )
-from t5x_like.model.zoo.tasks import Problem, Task, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.weights import Weight, dense, per_layer
 
 # What reads the pooled sequence, under which name files keep the dense layer before it.
-_POOLERS: dict[Task, str] = {
+_POOLERS: dict[HeadTask, str] = {
     "sequence_classification": "classifier.dense",
     "multiple_choice": "sequence_summary.summary",
 }
@@ -51,9 +52,9 @@ class ElectraConfig:
     num_token_types: int = 2
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
-    task: Task = "replaced_tokens"
+    task: HeadTask = "replaced_tokens"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem: ProblemType | None = None
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     init_stddev: float = 0.02
@@ -123,7 +124,7 @@ class ElectraConfig:
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, HeadTask] = {
     "ElectraForPreTraining": "replaced_tokens",
     "ElectraForMaskedLM": "masked_lm",
     "ElectraForSequenceClassification": "sequence_classification",
@@ -132,10 +133,6 @@ HUGGING_FACE_CLASSES: dict[str, Task] = {
     "ElectraForQuestionAnswering": "question_answering",
     "ElectraModel": "base",
 }
-
-HUGGING_FACE_PREFIX = "electra."
-
-HUGGING_FACE_UNUSED = ("*.position_ids",)
 
 # What multiple choice reads: transformers lets it vary, ELECTRA doesn't.
 _SUMMARY = {"summary_activation": "gelu", "summary_type": "first", "summary_use_proj": True}
@@ -150,7 +147,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> ElectraConfig:
     fields = HuggingFaceFields(config)
     for name, value in _SUMMARY.items():
         fields.must_be(name, value)
-    common = take_common(config, fields, HUGGING_FACE_CLASSES)
+    common = take_common(config, fields, _CLASSES)
     of_choices = take_rate(config, fields, "summary_last_dropout")
     if common["task"] == "multiple_choice":
         common["classifier_dropout_rate"] = 0.1 if of_choices is None else of_choices
@@ -166,7 +163,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> ElectraConfig:
 
 def to_hugging_face(config: ElectraConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
-    return common_fields(config, HUGGING_FACE_CLASSES, "electra") | {
+    return common_fields(config, _CLASSES, "electra") | {
         "embedding_size": config.embed_dim,
         "initializer_range": config.init_stddev,
         "max_position_embeddings": config.num_positions,
@@ -202,3 +199,16 @@ def hugging_face_weights(config: ElectraConfig) -> tuple[Weight, ...]:
         "question_answering": "qa_outputs",
     }
     return (*table, *score_rows(encoder, names))
+
+
+ELECTRA = Architecture(
+    name="electra",
+    config_class=ElectraConfig,
+    model_types=("electra",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="electra.",
+    unused_weights=("*.position_ids",),
+)

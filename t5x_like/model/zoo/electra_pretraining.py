@@ -4,7 +4,7 @@ Its files are the discriminator's: ``zoo/electra.py`` reads them, and export lea
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import jax
@@ -15,8 +15,7 @@ from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.stack import Rematerialisation
 from t5x_like.model.parameters import Parameters
 from t5x_like.model.zoo import electra
-from t5x_like.model.zoo.tasks import Task
-from t5x_like.model.zoo.weights import Weight
+from t5x_like.model.zoo.head_tasks import HeadTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +82,11 @@ class ElectraPretrainingConfig:
         return self.discriminator.embeddings
 
     @property
-    def task(self) -> Task:
+    def task(self) -> HeadTask:
         """What the model does that remains."""
         return "replaced_tokens"
 
-    def _electra(self, task: Task, *, divisor: int) -> electra.ElectraConfig:
+    def _electra(self, task: HeadTask, *, divisor: int) -> electra.ElectraConfig:
         return electra.ElectraConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.embed_dim,
@@ -121,13 +120,6 @@ def generator_params(params: Parameters) -> Parameters:
     return {"embedding": tables, "encoder": params["generator"], "heads": params["generator_heads"]}
 
 
-HUGGING_FACE_CLASSES = electra.HUGGING_FACE_CLASSES
-
-HUGGING_FACE_PREFIX = electra.HUGGING_FACE_PREFIX
-
-HUGGING_FACE_UNUSED = electra.HUGGING_FACE_UNUSED
-
-
 def to_hugging_face(config: ElectraPretrainingConfig) -> dict[str, Any]:
     """The fields of the discriminator's ``config.json``."""
     warnings.warn(
@@ -138,6 +130,11 @@ def to_hugging_face(config: ElectraPretrainingConfig) -> dict[str, Any]:
     return electra.to_hugging_face(config.discriminator)
 
 
-def hugging_face_weights(config: ElectraPretrainingConfig) -> tuple[Weight, ...]:
-    """The discriminator's table; what only the generator has is not in it."""
-    return electra.hugging_face_weights(config.discriminator)
+ELECTRA_PRETRAINING = replace(
+    electra.ELECTRA,
+    name="electra_pretraining",
+    config_class=ElectraPretrainingConfig,
+    model_types=(),
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=lambda config: electra.hugging_face_weights(config.discriminator),
+)

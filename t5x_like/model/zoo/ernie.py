@@ -16,10 +16,11 @@ from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.bert import bert_weights
+from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
 from t5x_like.model.zoo.post_norm_encoders import common_fields, post_norm_block, take_common
-from t5x_like.model.zoo.tasks import Problem, Task, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.weights import Weight
 
 
@@ -37,9 +38,9 @@ class ErnieConfig:
     num_task_types: int = 0
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
-    task: Task = "pretraining"
+    task: HeadTask = "pretraining"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem: ProblemType | None = None
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
@@ -100,7 +101,7 @@ class ErnieConfig:
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, HeadTask] = {
     "ErnieForPreTraining": "pretraining",
     "ErnieForMaskedLM": "masked_lm",
     "ErnieForNextSentencePrediction": "next_sentence",
@@ -110,10 +111,6 @@ HUGGING_FACE_CLASSES: dict[str, Task] = {
     "ErnieForQuestionAnswering": "question_answering",
     "ErnieModel": "base",
 }
-
-HUGGING_FACE_PREFIX = "ernie."
-
-HUGGING_FACE_UNUSED = ("*.position_ids",)
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> ErnieConfig:
@@ -127,7 +124,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> ErnieConfig:
     ours = ErnieConfig(
         num_positions=fields.take("max_position_embeddings", 512),
         num_task_types=num_task_types if fields.take("use_task_id", False) else 0,
-        **take_common(config, fields, HUGGING_FACE_CLASSES),
+        **take_common(config, fields, _CLASSES),
     )
     fields.finish()
     return ours
@@ -135,7 +132,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> ErnieConfig:
 
 def to_hugging_face(config: ErnieConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
-    return common_fields(config, HUGGING_FACE_CLASSES, "ernie") | {
+    return common_fields(config, _CLASSES, "ernie") | {
         "max_position_embeddings": config.num_positions,
         "pad_token_id": 0,
         "task_type_vocab_size": config.num_task_types or 3,
@@ -146,3 +143,16 @@ def to_hugging_face(config: ErnieConfig) -> dict[str, Any]:
 def hugging_face_weights(config: ErnieConfig) -> tuple[Weight, ...]:
     """Our weights by Hugging Face's names."""
     return bert_weights(config.encoder, "ernie")
+
+
+ERNIE = Architecture(
+    name="ernie",
+    config_class=ErnieConfig,
+    model_types=("ernie",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="ernie.",
+    unused_weights=("*.position_ids",),
+)

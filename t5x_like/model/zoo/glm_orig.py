@@ -14,10 +14,11 @@ from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.decoder_parts import heads_of_decoder
 from t5x_like.model.zoo.gpt2 import gpt_block, gpt_rows
+from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
-from t5x_like.model.zoo.rotary_decoders import heads_of_decoder
-from t5x_like.model.zoo.tasks import Problem, Task, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, dense, norm, split_columns
 
 
@@ -37,9 +38,9 @@ class GLMOrigConfig:
     num_positions: int = 512
     block_positions: bool = True
     norm_epsilon: float = 1e-5
-    task: Task = "causal_lm"
+    task: HeadTask = "causal_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem: ProblemType | None = None
     dropout_rate: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     rematerialisation: Rematerialisation = "none"
@@ -126,12 +127,7 @@ def blank_settings(
     }
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {"GLMForConditionalGeneration": "causal_lm"}
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "glm."
-
-HUGGING_FACE_UNUSED: tuple[str, ...] = ()
+_CLASSES: dict[str, HeadTask] = {"GLMForConditionalGeneration": "causal_lm"}
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> GLMOrigConfig:
@@ -157,7 +153,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> GLMOrigConfig:
         num_positions=fields.take("max_sequence_length", 512),
         block_positions=fields.take("block_position_encoding", True),
         norm_epsilon=fields.take("layernorm_epsilon", 1e-5),
-        task=task_of(config, HUGGING_FACE_CLASSES, "causal_lm"),
+        task=task_of(config, _CLASSES, "causal_lm"),
         num_labels=num_labels_of(config),
         problem=problem_of(config),
         dropout_rate=fields.take("output_dropout_prob", 0.1),
@@ -223,3 +219,15 @@ def hugging_face_weights(config: GLMOrigConfig) -> tuple[Weight, ...]:
         *norm("decoder/final_norm", "transformer.final_layernorm"),
         *([blocks] if config.block_positions else []),
     )
+
+
+GLM_ORIG = Architecture(
+    name="glm_orig",
+    config_class=GLMOrigConfig,
+    model_types=("glm_orig",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="glm.",
+)

@@ -17,9 +17,10 @@ from t5x_like.model.layers.initialise import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.residual import NormSlot
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.decoder_parts import heads_of_decoder, score_rows, stack_rows
+from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, class_of, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.rotary_decoders import heads_of_decoder, score_rows, stack_rows
-from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, norm, padded_rows, split_columns
 
 
@@ -42,9 +43,9 @@ class GPT2Config:
     scaled_scores: bool = True
     scaled_by_layer: bool = False
     tied: bool = True
-    task: Task = "causal_lm"
+    task: HeadTask = "causal_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem: ProblemType | None = None
     dropout_rate: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     rematerialisation: Rematerialisation = "none"
@@ -125,21 +126,13 @@ def gpt_block(
     )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, HeadTask] = {
     "GPT2LMHeadModel": "causal_lm",
     "GPT2ForSequenceClassification": "sequence_classification",
     "GPT2ForTokenClassification": "token_classification",
     "GPT2ForQuestionAnswering": "question_answering",
     "GPT2Model": "base",
 }
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "transformer."
-
-HUGGING_FACE_UNUSED = ("*.attn.bias", "*.attn.masked_bias")  # the causal mask
-
-# Where a config.json has none.
-HUGGING_FACE_SPECIAL_IDS = {"bos_token_id": 50_256, "eos_token_id": 50_256}
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> GPT2Config:
@@ -150,7 +143,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> GPT2Config:
     """
     fields = HuggingFaceFields(config)
     fields.ignore("reorder_and_upcast_attn")  # scores are always float32
-    common = take_gpt(config, fields, HUGGING_FACE_CLASSES, num_positions=1024)
+    common = take_gpt(config, fields, _CLASSES, num_positions=1024)
     ours = GPT2Config(
         **common,
         mlp_dim=fields.take("n_inner", 4 * common["model_dim"]),
@@ -164,7 +157,11 @@ def from_hugging_face(config: Mapping[str, Any]) -> GPT2Config:
 
 
 def take_gpt(
-    config: Mapping[str, Any], fields: HuggingFaceFields, classes: Mapping[str, Task], *, num_positions: int
+    config: Mapping[str, Any],
+    fields: HuggingFaceFields,
+    classes: Mapping[str, HeadTask],
+    *,
+    num_positions: int,
 ) -> dict[str, Any]:
     """What configurations of GPT and GPT-2 have in common; ``num_positions`` by default.
 
@@ -195,7 +192,7 @@ def take_gpt(
 def to_hugging_face(config: GPT2Config) -> dict[str, Any]:
     """The fields of a ``config.json``."""
     return {
-        **gpt_fields(config, HUGGING_FACE_CLASSES, "gpt2"),
+        **gpt_fields(config, _CLASSES, "gpt2"),
         "activation_function": ACTIVATION_NAMES.theirs(config.activation),
         "n_inner": config.mlp_dim,
         "scale_attn_by_inverse_layer_idx": config.scaled_by_layer,
@@ -204,7 +201,7 @@ def to_hugging_face(config: GPT2Config) -> dict[str, Any]:
     }
 
 
-def gpt_fields(config: Any, classes: Mapping[str, Task], model_type: str) -> dict[str, Any]:
+def gpt_fields(config: Any, classes: Mapping[str, HeadTask], model_type: str) -> dict[str, Any]:
     """What ``take_gpt`` has read, as fields of a ``config.json``."""
     return {
         "architectures": [class_of(config.task, classes)],
@@ -279,3 +276,17 @@ def layer_rows(model_dim: int, norm_slot: NormSlot) -> list[Weight]:
         *norm(f"around_self_attention/{norm_slot}", f"{theirs}.ln_1"),
         *norm(f"around_feed_forward/{norm_slot}", f"{theirs}.ln_2"),
     ]
+
+
+GPT2 = Architecture(
+    name="gpt2",
+    config_class=GPT2Config,
+    model_types=("gpt2",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="transformer.",
+    unused_weights=("*.attn.bias", "*.attn.masked_bias"),  # the causal mask
+    special_ids={"bos_token_id": 50_256, "eos_token_id": 50_256},
+)

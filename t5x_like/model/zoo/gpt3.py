@@ -1,8 +1,7 @@
 """GPT-3 (Brown et al. 2020, https://arxiv.org/abs/2005.14165): GPT-2 in which every other layer sees only a band."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Literal
 
 import jax
 
@@ -14,10 +13,10 @@ from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.masks import Window
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.architecture import unpublished
+from t5x_like.model.zoo.decoder_parts import heads_of_decoder
 from t5x_like.model.zoo.gpt2 import gpt_block
-from t5x_like.model.zoo.rotary_decoders import heads_of_decoder
-from t5x_like.model.zoo.tasks import Problem, Task
-from t5x_like.model.zoo.weights import Weight
+from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +36,9 @@ class GPT3Config:
     band: int = 256
     num_positions: int = 2048
     norm_epsilon: float = 1e-5
-    task: Task = "causal_lm"
+    task: HeadTask = "causal_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem: ProblemType | None = None
     dropout_rate: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     rematerialisation: Rematerialisation = "none"
@@ -93,43 +92,10 @@ class GPT3Config:
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {}
-
-HUGGING_FACE_PREFIX = ""
-
-HUGGING_FACE_UNUSED: tuple[str, ...] = ()
-
-
-def from_hugging_face(config: Mapping[str, Any]) -> GPT3Config:  # noqa: ARG001 - as of every model
-    """There is none.
-
-    Raises:
-      ValueError: always.
-    """
-    _refuse()
-
-
-def to_hugging_face(config: GPT3Config) -> dict[str, Any]:  # noqa: ARG001 - as of every model
-    """There is none.
-
-    Raises:
-      ValueError: always.
-    """
-    _refuse()
-
-
-def hugging_face_weights(config: GPT3Config) -> tuple[Weight, ...]:  # noqa: ARG001 - as of every model
-    """There are none.
-
-    Raises:
-      ValueError: always.
-    """
-    _refuse()
-
-
-def _refuse() -> NoReturn:
-    raise ValueError(
-        "transformers has no GPT-3: gpt2 has no banded layers, and gpt_neo has banded ones but neither biases of "
-        "queries nor scaled scores. Keep the run directory, which has all weights; or train a gpt2 or gpt_neo, which "
-        "can be exported"
-    )
+GPT3 = unpublished(
+    "gpt3",
+    GPT3Config,
+    "transformers has no GPT-3: gpt2 has no banded layers, and gpt_neo has banded ones but neither biases of "
+    "queries nor scaled scores. Keep the run directory, which has all weights; or train a gpt2 or gpt_neo, which "
+    "can be exported",
+)

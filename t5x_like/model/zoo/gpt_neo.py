@@ -15,10 +15,11 @@ from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.masks import Window
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.decoder_parts import decoder_classes, heads_of_decoder, projection
 from t5x_like.model.zoo.gpt2 import gpt_block, gpt_rows
+from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, class_of, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.rotary_decoders import classes_of, heads_of_decoder, projection
-from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.weights import Weight, dense, norm
 
 Reach = Literal["global", "local"]
@@ -43,9 +44,9 @@ class GPTNeoConfig:
     activation: Activation = "gelu_tanh"
     norm_epsilon: float = 1e-5
     tied: bool = True
-    task: Task = "causal_lm"
+    task: HeadTask = "causal_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem: ProblemType | None = None
     dropout_rate: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     rematerialisation: Rematerialisation = "none"
@@ -105,15 +106,7 @@ class GPTNeoConfig:
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = classes_of("GPTNeo")
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "transformer."
-
-HUGGING_FACE_UNUSED = ("*.attn.attention.bias", "*.attn.attention.masked_bias")  # the causal mask
-
-# Where a config.json has none.
-HUGGING_FACE_SPECIAL_IDS = {"bos_token_id": 50_256, "eos_token_id": 50_256}
+_CLASSES: dict[str, HeadTask] = decoder_classes("GPTNeo")
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoConfig:
@@ -140,7 +133,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoConfig:
         activation=fields.take_name("activation_function", ACTIVATION_NAMES, "gelu_new"),
         norm_epsilon=fields.take("layer_norm_epsilon", 1e-5),
         tied=fields.take("tie_word_embeddings", True),
-        task=task_of(config, HUGGING_FACE_CLASSES, "base"),
+        task=task_of(config, _CLASSES, "base"),
         num_labels=num_labels_of(config),
         problem=problem_of(config),
         dropout_rate=fields.take("resid_dropout", 0.0),
@@ -173,7 +166,7 @@ def to_hugging_face(config: GPTNeoConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
     return {
         "activation_function": ACTIVATION_NAMES.theirs(config.activation),
-        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "architectures": [class_of(config.task, _CLASSES)],
         "attention_dropout": config.dropout_rate,
         "attention_types": [[list(config.reaches), config.num_layers // len(config.reaches)]],
         "embed_dropout": config.dropout_rate,
@@ -212,3 +205,17 @@ def hugging_face_weights(config: GPTNeoConfig) -> tuple[Weight, ...]:
         *gpt_rows(config.decoder, layer, words="transformer.wte", positions="transformer.wpe"),
         *norm("decoder/final_norm", "transformer.ln_f"),
     )
+
+
+GPT_NEO = Architecture(
+    name="gpt_neo",
+    config_class=GPTNeoConfig,
+    model_types=("gpt_neo",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="transformer.",
+    unused_weights=("*.attn.attention.bias", "*.attn.attention.masked_bias"),  # the causal mask
+    special_ids={"bos_token_id": 50_256, "eos_token_id": 50_256},
+)

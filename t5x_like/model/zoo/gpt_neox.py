@@ -18,16 +18,17 @@ from t5x_like.model.layers.initialise import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.rotary import Rotary, RotaryScaling
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
-from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.rope import Rope, rope_fields, take_rope
-from t5x_like.model.zoo.rotary_decoders import (
-    classes_of,
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.decoder_parts import (
+    decoder_classes,
     heads_of_decoder,
     projection,
     score_rows,
     stack_rows,
 )
-from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
+from t5x_like.model.zoo.rope import Rope, rope_fields, take_rope
 from t5x_like.model.zoo.weights import TRANSPOSED, Transform, Weight, dense, norm, padded_rows
 
 
@@ -53,9 +54,9 @@ class GPTNeoXConfig:
     num_positions: int = 2048
     norm_epsilon: float = 1e-5
     tied: bool = False
-    task: Task = "causal_lm"
+    task: HeadTask = "causal_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem: ProblemType | None = None
     dropout_rate: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     rematerialisation: Rematerialisation = "none"
@@ -121,16 +122,7 @@ class GPTNeoXConfig:
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = classes_of("GPTNeoX")
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "gpt_neox."
-
-# The causal mask, and frequencies.
-HUGGING_FACE_UNUSED = ("*.attention.bias", "*.attention.masked_bias", "*rotary_emb.inv_freq")
-
-# Where a config.json has none.
-HUGGING_FACE_SPECIAL_IDS = {"bos_token_id": 0, "eos_token_id": 2}
+_CLASSES: dict[str, HeadTask] = decoder_classes("GPTNeoX")
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoXConfig:
@@ -161,7 +153,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoXConfig:
         num_positions=num_positions,
         norm_epsilon=fields.take("layer_norm_eps", 1e-5),
         tied=fields.take("tie_word_embeddings", False),
-        task=task_of(config, HUGGING_FACE_CLASSES, "base"),
+        task=task_of(config, _CLASSES, "base"),
         num_labels=num_labels_of(config),
         problem=problem_of(config),
         dropout_rate=fields.take("hidden_dropout", 0.0),
@@ -181,7 +173,7 @@ def _take_rope(fields: HuggingFaceFields, num_positions: int) -> Rope:
 def to_hugging_face(config: GPTNeoXConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
     return {
-        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "architectures": [class_of(config.task, _CLASSES)],
         "attention_bias": config.attention_bias,
         "attention_dropout": config.dropout_rate,
         "hidden_act": ACTIVATION_NAMES.theirs(config.activation),
@@ -257,3 +249,21 @@ def _split_heads(num_heads: int) -> Transform:
         return np.stack(apart, axis=1).reshape(-1, *parts[0].shape[:-1])
 
     return Transform(read, write)
+
+
+GPT_NEOX = Architecture(
+    name="gpt_neox",
+    config_class=GPTNeoXConfig,
+    model_types=("gpt_neox",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="gpt_neox.",
+    unused_weights=(
+        "*.attention.bias",
+        "*.attention.masked_bias",
+        "*rotary_emb.inv_freq",
+    ),  # the causal mask, and frequencies
+    special_ids={"bos_token_id": 0, "eos_token_id": 2},
+)

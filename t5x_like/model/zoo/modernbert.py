@@ -18,11 +18,10 @@ from t5x_like.model.layers.masks import Window
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.rotary import Rotary
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
-from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.rope import rope_of
-from t5x_like.model.zoo.tasks import (
-    Problem,
-    Task,
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.head_tasks import (
+    HeadTask,
+    ProblemType,
     class_of,
     classifier_dropout_of,
     num_labels_of,
@@ -30,6 +29,8 @@ from t5x_like.model.zoo.tasks import (
     scoring_heads,
     task_of,
 )
+from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
+from t5x_like.model.zoo.rope import rope_of
 from t5x_like.model.zoo.weights import (
     TRANSPOSED,
     Weight,
@@ -64,9 +65,9 @@ class ModernBertConfig:
     num_positions: int = 8192
     norm_epsilon: float = 1e-5
     tied: bool = True
-    task: Task = "masked_lm"
+    task: HeadTask = "masked_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem: ProblemType | None = None
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
@@ -149,7 +150,7 @@ class ModernBertConfig:
         return heads
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, HeadTask] = {
     "ModernBertForMaskedLM": "masked_lm",
     "ModernBertForSequenceClassification": "sequence_classification",
     "ModernBertForTokenClassification": "token_classification",
@@ -157,11 +158,6 @@ HUGGING_FACE_CLASSES: dict[str, Task] = {
     "ModernBertForMultipleChoice": "multiple_choice",
     "ModernBertModel": "base",
 }
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "model."
-
-HUGGING_FACE_UNUSED = ("*.rotary_emb.inv_freq",)
 
 _POOLING: dict[str, Literal["first", "mean"]] = {"cls": "first", "mean": "mean"}
 
@@ -200,7 +196,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> ModernBertConfig:
         num_positions=fields.take("max_position_embeddings", 8192),
         norm_epsilon=fields.take("norm_eps", 1e-5),
         tied=fields.take("tie_word_embeddings", True),
-        task=task_of(config, HUGGING_FACE_CLASSES, "base"),
+        task=task_of(config, _CLASSES, "base"),
         num_labels=num_labels_of(config),
         problem=problem_of(config),
         dropout_rate=fields.take("mlp_dropout", 0.0),
@@ -229,7 +225,7 @@ def _take_thetas(config: Mapping[str, Any], fields: HuggingFaceFields) -> dict[s
 def to_hugging_face(config: ModernBertConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
     return {
-        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "architectures": [class_of(config.task, _CLASSES)],
         "attention_bias": False,
         "classifier_activation": ACTIVATION_NAMES.theirs(config.classifier_activation),
         "classifier_bias": False,
@@ -305,3 +301,16 @@ def _transform_rows(ours: str) -> list[Weight]:
         Weight(f"{ours}/transform/dense/kernel", "head.dense.weight", TRANSPOSED),
         Weight(f"{ours}/transform/norm/scale", "head.norm.weight"),
     ]
+
+
+MODERNBERT = Architecture(
+    name="modernbert",
+    config_class=ModernBertConfig,
+    model_types=("modernbert",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="model.",
+    unused_weights=("*.rotary_emb.inv_freq",),
+)

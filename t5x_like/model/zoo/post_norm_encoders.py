@@ -11,8 +11,8 @@ from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
 from t5x_like.model.layers.initialise import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
+from t5x_like.model.zoo.head_tasks import HeadTask, class_of, label_fields, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.tasks import Task, class_of, label_fields, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.weights import Transform, Weight, dense, norm, padded_rows
 
 
@@ -47,7 +47,7 @@ def post_norm_block(
     )
 
 
-def take_task(config: Mapping[str, Any], classes: Mapping[str, Task]) -> dict[str, Any]:
+def take_task(config: Mapping[str, Any], classes: Mapping[str, HeadTask]) -> dict[str, Any]:
     """What the model is for: the fields ``task``, ``num_labels`` and ``problem`` of a configuration."""
     return {
         "task": task_of(config, classes, "base"),
@@ -59,7 +59,7 @@ def take_task(config: Mapping[str, Any], classes: Mapping[str, Task]) -> dict[st
 def take_common(
     config: Mapping[str, Any],
     fields: HuggingFaceFields,
-    classes: Mapping[str, Task],
+    classes: Mapping[str, HeadTask],
     *,
     activation: str = "gelu",
     dropout_rate: float = 0.1,
@@ -92,7 +92,7 @@ def take_rate(config: Mapping[str, Any], fields: HuggingFaceFields, name: str) -
     return None if config.get(name) is None else rate
 
 
-def common_fields(config: Any, classes: Mapping[str, Task], model_type: str) -> dict[str, Any]:
+def common_fields(config: Any, classes: Mapping[str, HeadTask], model_type: str) -> dict[str, Any]:
     """What ``take_common`` has read, as fields of a ``config.json``."""
     return {
         "architectures": [class_of(config.task, classes)],

@@ -12,6 +12,8 @@ from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
 from t5x_like.model.zoo.post_norm_encoders import (
     common_fields,
@@ -22,7 +24,6 @@ from t5x_like.model.zoo.post_norm_encoders import (
     take_common,
     words_head_rows,
 )
-from t5x_like.model.zoo.tasks import Problem, Task, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.weights import Weight, dense, per_layer
 
 
@@ -43,9 +44,9 @@ class RobertaConfig:
     num_token_types: int = 1
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-5
-    task: Task = "masked_lm"
+    task: HeadTask = "masked_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem: ProblemType | None = None
     pad_token_id: int = 1
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
@@ -109,7 +110,7 @@ class RobertaConfig:
         )
 
 
-_TASKS: dict[str, Task] = {
+_TASKS: dict[str, HeadTask] = {
     "ForMaskedLM": "masked_lm",
     "ForSequenceClassification": "sequence_classification",
     "ForMultipleChoice": "multiple_choice",
@@ -119,13 +120,9 @@ _TASKS: dict[str, Task] = {
 }
 
 # XLM-R is a RoBERTa with another vocabulary; its files, too, have names that begin with "roberta.".
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, HeadTask] = {
     f"{model}{ending}": task for model in ("Roberta", "XLMRoberta") for ending, task in _TASKS.items()
 }
-
-HUGGING_FACE_PREFIX = "roberta."
-
-HUGGING_FACE_UNUSED = ("*.position_ids",)
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> RobertaConfig:
@@ -139,7 +136,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> RobertaConfig:
     ours = RobertaConfig(
         num_positions=fields.take("max_position_embeddings", 512) - pad_token_id - 1,
         pad_token_id=pad_token_id,
-        **take_common(config, fields, HUGGING_FACE_CLASSES),
+        **take_common(config, fields, _CLASSES),
     )
     fields.finish()
     return ours
@@ -153,7 +150,7 @@ def to_hugging_face(config: RobertaConfig) -> dict[str, Any]:
         "max_position_embeddings": config.num_positions + config.pad_token_id + 1,
         "pad_token_id": config.pad_token_id,
     }
-    return common_fields(config, HUGGING_FACE_CLASSES, "roberta") | fields
+    return common_fields(config, _CLASSES, "roberta") | fields
 
 
 def hugging_face_weights(config: RobertaConfig) -> tuple[Weight, ...]:
@@ -181,3 +178,19 @@ def hugging_face_weights(config: RobertaConfig) -> tuple[Weight, ...]:
             encoder, {"sequence_classification": "classifier.out_proj", "question_answering": "qa_outputs"}
         ),
     )
+
+
+ROBERTA = Architecture(
+    name="roberta",
+    config_class=RobertaConfig,
+    model_types=(
+        "roberta",
+        "xlm-roberta",
+    ),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="roberta.",
+    unused_weights=("*.position_ids",),
+)

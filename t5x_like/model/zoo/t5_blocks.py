@@ -14,17 +14,17 @@ from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.layers.positions import RelativeBuckets
 from t5x_like.model.layers.stack import Rematerialisation, StackConfig
 from t5x_like.model.layers.transient_global import TransientGlobalConfig
-from t5x_like.model.zoo.head_rows import score_rows
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields
-from t5x_like.model.zoo.tasks import (
+from t5x_like.model.zoo.head_tasks import (
     ENCODER_ALONE,
-    Problem,
-    Task,
+    HeadTask,
+    ProblemType,
+    encoder_decoder_score_rows,
     label_fields,
     num_labels_of,
     problem_of,
     scoring_heads,
 )
+from t5x_like.model.zoo.hugging_face import HuggingFaceFields
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, padded_rows
 
 Head = Literal["tied", "untied"]
@@ -57,7 +57,7 @@ class T5Parts:
     norm_epsilon: float = 1e-6
     vocab_multiple: int = 128
     num_labels: int = 2
-    problem: Problem | None = None
+    problem: ProblemType | None = None
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "model_dim", "mlp_dim", "num_heads", "head_dim"):
@@ -126,7 +126,7 @@ class T5Parts:
             rematerialisation=self.rematerialisation,
         )
 
-    def heads(self, task: Task) -> HeadsConfig:
+    def heads(self, task: HeadTask) -> HeadsConfig:
         """Words, or what classifies and answers, or nothing.
 
         Sequences are told by what the decoder makes of the input's last token, answers by what it makes of each; tokens
@@ -151,7 +151,7 @@ class T5Parts:
 
 
 def take_parts(
-    config: Mapping[str, Any], fields: HuggingFaceFields, task: Task, *, tied: bool, feed_forward: str
+    config: Mapping[str, Any], fields: HuggingFaceFields, task: HeadTask, *, tied: bool, feed_forward: str
 ) -> dict[str, Any]:
     """The fields of ``T5Parts`` from those of a ``config.json``; ``tied`` and ``feed_forward`` where it is silent."""
     if task in ENCODER_ALONE:  # which transformers writes with false
@@ -228,7 +228,7 @@ def parts_fields(parts: T5Parts) -> dict[str, Any]:
     }
 
 
-def word_rows(parts: T5Parts, task: Task) -> list[Weight]:
+def word_rows(parts: T5Parts, task: HeadTask) -> list[Weight]:
     """The table of words, and the weights of a head."""
     tied = parts.head == "tied"
     words = padded_rows(parts.vocab_size, parts.embeddings.padded_vocab_size)
@@ -237,7 +237,7 @@ def word_rows(parts: T5Parts, task: Task) -> list[Weight]:
     rows = [Weight("embedding/tokens/table", "shared.weight", words, copies=copies)]
     if task == "sequence_to_sequence_lm" and not tied:
         rows.append(Weight("heads/words/projection/kernel", "lm_head.weight", words.then(TRANSPOSED)))
-    return [*rows, *score_rows(parts.heads(task))]
+    return [*rows, *encoder_decoder_score_rows(parts.heads(task))]
 
 
 def layer_rows(parts: T5Parts, theirs: str, attentions: Iterable[tuple[str, str]]) -> list[Weight]:

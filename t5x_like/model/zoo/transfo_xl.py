@@ -15,9 +15,10 @@ from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.relative_attention import RelativeAttentionConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig
 from t5x_like.model.layers.stack import Rematerialisation
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.decoder_parts import heads_of_decoder
+from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, class_of, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.hugging_face import HuggingFaceFields
-from t5x_like.model.zoo.rotary_decoders import heads_of_decoder
-from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.transfo_xl_weights import transfo_xl_weights
 from t5x_like.model.zoo.weights import Weight
 
@@ -44,9 +45,9 @@ class TransfoXLConfig:
     norm_first: bool = False
     same_length: bool = False
     max_distance: int | None = None
-    task: Task = "causal_lm"
+    task: HeadTask = "causal_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem: ProblemType | None = None
     dropout_rate: float = 0.0
     attention_dropout_rate: float = 0.0
     norm_epsilon: float = 1e-5
@@ -128,16 +129,11 @@ class TransfoXLConfig:
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, HeadTask] = {
     "TransfoXLLMHeadModel": "causal_lm",
     "TransfoXLForSequenceClassification": "sequence_classification",
     "TransfoXLModel": "base",
 }
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "transformer."
-
-HUGGING_FACE_UNUSED: tuple[str, ...] = ()
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> TransfoXLConfig:
@@ -172,7 +168,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> TransfoXLConfig:
         norm_first=fields.take("pre_lnorm", False),
         same_length=fields.take("same_length", True),
         max_distance=_limit(fields.take("clamp_len", 1000)),
-        task=task_of(config, HUGGING_FACE_CLASSES, "causal_lm"),
+        task=task_of(config, _CLASSES, "causal_lm"),
         num_labels=num_labels_of(config),
         problem=problem_of(config),
         dropout_rate=fields.take("dropout", 0.1),
@@ -206,7 +202,7 @@ def to_hugging_face(config: TransfoXLConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
     return {
         "adaptive": True,
-        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "architectures": [class_of(config.task, _CLASSES)],
         "attn_type": 0,
         "clamp_len": config.max_distance or -1,
         "cutoffs": list(config.cutoffs),
@@ -239,3 +235,15 @@ def to_hugging_face(config: TransfoXLConfig) -> dict[str, Any]:
 def hugging_face_weights(config: TransfoXLConfig) -> tuple[Weight, ...]:
     """Our weights by Hugging Face's names."""
     return transfo_xl_weights(config.recurrent)
+
+
+TRANSFO_XL = Architecture(
+    name="transfo_xl",
+    config_class=TransfoXLConfig,
+    model_types=("transfo-xl",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="transformer.",
+)

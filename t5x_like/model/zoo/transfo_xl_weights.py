@@ -5,7 +5,7 @@ import numpy as np
 from t5x_like.model.families.recurrent import RecurrentConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig
-from t5x_like.model.zoo.rotary_decoders import score_rows
+from t5x_like.model.zoo.decoder_parts import score_rows
 from t5x_like.model.zoo.weights import TRANSPOSED, Transform, Weight, dense, norm, padded_rows, per_layer
 
 

@@ -16,11 +16,11 @@ from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.relative_attention import RelativeAttentionConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig
 from t5x_like.model.layers.stack import Rematerialisation
-from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.tasks import (
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.head_tasks import (
     OF_SEQUENCES,
-    Problem,
-    Task,
+    HeadTask,
+    ProblemType,
     class_of,
     classifier_dropout_of,
     num_labels_of,
@@ -28,6 +28,7 @@ from t5x_like.model.zoo.tasks import (
     scoring_heads,
     task_of,
 )
+from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
 from t5x_like.model.zoo.weights import TRANSPOSED, Transform, Weight, dense, norm, padded_rows, per_layer
 
 Summary = Literal["first", "last", "mean"]
@@ -51,9 +52,9 @@ class XLNetConfig:
     max_distance: int | None = None
     memory_length: int | None = None
     reuse_length: int | None = None
-    task: Task = "causal_lm"
+    task: HeadTask = "causal_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem: ProblemType | None = None
     summary: Summary = "last"
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
@@ -140,7 +141,7 @@ class XLNetConfig:
         return heads
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, HeadTask] = {
     "XLNetLMHeadModel": "causal_lm",
     "XLNetForSequenceClassification": "sequence_classification",
     "XLNetForMultipleChoice": "multiple_choice",
@@ -148,11 +149,6 @@ HUGGING_FACE_CLASSES: dict[str, Task] = {
     "XLNetForQuestionAnsweringSimple": "question_answering",
     "XLNetModel": "base",
 }
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "transformer."
-
-HUGGING_FACE_UNUSED: tuple[str, ...] = ()
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> XLNetConfig:
@@ -168,7 +164,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> XLNetConfig:
     # Files have a bias for each layer whatever untie_r says. The head whose ends depend on starts isn't here.
     fields.ignore("untie_r", "start_n_top", "end_n_top", "use_mems_eval", "use_mems_train")
     fields.ignore("n_token", "max_position_embeddings", "initializer_range")
-    task = task_of(config, HUGGING_FACE_CLASSES, "causal_lm")
+    task = task_of(config, _CLASSES, "causal_lm")
     ours = XLNetConfig(
         vocab_size=fields.take("vocab_size"),
         model_dim=fields.take("d_model"),
@@ -218,7 +214,7 @@ def _direction(fields: HuggingFaceFields) -> Direction:
     return "backwards_equally" if equally and direction == "backwards" else direction
 
 
-def _summary(fields: HuggingFaceFields, task: Task) -> Summary:
+def _summary(fields: HuggingFaceFields, task: HeadTask) -> Summary:
     if task not in OF_SEQUENCES:
         fields.ignore("summary_type", "summary_use_proj", "summary_activation")
         return "last"
@@ -230,7 +226,7 @@ def _summary(fields: HuggingFaceFields, task: Task) -> Summary:
 def to_hugging_face(config: XLNetConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
     return {
-        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "architectures": [class_of(config.task, _CLASSES)],
         "attn_type": "bi" if config.direction == "both_ways" else "uni",
         "bi_data": False,
         "clamp_len": config.max_distance or -1,
@@ -301,3 +297,15 @@ def _layer_rows(config: XLNetConfig) -> list[Weight]:
 
 def _reshaped(theirs: tuple[int, ...], ours: tuple[int, ...]) -> Transform:
     return Transform(lambda array: array.reshape(ours), lambda array: array.reshape(theirs))
+
+
+XLNET = Architecture(
+    name="xlnet",
+    config_class=XLNetConfig,
+    model_types=("xlnet",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="transformer.",
+)

@@ -16,8 +16,7 @@ from t5x_like.model.families.encoder import EncoderConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.masks import Window
 from t5x_like.model.layers.rotary import Rotary
-from t5x_like.model.zoo import modernbert
-from t5x_like.model.zoo.modernbert import ModernBertConfig
+from t5x_like.model.zoo.modernbert import MODERNBERT, ModernBertConfig
 from tests.model.zoo.golden_models import (
     GoldenModel,
     fields_of,
@@ -38,7 +37,7 @@ FIELDS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/modernbert", modernbert, lambda config: config.encoder)
+    return read_golden(golden / "models/modernbert", MODERNBERT, lambda config: config.encoder)
 
 
 def with_local(family: EncoderConfig, **changes: Any) -> EncoderConfig:
@@ -93,16 +92,16 @@ def test_the_older_form_of_the_configuration_is_the_same(golden: Path) -> None:
     newer = fields_of(golden / "models/modernbert")
     older = {name: value for name, value in newer.items() if name not in ("rope_parameters", "layer_types")}
     older |= {"global_rope_theta": 160_000.0, "local_rope_theta": 10_000.0}
-    assert modernbert.from_hugging_face(older) == modernbert.from_hugging_face(newer)
+    assert MODERNBERT.from_hugging_face(older) == MODERNBERT.from_hugging_face(newer)
 
 
 def test_what_is_read_is_written() -> None:
     wanted = {"global_rope_theta": 5e4, "local_rope_theta": None, "classifier_pooling": "mean"}
-    config = modernbert.from_hugging_face({**FIELDS, **wanted, "tie_word_embeddings": False})
+    config = MODERNBERT.from_hugging_face({**FIELDS, **wanted, "tie_word_embeddings": False})
     assert (config.global_theta, config.local_theta, config.classifier_reads) == (5e4, 5e4, "mean")
-    assert modernbert.from_hugging_face(modernbert.to_hugging_face(config)) == config
+    assert MODERNBERT.from_hugging_face(MODERNBERT.to_hugging_face(config)) == config
     names = {
-        row.theirs for row in modernbert.hugging_face_weights(dataclasses.replace(config, task="masked_lm"))
+        row.theirs for row in MODERNBERT.hugging_face_weights(dataclasses.replace(config, task="masked_lm"))
     }
     assert "decoder.weight" in names
 
@@ -177,4 +176,4 @@ def _transformed(x: np.ndarray, transform: Any) -> np.ndarray:
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        modernbert.from_hugging_face({**FIELDS, **wrong})
+        MODERNBERT.from_hugging_face({**FIELDS, **wrong})
