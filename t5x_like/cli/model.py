@@ -85,7 +85,7 @@ def _config(arguments: argparse.Namespace) -> Any:
 
 def _config_of_directory(directory: str) -> Any:
     from t5x_like.io.files import as_path, read_json
-    from t5x_like.model.zoo.catalogue import architecture_for
+    from t5x_like.model.zoo.architectures import architecture_for
     from t5x_like.pretrained.model_config import read_model_config
 
     if (as_path(directory) / "model.json").exists():

@@ -14,9 +14,16 @@ from jax.sharding import Mesh
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.architecture import Architecture
-from t5x_like.model.zoo.catalogue import architecture_for, architecture_of
+from t5x_like.model.zoo.architectures import architecture_for, architecture_of
 from t5x_like.model.zoo.head_tasks import HeadTask
-from t5x_like.model.zoo.weights import Source, Weight, read_weights, their_names, their_shapes, write_weights
+from t5x_like.model.zoo.weights import (
+    Weight,
+    WeightSource,
+    read_weights,
+    their_names,
+    their_shapes,
+    write_weights,
+)
 from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained import special_ids
 from t5x_like.pretrained.device_put import put
@@ -115,7 +122,7 @@ def _open(path: PathLike, *, task: HeadTask | None = None, num_labels: int | Non
     else:
         fields = _fields_of(path)
         reader = SafetensorsReader(path)
-        source = Source(str(path), reader.shapes(), reader.read)
+        source = WeightSource(str(path), reader.shapes(), reader.read)
     architecture = architecture_for(fields, str(path))
     config = replace(architecture.from_hugging_face(fields), **asked)
     table = architecture.hugging_face_weights(config)

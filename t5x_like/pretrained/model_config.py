@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 from t5x_like.checkpoints.checkpoints import restore_params, unread_params
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
-from t5x_like.model.zoo.catalogue import architecture_named, architecture_of
+from t5x_like.model.zoo.architectures import architecture_named, architecture_of
 from t5x_like.partitioning.shard import with_shardings
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from t5x_like.model.zoo.architecture import T5_SPECIAL_IDS
-from t5x_like.model.zoo.catalogue import by_model_type
+from t5x_like.model.zoo.architectures import by_model_type
 
 # Written as they were read, where a model was read.
 NAMES = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from t5x_like.io.files import PathLike, as_path
-from t5x_like.model.zoo.catalogue import architecture_for
+from t5x_like.model.zoo.architectures import architecture_for
 from t5x_like.text.vocabularies.opening import BYTES, open_tokenizer, vocabulary_files
 
 

@@ -7,7 +7,7 @@ from safetensors.numpy import load_file
 
 import t5x_like
 from t5x_like.model import parameters
-from t5x_like.model.zoo.catalogue import architecture_for
+from t5x_like.model.zoo.architectures import architecture_for
 from t5x_like.model.zoo.weights import write_weights
 from t5x_like.pretrained.transformers_api.by_family import call_of
 from t5x_like.pretrained.transformers_api.call import Context

@@ -49,7 +49,7 @@ def decoder_rows(
     """All weights, given those of one layer. ``answering`` is what stands before the stack's in answers' class."""
     words = padded_rows(decoder.embeddings.vocab_size, decoder.embeddings.padded_vocab_size)
     head = decoder.heads.words
-    tied = head is not None and head.tied
+    tied = head is not None and head.tie_word_embeddings
     embedding = "embedding/tokens/table", "model.embed_tokens.weight", words
     table = [
         Weight(*embedding, copies=("lm_head.weight",) if tied else ()),
@@ -83,7 +83,7 @@ def stack_rows(
     name: Literal["encoder", "decoder"], stack: StackConfig, layer: Iterable[Weight]
 ) -> list[Weight]:
     """The rows of one layer for all layers, whichever slot of the stack they lie in."""
-    layer, slots = list(layer), stack.layout.slots
+    layer, slots = list(layer), stack.layer_pattern.slots
     return [
         row for slot, layers in enumerate(slots) for row in per_layer(f"{name}/layers/{slot}", layers, layer)
     ]
@@ -106,7 +106,7 @@ def attention_rows(attention: AttentionConfig) -> list[Weight]:
         for row in projection(f"self_attention/{ours}", f"{theirs}.{name}", bias=attention.in_bias)
     ]
     rows += projection("self_attention/out", f"{theirs}.o_proj", bias=attention.out_bias)
-    if attention.query_key_norm is not None:
+    if attention.qk_norm is not None:
         rows += [
             Weight("self_attention/query_norm/scale", f"{theirs}.q_norm.weight"),
             Weight("self_attention/key_norm/scale", f"{theirs}.k_norm.weight"),

@@ -8,11 +8,12 @@ import jax
 
 from t5x_like.model.families.encoder import Encoder, EncoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
+from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
 from t5x_like.model.zoo.head_tasks import (
     HeadTask,
     ProblemType,
@@ -21,7 +22,6 @@ from t5x_like.model.zoo.head_tasks import (
     heads_for,
     label_fields,
 )
-from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
 from t5x_like.model.zoo.post_norm_encoders import (
     embedding_rows,
     post_norm_block,
@@ -46,17 +46,17 @@ class DistilBertConfig:
     mlp_dim: int
     num_heads: int
     num_layers: int
-    num_positions: int = 512
+    max_position_embeddings: int = 512
     activation: Activation = "gelu"
     task: HeadTask = "masked_lm"
     num_labels: int = 2
-    problem: ProblemType | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     answers_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> Encoder:
         """The model with fresh weights."""
@@ -78,10 +78,10 @@ class DistilBertConfig:
         return EmbeddingsConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.model_dim,
-            positions=LearnedPositions(num_positions=self.num_positions),
+            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
             norm=_NORM,
             stddev=0.02,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     def _stack(self) -> StackConfig:
@@ -93,7 +93,7 @@ class DistilBertConfig:
             norm_epsilon=_NORM.epsilon,
             dropout_rate=self.dropout_rate,
         )
-        return StackConfig(blocks=(block,) * self.num_layers, rematerialisation=self.rematerialisation)
+        return StackConfig(blocks=(block,) * self.num_layers, remat=self.remat)
 
     def _heads(self) -> HeadsConfig:
         transform = TransformConfig(dim=self.model_dim, activation=self.activation, norm=_NORM)
@@ -101,7 +101,7 @@ class DistilBertConfig:
         return heads_for(
             self.task,
             num_labels=self.num_labels,
-            words=WordsConfig(tied=True, bias=True, transform=transform),
+            words=WordsConfig(tie_word_embeddings=True, bias=True, transform=transform),
             pooler=pooler if self.task in _POOLED else None,
             dropout_rate=classifier_dropout_of(self) if self.task in _POOLED else self.dropout_rate,
             answers_dropout_rate=self._answers_dropout_rate,
@@ -130,7 +130,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> DistilBertConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     fields.must_be("tie_word_embeddings", True)
     fields.must_be("tie_weights_", True)
     fields.ignore("attention_dropout", "sinusoidal_pos_embds")
@@ -140,7 +140,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> DistilBertConfig:
         mlp_dim=fields.take("hidden_dim"),
         num_heads=fields.take("n_heads"),
         num_layers=fields.take("n_layers"),
-        num_positions=fields.take("max_position_embeddings", 512),
+        max_position_embeddings=fields.take("max_position_embeddings", 512),
         activation=fields.take_name("activation", ACTIVATION_NAMES, "gelu"),
         dropout_rate=fields.take("dropout", 0.1),
         classifier_dropout_rate=fields.take("seq_classif_dropout", 0.2),
@@ -160,11 +160,11 @@ def to_hugging_face(config: DistilBertConfig) -> dict[str, Any]:
         "dim": config.model_dim,
         "dropout": config.dropout_rate,
         "hidden_dim": config.mlp_dim,
-        "max_position_embeddings": config.num_positions,
+        "max_position_embeddings": config.max_position_embeddings,
         "model_type": "distilbert",
         "n_heads": config.num_heads,
         "n_layers": config.num_layers,
-        **label_fields(config.num_labels, config.problem),
+        **label_fields(config.num_labels, config.problem_type),
         "pad_token_id": 0,
         "qa_dropout": config.dropout_rate
         if config.answers_dropout_rate is None

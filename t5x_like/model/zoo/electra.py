@@ -8,13 +8,13 @@ import jax
 
 from t5x_like.model.families.encoder import Encoder, EncoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig, WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
+from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ConfigFields
 from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, classifier_dropout_of, heads_for
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields
 from t5x_like.model.zoo.post_norm_encoders import (
     common_fields,
     embedding_rows,
@@ -48,19 +48,19 @@ class ElectraConfig:
     mlp_dim: int
     num_heads: int
     num_layers: int
-    num_positions: int = 512
+    max_position_embeddings: int = 512
     num_token_types: int = 2
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
     task: HeadTask = "replaced_tokens"
     num_labels: int = 2
-    problem: ProblemType | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     init_stddev: float = 0.02
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> Encoder:
         """The model with fresh weights."""
@@ -82,12 +82,12 @@ class ElectraConfig:
         return EmbeddingsConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.embed_dim,
-            positions=LearnedPositions(num_positions=self.num_positions),
+            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
             num_token_types=self.num_token_types,
             norm=LayerNormConfig(epsilon=self.norm_epsilon),
             projected=self.embed_dim != self.model_dim,
             stddev=self.init_stddev,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     def _stack(self) -> StackConfig:
@@ -100,7 +100,7 @@ class ElectraConfig:
             dropout_rate=self.dropout_rate,
             init_stddev=self.init_stddev,
         )
-        return StackConfig(blocks=(block,) * self.num_layers, rematerialisation=self.rematerialisation)
+        return StackConfig(blocks=(block,) * self.num_layers, remat=self.remat)
 
     def _heads(self) -> HeadsConfig:
         if self.task == "replaced_tokens":
@@ -118,7 +118,7 @@ class ElectraConfig:
         return heads_for(
             self.task,
             num_labels=self.num_labels,
-            words=WordsConfig(tied=True, bias=True, transform=transform),
+            words=WordsConfig(tie_word_embeddings=True, bias=True, transform=transform),
             pooler=pooler if self.task in _POOLERS else None,
             dropout_rate=rate,
         )
@@ -144,7 +144,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> ElectraConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     for name, value in _SUMMARY.items():
         fields.must_be(name, value)
     common = take_common(config, fields, _CLASSES)
@@ -153,7 +153,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> ElectraConfig:
         common["classifier_dropout_rate"] = 0.1 if of_choices is None else of_choices
     ours = ElectraConfig(
         embed_dim=fields.take("embedding_size", 128),
-        num_positions=fields.take("max_position_embeddings", 512),
+        max_position_embeddings=fields.take("max_position_embeddings", 512),
         init_stddev=float(config.get("initializer_range") or 0.02),
         **common,
     )
@@ -166,7 +166,7 @@ def to_hugging_face(config: ElectraConfig) -> dict[str, Any]:
     return common_fields(config, _CLASSES, "electra") | {
         "embedding_size": config.embed_dim,
         "initializer_range": config.init_stddev,
-        "max_position_embeddings": config.num_positions,
+        "max_position_embeddings": config.max_position_embeddings,
         "pad_token_id": 0,
         "summary_last_dropout": classifier_dropout_of(config),
         **_SUMMARY,

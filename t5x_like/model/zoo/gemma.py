@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
+from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.norm import RMSNormConfig
-from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES
+from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
 from t5x_like.model.zoo.llama_like_files import LlamaLikeFields, llama_like
 
@@ -25,8 +25,8 @@ class GemmaConfig(LlamaLikeConfig):
     head_dim: int = 256
     attention_bias: bool = False
     activation: Activation = "gelu_tanh"
-    num_positions: int = 8192
-    tied: bool = True
+    max_position_embeddings: int = 8192
+    tie_word_embeddings: bool = True
 
     @property
     def embeddings(self) -> EmbeddingsConfig:
@@ -36,7 +36,7 @@ class GemmaConfig(LlamaLikeConfig):
     @property
     def norm(self) -> RMSNormConfig:
         """Norms that scale with 1 + weight."""
-        return replace(super().norm, scale_from_one=True)
+        return replace(super().norm, zero_centered=True)
 
     def attention(self, layer: int) -> AttentionConfig:
         """Self-attention of ``layer``."""

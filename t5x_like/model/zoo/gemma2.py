@@ -16,21 +16,21 @@ class Gemma2Config(GemmaConfig):
     """A Gemma 2 of any size: each layer is normed before and after.
 
     Attributes:
-      query_scalar: to the power -1/2, it multiplies scores.
-      score_cap: bends attention's scores into this range by a tanh; ``None`` leaves them.
-      logit_cap: the same of the output layer's logits.
+      query_pre_attn_scalar: to the power -1/2, it multiplies scores.
+      attention_logit_soft_cap: bends attention's scores into this range by a tanh; ``None`` leaves them.
+      final_logit_soft_cap: the same of the output layer's logits.
       window: tokens that a token of every other layer, the first one too, sees, itself the last.
     """
 
-    query_scalar: float = 256.0
-    score_cap: float | None = 50.0
-    logit_cap: float | None = 30.0
+    query_pre_attn_scalar: float = 256.0
+    attention_logit_soft_cap: float | None = 50.0
+    final_logit_soft_cap: float | None = 30.0
     window: int = 4096
 
     @property
     def words(self) -> WordsConfig:
         """The output layer, with its logits capped."""
-        return replace(super().words, cap=self.logit_cap)
+        return replace(super().words, final_logit_soft_cap=self.final_logit_soft_cap)
 
     def window_of(self, layer: int) -> int | None:
         """Layers with and without a window take turns."""
@@ -39,7 +39,9 @@ class Gemma2Config(GemmaConfig):
     def attention(self, layer: int) -> AttentionConfig:
         """Self-attention of ``layer``."""
         return replace(
-            super().attention(layer), score_scale=self.query_scalar**-0.5, score_cap=self.score_cap
+            super().attention(layer),
+            attention_scale=self.query_pre_attn_scalar**-0.5,
+            attention_logit_soft_cap=self.attention_logit_soft_cap,
         )
 
     def block(self, layer: int) -> BlockConfig:
@@ -57,8 +59,8 @@ def _take(fields: LlamaLikeFields, common: Mapping[str, Any]) -> dict[str, Any]:
     if fields.given.get("sliding_window", 0) is None:
         raise ValueError("config.json: sliding_window is null; every other layer needs one")
     return {
-        "score_cap": fields.take_or_null("attn_logit_softcapping", "score_cap"),
-        "logit_cap": fields.take_or_null("final_logit_softcapping", "logit_cap"),
+        "attention_logit_soft_cap": fields.take_or_null("attn_logit_softcapping", "attention_logit_soft_cap"),
+        "final_logit_soft_cap": fields.take_or_null("final_logit_softcapping", "final_logit_soft_cap"),
     }
 
 
@@ -68,13 +70,13 @@ GEMMA2 = llama_like(
     "Gemma2",
     own_fields={
         "attention_bias": "attention_bias",
-        "query_pre_attn_scalar": "query_scalar",
+        "query_pre_attn_scalar": "query_pre_attn_scalar",
         "sliding_window": "window",
     },
     take=_take,
     put=lambda config: {
-        "attn_logit_softcapping": config.score_cap,
-        "final_logit_softcapping": config.logit_cap,
+        "attn_logit_softcapping": config.attention_logit_soft_cap,
+        "final_logit_softcapping": config.final_logit_soft_cap,
     },
     num_kv_heads=4,
     activation="hidden_activation",

@@ -15,20 +15,22 @@ class Glm4Config(LlamaLikeConfig):
     """A GLM-4 of any size.
 
     Attributes:
-      rotated: the part of each head's dimensions, the first ones, that is rotated.
+      partial_rotary_factor: the part of each head's dimensions, the first ones, that is rotated.
       attention_bias: gives queries, keys and values a bias.
     """
 
     head_dim: int = 128
-    rotated: float = 0.5
+    partial_rotary_factor: float = 0.5
     attention_bias: bool = True
-    num_positions: int = 131_072
+    max_position_embeddings: int = 131_072
     norm_epsilon: float = 1.5625e-07
 
     @property
     def rotary(self) -> Rotary:
         """Rotations of neighboring dimensions."""
-        return replace(super().rotary, rotated_dim=int(self.head_dim * self.rotated), interleaved=True)
+        return replace(
+            super().rotary, rotated_dim=int(self.head_dim * self.partial_rotary_factor), interleaved=True
+        )
 
     def attention(self, layer: int) -> AttentionConfig:
         """Self-attention of ``layer``."""
@@ -50,8 +52,8 @@ GLM4 = llama_like(
     "Glm",
     model_type="glm",
     own_fields={"attention_bias": "attention_bias"},
+    put=lambda config: {"partial_rotary_factor": config.partial_rotary_factor},
     num_kv_heads=2,
-    rotated="rotated",
     feed_forward=_feed_forward_rows,
     special_ids={"pad_token_id": 151_329, "eos_token_id": (151329, 151336, 151338)},
 )

@@ -7,16 +7,15 @@ import jax
 
 from t5x_like.model.families.decoder import Decoder, DecoderConfig
 from t5x_like.model.heads import WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
-from t5x_like.model.layers.feed_forward import FeedForwardConfig
-from t5x_like.model.layers.initialise import Normal
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
+from t5x_like.model.layers.initializers import Normal
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.layers.rotary import Rotary, RotaryScaling
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.decoder_parts import (
     heads_of_decoder,
 )
@@ -39,18 +38,18 @@ class LlamaLikeConfig:
       num_kv_heads: heads of keys and values; as many as ``num_heads`` where ``None``.
       head_dim: the width of a head; ``model_dim / num_heads`` where ``None``.
       activation: of the feed-forward layer's gate.
-      theta: the base of the rotations' wavelengths.
-      scaling: stretches the rotations to longer texts; ``None`` leaves them.
-      num_positions: the length that the model was trained for. Exported, and no limit here.
+      rope_theta: the base of the rotations' wavelengths.
+      rope_scaling: stretches the rotations to longer texts; ``None`` leaves them.
+      max_position_embeddings: the length that the model was trained for. Exported, and no limit here.
       norm_epsilon: added to the mean square in all norms.
-      tied: the output layer uses the table of words.
+      tie_word_embeddings: the output layer uses the table of words.
       task: selects the heads.
       num_labels: classes of the head, where the task has some.
-      problem: the type of labels for ``sequence_classification``; ``None`` infers it from them.
+      problem_type: the type of labels for ``sequence_classification``; ``None`` infers it from them.
       dropout_rate: of the output of each layer and of attention's weights.
       compute_dtype: the type of activations. Weights are float32.
-      rematerialisation: activations that the backward pass computes again, to save memory.
-      vocab_multiple: the table of words is padded to a multiple of this many rows.
+      remat: activations that the backward pass computes again, to save memory.
+      pad_vocab_to_multiple_of: the table of words is padded to a multiple of this many rows.
     """
 
     vocab_size: int
@@ -61,18 +60,18 @@ class LlamaLikeConfig:
     num_kv_heads: int | None = None
     head_dim: int | None = None
     activation: Activation = "silu"
-    theta: float = 10_000.0
-    scaling: RotaryScaling | None = None
-    num_positions: int = 2048
+    rope_theta: float = 10_000.0
+    rope_scaling: RotaryScaling | None = None
+    max_position_embeddings: int = 2048
     norm_epsilon: float = 1e-6
-    tied: bool = False
+    tie_word_embeddings: bool = False
     task: HeadTask = "causal_lm"
     num_labels: int = 2
-    problem: ProblemType | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> Decoder:
         """Builds the model with fresh weights drawn from ``key``."""
@@ -86,7 +85,7 @@ class LlamaLikeConfig:
             stack=StackConfig(
                 blocks=tuple(map(self.block, range(self.num_layers))),
                 final_norm=self.norm,
-                rematerialisation=self.rematerialisation,
+                remat=self.remat,
             ),
             heads=heads_of_decoder(self.task, self.num_labels, self.words),
             compute_dtype=self.compute_dtype,
@@ -99,13 +98,13 @@ class LlamaLikeConfig:
             vocab_size=self.vocab_size,
             embed_dim=self.model_dim,
             stddev=0.02,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     @property
     def words(self) -> WordsConfig:
         """The output layer over the vocabulary."""
-        return WordsConfig(tied=self.tied)
+        return WordsConfig(tie_word_embeddings=self.tie_word_embeddings)
 
     @property
     def norm(self) -> RMSNormConfig:
@@ -115,7 +114,7 @@ class LlamaLikeConfig:
     @property
     def rotary(self) -> Rotary:
         """Rotations of queries and keys."""
-        return Rotary(rotated_dim=self.width_of_head, theta=self.theta, scaling=self.scaling)
+        return Rotary(rotated_dim=self.width_of_head, theta=self.rope_theta, scaling=self.rope_scaling)
 
     @property
     def width_of_head(self) -> int:
@@ -139,7 +138,7 @@ class LlamaLikeConfig:
             num_kv_heads=self.num_kv_heads,
             head_dim=self.width_of_head,
             positions=self.rotary,
-            window=None if window is None else Window(before=window - 1),
+            window=None if window is None else SlidingWindow(left=window - 1),
         )
 
     def block(self, layer: int) -> BlockConfig:

@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
 from t5x_like.model.zoo.decoder_parts import (
     attention_rows,
     decoder_classes,
@@ -13,7 +14,6 @@ from t5x_like.model.zoo.decoder_parts import (
     norm_rows,
 )
 from t5x_like.model.zoo.head_tasks import HeadTask, class_of, num_labels_of, problem_of, task_of
-from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
 from t5x_like.model.zoo.rope import rope_fields, take_rope
 from t5x_like.model.zoo.weights import Weight
@@ -25,7 +25,7 @@ PRE_NORMS = {
 }
 
 
-class LlamaLikeFields(HuggingFaceFields):
+class LlamaLikeFields(ConfigFields):
     """The fields of a member's ``config.json``, where the configuration's own defaults fill gaps.
 
     Args:
@@ -36,7 +36,7 @@ class LlamaLikeFields(HuggingFaceFields):
     def __init__(self, config: Mapping[str, Any], config_class: type[LlamaLikeConfig]):
         super().__init__(config)
         self.given = config
-        self.defaults = {field.name: field.default for field in fields(config_class)}
+        self.defaults: dict[str, Any] = {field.name: field.default for field in fields(config_class)}
 
     def take_ours(self, theirs: str, ours: str) -> Any:
         """The value of the field that they call ``theirs``, or the default of ours where it is absent or null."""
@@ -53,18 +53,21 @@ class LlamaLikeFields(HuggingFaceFields):
         *,
         num_kv_heads: int | None,
         activation: str,
-        rotated: str | None,
     ) -> dict[str, Any]:
         """The fields of ``LlamaLikeConfig``. Arguments are those of ``llama_like``."""
-        num_positions = self.take_ours("max_position_embeddings", "num_positions")
+        max_position_embeddings = self.take_ours("max_position_embeddings", "max_position_embeddings")
         rope = take_rope(
-            self, num_positions=num_positions, rotated=None if rotated is None else self.defaults[rotated]
+            self,
+            max_position_embeddings=max_position_embeddings,
+            rotated=self.defaults.get("partial_rotary_factor"),
         )
         num_heads = self.take("num_attention_heads")
         absent = "num_key_value_heads" not in self.given  # null always means as many as there are queries
         default = num_kv_heads if absent and num_kv_heads is not None else num_heads
         self.ignore("attention_dropout")
+        partial = {"partial_rotary_factor": rope.rotated} if "partial_rotary_factor" in self.defaults else {}
         return {
+            **partial,
             "vocab_size": self.take("vocab_size"),
             "model_dim": self.take("hidden_size"),
             "mlp_dim": self.take("intermediate_size"),
@@ -75,15 +78,14 @@ class LlamaLikeFields(HuggingFaceFields):
             "activation": self.take_name(
                 activation, ACTIVATION_NAMES, ACTIVATION_NAMES.theirs(self.defaults["activation"])
             ),
-            "theta": rope.theta,
-            "scaling": rope.scaling,
-            **({} if rotated is None else {rotated: rope.rotated}),
-            "num_positions": num_positions,
+            "rope_theta": rope.theta,
+            "rope_scaling": rope.scaling,
+            "max_position_embeddings": max_position_embeddings,
             "norm_epsilon": self.take_ours("rms_norm_eps", "norm_epsilon"),
-            "tied": self.take_ours("tie_word_embeddings", "tied"),
+            "tie_word_embeddings": self.take_ours("tie_word_embeddings", "tie_word_embeddings"),
             "task": task_of(self.given, classes, "base"),
             "num_labels": num_labels_of(self.given),
-            "problem": problem_of(self.given),
+            "problem_type": problem_of(self.given),
         }
 
 
@@ -98,7 +100,6 @@ def llama_like(
     put: Callable[[Any], dict[str, Any]] | None = None,
     num_kv_heads: int | None = None,
     activation: str = "hidden_act",
-    rotated: str | None = None,
     norms: Mapping[str, str] = PRE_NORMS,
     feed_forward: Callable[[Any], Iterable[Weight]] | None = None,
     answering: str | None = None,
@@ -116,7 +117,6 @@ def llama_like(
       put: the inverse of ``take``. What it gives replaces other fields of the same name.
       num_kv_heads: those where a ``config.json`` has none; as many as queries where ``None``.
       activation: Hugging Face's field for it.
-      rotated: our field for the part of a head that is rotated, if it may be less than all.
       norms: the norms of a layer by our paths, with Hugging Face's names.
       feed_forward: the weights of a feed-forward layer, where they are not Llama's.
       answering: what weight names begin with in the class that answers questions; ``None``: there is no such class.
@@ -128,9 +128,7 @@ def llama_like(
 
     def from_hugging_face(config: Mapping[str, Any]) -> LlamaLikeConfig:
         fields = LlamaLikeFields(config, config_class)
-        common = fields.take_common(
-            classes, num_kv_heads=num_kv_heads, activation=activation, rotated=rotated
-        )
+        common = fields.take_common(classes, num_kv_heads=num_kv_heads, activation=activation)
         own = {ours: fields.take_ours(theirs, ours) for theirs, ours in plain.items()}
         own |= {} if take is None else take(fields, common)
         fields.finish()
@@ -147,7 +145,7 @@ def llama_like(
             **head_dim,
             "hidden_size": config.model_dim,
             "intermediate_size": config.mlp_dim,
-            "max_position_embeddings": config.num_positions,
+            "max_position_embeddings": config.max_position_embeddings,
             "model_type": model_type,
             "num_attention_heads": config.num_heads,
             "num_hidden_layers": config.num_layers,
@@ -155,9 +153,8 @@ def llama_like(
             "num_labels": config.num_labels,
             "pad_token_id": 0,
             "rms_norm_eps": config.norm_epsilon,
-            **rope_fields(config.theta, config.scaling),
-            **({} if rotated is None else {"partial_rotary_factor": getattr(config, rotated)}),
-            "tie_word_embeddings": config.tied,
+            **rope_fields(config.rope_theta, config.rope_scaling),
+            "tie_word_embeddings": config.tie_word_embeddings,
             "torch_dtype": "float32",
             "vocab_size": config.vocab_size,
             **own,

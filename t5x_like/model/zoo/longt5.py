@@ -1,4 +1,4 @@
-"""LongT5 (Guo et al. 2022, https://arxiv.org/abs/2112.07916): T5 1.1 whose encoder looks at neighbours."""
+"""LongT5 (Guo et al. 2022, https://arxiv.org/abs/2112.07916): T5 1.1 whose encoder looks at neighbors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ import jax
 
 from t5x_like.model.families.encoder import Encoder, EncoderConfig
 from t5x_like.model.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.layers.transient_global import TransientGlobalConfig
 from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ConfigFields
 from t5x_like.model.zoo.head_tasks import ENCODER_ALONE, HeadTask, class_of, task_of
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields
 from t5x_like.model.zoo.t5_blocks import UNUSED, T5Parts, layer_rows, parts_fields, take_parts, word_rows
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, per_layer
 
@@ -57,7 +57,7 @@ class LongT5Config(T5Parts):
         )
 
     def _encoder(self) -> StackConfig:
-        window = Window(before=self.local_radius, after=self.local_radius)
+        window = SlidingWindow(left=self.local_radius, right=self.local_radius)
         size = self.global_block_size
         summaries = None if size is None else TransientGlobalConfig(block_size=size, positions=self.buckets)
         block = self.block(self.attention(window=window), transient_global=summaries)
@@ -77,7 +77,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> LongT5Config:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     num_layers = fields.take("num_layers")
     names = {"local": "local", "transient-global": "transient-global"}
     attention = fields.take_name("encoder_attention_type", names, "local")
@@ -89,7 +89,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> LongT5Config:
         local_radius=fields.take("local_radius", 127),
         global_block_size=block_size if attention == "transient-global" else None,
         task=task,
-        **take_parts(config, fields, task, tied=True, feed_forward="relu"),
+        **take_parts(config, fields, task, tie_word_embeddings=True, feed_forward="relu"),
     )
     fields.finish()
     return ours

@@ -16,7 +16,7 @@ class MistralConfig(LlamaLikeConfig):
     """
 
     window: int | None = None
-    num_positions: int = 131_072
+    max_position_embeddings: int = 131_072
 
     def window_of(self, layer: int) -> int | None:  # noqa: ARG002 - the same in all layers
         """The window of all layers."""

@@ -8,15 +8,15 @@ import jax
 
 from t5x_like.model.families.decoder import Decoder, DecoderConfig
 from t5x_like.model.heads import WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.layers.feed_forward import Activation
+from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ConfigFields, NameTable
 from t5x_like.model.zoo.decoder_parts import heads_of_decoder
 from t5x_like.model.zoo.gpt2 import gpt_block, gpt_fields, gpt_rows, layer_rows, take_gpt
 from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields, Names
 from t5x_like.model.zoo.weights import Weight
 
 
@@ -29,16 +29,16 @@ class OpenAIGPTConfig:
     mlp_dim: int
     num_heads: int
     num_layers: int
-    num_positions: int = 512
+    max_position_embeddings: int = 512
     activation: Activation = "gelu_tanh"
     norm_epsilon: float = 1e-5
     task: HeadTask = "causal_lm"
     num_labels: int = 2
-    problem: ProblemType | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> Decoder:
         """The model with fresh weights."""
@@ -50,9 +50,9 @@ class OpenAIGPTConfig:
         return EmbeddingsConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.model_dim,
-            positions=LearnedPositions(num_positions=self.num_positions),
+            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
             stddev=0.02,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     @property
@@ -74,8 +74,8 @@ class OpenAIGPTConfig:
         )
         return DecoderConfig(
             embeddings=self.embeddings,
-            stack=StackConfig(blocks=(block,) * self.num_layers, rematerialisation=self.rematerialisation),
-            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tied=True)),
+            stack=StackConfig(blocks=(block,) * self.num_layers, remat=self.remat),
+            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tie_word_embeddings=True)),
             compute_dtype=self.compute_dtype,
         )
 
@@ -87,7 +87,7 @@ _CLASSES: dict[str, HeadTask] = {
 }
 
 # Their "gelu" is the approximation by a tanh, as in the paper's code.
-_ACTIVATION_NAMES = Names({"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"})
+_ACTIVATION_NAMES = NameTable({"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"})
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> OpenAIGPTConfig:
@@ -96,9 +96,9 @@ def from_hugging_face(config: Mapping[str, Any]) -> OpenAIGPTConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     fields.must_be("tie_word_embeddings", True)
-    common = take_gpt(config, fields, _CLASSES, num_positions=512)
+    common = take_gpt(config, fields, _CLASSES, max_position_embeddings=512)
     ours = OpenAIGPTConfig(
         **common,
         mlp_dim=4 * common["model_dim"],

@@ -20,7 +20,7 @@ class Qwen2Config(LlamaLikeConfig):
 
     window: int | None = None
     windowed_from: int = 0
-    num_positions: int = 32_768
+    max_position_embeddings: int = 32_768
 
     def window_of(self, layer: int) -> int | None:
         """Late layers have a window."""

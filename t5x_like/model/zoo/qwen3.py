@@ -21,7 +21,7 @@ class Qwen3Config(Qwen2Config):
     def attention(self, layer: int) -> AttentionConfig:
         """Self-attention of ``layer``."""
         bias = self.attention_bias
-        return replace(super().attention(layer), query_key_norm=self.norm, in_bias=bias, out_bias=bias)
+        return replace(super().attention(layer), qk_norm=self.norm, in_bias=bias, out_bias=bias)
 
 
 QWEN3 = llama_like(

@@ -11,10 +11,10 @@ from typing import Any, Literal
 import jax
 
 from t5x_like.model.families.encoder import Encoder, EncoderConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig
+from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Rematerialisation
+from t5x_like.model.layers.stack import Remat
 from t5x_like.model.span_boundary import SpanBoundaryConfig
 from t5x_like.model.zoo import bert
 from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType
@@ -32,7 +32,7 @@ class SpanBertConfig:
     mlp_dim: int
     num_heads: int
     num_layers: int
-    num_positions: int = 512
+    max_position_embeddings: int = 512
     num_token_types: int = 2
     num_span_positions: int = 20
     span_position_dim: int = 200
@@ -40,12 +40,12 @@ class SpanBertConfig:
     norm_epsilon: float = 1e-12
     task: HeadTask = "masked_lm"
     num_labels: int = 2
-    problem: ProblemType | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> Encoder:
         """The model with fresh weights."""

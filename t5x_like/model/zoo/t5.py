@@ -14,8 +14,8 @@ from t5x_like.model.families.encoder_decoder import EncoderDecoder, EncoderDecod
 from t5x_like.model.heads import HeadsConfig
 from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ConfigFields
 from t5x_like.model.zoo.head_tasks import ENCODER_ALONE, HeadTask, class_of, task_of
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields
 from t5x_like.model.zoo.t5_blocks import (
     UNUSED,
     T5Parts,
@@ -117,7 +117,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> T5Config:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
     model_type = config.get("model_type", "t5")
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     fields.ignore("scalable_attention")  # in UMT5's files; its code doesn't read it
     num_layers = fields.take("num_layers")
     task = task_of(config, _CLASSES, "sequence_to_sequence_lm")
@@ -130,7 +130,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> T5Config:
             config,
             fields,
             task,
-            tied=model_type != "mt5",
+            tie_word_embeddings=model_type != "mt5",
             feed_forward="relu" if model_type == "t5" else "gated-gelu",
         ),
     )

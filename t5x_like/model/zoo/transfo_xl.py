@@ -10,15 +10,15 @@ from t5x_like.model.families.recurrent import Recurrent, RecurrentConfig
 from t5x_like.model.heads import HeadsConfig, WordsConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
-from t5x_like.model.layers.initialise import Normal
+from t5x_like.model.layers.initializers import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.relative_attention import RelativeAttentionConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig
-from t5x_like.model.layers.stack import Rematerialisation
+from t5x_like.model.layers.stack import Remat
 from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ConfigFields
 from t5x_like.model.zoo.decoder_parts import heads_of_decoder
 from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, class_of, num_labels_of, problem_of, task_of
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields
 from t5x_like.model.zoo.transfo_xl_weights import transfo_xl_weights
 from t5x_like.model.zoo.weights import Weight
 
@@ -47,15 +47,15 @@ class TransfoXLConfig:
     max_distance: int | None = None
     task: HeadTask = "causal_lm"
     num_labels: int = 2
-    problem: ProblemType | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     attention_dropout_rate: float = 0.0
     norm_epsilon: float = 1e-5
     init_stddev: float = 0.02
     projection_stddev: float = 0.01
-    vocab_multiple: int = 128
+    pad_vocab_to_multiple_of: int = 128
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
+    remat: Remat = "none"
 
     def __post_init__(self) -> None:
         for name in (
@@ -98,7 +98,7 @@ class TransfoXLConfig:
                 dropout_rate=self.dropout_rate,
                 attention_dropout_rate=self.attention_dropout_rate,
                 init=Normal(self.init_stddev),
-                rematerialisation=self.rematerialisation,
+                remat=self.remat,
             ),
             memory_length=self.memory_length,
             same_length=self.same_length,
@@ -110,7 +110,7 @@ class TransfoXLConfig:
     @property
     def heads(self) -> HeadsConfig:
         """Those that score no words: the vocabulary in clusters does that."""
-        words = WordsConfig(tied=self.tied_tables)
+        words = WordsConfig(tie_word_embeddings=self.tied_tables)
         return replace(heads_of_decoder(self.task, self.num_labels, words), words=None)
 
     @property
@@ -125,7 +125,7 @@ class TransfoXLConfig:
             tied_projections=self.tied_projections,
             stddev=self.init_stddev,
             projection_stddev=self.projection_stddev,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
 
@@ -142,7 +142,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> TransfoXLConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     fields.must_be("is_encoder_decoder", False)
     fields.must_be("attn_type", 0)
     fields.must_be("untie_r", True)
@@ -170,7 +170,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> TransfoXLConfig:
         max_distance=_limit(fields.take("clamp_len", 1000)),
         task=task_of(config, _CLASSES, "causal_lm"),
         num_labels=num_labels_of(config),
-        problem=problem_of(config),
+        problem_type=problem_of(config),
         dropout_rate=fields.take("dropout", 0.1),
         attention_dropout_rate=fields.take("dropatt", 0.0),
         norm_epsilon=fields.take("layer_norm_epsilon", 1e-5),
@@ -181,12 +181,12 @@ def from_hugging_face(config: Mapping[str, Any]) -> TransfoXLConfig:
     return ours
 
 
-def _tied_projections(fields: HuggingFaceFields, num_cutoffs: int) -> tuple[bool, ...]:
+def _tied_projections(fields: ConfigFields, num_cutoffs: int) -> tuple[bool, ...]:
     shared = fields.take("proj_share_all_but_first", True)
     return _tuple_of(fields, "tie_projs", bool, [False, *[shared] * num_cutoffs])
 
 
-def _tuple_of(fields: HuggingFaceFields, name: str, kind: type, default: list[Any]) -> tuple[Any, ...]:
+def _tuple_of(fields: ConfigFields, name: str, kind: type, default: list[Any]) -> tuple[Any, ...]:
     values = fields.take(name, default)
     if any(type(value) is not kind for value in values):
         raise ValueError(f"config.json: {name} is {values!r}; its values must be of type {kind.__name__}")

@@ -51,10 +51,12 @@ def with_embeddings(family: Any, **changes: Any) -> Any:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_embeddings(family, positions=LearnedPositions(num_positions=129, offset=1)),
+        lambda family: with_embeddings(
+            family, positions=LearnedPositions(max_position_embeddings=129, offset=1)
+        ),
         lambda family: with_embeddings(family, scale=48**0.5),
         lambda family: with_embeddings(family, norm=LayerNormConfig(epsilon=1e-2)),
-        lambda family: with_attention(family, score_scale=1.0),
+        lambda family: with_attention(family, attention_scale=1.0),
         lambda family: with_feed_forward(family, activation="gelu_tanh"),
         lambda family: with_blocks(
             family, lambda block: dataclasses.replace(block, norm=LayerNormConfig(epsilon=1e-2))

@@ -46,7 +46,7 @@ def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_attention(family, score_scale=1.0),
+        lambda family: with_attention(family, attention_scale=1.0),
         lambda family: with_feed_forward(family, activation="gelu_tanh"),
         lambda family: with_words(family, activation="tanh"),
         lambda family: with_pooler(family, takes="last"),
@@ -89,7 +89,7 @@ def test_what_the_model_cannot_express_is_refused_by_name(changed: dict[str, Any
 
 def test_absent_fields_have_the_defaults_of_transformers() -> None:
     config = BERT.from_hugging_face(FIELDS)
-    assert (config.task, config.num_positions, config.num_token_types) == ("base", 512, 2)
+    assert (config.task, config.max_position_embeddings, config.num_token_types) == ("base", 512, 2)
     assert (config.activation, config.norm_epsilon, config.dropout_rate) == ("gelu", 1e-12, 0.1)
 
 

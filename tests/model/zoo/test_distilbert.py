@@ -44,7 +44,7 @@ def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel, classifie
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_attention(family, score_scale=1.0),
+        lambda family: with_attention(family, attention_scale=1.0),
         lambda family: with_feed_forward(family, activation="gelu_tanh"),
         lambda family: with_words(family, activation="relu"),
     ],

@@ -57,7 +57,7 @@ def test_unchanged_traits_give_the_recorded_scores(
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_attention(family, score_scale=1.0),
+        lambda family: with_attention(family, attention_scale=1.0),
         lambda family: with_feed_forward(family, activation="relu"),
         lambda family: with_replaced(family, "tanh"),
     ],

@@ -9,7 +9,7 @@ import pytest
 
 from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.layers.block import BlockConfig
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.gemma import GEMMA
@@ -59,7 +59,7 @@ def with_small_words(family: DecoderConfig) -> DecoderConfig:
     return dataclasses.replace(family, embeddings=dataclasses.replace(family.embeddings, scale=1.0))
 
 
-def with_window(family: DecoderConfig, window: Window) -> DecoderConfig:
+def with_window(family: DecoderConfig, window: SlidingWindow) -> DecoderConfig:
     def change(block: BlockConfig) -> BlockConfig:
         if block.attention.window is None:
             return block
@@ -86,13 +86,13 @@ def test_every_trait_of_the_first_matters(first: GoldenModel, change: Callable[[
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_attention(family, score_cap=None),
-        lambda family: with_attention(family, score_scale=14**-0.5),
-        lambda family: with_window(family, Window(before=100)),
-        lambda family: with_window(family, Window(before=6)),
+        lambda family: with_attention(family, attention_logit_soft_cap=None),
+        lambda family: with_attention(family, attention_scale=14**-0.5),
+        lambda family: with_window(family, SlidingWindow(left=100)),
+        lambda family: with_window(family, SlidingWindow(left=6)),
         lambda family: with_blocks_in(family, (1, 0, 3, 2)),
         lambda family: with_rotation(family, theta=1e6),
-        lambda family: with_words(family, cap=None),
+        lambda family: with_words(family, final_logit_soft_cap=None),
         with_plain_scales,
     ],
     ids=[
@@ -118,7 +118,7 @@ def test_unchanged_traits_give_the_recorded_logits(first: GoldenModel, second: G
 @pytest.mark.parametrize("zoo", [GEMMA, GEMMA2])
 def test_absent_fields_have_the_defaults_of_transformers(zoo: Architecture) -> None:
     config = zoo.from_hugging_face(FIELDS)
-    assert (config.head_dim, config.tied, config.activation) == (256, True, "gelu_tanh")
+    assert (config.head_dim, config.tie_word_embeddings, config.activation) == (256, True, "gelu_tanh")
     assert config.num_kv_heads == (16 if zoo is GEMMA else 4)
     assert zoo.from_hugging_face(zoo.to_hugging_face(config)) == config
 
@@ -145,7 +145,7 @@ def test_queries_keys_values_and_the_way_back_may_have_biases(zoo: Architecture)
 def test_every_other_layer_of_the_second_has_a_window() -> None:
     older = GEMMA2.from_hugging_face({**FIELDS, "sliding_window": 6})
     windows = [block.attention.window for block in older.decoder.stack.blocks]
-    assert windows == [Window(before=5), None, Window(before=5)]
+    assert windows == [SlidingWindow(left=5), None, SlidingWindow(left=5)]
     kinds = ["sliding_attention", "full_attention", "sliding_attention"]
     assert GEMMA2.from_hugging_face({**FIELDS, "sliding_window": 6, "layer_types": kinds}) == older
 
@@ -154,7 +154,7 @@ def test_caps_may_be_null() -> None:
     config = GEMMA2.from_hugging_face(
         {**FIELDS, "attn_logit_softcapping": None, "final_logit_softcapping": 4}
     )
-    assert (config.score_cap, config.logit_cap) == (None, 4.0)
+    assert (config.attention_logit_soft_cap, config.final_logit_soft_cap) == (None, 4.0)
     assert GEMMA2.from_hugging_face(GEMMA2.to_hugging_face(config)) == config
 
 

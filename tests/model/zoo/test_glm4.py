@@ -41,7 +41,7 @@ def test_unchanged_traits_give_the_recorded_logits(model: GoldenModel) -> None:
         lambda family: with_rotation(family, interleaved=False),
         lambda family: with_rotation(family, rotated_dim=12),
         lambda family: with_rotation(family, rotated_dim=4),
-        lambda family: with_attention(family, score_scale=6**-0.5),
+        lambda family: with_attention(family, attention_scale=6**-0.5),
     ],
     ids=["halves", "all dimensions", "a third of the dimensions", "scaled by what is rotated"],
 )
@@ -64,7 +64,7 @@ def test_both_forms_of_the_configuration_are_one(golden: Path) -> None:
 
 def test_absent_fields_have_the_defaults_of_transformers() -> None:
     config = GLM4.from_hugging_face(FIELDS)
-    assert (config.num_kv_heads, config.head_dim, config.rotated, config.attention_bias) == (
+    assert (config.num_kv_heads, config.head_dim, config.partial_rotary_factor, config.attention_bias) == (
         2,
         128,
         0.5,
@@ -77,7 +77,7 @@ def test_absent_fields_have_the_defaults_of_transformers() -> None:
 def test_what_is_read_is_written() -> None:
     rope = {"rope_scaling": {"type": "linear", "factor": 2.0}, "partial_rotary_factor": 0.25}
     config = GLM4.from_hugging_face({**FIELDS, **rope, "attention_bias": True})
-    assert (config.scaling, config.rotated) == (LinearScaling(factor=2.0), 0.25)
+    assert (config.rope_scaling, config.partial_rotary_factor) == (LinearScaling(factor=2.0), 0.25)
     assert GLM4.from_hugging_face(GLM4.to_hugging_face(config)) == config
 
 

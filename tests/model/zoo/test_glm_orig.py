@@ -70,7 +70,7 @@ def test_prefixes_and_both_positions_matter(model: GoldenModel, field: str) -> N
 def test_the_activation_and_the_scale_matter(model: GoldenModel) -> None:
     for family in (
         with_feed_forward(model.family, activation="gelu"),
-        with_attention(model.family, score_scale=1.0),
+        with_attention(model.family, attention_scale=1.0),
     ):
         assert worst_difference(model, family) > 5e-4
 
@@ -107,7 +107,7 @@ def test_absent_fields_have_the_defaults_of_its_authors() -> None:
     assert (config.task, config.mlp_dim, config.block_positions) == ("causal_lm", 32, True)
     positions = config.embeddings.positions
     assert positions is not None
-    assert positions.num_positions == 513
+    assert positions.max_position_embeddings == 513
 
 
 def test_what_is_read_is_written(golden: Path) -> None:

@@ -31,8 +31,8 @@ def model(golden: Path) -> GoldenModel:
     "change",
     [
         lambda family: with_feed_forward(family, activation="gelu"),
-        lambda family: with_attention(family, score_scale=1.0),
-        lambda family: with_attention(family, score_scale=48**-0.5),
+        lambda family: with_attention(family, attention_scale=1.0),
+        lambda family: with_attention(family, attention_scale=48**-0.5),
     ],
     ids=["exact GELU", "unscaled", "scaled by the width"],
 )
@@ -83,13 +83,18 @@ def test_what_is_read_is_written(changed: dict[str, Any]) -> None:
 
 def test_absent_fields_have_the_defaults_of_transformers() -> None:
     config = GPT2.from_hugging_face(FIELDS)
-    assert (config.mlp_dim, config.num_positions, config.activation) == (32, 1024, "gelu_tanh")
-    assert (config.norm_epsilon, config.scaled_scores, config.tied, config.task) == (1e-5, True, True, "base")
+    assert (config.mlp_dim, config.max_position_embeddings, config.activation) == (32, 1024, "gelu_tanh")
+    assert (config.norm_epsilon, config.scaled_scores, config.tie_word_embeddings, config.task) == (
+        1e-5,
+        True,
+        True,
+        "base",
+    )
 
 
 def test_an_older_file_says_some_things_twice() -> None:
     older = {"n_ctx": 64, "n_positions": 64, "n_special": 0, "predict_special_tokens": True}
-    assert GPT2.from_hugging_face({**FIELDS, **older}).num_positions == 64
+    assert GPT2.from_hugging_face({**FIELDS, **older}).max_position_embeddings == 64
 
 
 @pytest.mark.parametrize(

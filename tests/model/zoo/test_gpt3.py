@@ -7,7 +7,7 @@ import pytest
 
 import t5x_like
 from t5x_like.model import parameters
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.zoo import gpt3
 from t5x_like.model.zoo.gpt2 import GPT2
 from t5x_like.model.zoo.gpt3 import GPT3
@@ -35,7 +35,7 @@ def config_of(band: int, num_layers: int = 3) -> gpt3.GPT3Config:
         head_dim=12,
         num_layers=num_layers,
         band=band,
-        num_positions=64,
+        max_position_embeddings=64,
     )
 
 
@@ -49,8 +49,8 @@ def test_bands_matter(model: GoldenModel) -> None:
 
 def test_dense_and_banded_layers_take_turns() -> None:
     stack = config_of(band=5, num_layers=4).decoder.stack
-    assert [block.attention.window for block in stack.blocks] == [None, Window(before=4)] * 2
-    assert stack.layout.slots == ((0, 2), (1, 3))
+    assert [block.attention.window for block in stack.blocks] == [None, SlidingWindow(left=4)] * 2
+    assert stack.layer_pattern.slots == ((0, 2), (1, 3))
 
 
 def test_there_is_no_form_to_export(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.zoo.gpt_neo import GPT_NEO
 from tests.model.zoo.golden_models import (
     GoldenModel,
@@ -29,7 +29,7 @@ def model(golden: Path) -> GoldenModel:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_attention(family, score_scale=None),
+        lambda family: with_attention(family, attention_scale=None),
         lambda family: with_feed_forward(family, activation="gelu"),
     ],
     ids=["scaled", "exact GELU"],
@@ -61,9 +61,9 @@ def test_what_is_read_is_written(types: list[Any], reaches: tuple[str, ...]) -> 
 
 def test_absent_fields_have_the_defaults_of_transformers() -> None:
     config = GPT_NEO.from_hugging_face(FIELDS)
-    assert (config.mlp_dim, config.num_positions, config.window) == (32, 2048, 256)
+    assert (config.mlp_dim, config.max_position_embeddings, config.window) == (32, 2048, 256)
     windows = [block.attention.window for block in config.decoder.stack.blocks]
-    assert windows == [None, Window(before=255)] * 2
+    assert windows == [None, SlidingWindow(left=255)] * 2
 
 
 @pytest.mark.parametrize(

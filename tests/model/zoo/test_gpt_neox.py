@@ -47,7 +47,7 @@ def model(golden: Path) -> GoldenModel:
         lambda family: with_rotation(family, theta=5000.0),
         lambda family: with_blocks(family, lambda block: dataclasses.replace(block, parallel=False)),
         lambda family: with_feed_forward(family, activation="gelu_tanh"),
-        lambda family: with_attention(family, score_scale=1.0),
+        lambda family: with_attention(family, attention_scale=1.0),
     ],
     ids=[
         "less rotated",
@@ -100,13 +100,17 @@ def test_what_is_read_is_written(changed: dict[str, Any]) -> None:
 
 def test_absent_fields_have_the_defaults_of_transformers() -> None:
     config = GPT_NEOX.from_hugging_face(FIELDS)
-    assert (config.parallel, config.attention_bias, config.tied, config.activation) == (
+    assert (config.parallel, config.attention_bias, config.tie_word_embeddings, config.activation) == (
         True,
         True,
         False,
         "gelu",
     )
-    assert (config.rotated, config.theta, config.num_positions) == (0.25, 10_000.0, 2048)
+    assert (config.partial_rotary_factor, config.rope_theta, config.max_position_embeddings) == (
+        0.25,
+        10_000.0,
+        2048,
+    )
 
 
 def test_fresh_weights_vary_as_in_the_paper() -> None:

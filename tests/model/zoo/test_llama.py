@@ -55,7 +55,7 @@ def test_unchanged_traits_give_the_recorded_logits(model: GoldenModel) -> None:
         lambda family: with_rotation(family, scaling=None),
         lambda family: with_rotation(family, theta=10_000.0),
         lambda family: with_rotation(family, interleaved=True),
-        lambda family: with_attention(family, score_scale=40**-0.5),
+        lambda family: with_attention(family, attention_scale=40**-0.5),
         lambda family: with_feed_forward(family, activation="gelu"),
     ],
     ids=["no scaling", "another theta", "interleaved", "scaled by the width", "gelu"],
@@ -95,8 +95,13 @@ def test_what_is_read_is_written(rope: dict[str, Any]) -> None:
 def test_absent_fields_have_the_defaults_of_transformers() -> None:
     config = LLAMA.from_hugging_face(FIELDS)
     attention = config.decoder.stack.blocks[0].attention
-    assert (attention.kv_heads, attention.head_dim, config.tied, config.task) == (2, 4, False, "base")
-    assert (config.theta, config.norm_epsilon, config.num_positions) == (10_000.0, 1e-6, 2048)
+    assert (attention.kv_heads, attention.head_dim, config.tie_word_embeddings, config.task) == (
+        2,
+        4,
+        False,
+        "base",
+    )
+    assert (config.rope_theta, config.norm_epsilon, config.max_position_embeddings) == (10_000.0, 1e-6, 2048)
 
 
 def test_yarn_stretches_what_the_model_was_trained_for() -> None:
@@ -104,9 +109,9 @@ def test_yarn_stretches_what_the_model_was_trained_for() -> None:
     scaling = LLAMA.from_hugging_face({**FIELDS, **rope}).scaling
     assert scaling == YarnScaling(factor=4.0, original_length=512)
     config = llama.LlamaConfig(
-        **SIZES, scaling=YarnScaling(factor=2.0, original_length=64, attention_factor=1.5)
+        **SIZES, rope_scaling=YarnScaling(factor=2.0, original_length=64, attention_factor=1.5)
     )
-    assert LLAMA.from_hugging_face(LLAMA.to_hugging_face(config)).scaling == config.scaling
+    assert LLAMA.from_hugging_face(LLAMA.to_hugging_face(config)).scaling == config.rope_scaling
 
 
 SIZES: dict[str, Any] = {"vocab_size": 8, "model_dim": 8, "mlp_dim": 16, "num_heads": 2, "num_layers": 1}

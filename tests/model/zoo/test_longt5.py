@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from t5x_like.model import parameters
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.positions import RelativeBuckets
 from t5x_like.model.layers.transient_global import TransientGlobalConfig
 from t5x_like.model.zoo.longt5 import LONGT5
@@ -42,7 +42,7 @@ def with_encoder_blocks(family: Any, change: Callable[[Any], Any]) -> Any:
     return dataclasses.replace(family, encoder=dataclasses.replace(family.encoder, blocks=blocks))
 
 
-def with_window(family: Any, window: Window | None) -> Any:
+def with_window(family: Any, window: SlidingWindow | None) -> Any:
     return with_encoder_blocks(
         family,
         lambda block: dataclasses.replace(
@@ -59,8 +59,8 @@ def with_summaries(family: Any, **changes: Any) -> Any:
     )
 
 
-@pytest.mark.parametrize("window", [None, Window(before=6, after=6), Window(before=7, after=8)])
-def test_the_window_matters(local: GoldenModel, window: Window | None) -> None:
+@pytest.mark.parametrize("window", [None, SlidingWindow(left=6, right=6), SlidingWindow(left=7, right=8)])
+def test_the_window_matters(local: GoldenModel, window: SlidingWindow | None) -> None:
     assert worst_difference(local, local.family) < 2e-5
     assert worst_difference(local, with_window(local.family, window)) > 1e-3
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.zoo.mistral import MISTRAL
 from tests.model.zoo.golden_models import (
     GoldenModel,
@@ -33,8 +33,8 @@ def test_unchanged_traits_give_the_recorded_logits(model: GoldenModel) -> None:
     assert worst_difference(model, model.family) < 2e-5
 
 
-@pytest.mark.parametrize("window", [Window(before=4), Window(before=6), None], ids=str)
-def test_the_window_matters_to_the_token(model: GoldenModel, window: Window | None) -> None:
+@pytest.mark.parametrize("window", [SlidingWindow(left=4), SlidingWindow(left=6), None], ids=str)
+def test_the_window_matters_to_the_token(model: GoldenModel, window: SlidingWindow | None) -> None:
     assert worst_difference(model, with_attention(model.family, window=window)) > 1e-3
 
 
@@ -45,7 +45,12 @@ def test_both_forms_of_the_configuration_are_one(golden: Path) -> None:
 
 def test_absent_fields_have_the_defaults_of_transformers() -> None:
     config = MISTRAL.from_hugging_face(FIELDS)
-    assert (config.num_kv_heads, config.window, config.tied, config.num_positions) == (
+    assert (
+        config.num_kv_heads,
+        config.window,
+        config.tie_word_embeddings,
+        config.max_position_embeddings,
+    ) == (
         8,
         4096,
         False,

@@ -43,7 +43,7 @@ def with_pre_norms(model: GoldenModel) -> GoldenModel:
     "change",
     [
         lambda family: with_feed_forward(family, activation="gelu"),
-        lambda family: with_attention(family, score_scale=1.0),
+        lambda family: with_attention(family, attention_scale=1.0),
     ],
     ids=["exact GELU", "unscaled"],
 )
@@ -63,7 +63,7 @@ def test_what_is_read_is_written() -> None:
 
 def test_their_gelu_is_the_one_by_a_tanh() -> None:
     config = OPENAI_GPT.from_hugging_face(FIELDS)
-    assert (config.activation, config.num_positions) == ("gelu_tanh", 512)
+    assert (config.activation, config.max_position_embeddings) == ("gelu_tanh", 512)
     assert OPENAI_GPT.to_hugging_face(config)["afn"] == "gelu"
 
 

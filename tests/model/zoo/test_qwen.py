@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.qwen2 import QWEN2
@@ -56,9 +56,9 @@ def test_biases_of_the_second_matter(second: GoldenModel) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_attention(family, query_key_norm=RMSNormConfig(epsilon=1e-2)),
+        lambda family: with_attention(family, qk_norm=RMSNormConfig(epsilon=1e-2)),
         lambda family: with_rotation(family, theta=1e6),
-        lambda family: with_attention(family, window=Window(before=3)),
+        lambda family: with_attention(family, window=SlidingWindow(left=3)),
     ],
     ids=["epsilon of the heads' norms", "another theta", "a window"],
 )
@@ -79,7 +79,7 @@ def test_late_layers_look_through_a_window(zoo: Architecture) -> None:
     wanted = {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 3}
     config = zoo.from_hugging_face({**FIELDS, **wanted})
     windows = [block.attention.window for block in config.decoder.stack.blocks]
-    assert windows == [None, None, None, Window(before=5)]
+    assert windows == [None, None, None, SlidingWindow(left=5)]
     assert zoo.from_hugging_face(zoo.to_hugging_face(config)) == config
     kinds = ["full_attention"] * 3 + ["sliding_attention"]
     assert zoo.from_hugging_face({**FIELDS, **wanted, "layer_types": kinds}) == config

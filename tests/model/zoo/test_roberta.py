@@ -45,7 +45,7 @@ def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel) -> None:
     [
         lambda family: with_feed_forward(family, activation="gelu_tanh"),
         lambda family: with_words(family, activation="tanh"),
-        lambda family: with_embeddings(family, positions=LearnedPositions(num_positions=42)),
+        lambda family: with_embeddings(family, positions=LearnedPositions(max_position_embeddings=42)),
     ],
     ids=["tanh GELU", "words by a tanh", "positions from the first row"],
 )
@@ -77,10 +77,10 @@ def test_classifiers_read_the_first_token_through_a_tanh(golden: Path) -> None:
 
 def test_usable_positions_are_those_after_the_row_of_padding() -> None:
     config = ROBERTA.from_hugging_face(FIELDS)
-    assert config.num_positions == 512
-    assert config.embeddings.positions == LearnedPositions(num_positions=512, offset=2)
+    assert config.max_position_embeddings == 512
+    assert config.embeddings.positions == LearnedPositions(max_position_embeddings=512, offset=2)
     moved = ROBERTA.from_hugging_face(FIELDS | {"pad_token_id": 0})
-    assert moved.embeddings.positions == LearnedPositions(num_positions=513, offset=1)
+    assert moved.embeddings.positions == LearnedPositions(max_position_embeddings=513, offset=1)
     assert ROBERTA.to_hugging_face(moved)["max_position_embeddings"] == 514
 
 

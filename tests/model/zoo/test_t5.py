@@ -68,12 +68,12 @@ def with_buckets(family: Any, **changes: Any) -> Any:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_attention(family, score_scale=None),
+        lambda family: with_attention(family, attention_scale=None),
         lambda family: with_buckets(family, max_distance=64),
         lambda family: with_feed_forward(family, activation="gelu"),
         lambda family: with_stacks(family, lambda stack: dataclasses.replace(stack, final_norm=CENTRED)),
         lambda family: with_blocks(
-            family, lambda block: dataclasses.replace(block, norm=RMSNormConfig(scale_from_one=True))
+            family, lambda block: dataclasses.replace(block, norm=RMSNormConfig(zero_centered=True))
         ),
     ],
     ids=["scaled", "another distance", "exact GELU", "a final norm that centres", "scales from one"],

@@ -8,7 +8,7 @@ import pytest
 
 import t5x_like.model.zoo
 from t5x_like.model.parameters import ModelConfig
-from t5x_like.model.zoo.catalogue import (
+from t5x_like.model.zoo.architectures import (
     ARCHITECTURES,
     architecture_for,
     architecture_named,

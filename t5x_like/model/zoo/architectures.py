@@ -77,8 +77,7 @@ def architecture_for(fields: Mapping[str, Any], where: str) -> Architecture:
     Raises:
       ValueError: no architecture here has this ``model_type``.
     """
-    model_type = fields.get("model_type")
-    if model_type not in by_model_type():
-        names = ", ".join(by_model_type())
-        raise ValueError(f"{where}/config.json: model_type {model_type!r} is not one of {names}")
-    return by_model_type()[model_type]
+    model_type, known = fields.get("model_type"), by_model_type()
+    if model_type is None or model_type not in known:
+        raise ValueError(f"{where}/config.json: model_type {model_type!r} is not one of {', '.join(known)}")
+    return known[model_type]
