@@ -1,7 +1,7 @@
 """Multi-head attention (Vaswani et al. 2017, §3.2), with keys and values for groups of heads (Ainslie et al. 2023)."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.initializers import FanIn, Initializer, into_stream
 from t5x_like.model.layers.linear import Linear
 from t5x_like.model.layers.masks import SlidingWindow
-from t5x_like.model.layers.norm import NormConfig, norm_of
+from t5x_like.model.layers.norm import Norm, NormConfig, norm_of
 from t5x_like.model.layers.positions import RelativeBuckets
 from t5x_like.model.layers.rotary import Rotary, rotate
 
@@ -20,6 +20,24 @@ from t5x_like.model.layers.rotary import Rotary, rotate
 MASKED = -1e10
 
 Positions: TypeAlias = Rotary | RelativeBuckets
+
+
+@dataclass(frozen=True, kw_only=True)
+class QKNormConfig:
+    """Norms of projected queries and keys, before they are rotated.
+
+    Attributes:
+      norm: the kind of both norms; each has its own weights.
+      over: ``"head"`` norms each head by itself, with weights that all heads share (Qwen 3). ``"all_heads"`` norms the
+        heads together, as one long vector (OLMo 2).
+    """
+
+    norm: NormConfig
+    over: Literal["head", "all_heads"] = "head"
+
+    def build(self, num_heads: int, head_dim: int) -> Norm:
+        """The norm of ``num_heads`` heads."""
+        return norm_of(self.norm, head_dim if self.over == "head" else num_heads * head_dim)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +51,7 @@ class AttentionConfig:
       attention_scale: multiplies scores; ``head_dim ** -0.5`` where ``None``. T5 leaves scores as they are (1.0), and
         starts with smaller queries instead.
       attention_logit_soft_cap: bends scores into this range by a tanh (Gemma 2).
-      qk_norm: norms each head's queries and keys before they are rotated (Qwen 3).
+      qk_norm: norms queries and keys.
       in_bias: gives the projections of queries, keys and values a bias.
       out_bias: gives the output projection one.
       positions: those that act in this layer alone: rotations, or its own table of relative ones.
@@ -45,7 +63,7 @@ class AttentionConfig:
     num_kv_heads: int | None = None
     attention_scale: float | None = None
     attention_logit_soft_cap: float | None = None
-    qk_norm: NormConfig | None = None
+    qk_norm: QKNormConfig | None = None
     in_bias: bool = False
     out_bias: bool = False
     positions: Positions | None = None
@@ -59,24 +77,24 @@ class AttentionConfig:
 
     @property
     def kv_heads(self) -> int:
-        """How many heads keys and values have."""
+        """``num_kv_heads``, or its default."""
         return self.num_kv_heads or self.num_heads
 
     @property
     def scale(self) -> float:
-        """What scores are multiplied with."""
+        """``attention_scale``, or its default."""
         return self.head_dim**-0.5 if self.attention_scale is None else self.attention_scale
 
 
 class KeysValues(NamedTuple):
-    """What is looked at and what is found there."""
+    """Keys and values of the tokens that queries may attend to."""
 
     keys: Float[Array, "B M G K"]
     values: Float[Array, "B M G K"]
 
 
 class Attention(nnx.Module):
-    """Looks from each query at all keys; the caller decides by mask and bias."""
+    """Multi-head attention of queries to any keys and values; mask and bias come from the caller."""
 
     def __init__(
         self,
@@ -109,22 +127,21 @@ class Attention(nnx.Module):
             bias=config.out_bias,
         )
         norm = config.qk_norm
-        self.query_norm = None if norm is None else norm_of(norm, config.head_dim)
-        self.key_norm = None if norm is None else norm_of(norm, config.head_dim)
+        self.query_norm = None if norm is None else norm.build(config.num_heads, config.head_dim)
+        self.key_norm = None if norm is None else norm.build(config.kv_heads, config.head_dim)
         self.config = config
 
     def project_keys_values(
         self, x: Float[Array, "B M D"], positions: Int[Array, "B M"] | None = None
     ) -> KeysValues:
-        """What ``x`` offers to be looked at."""
-        keys_BMGK = self._heads(self.key(x))
-        keys_BMGK = keys_BMGK if self.key_norm is None else self.key_norm(keys_BMGK)
+        """Keys and values of ``x``; keys are normed and rotated."""
+        keys_BMGK = self._normed_heads(self.key(x), self.key_norm)
         return KeysValues(self.apply_rotary(keys_BMGK, positions), self._heads(self.value(x)))
 
     def __call__(
         self,
         x: Float[Array, "B L D"],
-        seen: KeysValues,
+        keys_values: KeysValues,
         *,
         positions: Int[Array, "B L"] | None = None,
         mask: Bool[Array, "..."] | None = None,
@@ -132,28 +149,40 @@ class Attention(nnx.Module):
         dropout_rate: float = 0.0,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B L D"]:
-        """``mask`` and ``bias`` broadcast to [B, H, L, M]. They stay apart until the softmax, which saves memory."""
-        scores_BHLM = self.scores(self.queries(x, positions), seen.keys.astype(x.dtype))
+        """Attends from ``x`` to ``keys_values``.
+
+        Args:
+          x: what queries are made of.
+          keys_values: as ``project_keys_values`` makes them.
+          positions: of the queries, where they are rotated.
+          mask: ``False`` prevents attention; broadcasts to [B, H, L, M].
+          bias: added to scores; broadcasts likewise. It stays apart from the mask, which saves memory.
+          dropout_rate: of the attention weights.
+          dropout_key: ``None`` for no dropout.
+
+        Returns:
+          The heads' averages of values, projected back to the stream's width.
+        """
+        scores_BHLM = self.scores(self.queries(x, positions), keys_values.keys.astype(x.dtype))
         if bias is not None:
             scores_BHLM = scores_BHLM + bias
         if mask is not None:
             scores_BHLM = jnp.where(mask, scores_BHLM, MASKED)
         weights_BHLM = jax.nn.softmax(scores_BHLM, axis=-1).astype(x.dtype)
         weights_BHLM = dropout(weights_BHLM, dropout_rate, dropout_key, shared_dim=2)
-        return self.out(self.combine_values(weights_BHLM, seen.values.astype(x.dtype)))
+        return self.out(self.combine_values(weights_BHLM, keys_values.values.astype(x.dtype)))
 
     def queries(
         self, x: Float[Array, "B L D"], positions: Int[Array, "B L"] | None = None
     ) -> Float[Array, "B L H K"]:
-        """What ``x`` looks for."""
-        queries_BLHK = self._heads(self.query(x))
-        queries_BLHK = queries_BLHK if self.query_norm is None else self.query_norm(queries_BLHK)
+        """Queries of ``x``, normed and rotated."""
+        queries_BLHK = self._normed_heads(self.query(x), self.query_norm)
         return self.apply_rotary(queries_BLHK, positions)
 
     def scores(
         self, queries: Float[Array, "B L H K"], keys: Float[Array, "B M G K"]
     ) -> Float[Array, "B H L M"]:
-        """How well keys fit queries, in float32."""
+        """Scaled and capped scores, in float32."""
         # Heads that share a key lie next to each other: J of them in each of the G groups.
         queries_BLGJK = queries.reshape(*queries.shape[:2], keys.shape[2], -1, queries.shape[-1])
         scores_BGJLM = jnp.einsum(
@@ -169,7 +198,7 @@ class Attention(nnx.Module):
     def combine_values(
         self, weights: Float[Array, "B H L M"], values: Float[Array, "B M G K"]
     ) -> Float[Array, "B L HK"]:
-        """The heads' averages of values, side by side."""
+        """The heads' weighted averages of values, side by side."""
         weights_BGJLM = weights.reshape(weights.shape[0], values.shape[2], -1, *weights.shape[2:])
         found_BLGJK = jnp.einsum("bgjlm,bmgk->blgjk", weights_BGJLM, values)
         return found_BLGJK.reshape(*found_BLGJK.shape[:2], -1)
@@ -181,6 +210,12 @@ class Attention(nnx.Module):
             return heads
         assert positions is not None, "rotations need positions"
         return rotate(heads, positions, self.config.positions)
+
+    def _normed_heads(self, joined: Float[Array, "B L HK"], norm: Norm | None) -> Float[Array, "B L H K"]:
+        if norm is None or self.config.qk_norm is None:
+            return self._heads(joined)
+        by_head = self.config.qk_norm.over == "head"
+        return norm(self._heads(joined)) if by_head else self._heads(norm(joined))
 
     def _heads(self, joined: Float[Array, "B L HK"]) -> Float[Array, "B L H K"]:
         return joined.reshape(*joined.shape[:2], -1, self.config.head_dim)

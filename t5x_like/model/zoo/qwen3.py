@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from t5x_like.model.layers.attention import AttentionConfig
+from t5x_like.model.layers.attention import AttentionConfig, QKNormConfig
 from t5x_like.model.zoo.llama_like_files import llama_like
 from t5x_like.model.zoo.qwen2 import Qwen2Config, put_late_windows, take_late_windows
 
@@ -20,8 +20,8 @@ class Qwen3Config(Qwen2Config):
 
     def attention(self, layer: int) -> AttentionConfig:
         """Self-attention of ``layer``."""
-        bias = self.attention_bias
-        return replace(super().attention(layer), qk_norm=self.norm, in_bias=bias, out_bias=bias)
+        norm, bias = QKNormConfig(norm=self.norm), self.attention_bias
+        return replace(super().attention(layer), qk_norm=norm, in_bias=bias, out_bias=bias)
 
 
 QWEN3 = llama_like(

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from t5x_like.model.layers.attention import QKNormConfig
 from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.zoo.architecture import Architecture
@@ -56,7 +57,7 @@ def test_biases_of_the_second_matter(second: GoldenModel) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_attention(family, qk_norm=RMSNormConfig(epsilon=1e-2)),
+        lambda family: with_attention(family, qk_norm=QKNormConfig(norm=RMSNormConfig(epsilon=1e-2))),
         lambda family: with_rotation(family, theta=1e6),
         lambda family: with_attention(family, window=SlidingWindow(left=3)),
     ],
