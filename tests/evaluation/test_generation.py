@@ -14,7 +14,9 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.text.batches.features import SHIFTED_IN, make_batch
 from t5x_like.text.objectives.objective import Example, Lengths
 
-CONFIG = GPT2Config(vocab_size=50, model_dim=16, num_heads=2, mlp_dim=32, num_layers=1, num_positions=16)
+CONFIG = GPT2Config(
+    vocab_size=50, model_dim=16, num_heads=2, mlp_dim=32, num_layers=1, max_position_embeddings=16
+)
 PROMPT = np.array([5, 6, 7], np.int32)
 
 

@@ -38,7 +38,7 @@ BERT = BertConfig(
     mlp_dim=32,
     num_heads=2,
     num_layers=1,
-    num_positions=16,
+    max_position_embeddings=16,
     task="masked_lm",
 )
 LABELS = {"two_labels": ("vowel", "none"), "three_labels": ("first", "later", "none")}
