@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import hashlib
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,7 +20,8 @@ from t5x_like.model.families.decoder import Decoder
 from t5x_like.model.families.encoder import Encoder
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.model.families.two_stream import TwoStream
-from t5x_like.model.zoo.tasks import Task
+from t5x_like.model.zoo.architectures import architecture_of
+from t5x_like.model.zoo.head_tasks import HeadTask
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.head_classes import classes_at, classes_in
@@ -49,13 +49,13 @@ Dtype = Literal["float32", "bfloat16"]
 _FREE = (
     "task",
     "num_labels",
-    "problem",
+    "problem_type",
     "dropout_rate",
     "classifier_dropout_rate",
     "answers_dropout_rate",
     "compute_dtype",
-    "rematerialisation",
-    "vocab_multiple",
+    "remat",
+    "pad_vocab_to_multiple_of",
 )
 # Their files give the training length as a limit, which relative positions don't have.
 _WITHOUT_LIMIT = ("t5", "mt5", "umt5")
@@ -163,7 +163,8 @@ class Checkpoint:
             return special_ids_of(self.fields)
         own = None if self.found_tokenizer is None else self.found_tokenizer.special
         if not was_trained_here(self.directory) or own is None:  # a conversion's are its architecture's
-            return special_ids_of(sys.modules[type(self.config).__module__].to_hugging_face(self.config))
+            model_types = architecture_of(self.config).model_types
+            return special_ids_of({"model_type": model_types[0]} if model_types else {})
         pad = SHIFTED_IN if own.pad is None else own.pad
         begin = SHIFTED_IN if isinstance(self.model, Decoder) else own.bos
         return SpecialIds(SHIFTED_IN, pad, as_ids(own.eos), begin, knows_padding=own.pad is not None)
@@ -207,7 +208,7 @@ class Checkpoint:
             return None
         # RoBERTa's files count two more than texts can have, so that our own number comes first.
         numbers = (
-            vars(self.config).get("num_positions"),
+            vars(self.config).get("max_position_embeddings"),
             self.fields.get("n_positions"),
             self.fields.get("max_position_embeddings"),
         )
@@ -240,7 +241,7 @@ def open_checkpoint(
     mesh: Mesh | None = None,
     step: int | None = None,
     config: Any = None,
-    head: Task | None = None,
+    head: HeadTask | None = None,
     num_labels: int | None = None,
     seed: int = 0,
     vocabulary: str = "",
@@ -450,7 +451,7 @@ def _find_weights(
     *,
     step: int | None = None,
     config: Any = None,
-    head: Task | None = None,
+    head: HeadTask | None = None,
     num_labels: int | None = None,
 ) -> RunWeights | HuggingFaceWeights:
     if (
@@ -499,7 +500,7 @@ def _find_tokenizer(
     if num_sentinels is None:
         num_sentinels = trained_with_sentinels(directory)
     if num_sentinels is None:
-        num_sentinels = int(getattr(sys.modules[type(config).__module__], "NUM_SENTINELS", 0))
+        num_sentinels = architecture_of(config).num_sentinels
     if vocabulary:
         found = open_tokenizer(vocabulary, num_sentinels)
     elif fields:

@@ -1,6 +1,5 @@
 """Heads that fine-tuning needs and a checkpoint lacks."""
 
-import importlib
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +8,7 @@ from typing import Any
 import jax
 
 from t5x_like.model import parameters
+from t5x_like.model.zoo.architectures import architecture_of
 
 
 def with_head(config: Any, kind: str, num_labels: int, *, where: str) -> Any:
@@ -23,9 +23,7 @@ def with_head(config: Any, kind: str, num_labels: int, *, where: str) -> Any:
     Raises:
       ValueError: the model can't have such a head.
     """
-    zoo = importlib.import_module(type(config).__module__)
-    able = set(getattr(zoo, "HUGGING_FACE_CLASSES", {}).values())
-    if kind not in able or not hasattr(config, "num_labels"):
+    if kind not in architecture_of(config).tasks or not hasattr(config, "num_labels"):
         raise ValueError(
             f"{where} is a {type(config).__name__}, which has no head for {kind.replace('_', ' ')}; take an encoder "
             "such as BERT, or let the model write its answers (without layout='encoder')"

@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
-from t5x_like.model.layers.stack import Rematerialisation
+from t5x_like.model.layers.stack import Remat
 from t5x_like.pretrained.checkpoint import open_checkpoint, read_config
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.head_classes import order_by_name
@@ -37,7 +37,7 @@ class CheckpointModel:
     dropout_rate: float | None = None
     classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
+    remat: Remat = "none"
 
     def resolve(self, directory: PathLike | None, head: tuple[str, int] | None) -> Any:
         """The checkpoint's configuration with a head: its kind and its number of scores.
@@ -52,7 +52,7 @@ class CheckpointModel:
         config = read_config(directory)
         given: dict[str, Any] = {
             "compute_dtype": self.compute_dtype,
-            "rematerialisation": self.rematerialisation,
+            "remat": self.remat,
             "dropout_rate": self.dropout_rate,
             "classifier_dropout_rate": self.classifier_dropout_rate,
         }
@@ -85,10 +85,11 @@ def check_length(config: Any, length: int, *, what: str) -> None:
       ValueError: it has fewer.
     """
     learned = getattr(getattr(config, "embeddings", None), "positions", None)
-    if learned is not None and length > learned.num_positions:
+    if learned is not None and length > learned.max_position_embeddings:
         raise ValueError(
-            f"{what} is read with inputs_length={length}, but the model has {learned.num_positions} positions; lower "
-            f"it to at most {learned.num_positions}, INPUTS_LENGTH in recipes"
+            f"{what} is read with inputs_length={length}, but the model has "
+            f"{learned.max_position_embeddings} positions; lower it to at most "
+            f"{learned.max_position_embeddings}, INPUTS_LENGTH in recipes"
         )
 
 
