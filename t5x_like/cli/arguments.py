@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 # What a recipe can be about: one for each verb that runs recipes.
 EXPERIMENT = "t5x_like.training.experiment.Experiment"
-EVALUATION = "t5x_like.evaluation.run.EvaluationRun"
-SUITE = "t5x_like.evaluation.suite_settings.SuiteRun"
-PREDICTION = "t5x_like.evaluation.run.PredictionRun"
+EVALUATION = "t5x_like.evaluation.saved_runs.RunEvaluation"
+SUITE = "t5x_like.evaluation.suite_settings.SuiteEvaluation"
+PREDICTION = "t5x_like.evaluation.saved_runs.RunPrediction"
 REPORT = "t5x_like.cli.report_page.ReportPage"
 CORPUS = "t5x_like.corpora.building.recipe.CorpusRecipe"
 VERBS = {

@@ -155,10 +155,10 @@ def test_a_recipe_in_gin_says_all_of_it_and_flags_overrule_it(gpt2, wnli, capsys
         file.write(
             "include 'gin/runs/evaluate_suite.gin'\n"
             f"CHECKPOINT = {gpt2!r}\nEVALUATED_TASKS = ('glue_wnli_v002',)\nOUTPUT_DIR = 'out'\n"
-            "EVALUATION_BATCH_SIZE = 8\nsettings.SuiteRun.resamples = 0\n"
+            "EVALUATION_BATCH_SIZE = 8\nsettings.SuiteEvaluation.resamples = 0\n"
             "SKIP_MISSING = True\nON_BAD_ROW = 'skip'\n"
         )
-    assert evaluate("--recipe=mine.gin", "--limit=8", "--normalisation=bytes") == 0
+    assert evaluate("--recipe=mine.gin", "--limit=8", "--normalization=bytes") == 0
     found = read_json("out/scores.json")
     assert found["normalisation"] == "bytes"
     assert found["on_bad_row"] == "skip"

@@ -8,10 +8,10 @@ import pytest
 from t5x_like.cli.suite_submissions import submit_together
 from t5x_like.evaluation.submission_forms import SUBMISSIONS
 from t5x_like.evaluation.submissions import check_submission, render
-from t5x_like.evaluation.suite_run import evaluate_suite
-from t5x_like.evaluation.suite_settings import SuiteRun
+from t5x_like.evaluation.suite import evaluate_suite
+from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.io.files import read_jsonl
-from tests.evaluation.suite.test_by_head import write_bert
+from tests.evaluation.suite.test_head_suites import write_bert
 
 FORMS = {form.task: form for form in SUBMISSIONS["super_glue"]}
 CHOOSING, OF_THREE = "super_glue_copa_v102", "super_glue_cb_v102"
@@ -84,7 +84,7 @@ def write_tests(folder, num_rows):
 
 def answer(tmp_path, name, tasks, *, kind="sequence_classification", num_labels=2):
     """The answers of an encoder that was fine-tuned on nothing, and the folder that has them."""
-    run = SuiteRun(
+    run = SuiteEvaluation(
         checkpoint=write_bert(tmp_path / f"bert_{name}", kind, num_labels),
         tasks=tasks,
         output_dir=str(tmp_path / name),
