@@ -166,7 +166,9 @@ def _evaluates_head(checkpoint: str) -> bool:
 
 def _head_evaluations(arguments: argparse.Namespace, asked: Any) -> tuple[Any, ...]:
     """The run's own evaluations, which need not be of what it learned from; of the split that is asked for."""
-    found = load_part(_run_arguments(arguments, arguments.checkpoint), EXPERIMENT, "evaluations", "EVALUATIONS")
+    found = load_part(
+        _run_arguments(arguments, arguments.checkpoint), EXPERIMENT, "evaluations", "EVALUATIONS"
+    )
     given = {name: getattr(asked, name) for name in ("split", "batch_size", "limit")}
     return tuple(replace(each, **given) for each in found if isinstance(each, type(asked)))
 
@@ -207,9 +209,15 @@ def _run_suite(arguments: argparse.Namespace) -> int:
         raise UserError("--step names one checkpoint, --every_checkpoint and --watch take all; leave one out")
     settings = _suite_of(arguments)
     if arguments.submission:
-        if settings.split != "test" or settings.limit is not None or arguments.every_checkpoint or arguments.watch:
+        if (
+            settings.split != "test"
+            or settings.limit is not None
+            or arguments.every_checkpoint
+            or arguments.watch
+        ):
             raise UserError(
-                "--submission takes the whole test split of one checkpoint", hint="leave out --split, --limit …"
+                "--submission takes the whole test split of one checkpoint",
+                hint="leave out --split, --limit …",
             )
         announce_submission(arguments.submission, settings.tasks)
     # JAX loads when the verb runs.
@@ -267,7 +275,9 @@ def _suite_of(arguments: argparse.Namespace) -> Any:
         suite = replace(load_configuration(arguments, SUITE).value, **given)
     else:
         if not arguments.checkpoint:
-            raise UserError("say which weights: --checkpoint RUN_DIR, or a directory in Hugging Face's layout")
+            raise UserError(
+                "say which weights: --checkpoint RUN_DIR, or a directory in Hugging Face's layout"
+            )
         split = given.setdefault("split", "test" if arguments.submission else "validation")
         if recipe and recipe not in SUITES:
             raise UserError(

@@ -20,7 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--checkpoint", default="", metavar="DIR", help="a run, or a directory in Hugging Face's layout")
     add("--step", type=int, metavar="N", help="a run's checkpoint of this step, not its newest")
     add("--vocabulary", default="", metavar="PATH", help="where it is not beside the weights")
-    add("--num_sentinels", type=int, metavar="N", help="ids at the vocabulary's end (as the model was trained)")
+    add(
+        "--num_sentinels",
+        type=int,
+        metavar="N",
+        help="ids at the vocabulary's end (as the model was trained)",
+    )
     add("--inputs_length", type=int, metavar="N", help="tokens of a window (what the model reads; 1,024)")
     add("--stride", type=int, metavar="N", help="tokens from one window over a text to the next (half of it)")
     add("--batch_size", type=int, metavar="N", help="windows at once (8 for each device)")

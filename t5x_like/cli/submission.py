@@ -73,7 +73,9 @@ def write_submission_of(directories: Sequence[str], path: str) -> None:
     _check_name(path)
     answers: dict[str, list[dict[str, Any]]] = {}
     for directory in directories:
-        entries = {task: entry for task, entry in read_scores(directory)["tasks"].items() if suite_of_server(task)}
+        entries = {
+            task: entry for task, entry in read_scores(directory)["tasks"].items() if suite_of_server(task)
+        }
         if any(entry["split"] != "test" or entry["limit"] is not None for entry in entries.values()):
             raise UserError(
                 f"{directory} is no evaluation of the whole test split",

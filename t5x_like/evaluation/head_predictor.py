@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from t5x_like.batch import Batch
 from t5x_like.evaluation.span_answers import span_answers
 from t5x_like.inference.length_batches import place_rows, run_by_length
-from t5x_like.model import choices, parameters
+from t5x_like.model import multiple_choice, parameters
 from t5x_like.partitioning.shard import replicated
 from t5x_like.pretrained.head_classes import order_by_name
 from t5x_like.text.heads.answers import Answer
@@ -71,9 +71,9 @@ class HeadPredictor:
 
     def __init__(self, graphdef: Any, mesh: Mesh, *, batch_size: int):
         def score(params: Any, batch: Batch, *, head: str) -> jax.Array:
-            heads = parameters.merge(graphdef, params)(choices.as_rows(batch)).heads
-            count = choices.num_choices(batch)
-            return choices.side_by_side(heads[head], count) if count else heads[head]
+            heads = parameters.merge(graphdef, params)(multiple_choice.as_rows(batch)).heads
+            count = multiple_choice.num_choices(batch)
+            return multiple_choice.side_by_side(heads[head], count) if count else heads[head]
 
         self._graphdef, self._mesh, self.batch_size = graphdef, mesh, batch_size
         self._score = jax.jit(score, static_argnames="head", out_shardings=replicated(mesh))

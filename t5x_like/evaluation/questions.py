@@ -22,16 +22,6 @@ from t5x_like.text.tasks.pairs import PairsTask, Worded
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.rows import RowPolicy
 
-# Tasks that have no training split, and those whose training split has rows like theirs, worded alike.
-_LEARNED_FROM = {
-    "glue_mnli_matched_v002": "glue_mnli_v002",
-    "glue_mnli_mismatched_v002": "glue_mnli_v002",
-    "glue_ax_v002": "glue_mnli_v002",
-    "super_glue_wsc_v102_simple_eval": "super_glue_wsc_v102_simple_train",
-    "super_glue_axb_v102": "super_glue_rte_v102",
-    "super_glue_axg_v102": "super_glue_rte_v102",
-}
-
 # What T5's wording writes where a row has no label.
 _UNKNOWN = "<unk>"
 _TRAINING_ROWS = 100_000  # read for the baseline, at most
@@ -261,10 +251,10 @@ def require_answers(task: str, definition: registry.Definition | None) -> None:
 
 def learned_from(definition: PairsTask) -> PairsTask:
     """The task whose training split is learned from: itself, but for tasks that have none and are parts of others."""
-    if not isinstance(definition, BenchmarkTask) or definition.name not in _LEARNED_FROM:
+    if not isinstance(definition, BenchmarkTask) or not definition.benchmark.training_task:
         return definition
     return BenchmarkTask(
-        name=_LEARNED_FROM[definition.name],
+        name=definition.benchmark.training_task,
         vocabulary=definition.vocabulary,
         num_sentinels=definition.num_sentinels,
         data_dir=definition.data_dir,

@@ -16,8 +16,8 @@ is not a number), ``baseline_name``, and ``intervals``. Where there is something
 
 ``DIR/TASK/predictions.jsonl`` holds a line for each question: ``task``, ``number``, ``input``, ``target`` (None where
 unknown), ``prediction`` as written, ``answer`` as metrics compare it, ``cut``, and where there is more to say
-``dropped``, ``log_likelihood``, ``choices``, ``n_best``, ``null_score_diff`` and the source's own ``idx``. Of texts that
-are measured it holds their costs.
+``dropped``, ``log_likelihood``, ``choices``, ``n_best``, ``null_score_diff`` and the source's own ``idx``. Of texts
+that are measured it holds their costs.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from typing import Any
 
 import t5x_like
 from t5x_like.io.files import PathLike, as_path, read_json, read_jsonl, write_json
-from t5x_like.text.metrics.averages import AVERAGES, average, missing_parts
+from t5x_like.text.benchmarks.suites import SUITES
 
 SCORES = "scores.json"
 PREDICTIONS = "predictions.jsonl"
@@ -92,12 +92,12 @@ def flat_scores(found: Mapping[str, Any], *, with_averages: bool = False) -> dic
 
 
 def averages_of(entries: Mapping[str, Entry]) -> dict[str, Any]:
-    """GLUE's and SuperGLUE's averages of which any part is there: ``None``, and what is ``missing``, if not all is."""
+    """Returns the averages of suites of which any part is there: ``None``, and what is ``missing``, if not all is."""
     scores = flat_scores({"tasks": entries})
     return {
-        benchmark: {"score": average(benchmark, scores), "missing": missing_parts(benchmark, scores)}
-        for benchmark, groups in AVERAGES.items()
-        if any(name in scores for names in groups.values() for name in names)
+        name: {"score": suite.average_of(scores), "missing": suite.missing(scores)}
+        for name, suite in SUITES.items()
+        if suite.concerns(scores)
     }
 
 

@@ -8,24 +8,10 @@ from t5x_like.evaluation.prompts import PromptStyle
 from t5x_like.evaluation.questions import are_texts
 from t5x_like.evaluation.text_answers import Normalization
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.text.benchmarks.suites import SUITES
 from t5x_like.text.tasks.pairs import PairsTask
 
 Method = Literal["generate", "rank", "head", "measure"]
-
-# Tasks that a recipe's name stands for: those of the average and WNLI; what has no labels but a server's is added
-# where the test split is asked for.
-SUITES: dict[str, tuple[str, ...]] = {
-    "glue": tuple(
-        f"glue_{name}_v002"
-        for name in ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli_matched", "mnli_mismatched", "qnli", "rte", "wnli")
-    ),
-    "super_glue": tuple(
-        f"super_glue_{name}"
-        for name in ("boolq_v102", "cb_v102", "copa_v102", "multirc_v102", "record_v102", "rte_v102", "wic_v102",
-                     "wsc_v102_simple_eval")
-    ),
-}  # fmt: skip
-_TEST_ONLY = {"glue": ("glue_ax_v002",), "super_glue": ("super_glue_axb_v102", "super_glue_axg_v102")}
 
 _SETTINGS_THAT_DECIDE = (
     "split",
@@ -111,17 +97,6 @@ class SuiteEvaluation:
         """The settings that answers depend on, as JSON has them."""
         found = {name: getattr(self, name) for name in _SETTINGS_THAT_DECIDE}
         return found | {"style": self.style and asdict(self.style), "tasks": list(self.tasks)}
-
-
-def tasks_of_suite(name: str, split: str) -> tuple[str, ...]:
-    """The tasks of "glue" or "super_glue"; with those that have only a test split if that is asked for.
-
-    Raises:
-      ValueError: there is no such suite.
-    """
-    if name not in SUITES:
-        raise ValueError(f"there is no suite {name!r}, only {', '.join(SUITES)}")
-    return SUITES[name] + (_TEST_ONLY[name] if split == "test" else ())
 
 
 def method_for(

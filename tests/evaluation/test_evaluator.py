@@ -27,7 +27,7 @@ from t5x_like.text.vocabularies.opening import open_tokenizer
 _numbers = itertools.count()
 SIZES = {"vocab_size": 384, "model_dim": 16, "mlp_dim": 32, "num_heads": 2}
 T5 = T5Config(**SIZES, head_dim=8, num_encoder_layers=1, num_decoder_layers=1)
-GPT2 = GPT2Config(**SIZES, num_layers=1, num_positions=64)
+GPT2 = GPT2Config(**SIZES, num_layers=1, max_position_embeddings=64)
 
 
 @pytest.fixture

@@ -11,10 +11,12 @@ from t5x_like.model import parameters
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.text.batches.features import SHIFTED_IN, Placed, make_batch
+from t5x_like.text.batches.features import SHIFTED_IN, make_batch
 from t5x_like.text.objectives.objective import Example, Lengths
 
-GPT2 = GPT2Config(vocab_size=50, model_dim=16, num_heads=2, mlp_dim=32, num_layers=1, num_positions=16)
+GPT2 = GPT2Config(
+    vocab_size=50, model_dim=16, num_heads=2, mlp_dim=32, num_layers=1, max_position_embeddings=16
+)
 T5 = T5Config(
     vocab_size=50,
     model_dim=16,
@@ -39,7 +41,7 @@ def generator(graphdef, which):
 
 def test_a_decoder_of_ours_reads_before_a_prompt_what_it_was_trained_after() -> None:
     model, graphdef, params = built("decoder")
-    rows = [[Placed(Example(targets=np.append(PROMPT, [8])))]]
+    rows = [[Example(targets=np.append(PROMPT, [8]))]]
     trained = make_batch(rows, lengths=Lengths(4, 4), layout="decoder")
     expected = int(jnp.argmax(model(jax.tree.map(jnp.asarray, trained)).logits[0, 3]))
     written = generator(graphdef, "decoder")(

@@ -10,7 +10,6 @@ import numpy as np
 
 from t5x_like.batch import Batch
 from t5x_like.text.batches.buckets import cut_to_bucket
-from t5x_like.text.batches.features import Placed
 from t5x_like.text.batches.row_maker import RowMaker
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.heads.answers import Answer, HeadAnswers
@@ -66,7 +65,7 @@ class HeadQuestions:
         maker = RowMaker(
             (), self.lengths, traits_of(self.form, self.examples.num_choices), False, self.zero_is_padding
         )
-        rows = [[Placed(self.examples.example(number))] for number in numbers]
+        rows = [[self.examples.example(number)] for number in numbers]
         return cut_to_bucket(maker.lay_out([*rows, *[[]] * (batch_size - len(rows))]))
 
     @property

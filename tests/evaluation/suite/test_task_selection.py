@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from t5x_like.cli.suite_tables import scores_table
-from t5x_like.evaluation.questions import _LEARNED_FROM, find_task, learned_from, published_rows
+from t5x_like.evaluation.questions import find_task, learned_from, published_rows
 from t5x_like.evaluation.suite import evaluate_suite
-from t5x_like.evaluation.suite_settings import SUITES, SuiteEvaluation
+from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.io.files import read_json, read_jsonl
+from t5x_like.reports.score_tables import scores_table
 from t5x_like.text.benchmarks import catalogue
+from t5x_like.text.benchmarks.suites import SUITES
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.tasks.text_task import TextTask
 from tests.evaluation.suite.test_head_suites import write_bert
@@ -35,7 +36,7 @@ def add_stsb(data):
 
 
 def test_all_files_that_are_missing_are_told_at_once_and_nothing_is_written(t5, data, tmp_path):
-    run = run_of(t5, data, tmp_path, *SUITES["glue"])
+    run = run_of(t5, data, tmp_path, *SUITES["glue"].tasks)
     with pytest.raises(ValueError, match="8 of 10 tasks are not below") as error:
         evaluate_suite(run, shown=False)
     told = str(error.value)
@@ -47,7 +48,7 @@ def test_all_files_that_are_missing_are_told_at_once_and_nothing_is_written(t5, 
 
 
 def test_what_is_there_is_evaluated_where_that_is_asked_for_and_there_is_no_average(t5, data, tmp_path):
-    found = evaluate_suite(run_of(t5, data, tmp_path, *SUITES["glue"], skip_missing=True), shown=False)
+    found = evaluate_suite(run_of(t5, data, tmp_path, *SUITES["glue"].tasks, skip_missing=True), shown=False)
     assert list(found["tasks"]) == [COLA, RTE]
     assert found["left_out"]["glue_qqp_v002"] == "no glue/QQP/dev.tsv"
     assert len(found["left_out"]) == 8
@@ -98,7 +99,8 @@ def test_tasks_without_the_split_are_told(t5, data, tmp_path):
 def test_a_head_for_some_of_the_tasks_is_told_which_fit(data, tmp_path):
     add_stsb(data)
     bert = write_bert(tmp_path / "bert", "sequence_classification")
-    with pytest.raises(ValueError, match=r"\(heads: classes \(2\)\) can't answer 1 of 3 tasks") as error:
+    message = r"\(heads: sequence_classification \(2\)\) can't answer 1 of 3 tasks"
+    with pytest.raises(ValueError, match=message) as error:
         evaluate_suite(run_of(bert, data, tmp_path, COLA, STSB, RTE), shown=False)
     assert "  glue_stsb_v002  needs a head for sequence classification with 1 score\n" in str(error.value)
     assert str(error.value).endswith("goes on with the others: glue_cola_v002, glue_rte_v002")
@@ -130,7 +132,9 @@ def test_bad_rows_stop_an_evaluation_or_are_counted(t5, data, tmp_path, kind):
     assert [row["idx"] for row in rows] == [0, 1, 2, 4, 5, 6, 7, 8]
 
 
-@pytest.mark.parametrize("name", _LEARNED_FROM)
+@pytest.mark.parametrize(
+    "name", [name for name, each in catalogue.benchmarks().items() if each.training_task]
+)
 def test_parts_of_benchmarks_are_shown_examples_that_are_worded_alike(name):
     part = find_task(name, vocabulary="bytes")
     whole = learned_from(part)
