@@ -129,7 +129,8 @@ def task_of(objective: str, phrases: Path) -> Any:
 
 
 def open_loader(task: Any, cache: str, batch_size: int) -> Any:
-    from t5x_like.text.batches.loader import LoaderConfig, build_loader
+    from t5x_like.text.batches.loader import build_loader
+    from t5x_like.text.batches.loader_config import LoaderConfig
     from t5x_like.text.tasks import registry
 
     registry.register([task])

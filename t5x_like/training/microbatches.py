@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from t5x_like.batch import Batch
-from t5x_like.model.families.memory import Memory
+from t5x_like.model.families.segment_memory import Memory
 from t5x_like.training.metrics import Totals
 
 

@@ -10,7 +10,7 @@ import optax
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.model.families.family import predict
-from t5x_like.model.families.memory import Memory
+from t5x_like.model.families.segment_memory import Memory
 from t5x_like.training import losses
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.metrics import Totals, add

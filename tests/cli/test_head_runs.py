@@ -18,7 +18,7 @@ WORDS = [*("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), *["Ann", "saw", "Bo", 
 def published(tmp_path, monkeypatch):
     """A tiny BERT, and WSC's files below $T5X_LIKE_DATA."""
     config = BertConfig(
-        vocab_size=len(WORDS), model_dim=16, mlp_dim=32, num_heads=2, num_layers=1, num_positions=64
+        vocab_size=len(WORDS), model_dim=16, mlp_dim=32, num_heads=2, num_layers=1, max_position_embeddings=64
     )
     directory = tmp_path / "bert"
     write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], directory)

@@ -5,8 +5,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from jaxtyping import Array, Float, Key
 
 from t5x_like.batch import Batch
-from t5x_like.model.choices import as_rows
-from t5x_like.model.families.memory import Memory
+from t5x_like.model.families.segment_memory import Memory
+from t5x_like.model.multiple_choice import as_rows
 
 
 class ExtraLoss(NamedTuple):

@@ -11,12 +11,12 @@ Index = tuple[slice, ...]  # one for each dimension
 
 
 @dataclass(frozen=True, eq=False)
-class Unread:
+class LazyArray:
     """A float32 array that ``read`` fetches, whole or a part of it, and that nobody keeps.
 
     ``numpy.asarray`` reads it all. ``by_rows``: reading it row by row of the first axis is no more work.
 
-    >>> unread = Unread((2, 3), lambda index: numpy.zeros((2, 3), numpy.float32)[index])
+    >>> unread = LazyArray((2, 3), lambda index: numpy.zeros((2, 3), numpy.float32)[index])
     >>> unread[0:1, 0:2].shape
     (1, 2)
     """

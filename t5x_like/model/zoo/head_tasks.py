@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig, WordsConfig
+from t5x_like.model.zoo.weights import Weight, dense
 
-Task: TypeAlias = Literal[
+HeadTask: TypeAlias = Literal[
     "base",  # no head
     "encoding",  # no head, and of an encoder-decoder the encoder alone
     "masked_lm",
@@ -21,24 +22,24 @@ Task: TypeAlias = Literal[
 ]
 
 # What can write.
-GENERATIVE: tuple[Task, ...] = ("causal_lm", "sequence_to_sequence_lm")
+GENERATIVE: tuple[HeadTask, ...] = ("causal_lm", "sequence_to_sequence_lm")
 
 # What an encoder-decoder does without its decoder.
-ENCODER_ALONE: tuple[Task, ...] = ("encoding", "token_classification")
+ENCODER_ALONE: tuple[HeadTask, ...] = ("encoding", "token_classification")
 
 # What is told of a sequence as a whole.
-OF_SEQUENCES: tuple[Task, ...] = ("sequence_classification", "multiple_choice")
+OF_SEQUENCES: tuple[HeadTask, ...] = ("sequence_classification", "multiple_choice")
 
-Problem: TypeAlias = Literal["single_label", "multi_label", "regression"]
+ProblemType: TypeAlias = Literal["single_label", "multi_label", "regression"]
 
-_PROBLEMS: dict[str, Problem] = {
+_PROBLEMS: dict[str, ProblemType] = {
     "single_label_classification": "single_label",
     "multi_label_classification": "multi_label",
     "regression": "regression",
 }
 
 
-def task_of(config: Mapping[str, Any], classes: Mapping[str, Task], default: Task) -> Task:
+def task_of(config: Mapping[str, Any], classes: Mapping[str, HeadTask], default: HeadTask) -> HeadTask:
     """The task of the class that ``architectures`` of a ``config.json`` names, or the default where it names none.
 
     Raises:
@@ -51,7 +52,7 @@ def task_of(config: Mapping[str, Any], classes: Mapping[str, Task], default: Tas
     return classes[names[0]] if names else default
 
 
-def class_of(task: Task, classes: Mapping[str, Task]) -> str:
+def class_of(task: HeadTask, classes: Mapping[str, HeadTask]) -> str:
     """The first class that does ``task``: the inverse of ``task_of``.
 
     Raises:
@@ -72,7 +73,7 @@ def num_labels_of(config: Mapping[str, Any]) -> int:
     return config.get("num_labels") or 2
 
 
-def problem_of(config: Mapping[str, Any]) -> Problem | None:
+def problem_of(config: Mapping[str, Any]) -> ProblemType | None:
     """How a ``config.json`` wants labels to be read; ``None`` leaves it to the labels."""
     problem = config.get("problem_type")
     if problem is not None and problem not in _PROBLEMS:
@@ -80,7 +81,7 @@ def problem_of(config: Mapping[str, Any]) -> Problem | None:
     return None if problem is None else _PROBLEMS[problem]
 
 
-def label_fields(num_labels: int, problem: Problem | None) -> dict[str, Any]:
+def label_fields(num_labels: int, problem: ProblemType | None) -> dict[str, Any]:
     """The fields of a ``config.json`` that ``num_labels_of`` and ``problem_of`` read."""
     named = next((name for name, ours in _PROBLEMS.items() if ours == problem), None)
     return {"num_labels": num_labels, "problem_type": named}
@@ -93,7 +94,7 @@ def classifier_dropout_of(config: Any) -> float:
 
 
 def scoring_heads(
-    task: Task,
+    task: HeadTask,
     *,
     num_labels: int,
     pooler: PoolerConfig | None,
@@ -129,7 +130,7 @@ def scoring_heads(
 
 
 def heads_for(
-    task: Task,
+    task: HeadTask,
     *,
     num_labels: int,
     words: WordsConfig,
@@ -157,3 +158,19 @@ def heads_for(
     if task == "masked_lm":
         return HeadsConfig(words=words)
     raise ValueError(f"this encoder has no head for the task {task!r}")
+
+
+def encoder_decoder_score_rows(heads: HeadsConfig) -> list[Weight]:
+    """The heads for classes, choices and answers, under the names of BART's classes, which T5's have too."""
+    rows = []
+    for scores in heads.scores:
+        ours = f"heads/scores/{scores.name}"
+        if scores.reads == "pooled":
+            theirs = "classification_head" if scores.name == "sequence_classification" else "choice_head"
+            rows += dense(f"{ours}/transform/dense", f"{theirs}.dense")
+            rows += dense(f"{ours}/projection", f"{theirs}.out_proj")
+        else:
+            rows += dense(
+                f"{ours}/projection", "qa_outputs" if scores.name == "question_answering" else "classifier"
+            )
+    return rows

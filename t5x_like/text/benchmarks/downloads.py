@@ -1,32 +1,31 @@
-"""Downloads a benchmark's files to where they are looked for: whole and checked, or not at all."""
+"""Downloads of benchmark files: checked and complete before anything is put in place."""
 
 import gzip
 import hashlib
-import http.client
 import lzma
 import os
 import shutil
+import sys
 import tarfile
 import tempfile
-import urllib.error
 import urllib.parse
-import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from t5x_like.io.progress import Progress
+import pooch
+
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.finding import data_directory, find_split
 from t5x_like.text.benchmarks.source import Download
 
 _TIMEOUT_S = 60
-_CHUNK_BYTES = 2**20
+_CHUNK_BYTES = 2**16
 _PARTS = ".downloads"
 
-# What an archive raises that isn't one, is damaged, or is packed in a way that isn't known.
+# Exceptions about files that are no archive, are damaged, or use an unknown compression.
 _DAMAGED = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -41,13 +40,13 @@ Tell = Callable[[str], None]
 
 
 def fetch(names: Sequence[str], data_dir: str | None = None, *, tell: Tell = print) -> int:
-    """Downloads what benchmarks lack, and returns how many files that were.
+    """Downloads the missing files of benchmarks and returns the number of downloads.
 
-    A download that was cut short goes on where it stopped, if the server can do that. Its checksum is compared, where
-    one is published, before anything is put in place. One that fails doesn't keep the others from being fetched.
+    An interrupted download continues where it stopped, if the server supports that. The checksum is compared, if one
+    is published, before anything is put in place. A failed download doesn't prevent the others.
 
     Raises:
-      ValueError: no connection, a server refuses, what came is not what was published, or there is no room for it.
+      ValueError: No connection, a server refuses, the content differs from the published one, or the disk is full.
     """
     folder = data_directory(data_dir)
     if "://" in folder:
@@ -82,17 +81,18 @@ def fetch_one(download: Download, folder: Path, *, tell: Tell = print) -> None:
     """Downloads one file into ``folder`` and unpacks it.
 
     Raises:
-      ValueError: as ``fetch``.
+      ValueError: As for ``fetch``.
     """
     part = folder / _PARTS / f"{hashlib.sha256(download.url.encode()).hexdigest()[:12]}.part"
     part.parent.mkdir(parents=True, exist_ok=True)
     try:
         _receive(download, part)
-    except (OSError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        if part.exists() and not part.stat().st_size:
-            part.unlink()
-        _remove_if_empty(part.parent)
+    except OSError as error:
+        reason = getattr(getattr(error, "response", None), "reason", None) or error
+        if size := part.stat().st_size:
+            reason = f"{reason}; once more continues after {size:,} bytes"
+        else:
+            _discard(part)
         raise ValueError(
             f"{download.url} could not be fetched ({reason}); nothing was put in place"
         ) from None
@@ -115,52 +115,49 @@ def fetch_one(download: Download, folder: Path, *, tell: Tell = print) -> None:
 
 def _discard(part: Path) -> None:
     part.unlink(missing_ok=True)
-    _remove_if_empty(part.parent)
-
-
-def _remove_if_empty(folder: Path) -> None:
-    if not any(folder.iterdir()):
-        folder.rmdir()
+    if not any(part.parent.iterdir()):
+        part.parent.rmdir()
 
 
 def _receive(download: Download, part: Path) -> None:
-    there = part.stat().st_size if part.exists() else 0
-    if there and there == download.num_bytes:
+    """Downloads into ``part``, after the bytes that it already holds.
+
+    Raises:
+      OSError: No connection, the server refuses, or the connection ends early.
+    """
+    start = part.stat().st_size if part.exists() else 0
+    if start and start == download.num_bytes:
         return
-    request = urllib.request.Request(download.url, headers={"User-Agent": "t5x-like"})
-    if there:
-        request.add_header("Range", f"bytes={there}-")
-    try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
-            goes_on = there and getattr(response, "status", None) == 206
-            there = there if goes_on else 0
-            coming = int(response.headers.get("Content-Length") or 0) + there
-            with (
-                part.open("ab" if goes_on else "wb") as stream,
-                Progress("  received", coming or None, "bytes") as progress,
-            ):
-                progress.skip(there)
-                while chunk := response.read(_CHUNK_BYTES):
-                    stream.write(chunk)
-                    progress.add(len(chunk))
-        if part.stat().st_size < coming:
-            raise OSError(
-                f"the connection ended after {part.stat().st_size:,} of {coming:,} bytes; once more goes on from there"
-            )
-    except urllib.error.HTTPError as error:
-        if error.code != 416:  # what was asked for lies behind the end: begin again
-            raise
-        part.unlink()
-        _receive(download, part)
+    headers = {"User-Agent": "t5x-like", "Accept-Encoding": "identity"}
+    with part.open("ab") as stream:
+
+        def begin_again(response: Any, **_: object) -> None:
+            if response.status_code == 200:  # the server can't continue, and sends everything
+                stream.truncate(0)
+
+        get = pooch.HTTPDownloader(
+            progressbar=sys.stderr.isatty(),
+            chunk_size=_CHUNK_BYTES,
+            timeout=_TIMEOUT_S,
+            headers=headers | ({"Range": f"bytes={start}-"} if start else {}),
+            hooks={"response": begin_again},
+        )
+        try:
+            get(download.url, stream, None)
+        except OSError as error:
+            if not start or getattr(getattr(error, "response", None), "status_code", None) != 416:
+                raise
+            stream.truncate(0)  # the server's file ends before ``start``: begin again
+            _receive(download, part)
 
 
 def _check(download: Download, part: Path, tell: Tell) -> None:
-    size = part.stat().st_size
-    if download.num_bytes is not None and size != download.num_bytes and download.sha256 is None:
-        raise ValueError(f"{download.url} gave {size:,} bytes, where {download.num_bytes:,} are published")
-    with part.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    size, found = part.stat().st_size, pooch.file_hash(str(part))
     if download.sha256 is None:
+        if download.num_bytes not in (None, size):
+            raise ValueError(
+                f"{download.url} gave {size:,} bytes, where {download.num_bytes:,} are published"
+            )
         tell(f"  no checksum is published; its SHA-256 is {found}")
     elif found != download.sha256:
         raise ValueError(
@@ -170,7 +167,7 @@ def _check(download: Download, part: Path, tell: Tell) -> None:
 
 
 def _place(download: Download, part: Path, folder: Path, tell: Tell) -> None:
-    """Puts files in place when all of them are unpacked. Those that are there stay: they may be a user's own."""
+    """Moves files to their places once all are unpacked. Existing files stay: they may be the user's own."""
     with tempfile.TemporaryDirectory(dir=part.parent) as unpacked:
         ready: list[tuple[Path, Path]] = []
         for name, stream in _files_in(download, part):
@@ -205,7 +202,7 @@ def _target(download: Download, name: str, folder: Path) -> Path | None:
 
 
 def _files_in(download: Download, part: Path) -> Iterator[tuple[str, BinaryIO]]:
-    """The files of an archive; a plain file is the one without a name."""
+    """Yields the files of an archive; a plain file has the name ``""``."""
     path = urllib.parse.urlparse(download.url).path
     if path.endswith(".zip"):
         with zipfile.ZipFile(part) as archive:

@@ -33,7 +33,7 @@ _DEFAULTS: dict[str, Any] = {
 _REQUIRED = object()
 
 
-class Names(dict[str, str]):
+class NameTable(dict[str, str]):
     """Ours by their names; of several names of theirs for one thing the first is written."""
 
     def theirs(self, ours: str) -> str:
@@ -48,7 +48,7 @@ class Names(dict[str, str]):
         raise ValueError(f"{ours!r} has no name in a config.json; {', '.join(self.values())} have")
 
 
-ACTIVATION_NAMES = Names(
+ACTIVATION_NAMES = NameTable(
     {
         "relu": "relu",
         "gelu": "gelu",
@@ -63,7 +63,7 @@ ACTIVATION_NAMES = Names(
 )
 
 
-class HuggingFaceFields:
+class ConfigFields:
     """The fields of one ``config.json``; ``finish`` refuses those that nobody has taken."""
 
     def __init__(self, config: Mapping[str, Any]):

@@ -27,16 +27,16 @@ class Normal:
     into_stream: float = 1.0
 
 
-Initialisation: TypeAlias = FanIn | Normal
+Initializer: TypeAlias = FanIn | Normal
 
 
-def initial_kernel(how: Initialisation, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
+def initial_kernel(how: Initializer, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
     """A matrix [in, out], or a stack of them."""
     if isinstance(how, Normal):
         return how.stddev * jax.random.normal(key, shape)
     return jax.nn.initializers.variance_scaling(how.scale**2, "fan_in", how.distribution)(key, shape)
 
 
-def into_stream(init: Initialisation) -> Initialisation:
+def into_stream(init: Initializer) -> Initializer:
     """How the projection is drawn whose outputs are added to the stream."""
     return replace(init, stddev=init.stddev * init.into_stream) if isinstance(init, Normal) else init

@@ -19,7 +19,7 @@ REPLACED = "replaced_tokens"  # the discriminator's head
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplacedTokensConfig:
+class GeneratorDiscriminatorConfig:
     """Two encoders behind the same tables and their norm; each brings them to its own width.
 
     The generator scores words, the discriminator has the one score ``"replaced_tokens"`` for each token. Its
@@ -31,10 +31,10 @@ class ReplacedTokensConfig:
     discriminator_weight: float = 50.0
 
 
-class ReplacedTokens(nnx.Module):
+class GeneratorDiscriminator(nnx.Module):
     """``embedding``, ``encoder`` and ``heads`` are the discriminator, as those of an ``Encoder`` of its own."""
 
-    def __init__(self, config: ReplacedTokensConfig, *, key: Key[Array, ""]):
+    def __init__(self, config: GeneratorDiscriminatorConfig, *, key: Key[Array, ""]):
         keys = jax.random.split(key, 6)
         self.embedding, self.encoder, self.heads = _encoder(config.discriminator, keys[:3])
         tables, width = config.generator.embeddings, config.generator.stack.model_dim

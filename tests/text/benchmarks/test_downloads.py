@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.benchmarks.fetching import fetch, fetch_one
+from t5x_like.text.benchmarks.downloads import fetch, fetch_one
 from t5x_like.text.benchmarks.source import Download
 
 
@@ -100,13 +100,16 @@ def test_chosen_members_and_plain_files_go_where_it_says(
 
 
 def test_a_download_cut_short_goes_on_where_it_stopped(server: Server, tmp_path: Path) -> None:
-    server.ends_after = 40
-    with pytest.raises(ValueError, match="the connection ended after 40 of"):
+    server.content = zipped({"RTE/train.tsv": "".join(map(str, range(40_000))), "RTE/dev.tsv": "more"})
+    server.ends_after = 2**16 + 40  # a whole chunk and a part of one
+    with pytest.raises(
+        ValueError, match=r"IncompleteRead\(65576 bytes read, .* once more continues after 65,536 bytes"
+    ):
         fetch_one(rte(server), tmp_path)
     assert not (tmp_path / "glue").exists()
     server.ends_after = len(server.content)
     fetch_one(rte(server), tmp_path)
-    assert server.ranges == [None, "bytes=40-"]
+    assert server.ranges == [None, "bytes=65536-"]
     assert "glue/RTE/train.tsv" in files_below(tmp_path)
 
 

@@ -2,21 +2,19 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from t5x_like.text.batches.in_memory import Stored
+from t5x_like.text.batches.in_memory import ExampleStore
+from t5x_like.text.batches.loader_config import PrefixAttention
 from t5x_like.text.batches.order import key_of, permuted
-from t5x_like.text.objectives import sft
-from t5x_like.text.objectives.objective import Example, Lengths, Objective, Text, Traits
-from t5x_like.text.vocabularies.ids import Ids
-
-Prompts = Literal["prefix", "causal"]
-Learn = Literal["targets", "all"]
+from t5x_like.text.objectives.causal_lm import SFT_SPEC, answers_only
+from t5x_like.text.objectives.objective import Example, ExampleSpec, Lengths, Objective, Text
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 
-class Source(Protocol):
+class ExampleSource(Protocol):
     """Examples of one task. Every epoch has all of them once, in an order of its own."""
 
     name: str
@@ -43,12 +41,12 @@ class Source(Protocol):
         ...
 
 
-class Making(NamedTuple):
+class ExampleMaker(NamedTuple):
     """How documents become examples."""
 
     objective: Objective
     lengths: Lengths
-    ids: Ids
+    ids: VocabularyIds
 
     def make(self, texts: Sequence[Text], seeds: np.ndarray) -> list[Example]:
         """See ``Objective.make``."""
@@ -58,17 +56,17 @@ class Making(NamedTuple):
 class StoredSource:
     """What sources over stored features share. An epoch is one stretch, and nothing is held for places."""
 
-    def __init__(self, name: str, stored: Stored, *, seed: int, shuffle: bool) -> None:
+    def __init__(self, name: str, stored: ExampleStore, *, seed: int, shuffle: bool) -> None:
         self.name, self.checksum = name, stored.checksum
         self._stored, self._seed, self._shuffle = stored, seed, shuffle
 
     def following(self, epoch: int, position: int) -> tuple[int, int]:
-        """See ``Source.following``."""
+        """See ``ExampleSource.following``."""
         del position
         return epoch + 1, 0
 
     def release(self, epoch: int, position: int) -> None:
-        """See ``Source.release``."""
+        """See ``ExampleSource.release``."""
         del epoch, position
 
     def _ordered(self, places: np.ndarray, epoch: int, use: str) -> np.ndarray:
@@ -78,7 +76,7 @@ class StoredSource:
         return permuted(places, len(self._stored), key_of(self._seed, self.name, epoch, use))
 
 
-class Numbered(StoredSource, ABC):
+class IndexedSource(StoredSource, ABC):
     """One example of each that is stored."""
 
     def remaining(self, epoch: int, position: int) -> int:
@@ -95,11 +93,11 @@ class Numbered(StoredSource, ABC):
     def _example(self, features: Mapping[str, np.ndarray]) -> Example: ...
 
 
-class Pairs(Numbered):
+class PairSource(IndexedSource):
     """Inputs and targets by number, cut to the limits and ended; ``end=None`` leaves them as they are stored."""
 
     def __init__(
-        self, name: str, stored: Stored, lengths: Lengths, *, end: int | None, seed: int, shuffle: bool
+        self, name: str, stored: ExampleStore, lengths: Lengths, *, end: int | None, seed: int, shuffle: bool
     ) -> None:
         super().__init__(name, stored, seed=seed, shuffle=shuffle)
         self._limits, self._end = lengths, end
@@ -124,18 +122,40 @@ class Pairs(Numbered):
         return np.append(tokens[: limit - 1], self._end).astype(np.int32)
 
 
-class AsDecoder:
-    """Another source's inputs and targets in one stream, of which only the targets are learned, or ``all``.
-
-    As ``prefix``, all see the inputs: what seqio's converter for prefix language models makes of them (Raffel et al.
-    2020, §3.2.1; its ``loss_on_targets_only`` is ``learn="targets"``). As ``causal``, inputs are read in order, as GPT
-    has learned to: see ``answers_only``.
-    """
-
-    TRAITS = Traits(layout="decoder", fields=("weights", "prefix"))
+class ChatSource(IndexedSource):
+    """Conversations by number, of which the answers are learned; those that are too long are cut at their end."""
 
     def __init__(
-        self, source: Source, lengths: Lengths, *, prompts: Prompts = "prefix", learn: Learn = "targets"
+        self, name: str, stored: ExampleStore, lengths: Lengths, *, seed: int, shuffle: bool
+    ) -> None:
+        super().__init__(name, stored, seed=seed, shuffle=shuffle)
+        self._limit = lengths.targets
+
+    @property
+    def num_trimmed(self) -> int:
+        """Number of conversations longer than the limit."""
+        return int(np.count_nonzero(self._stored.lengths("tokens") > self._limit + 1))
+
+    def _example(self, features: Mapping[str, np.ndarray]) -> Example:
+        return answers_only(features["tokens"], features["answers"], limit=self._limit)
+
+
+class DecoderSource:
+    """Joins inputs and targets of another source into one stream for a decoder.
+
+    With "bidirectional" prefix attention all positions see the inputs, as in seqio's converter for prefix language
+    models (Raffel et al. 2020, §3.2.1). With "causal" the inputs are read in order, as GPT does; see ``answers_only``.
+    """
+
+    SPEC = ExampleSpec(layout="decoder", fields=("weights", "prefix"))
+
+    def __init__(
+        self,
+        source: ExampleSource,
+        lengths: Lengths,
+        *,
+        prefix_attention: PrefixAttention = "bidirectional",
+        loss_on_targets_only: bool = True,
     ) -> None:
         if lengths.inputs >= lengths.targets:
             raise ValueError(
@@ -145,34 +165,38 @@ class AsDecoder:
         self.name, self.checksum = source.name, source.checksum
         self.remaining, self.following, self.release = source.remaining, source.following, source.release
         self._source, self._limit = source, lengths.targets
-        self._is_prefix = prompts == "prefix"
-        self._learn: Learn = learn
-        self.traits = self.TRAITS if self._is_prefix else sft.TRAITS
+        self._is_bidirectional = prefix_attention == "bidirectional"
+        self._loss_on_targets_only = loss_on_targets_only
+        self.spec = self.SPEC if self._is_bidirectional else SFT_SPEC
 
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
-        """Inputs followed by targets. What comes first of these is foretold by the inputs, so it sees them all."""
-        examples = self._source.examples(epoch, positions)
-        if self._is_prefix:
-            return [as_decoder(example, learn=self._learn) for example in examples]
-        return [_in_order(example, self._limit, self._learn) for example in examples]
+        """Returns inputs followed by targets."""
+        pairs = self._source.examples(epoch, positions)
+        only = self._loss_on_targets_only
+        if self._is_bidirectional:
+            return [to_decoder_example(pair, loss_on_targets_only=only) for pair in pairs]
+        return [_to_causal_example(pair, self._limit, only) for pair in pairs]
 
 
-def _in_order(example: Example, limit: int, learn: Learn) -> Example:
-    assert example.inputs is not None
-    assert example.targets is not None
-    tokens = np.concatenate([example.inputs, example.targets])
-    start = 0 if learn == "all" else len(example.inputs)
-    return sft.answers_only(tokens, np.array([start, len(tokens)]), limit=limit)
+def _to_causal_example(pair: Example, limit: int, loss_on_targets_only: bool) -> Example:
+    assert pair.inputs is not None
+    assert pair.targets is not None
+    tokens = np.concatenate([pair.inputs, pair.targets])
+    start = len(pair.inputs) if loss_on_targets_only else 0
+    return answers_only(tokens, np.array([start, len(tokens)]), limit=limit)
 
 
-def as_decoder(example: Example, *, learn: Learn = "targets") -> Example:
-    """Inputs, then targets, with weight 0 on the inputs unless ``all`` is learned."""
-    assert example.inputs is not None
-    assert example.targets is not None
-    sides = len(example.inputs), len(example.targets)
-    weights = np.ones(sides[1], np.float32) if example.weights is None else example.weights
+def to_decoder_example(pair: Example, *, loss_on_targets_only: bool = True) -> Example:
+    """Returns inputs, then targets, with weight 0 on the inputs if only targets count in the loss.
+
+    The first target is predicted from the last input token, so that position is part of the prefix.
+    """
+    assert pair.inputs is not None
+    assert pair.targets is not None
+    sides = len(pair.inputs), len(pair.targets)
+    weights = np.ones(sides[1], np.float32) if pair.weights is None else pair.weights
     return Example(
-        targets=np.concatenate([example.inputs, example.targets]),
-        weights=np.concatenate([np.full(sides[0], learn == "all", np.float32), weights]),
+        targets=np.concatenate([pair.inputs, pair.targets]),
+        weights=np.concatenate([np.full(sides[0], not loss_on_targets_only, np.float32), weights]),
         prefix=(np.arange(sum(sides)) <= sides[0]).astype(np.int32),
     )

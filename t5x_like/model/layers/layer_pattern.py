@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 
-class Layout(NamedTuple):
+class LayerPattern(NamedTuple):
     """Some layers by themselves, then a pattern of ``period`` layers, ``num_repeats`` times."""
 
     num_leading: int
@@ -15,7 +15,7 @@ class Layout(NamedTuple):
     def slots(self) -> tuple[tuple[int, ...], ...]:
         """The numbers of the layers that are stacked in each slot.
 
-        >>> layout_of(["first", "local", "global", "local", "global"]).slots
+        >>> layer_pattern_of(["first", "local", "global", "local", "global"]).slots
         ((0,), (1, 3), (2, 4))
         """
         first, last = self.num_leading, self.num_leading + self.period * self.num_repeats
@@ -23,11 +23,11 @@ class Layout(NamedTuple):
         return alone + tuple(tuple(range(first + place, last, self.period)) for place in range(self.period))
 
 
-def layout_of(blocks: Sequence[Hashable]) -> Layout:
+def layer_pattern_of(blocks: Sequence[Hashable]) -> LayerPattern:
     """The layout with the fewest slots, and among those with the fewest leading layers.
 
-    >>> layout_of(["local", "global", "local", "global"])
-    Layout(num_leading=0, period=2, num_repeats=2)
+    >>> layer_pattern_of(["local", "global", "local", "global"])
+    LayerPattern(num_leading=0, period=2, num_repeats=2)
     """
     numbers: dict[Hashable, int] = {}
     kinds = [numbers.setdefault(block, len(numbers)) for block in blocks]
@@ -35,5 +35,5 @@ def layout_of(blocks: Sequence[Hashable]) -> Layout:
         for leading in range(num_slots):
             pattern, period = kinds[leading:], num_slots - leading
             if len(pattern) % period == 0 and pattern == pattern[:period] * (len(pattern) // period):
-                return Layout(leading, period, len(pattern) // period)
-    return Layout(0, 0, 0)
+                return LayerPattern(leading, period, len(pattern) // period)
+    return LayerPattern(0, 0, 0)

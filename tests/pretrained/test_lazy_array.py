@@ -10,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from t5x_like.checkpoints import unread_arrays
 from t5x_like.checkpoints.checkpoints import Checkpoints, restore_params, unread_params
-from t5x_like.model.unread import Index, Unread
+from t5x_like.model.lazy_array import Index, LazyArray
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, per_layer, read_weights, source_of, split_columns
 from t5x_like.pretrained.device_put import put
 
@@ -21,13 +21,13 @@ def numbers(shape: tuple[int, ...]) -> np.ndarray:
     return np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape) + 1
 
 
-def unread(shape: tuple[int, ...], asked: list[Index] | None = None, *, by_rows: bool = False) -> Unread:
+def unread(shape: tuple[int, ...], asked: list[Index] | None = None, *, by_rows: bool = False) -> LazyArray:
     def read(index: Index) -> np.ndarray:
         if asked is not None:
             asked.append(index)
         return numbers(shape)[index]
 
-    return Unread(shape, read, by_rows=by_rows)
+    return LazyArray(shape, read, by_rows=by_rows)
 
 
 @pytest.mark.parametrize("chunk_bytes", [2**20, 100, 32])
