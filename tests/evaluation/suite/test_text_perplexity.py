@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from t5x_like.evaluation.text_perplexity import measure_texts
+from t5x_like.evaluation.perplexity import measure_texts
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.pretrained.pretrained import from_pretrained
