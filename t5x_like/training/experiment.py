@@ -5,8 +5,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from t5x_like.evaluation.evaluator import TaskEvaluation
-from t5x_like.evaluation.heads import HeadEvaluation
+from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.optimizers.optimizers import Adafactor, Optimizer
 from t5x_like.partitioning.mesh import MeshConfig

@@ -9,6 +9,7 @@ import optax
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.evaluation.evaluator import write_results
+from t5x_like.model.parameters import ModelConfig
 from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.text.batches.loader import Loader
 from t5x_like.training.metrics import summarise
@@ -136,10 +137,16 @@ class Evaluation:
     """Measures validation losses and scores tasks; predictions go to ``<model_dir>/evaluations``."""
 
     def __init__(
-        self, plan: StatePlan, validators: Sequence[Validator], evaluators: Sequence[Any], model_dir: str
+        self,
+        plan: StatePlan,
+        validators: Sequence[Validator],
+        evaluators: Sequence[Any],
+        *,
+        model: ModelConfig,
+        model_dir: str,
     ) -> None:
         self._plan, self._validators, self._evaluators = plan, validators, evaluators
-        self._model_dir = model_dir
+        self._model, self._model_dir = model, model_dir
 
     def __call__(self, run: Progress) -> None:
         weights = self._plan.weights(run.state)
@@ -149,7 +156,14 @@ class Evaluation:
             for evaluator in self._evaluators:
                 results = evaluator.run(weights)
                 if jax.process_index() == 0:
-                    write_results(results, f"{self._model_dir}/evaluations/step_{run.step}")
+                    write_results(
+                        results,
+                        f"{self._model_dir}/evaluations/step_{run.step}",
+                        checkpoint=self._model_dir,
+                        step=run.step,
+                        config=self._model,
+                        params=weights,
+                    )
                 for name, result in results.items():
                     run.log(f"evaluation/{name}", result.scores)
 
