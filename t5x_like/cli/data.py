@@ -8,7 +8,7 @@ t5x-like data fetch glue super_glue          download what is missing
 import argparse
 
 from t5x_like.text.benchmarks import catalogue, status
-from t5x_like.text.benchmarks.fetching import fetch
+from t5x_like.text.benchmarks.downloads import fetch
 from t5x_like.text.benchmarks.finding import data_directory, origins
 
 

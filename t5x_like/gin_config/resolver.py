@@ -183,11 +183,11 @@ class Resolver:
             raise config_errors.undefined_macro(macro.name, user, self.bindings)
         if macro.name in self._open_macros:
             raise config_errors.macro_cycle([*self._open_macros, macro.name], user)
-        macro = self.bindings.macros[macro.name]
-        macro.used = True
+        binding = self.bindings.macros[macro.name]
+        binding.used = True
         self._open_macros.append(macro.name)
         try:
-            return self._evaluate(macro.value, tuple(macro.name.split("/")), macro, annotation)
+            return self._evaluate(binding.value, tuple(macro.name.split("/")), binding, annotation)
         finally:
             self._open_macros.pop()
 

@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 import jax
 
-from t5x_like.evaluation.evaluator import TaskEvaluation
-from t5x_like.evaluation.heads import HeadEvaluation
+from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
 from t5x_like.optimizers.optimizers import Adafactor, AdamW
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.initial_weights import CheckpointModel

@@ -100,7 +100,14 @@ class Loop:
         for evaluator in self._evaluators:
             results = evaluator.run(state["params"])
             if jax.process_index() == 0:
-                write_results(results, f"{self._experiment.model_dir}/evaluations/step_{step}")
+                write_results(
+                    results,
+                    f"{self._experiment.model_dir}/evaluations/step_{step}",
+                    checkpoint=self._experiment.model_dir,
+                    step=step,
+                    config=self._experiment.model,
+                    params=state["params"],
+                )
             for name, result in results.items():
                 self._write(step, f"evaluation/{name}", result.scores)
 

@@ -9,7 +9,7 @@ import jax
 from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
-from t5x_like.evaluation.heads import HeadEvaluation, evaluator_of
+from t5x_like.evaluation.evaluator import HeadEvaluation
 from t5x_like.partitioning.shard import check_batch_size, row_share
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, starting_params
 from t5x_like.text.batches.loader import Loader, build_loader
@@ -63,7 +63,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
         Validator(config, plan, experiment.loss, mesh, vocab_size=model.vocab_size)
         for config in experiment.validations
     ]
-    evaluators = [evaluator_of(evaluation, plan.graphdef, mesh) for evaluation in experiment.evaluations]
+    evaluators = [evaluation.evaluator(model, mesh) for evaluation in experiment.evaluations]
 
     keep = experiment.cadence.keep_checkpoints
     with Checkpoints(experiment.model_dir, keep=keep) as checkpoints, contextlib.closing(loader):

@@ -148,7 +148,7 @@ def test_a_number_that_was_not_measured_stops_all_runs(tmp_path: Path) -> None:
     pool = RunPool(2, [], lambda _: None)
     with pytest.raises(ValueError, match="have not measured 'bleu'"):
         pool.work(runs, ended)
-    assert not pool._under_way
+    assert not pool._active
 
 
 @pytest.mark.parametrize(

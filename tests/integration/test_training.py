@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from t5x_like.evaluation.evaluator import TaskEvaluation
-from t5x_like.evaluation.generation import Generation
-from t5x_like.evaluation.run import EvaluationRun, PredictionRun, evaluate, predict
+from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, predict
+from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.model import parameters
 from t5x_like.pretrained.model_config import load_run
@@ -23,7 +23,7 @@ CAPITALS = TaskEvaluation(
     inputs_length=32,
     targets_length=4,
     batch_size=16,
-    generation=Generation(max_new_tokens=4),
+    generation=GenerationConfig(max_new_tokens=4),
 )
 SELDOM = Cadence(log_every_steps=20, evaluate_every_steps=0, save_every_steps=0)
 COUNTING = LoaderConfig(
@@ -115,17 +115,17 @@ def test_fine_tuning_starts_from_the_pretrained_weights_and_learns_the_task(pret
 def test_generation_and_ranking_agree_and_prediction_answers_a_line(pretrained, directory):
     if not (directory / "tuned").exists():
         pytest.skip("needs the run of the fine-tuning test")
-    run = EvaluationRun(
+    run = RunEvaluation(
         checkpoint=str(directory / "tuned"),
         output_dir=str(directory / "scores"),
         evaluations=(CAPITALS, replace(CAPITALS, method="rank")),
     )
-    ranked = evaluate(run)["capitals"]
+    ranked = evaluate_run(run)["capitals"]
     assert ranked.scores["accuracy"] > 60
     rows = list(read_jsonl(directory / "scores" / "predictions.jsonl"))
     assert rows[0].keys() == {"task", "input", "target", "prediction"}
-    question = PredictionRun(checkpoint=str(directory / "tuned"), task="capitals", inputs_length=32)
-    question = replace(question, generation=Generation(max_new_tokens=4))
+    question = RunPrediction(checkpoint=str(directory / "tuned"), task="capitals", inputs_length=32)
+    question = replace(question, generation=GenerationConfig(max_new_tokens=4))
     (answer,) = predict(question, ["one 1"])
     assert answer.input == "capital: one 1"
     assert answer.prediction == ranked.rows[0]["prediction"]
@@ -209,12 +209,12 @@ def test_metrics_that_ask_for_likelihoods_get_them(pretrained, directory):
         output_features=capitals.output_features,
         metric_fns=[mean_likelihood],
     )
-    run = EvaluationRun(
+    run = RunEvaluation(
         checkpoint=str(directory / "pretrained"),
         output_dir=str(directory / "likelihoods"),
         evaluations=(replace(CAPITALS, mixture="capitals_by_likelihood"),),
     )
-    result = evaluate(run)["capitals_by_likelihood"]
+    result = evaluate_run(run)["capitals_by_likelihood"]
     assert result.scores["mean_log_likelihood"] == pytest.approx(
         np.mean([row["log_likelihood"] for row in result.rows])
     )

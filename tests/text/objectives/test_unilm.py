@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t5x_like.model.layers.masks import Look, look_mask, rank_mask
+from t5x_like.model.layers.masks import AttentionDirection, direction_mask, rank_mask
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.objective import Lengths, Text
@@ -62,11 +62,11 @@ def test_ranks_say_how_each_kind_is_read():
 
 
 LOOKS = {
-    BOTH_WAYS: Look.BIDIRECTIONAL,
-    LEFT_TO_RIGHT: Look.LEFT_TO_RIGHT,
-    RIGHT_TO_LEFT: Look.RIGHT_TO_LEFT,
-    SOURCE_TO_TARGET: Look.SEQUENCE_TO_SEQUENCE,
-    BOTH_WAYS_RANDOM: Look.BIDIRECTIONAL,
+    BOTH_WAYS: AttentionDirection.BIDIRECTIONAL,
+    LEFT_TO_RIGHT: AttentionDirection.LEFT_TO_RIGHT,
+    RIGHT_TO_LEFT: AttentionDirection.RIGHT_TO_LEFT,
+    SOURCE_TO_TARGET: AttentionDirection.SEQUENCE_TO_SEQUENCE,
+    BOTH_WAYS_RANDOM: AttentionDirection.BIDIRECTIONAL,
 }
 
 
@@ -74,7 +74,7 @@ LOOKS = {
 def test_ranks_give_the_papers_masks(kind):
     (example,) = UniLM().make([text(9, 4, kind)], seeds_of(1), LENGTHS, IDS)
     length = len(example.inputs)
-    expected = look_mask(*(jnp.array([each]) for each in (int(LOOKS[kind]), 6, length)), length=length)
+    expected = direction_mask(*(jnp.array([each]) for each in (int(LOOKS[kind]), 6, length)), length=length)
     np.testing.assert_array_equal(np.asarray(rank_mask(jnp.asarray(example.ranks[None])))[:, 0], expected)
 
 
