@@ -91,6 +91,9 @@ def add_runner_arguments(parser: Any, *, note: str = "") -> None:
 
 def import_users_modules(arguments: argparse.Namespace) -> None:
     """Imports what ``--module`` names; the working directory is on the path, as it is for ``python -m``."""
+    from t5x_like.text.seqio_bridge import registration
+
+    registration.connect()
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)

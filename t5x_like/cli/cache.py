@@ -7,7 +7,7 @@ Writes caches/TASK/SPLIT. The same command again goes on where it was stopped, o
 
 import argparse
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from t5x_like.cli.arguments import (
     EXPERIMENT,
@@ -45,8 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes the caches; mistakes are raised."""
+    from t5x_like.text import registry
     from t5x_like.text.cache.writing import cache_split
-    from t5x_like.text.tasks import registry
+    from t5x_like.text.seqio_bridge import registration
 
     if arguments.num_processes < 1:
         raise Mistake(f"--num_processes must be at least 1, not {arguments.num_processes}")
@@ -69,16 +70,19 @@ def run(arguments: argparse.Namespace) -> int:
                 f"task {name!r} has no split {', '.join(arguments.split)}; there are {', '.join(splits)}"
             )
         for split in wanted:
-            manifest = cache_split(
-                registry.definition(name) or registry.get_task(name),  # pyright: ignore[reportArgumentType]
-                split,
-                arguments.output,
-                num_shards=arguments.num_shards,
-                num_processes=arguments.num_processes,
-                modules=arguments.module,
-                prepare=hush_tensorflow,
-                run_units=run_units,
-            )
+            how: dict[str, Any] = {
+                "num_shards": arguments.num_shards,
+                "num_processes": arguments.num_processes,
+                "run_units": run_units,
+            }
+            task = registry.task(name)
+            if task is not None:
+                manifest = cache_split(task, split, arguments.output, **how)
+            else:
+                from t5x_like.text.seqio_bridge.cache_tasks import cache_seqio_split  # imports TensorFlow
+
+                how |= {"modules": arguments.module, "prepare": hush_tensorflow}
+                manifest = cache_seqio_split(registration.get_task(name), split, arguments.output, **how)
             print(_line(f"{arguments.output}/{name}/{split}", manifest))
     return 0
 

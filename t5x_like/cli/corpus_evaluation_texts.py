@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Writes a file for each task and split; mistakes are raised."""
     from t5x_like.io.files import write_jsonl
-    from t5x_like.text.tasks import registry
-    from t5x_like.text.tasks.evaluation_texts import evaluation_texts
+    from t5x_like.text import registry
+    from t5x_like.text.seqio_bridge.evaluation_texts import evaluation_texts
 
     import_users_modules(arguments)
     if arguments.gin_file:

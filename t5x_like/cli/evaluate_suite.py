@@ -141,8 +141,8 @@ def _default_output(arguments: argparse.Namespace, recipe: str, split: str) -> s
 
 def _prepared(run: "SuiteRun", arguments: argparse.Namespace) -> "SuiteRun":
     """With the run's own tasks known, and its vocabulary where it is named only in its configuration."""
+    from t5x_like.text import registry
     from t5x_like.text.benchmarks import catalogue
-    from t5x_like.text.tasks import registry
     from t5x_like.text.vocabularies.opening import vocabulary_files
 
     config = Path(run.checkpoint) / "config.gin"

@@ -13,7 +13,7 @@ from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, import_users_m
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from t5x_like.text.tasks.showing import Description, Shown
+    from t5x_like.text.seqio_bridge.task_examples import Description, Shown
 
 SHIPPED = "gin/recipes/quickstart/tasks.gin"
 
@@ -38,7 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints; mistakes are raised."""
-    from t5x_like.text.tasks import registry, showing
+    from t5x_like.text import registry
+    from t5x_like.text.seqio_bridge import registration, task_examples
+
+    registration.tell_seqio()
 
     if not arguments.gin_file and not arguments.module:
         arguments.gin_file = [SHIPPED]
@@ -49,16 +52,16 @@ def run(arguments: argparse.Namespace) -> int:
 
     if (
         arguments.what == "show"
-        and arguments.name in catalogue.names()
+        and arguments.name in catalogue.all_names()
         and not registry.is_defined(arguments.name)
     ):
         print(card.card(arguments.name))
         print("\nIt needs no file: name it wherever a task is named. Its data: t5x-like data status")
         return 0
     if arguments.what == "show":
-        description = showing.describe(arguments.name)
+        description = task_examples.describe(arguments.name)
         print(_describe(description))
-        for shown in showing.show(
+        for shown in task_examples.show(
             arguments.name,
             arguments.num_examples,
             split=arguments.split or next(iter(description.splits)),
@@ -68,8 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"\n{_example(shown)}")
         return 0
     names = [*registry.task_names(), *registry.mixture_names()]
-    cards = [card.short_card(name) for name in catalogue.names() if name not in names]
-    print("\n\n".join([*(_describe(showing.describe(name)) for name in names), *cards]))
+    cards = [card.short_card(name) for name in catalogue.all_names() if name not in names]
+    print("\n\n".join([*(_describe(task_examples.describe(name)) for name in names), *cards]))
     return 0
 
 

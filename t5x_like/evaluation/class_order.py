@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from t5x_like.pretrained.head_classes import order_by_name
-from t5x_like.text.heads.formats import HeadFormat, SequenceClassification, TokenClassification
+from t5x_like.text.heads import HeadFormat
 
 
 class ClassOrder(NamedTuple):
@@ -20,7 +20,7 @@ class ClassOrder(NamedTuple):
         return list(scores) if self.places is None else [row[..., list(self.places)] for row in scores]
 
 
-def class_order(named: Sequence[str], form: HeadFormat, *, learned: str) -> ClassOrder:
+def class_order(named: Sequence[str], head_format: HeadFormat, *, learned: str) -> ClassOrder:
     """How a head whose classes are ``named`` tells those of a task; without names, in the task's order.
 
     ``learned`` is the task that it was trained on here, if it was; then missing names need no word more.
@@ -28,13 +28,13 @@ def class_order(named: Sequence[str], form: HeadFormat, *, learned: str) -> Clas
     Raises:
       ValueError: the names are not those of the task's classes.
     """
-    if not isinstance(form, SequenceClassification | TokenClassification):
+    if not head_format.class_names:
         return ClassOrder()
-    ours = ", ".join(form.classes)
+    ours = ", ".join(head_format.class_names)
     if not named:
         said = f"the head's classes have no names, and were taken in the task's order: {ours}. "
         return ClassOrder(note="" if learned else said + "--classes names them if theirs is another")
-    order = order_by_name(named, form.classes)
+    order = order_by_name(named, head_format.class_names)
     if order is None:
         raise ValueError(f"the head's classes {', '.join(named)} are not the task's: {ours}")
     if order == tuple(range(len(order))):

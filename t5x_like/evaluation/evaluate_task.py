@@ -17,8 +17,8 @@ from t5x_like.evaluation.scorer import Asker
 from t5x_like.evaluation.scores import Entry, score_rows
 from t5x_like.evaluation.suite_settings import SuiteRun
 from t5x_like.io.progress import Progress
-from t5x_like.text.heads.questions import questions_of
-from t5x_like.text.tasks import registry
+from t5x_like.text import registry
+from t5x_like.text.batches.head_questions import questions_of
 
 _DEFAULT_LENGTHS = {"encoder": 512, "encoder_decoder": 512, "decoder": 2048}
 
@@ -51,11 +51,11 @@ def evaluate_task(
 
 def _by_head(run: SuiteRun, model: LoadedModel, plan: HeadPlan, length: int, progress: Progress) -> Entry:
     questions = questions_of(plan.definition, plan.read, inputs_length=length)
-    inputs = {number: questions.input_of(read) for number, read in enumerate(plan.read)}
+    inputs = {number: read.row.input_text for number, read in enumerate(plan.read)}
     record = Record(run.output_dir, plan.task, inputs)
     progress.skip(len(record.rows))
     mixture = trained_on(run.checkpoint)
-    order = class_order(run.classes or model.classes, questions.form, learned=mixture)
+    order = class_order(run.classes or model.classes, questions.head_format, learned=mixture)
     answer_by_head(model, questions, record, order=order, run=run, progress=progress)
     learned: Any = learned_from(plan.definition)
     entry = score_by_head(questions, record.finish(), learned, split=run.split, resamples=run.resamples)

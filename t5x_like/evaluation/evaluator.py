@@ -12,10 +12,10 @@ from t5x_like.evaluation.generation import Generation, make_generator
 from t5x_like.evaluation.likelihood import make_scorer
 from t5x_like.io.files import write_json, write_jsonl
 from t5x_like.partitioning.shard import check_batch_size, place, row_share
+from t5x_like.text import registry
 from t5x_like.text.batches.features import SHIFTED_IN
 from t5x_like.text.seqio_bridge.evaluation_examples import Examples, load_examples
 from t5x_like.text.seqio_bridge.vocabulary import end_of
-from t5x_like.text.tasks import registry
 
 
 @dataclass(frozen=True, kw_only=True)

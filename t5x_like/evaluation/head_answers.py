@@ -13,8 +13,8 @@ from t5x_like.evaluation.scores import Entry, counts, score
 from t5x_like.evaluation.span_answers import best_thresholds
 from t5x_like.evaluation.suite_settings import SuiteRun
 from t5x_like.io.progress import Progress
-from t5x_like.text.heads.questions import HeadQuestions, training_rows
-from t5x_like.text.heads.tasks import HeadTask
+from t5x_like.text.batches.head_questions import HeadQuestions, training_rows
+from t5x_like.text.tasks.pairs import PairsTask
 
 _BATCHES_AT_ONCE = 8  # whose answers are written together
 
@@ -50,7 +50,7 @@ def answer_by_head(
 
 
 def score_by_head(
-    questions: HeadQuestions, rows: Sequence[Row], learned: HeadTask, *, split: str, resamples: int
+    questions: HeadQuestions, rows: Sequence[Row], learned: PairsTask, *, split: str, resamples: int
 ) -> Entry:
     """The entry of a task in ``scores.json``, from all of its rows in order.
 
@@ -59,7 +59,7 @@ def score_by_head(
     labelled = [number for number, row in enumerate(rows) if row["target"] is not None]
     given = [rows[number]["answer"] for number in labelled]
     entry = score(questions.answers.metrics, questions.targets, given, resamples=resamples)
-    commonest = questions.commonest(training_rows(learned)) if labelled else None
+    commonest = questions.most_frequent(training_rows(learned)) if labelled else None
     baseline = {} if commonest is None else questions.score(commonest)
     return (
         entry
@@ -67,7 +67,7 @@ def score_by_head(
         | {
             "baseline": {name: value for name, value in baseline.items() if math.isfinite(value)},
             "invalid": 0,
-            "labels": list(getattr(questions.form, "classes", ())),
+            "labels": list(questions.head_format.class_names),
         }
         | ({"best_thresholds": thresholds} if (thresholds := best_thresholds(rows)) else {})
     )

@@ -1,6 +1,5 @@
 """What an encoder's head tells of lines that a user gives."""
 
-import json
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
@@ -9,12 +8,11 @@ from jax.sharding import Mesh
 
 from t5x_like.evaluation.heads import head_scores, make_head_scorer, require_head, told_answers
 from t5x_like.model import parameters
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.heads.questions import questions_of
-from t5x_like.text.heads.rows import read_row
-from t5x_like.text.heads.tasks import HeadTask, Read, form_of
-from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.text_task import TextTask
+from t5x_like.text import registry
+from t5x_like.text.batches.head_questions import questions_of
+from t5x_like.text.batches.head_source import head_format_of
+from t5x_like.text.tasks.pairs import LabelledRow, PairsTask
+from t5x_like.text.tasks.rows import RawRow
 
 
 class Told(NamedTuple):
@@ -39,8 +37,8 @@ def told_of_lines(
     Raises:
       ValueError: a task that no head reads, a head that the model lacks, or a line without the task's columns.
     """
+    head_format_of(task)
     definition: Any = registry.definition(task)
-    form_of(definition, task)
     lines = iter(lines)
     while given := list(islice(lines, batch_size)):
         read = [_read(definition, line) for line in given]
@@ -49,25 +47,9 @@ def told_of_lines(
         scorer = make_head_scorer(graphdef, questions.head[0], mesh)
         scores = head_scores(questions, scorer, params, mesh, batch_size=batch_size)
         for each, answer in zip(read, told_answers(questions, scores).answers, strict=True):
-            yield Told(questions.input_of(each), questions.answers.written(answer))
+            yield Told(each.row.input_text, questions.answers.written(answer))
 
 
-def _read(definition: HeadTask, line: str) -> Read:
-    if isinstance(definition, TextTask):
-        values: Any = {"inputs": definition.word_question(line)}
-    else:
-        values = _columns(definition.name, line)
-    return Read(read_row(form_of(definition, definition.name), values), Raw(values, "a line"))
-
-
-def _columns(task: str, line: str) -> dict[str, Any]:
-    try:
-        values = json.loads(line)
-    except json.JSONDecodeError:
-        values = None
-    if not isinstance(values, dict):
-        raise ValueError(
-            f"task {task!r} is a benchmark, whose rows have columns: give a JSON object with them on each line, not "
-            f"{line[:60]!r} (t5x-like tasks show {task})"
-        )
-    return values
+def _read(definition: PairsTask, line: str) -> LabelledRow:
+    values = definition.line_columns(line)
+    return LabelledRow(definition.head_format().read(values), RawRow(values, "a line"))

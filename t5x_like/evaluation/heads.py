@@ -14,18 +14,10 @@ from t5x_like.evaluation.evaluator import Evaluator, TaskEvaluation, TaskResult,
 from t5x_like.evaluation.span_answers import span_answers
 from t5x_like.model import choices, parameters
 from t5x_like.partitioning.shard import check_batch_size, place, replicated
-from t5x_like.text.heads.answers import Answer
-from t5x_like.text.heads.formats import (
-    CandidateRanking,
-    HeadFormat,
-    MultipleChoice,
-    QuestionAnswering,
-    Regression,
-    TokenClassification,
-)
-from t5x_like.text.heads.questions import HeadQuestions, load_questions, training_rows
-from t5x_like.text.heads.rows import head_of
-from t5x_like.text.tasks import registry
+from t5x_like.text import registry
+from t5x_like.text.batches.head_questions import HeadQuestions, load_questions, training_rows
+from t5x_like.text.heads import QuestionAnswering
+from t5x_like.text.heads.head_format import Answer, HeadFormat
 
 _log = logging.getLogger(__name__)
 
@@ -114,7 +106,7 @@ class HeadEvaluator:
                 self._evaluation.split,
             )
         definition: Any = registry.definition(questions.task)
-        commonest = questions.commonest(training_rows(definition))
+        commonest = questions.most_frequent(training_rows(definition))
         baseline = {} if commonest is None else questions.score(commonest)
         return TaskResult(questions.score(told.answers), _finite(baseline), told.rows(questions))
 
@@ -151,21 +143,13 @@ def told_answers(
     n_best: int = 20,
 ) -> Told:
     """The answer to each row, from the scores of its examples; see ``HeadEvaluation``."""
-    if isinstance(questions.form, QuestionAnswering):
+    if isinstance(questions.head_format, QuestionAnswering):
         found = span_answers(questions, scores, max_answer_length=max_answer_length, size=n_best)
         return Told([each.answer(threshold) for each in found], [each.described() for each in found])
-    return Told(_told_answers(questions, scores), [{} for _ in questions.read])
-
-
-def _told_answers(questions: HeadQuestions, scores: Sequence[np.ndarray]) -> list[Answer]:
-    form = questions.form
-    if isinstance(form, Regression):
-        return [float(np.clip(row[0], form.lowest, form.highest)) for row in scores]
-    if isinstance(form, CandidateRanking):
-        return likeliest_candidates(questions, scores)
-    if isinstance(form, TokenClassification):
-        return [word_classes(questions, number, row) for number, row in enumerate(scores)]
-    return [int(np.argmax(row)) for row in scores]
+    answers = questions.head_format.answers_of(
+        [each.row for each in questions.read], scores, lambda number: questions.examples.places(number)[0]
+    )
+    return Told(answers, [{} for _ in questions.read])
 
 
 def make_head_scorer(graphdef: Any, kind: str, mesh: Mesh) -> HeadScorer:
@@ -187,7 +171,7 @@ def require_head(model: Any, questions: HeadQuestions) -> None:
     Raises:
       ValueError: it lacks the head, or has one with other scores.
     """
-    wanted = wanted_head(model, questions.form)
+    wanted = wanted_head(model, questions.head_format)
     if wanted:
         raise ValueError(
             f"task {questions.task!r} needs {wanted}; the model's heads: {heads_of(model)}. Fine-tune it on such a "
@@ -195,11 +179,10 @@ def require_head(model: Any, questions: HeadQuestions) -> None:
         )
 
 
-def wanted_head(model: Any, form: HeadFormat) -> str:
-    """The head that a form needs, for people; nothing if the model has it."""
-    kind, num_labels = head_of(form)
+def wanted_head(model: Any, head_format: HeadFormat) -> str:
+    """The head that a head format needs, for people; nothing if the model has it."""
+    kind, wanted = head_format.head.kind, head_format.num_outputs
     heads = getattr(getattr(model, "heads", None), "scores", {})
-    wanted = 1 if isinstance(form, MultipleChoice) else num_labels
     found = heads[kind].config.num_outputs if kind in heads else None
     if found == wanted:
         return ""
@@ -210,25 +193,6 @@ def heads_of(model: Any) -> str:
     """A model's heads and their numbers of scores, for people."""
     heads = getattr(getattr(model, "heads", None), "scores", {})
     return ", ".join(f"{name} ({head.config.num_outputs})" for name, head in heads.items()) or "none"
-
-
-def likeliest_candidates(questions: HeadQuestions, scores: Sequence[np.ndarray]) -> list[Answer]:
-    """Of each question the candidate, as text, with the greatest odds of being right; of equal ones the first."""
-    odds = np.array([row[1] - row[0] for row in scores])
-    sizes = [len(read.row.candidates) for read in questions.read]
-    of_rows = np.split(odds, np.cumsum(sizes)[:-1])
-    return [
-        read.row.candidates[int(np.argmax(row))] for read, row in zip(questions.read, of_rows, strict=True)
-    ]
-
-
-def word_classes(questions: HeadQuestions, number: int, scores: np.ndarray) -> list[int]:
-    """The class of each word, told by its first token; of words that were cut off, that of words outside."""
-    assert isinstance(questions.form, TokenClassification)
-    classes = questions.form.classes
-    told = np.argmax(scores[questions.examples.places(number)[0]], axis=-1).tolist()
-    outside = classes.index("O") if "O" in classes else 0
-    return told + [outside] * (len(questions.read[number].row.words) - len(told))
 
 
 def _finite(scores: dict[str, float]) -> dict[str, float]:

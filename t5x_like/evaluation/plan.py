@@ -18,10 +18,9 @@ from t5x_like.evaluation.suite_settings import Method, SuiteRun, method_for, sty
 from t5x_like.io.paths import find_files
 from t5x_like.model import parameters
 from t5x_like.pretrained.head_classes import order_by_name
+from t5x_like.text.batches.head_questions import read_questions
 from t5x_like.text.benchmarks.finding import SplitFiles, data_directory, wanted_files
-from t5x_like.text.heads.questions import read_questions
-from t5x_like.text.heads.tasks import HeadTask, Read, form_of
-from t5x_like.text.tasks.pairs import PairsTask
+from t5x_like.text.tasks.pairs import LabelledRow, PairsTask
 from t5x_like.text.tasks.rows import RowPolicy
 
 
@@ -56,8 +55,8 @@ class WordPlan(_Plan):
 class HeadPlan(_Plan):
     """To be told by a head."""
 
-    definition: HeadTask
-    read: list[Read]
+    definition: PairsTask
+    read: list[LabelledRow]
 
     @property
     def rows(self) -> Sequence[Mapping[str, Any]]:
@@ -217,14 +216,14 @@ def _look(run: SuiteRun, definition: PairsTask) -> None:
 def _check_fit(run: SuiteRun, model: LoadedModel, asked: Any, definition: PairsTask) -> None:
     if method_for(run, model.kind, definition) != "head":
         return
-    form = form_of(definition, definition.name)
-    wanted = wanted_head(asked, form)
+    head_format = definition.head_format()
+    wanted = wanted_head(asked, head_format)
     if wanted:
         raise ValueError(
             f"task {definition.name!r} needs {wanted}; the model's heads: {heads_of(asked)}. Fine-tune it on such a "
             "task first, or name tasks that fit by --tasks"
         )
-    classes, named = getattr(form, "classes", ()), run.classes or model.classes
+    classes, named = head_format.class_names, run.classes or model.classes
     if classes and named and order_by_name(named, classes) is None:
         whose = "--classes names" if run.classes else "the head tells"
         raise ValueError(

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
+from t5x_like.text import registry
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.finding import SplitFiles
 from t5x_like.text.benchmarks.language_modelling import text_perplexities
 from t5x_like.text.benchmarks.task import BenchmarkTask
-from t5x_like.text.heads.formats import Regression
-from t5x_like.text.tasks import registry
+from t5x_like.text.heads import Regression
 from t5x_like.text.tasks.mixtures import Mixture
-from t5x_like.text.tasks.pairs import PairsTask, Worded
+from t5x_like.text.tasks.pairs import PairsTask, TextPair
 from t5x_like.text.tasks.rows import RowPolicy
 
 # What T5's wording writes where a row has no label.
@@ -50,7 +50,7 @@ class Questions:
     def is_number(self) -> bool:
         """Whether answers are numbers."""
         definition = self.definition
-        return isinstance(definition, BenchmarkTask) and isinstance(definition.benchmark.form, Regression)
+        return isinstance(definition, BenchmarkTask) and isinstance(definition.benchmark.head, Regression)
 
     def is_labelled(self, row: Question) -> bool:
         """Whether a row's true answer is known."""
@@ -99,12 +99,12 @@ def find_task(
     """
     known = registry.definition(name) if name not in catalogue.benchmarks() else None
     if isinstance(known, BenchmarkTask) and isinstance(known.files, SplitFiles):
-        return BenchmarkTask(
-            name=name,
-            benchmark=known.benchmark,
+        return replace(
+            known,
             vocabulary=vocabulary or known.vocabulary,
             num_sentinels=num_sentinels,
             data_dir=data_dir or known.data_dir,
+            files={},  # those of the folder
             on_bad_row=on_bad_row or known.on_bad_row,
         )
     if isinstance(known, PairsTask):
@@ -118,8 +118,8 @@ def find_task(
         raise ValueError(
             f"{name!r} is no task of questions and answers; name one that `t5x-like tasks list` tells"
         )
-    return BenchmarkTask(
-        name=name,
+    return catalogue.benchmark_task(
+        name,
         vocabulary=vocabulary,
         num_sentinels=num_sentinels,
         data_dir=data_dir,
@@ -160,7 +160,7 @@ def learned_from(definition: PairsTask) -> PairsTask:
     """The task whose training split is learned from: itself, but for tasks that have none and are parts of others."""
     if not isinstance(definition, BenchmarkTask) or not definition.benchmark.training_task:
         return definition
-    return BenchmarkTask(
+    return catalogue.benchmark_task(
         name=definition.benchmark.training_task,
         vocabulary=definition.vocabulary,
         num_sentinels=definition.num_sentinels,
@@ -169,7 +169,7 @@ def learned_from(definition: PairsTask) -> PairsTask:
     )
 
 
-def training_rows(definition: PairsTask, *, limit: int | None = None) -> Sequence[Worded]:
+def training_rows(definition: PairsTask, *, limit: int | None = None) -> Sequence[TextPair]:
     """Labelled rows to learn from: for examples in prompts, and for the commonest answer. Empty where there are none.
 
     Raises:
@@ -181,6 +181,6 @@ def training_rows(definition: PairsTask, *, limit: int | None = None) -> Sequenc
     return tuple(row for row in islice(source.read("train"), limit) if row.targets != _UNKNOWN)
 
 
-def _question(number: int, row: Worded) -> Question:
+def _question(number: int, row: TextPair) -> Question:
     texts = {"inputs_pretokenized": row.inputs, "targets_pretokenized": row.targets}
     return Question(number, row.inputs, row.targets, {**row.extras, **texts})

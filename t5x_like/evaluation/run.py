@@ -17,11 +17,12 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size, place
 from t5x_like.pretrained.initial_weights import check_length
 from t5x_like.pretrained.model_config import load_run
+from t5x_like.text import registry
 from t5x_like.text.batches.features import SHIFTED_IN
+from t5x_like.text.registry import word_question
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.seqio_bridge.evaluation_examples import examples_from_text
 from t5x_like.text.seqio_bridge.vocabulary import end_of
-from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.asking import word_question
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,7 @@ class EvaluationRun:
 def evaluate(run: EvaluationRun) -> dict[str, TaskResult]:
     """Evaluates every task and writes ``scores.json`` and ``predictions.jsonl`` into ``run.output_dir``."""
     mesh = run.mesh.build()
+    registration.connect()
     registry.register(run.tasks)
     config, params = load_run(run.checkpoint, step=run.step, mesh=mesh)
     graphdef, _, _ = parameters.abstract(config)
@@ -80,6 +82,7 @@ def predict(run: PredictionRun, lines: Iterable[str]) -> Iterator[Prediction]:
     """Answers each line, batch by batch as they come; an encoder by its head (``head_predictions``)."""
     mesh = run.mesh.build()
     check_batch_size(run.batch_size, mesh)
+    registration.connect()
     registry.register(run.tasks)
     config, params = load_run(run.checkpoint, step=run.step, mesh=mesh)
     graphdef, _, _ = parameters.abstract(config)
@@ -88,7 +91,7 @@ def predict(run: PredictionRun, lines: Iterable[str]) -> Iterator[Prediction]:
         for told in told_of_lines(run.task, lines, graphdef, params, mesh=mesh, **sizes):
             yield Prediction(told.input, str(told.prediction))
         return
-    vocabulary = registry.get_task(run.task).output_features["targets"].vocabulary
+    vocabulary = registration.get_task(run.task).output_features["targets"].vocabulary
     generate = make_generator(
         graphdef, run.generation, mesh, eos_token_id=end_of(vocabulary), prompts_follow=SHIFTED_IN
     )

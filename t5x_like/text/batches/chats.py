@@ -4,16 +4,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from t5x_like.text.batches.in_memory import Stored
-from t5x_like.text.batches.sources import Numbered
+from t5x_like.text.batches.in_memory import ExampleStore
+from t5x_like.text.batches.sources import IndexedSource
 from t5x_like.text.objectives.objective import Example, Lengths
 from t5x_like.text.objectives.sft import answers_only
 
 
-class Chats(Numbered):
+class ChatSource(IndexedSource):
     """Every epoch has all conversations once; those that are too long are cut at their end."""
 
-    def __init__(self, name: str, stored: Stored, lengths: Lengths, *, seed: int, shuffle: bool) -> None:
+    def __init__(
+        self, name: str, stored: ExampleStore, lengths: Lengths, *, seed: int, shuffle: bool
+    ) -> None:
         super().__init__(name, stored, seed=seed, shuffle=shuffle)
         self._limit = lengths.targets
 

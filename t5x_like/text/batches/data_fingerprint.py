@@ -3,8 +3,8 @@
 import logging
 from typing import TYPE_CHECKING, Any
 
+from t5x_like.text import registry
 from t5x_like.text.batches.task_source import OpenedTasks
-from t5x_like.text.tasks import registry
 
 if TYPE_CHECKING:
     from t5x_like.text.batches.loader import LoaderConfig

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t5x_like.text.batches.in_memory import Stored
+from t5x_like.text.batches.in_memory import ExampleStore
 from t5x_like.text.batches.order import key_of, shuffled
 from t5x_like.text.batches.planner import WINDOW_EXAMPLES
 from t5x_like.text.batches.sources import Making, StoredSource
@@ -37,7 +37,9 @@ class PretrainingExamples(StoredSource):
     A window has as many documents as make about ``WINDOW_TOKENS``, so that memory stays flat however many there are.
     """
 
-    def __init__(self, name: str, documents: Stored, making: Making, *, seed: int, shuffle: bool) -> None:
+    def __init__(
+        self, name: str, documents: ExampleStore, making: Making, *, seed: int, shuffle: bool
+    ) -> None:
         super().__init__(name, documents, seed=seed, shuffle=shuffle)
         self._making, self._traits = making, making.objective.traits
         mean = max(float(np.mean(np.minimum(documents.lengths("tokens"), MAX_CHUNK))), 1.0)

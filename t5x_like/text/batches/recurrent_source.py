@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t5x_like.text.batches.in_memory import Stored
+from t5x_like.text.batches.in_memory import ExampleStore
 from t5x_like.text.batches.sources import Making, StoredSource
 from t5x_like.text.objectives.objective import Example, Text
 
@@ -32,7 +32,7 @@ class ContiguousRows(StoredSource):
     """
 
     def __init__(
-        self, name: str, documents: Stored, making: Making, *, batch_size: int, seed: int, shuffle: bool
+        self, name: str, documents: ExampleStore, making: Making, *, batch_size: int, seed: int, shuffle: bool
     ) -> None:
         """Raises ValueError if there are fewer tokens than rows."""
         super().__init__(name, documents, seed=seed, shuffle=shuffle)

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from t5x_like.text.batches.in_memory import Stored
+from t5x_like.text.batches.in_memory import ExampleStore
 from t5x_like.text.batches.order import key_of, permuted
 from t5x_like.text.objectives import sft
 from t5x_like.text.objectives.objective import Example, Lengths, Objective, Text, Traits
@@ -58,7 +58,7 @@ class Making(NamedTuple):
 class StoredSource:
     """What sources over stored features share. An epoch is one stretch, and nothing is held for places."""
 
-    def __init__(self, name: str, stored: Stored, *, seed: int, shuffle: bool) -> None:
+    def __init__(self, name: str, stored: ExampleStore, *, seed: int, shuffle: bool) -> None:
         self.name, self.checksum = name, stored.checksum
         self._stored, self._seed, self._shuffle = stored, seed, shuffle
 
@@ -78,7 +78,7 @@ class StoredSource:
         return permuted(places, len(self._stored), key_of(self._seed, self.name, epoch, use))
 
 
-class Numbered(StoredSource, ABC):
+class IndexedSource(StoredSource, ABC):
     """One example of each that is stored."""
 
     def remaining(self, epoch: int, position: int) -> int:
@@ -95,11 +95,11 @@ class Numbered(StoredSource, ABC):
     def _example(self, features: Mapping[str, np.ndarray]) -> Example: ...
 
 
-class Pairs(Numbered):
+class PairSource(IndexedSource):
     """Inputs and targets by number, cut to the limits and ended; ``end=None`` leaves them as they are stored."""
 
     def __init__(
-        self, name: str, stored: Stored, lengths: Lengths, *, end: int | None, seed: int, shuffle: bool
+        self, name: str, stored: ExampleStore, lengths: Lengths, *, end: int | None, seed: int, shuffle: bool
     ) -> None:
         super().__init__(name, stored, seed=seed, shuffle=shuffle)
         self._limits, self._end = lengths, end

@@ -6,8 +6,6 @@ from t5x_like.text.batches.sources import Source
 from t5x_like.text.objectives.objective import Traits
 from t5x_like.text.vocabularies.ids import Ids
 
-PAIRS = Traits(layout="encoder_decoder")  # of inputs and targets
-
 
 class OpenedTask(NamedTuple):
     """One task's examples, and what is known of them."""

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from t5x_like.batch import Batch
+from t5x_like.text import registry
 from t5x_like.text.batches.buckets import bucket_lengths
 from t5x_like.text.batches.features import Placed, make_batch
 from t5x_like.text.metrics.baselines import majority
 from t5x_like.text.objectives.objective import Example, Lengths
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.seqio_bridge.vocabulary import end_of
-from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
@@ -74,7 +75,7 @@ class Examples:
 
     def postprocess(self, texts: Sequence[str]) -> list[Any]:
         """Decoded answers as the task's metrics want them."""
-        task = registry.get_task(self.task)
+        task = registration.get_task(self.task)
         return [
             task.postprocess_fn(text, example=example, is_target=False)
             for text, example in zip(texts, self.features, strict=True)
@@ -83,7 +84,7 @@ class Examples:
     @property
     def targets(self) -> list[Any]:
         """True answers as the task's metrics want them."""
-        task = registry.get_task(self.task)
+        task = registration.get_task(self.task)
         return [
             task.postprocess_fn(text, example=example, is_target=True)
             for text, example in zip(self.targets_text, self.features, strict=True)
@@ -96,17 +97,17 @@ class Examples:
     @property
     def asks_for_likelihoods(self) -> bool:
         """Whether some metric of the task wants ``scores``: how likely each true answer is found."""
-        return bool(registry.get_task(self.task).score_metric_fns)
+        return bool(registration.get_task(self.task).score_metric_fns)
 
     def score_likelihoods(self, log_likelihoods: Sequence[float]) -> dict[str, float]:
         """The task's metrics over how likely a model finds each true answer (those that ask for
         ``scores``)."""
-        metrics = registry.get_task(self.task).score_metric_fns
+        metrics = registration.get_task(self.task).score_metric_fns
         return _merge(metric(self.targets, log_likelihoods) for metric in metrics)
 
     def baseline(self) -> dict[str, float]:
         """What always giving the most frequent training answer scores; empty without a training split."""
-        task = registry.get_task(self.task)
+        task = registration.get_task(self.task)
         if "train" not in task.splits or not self._metrics or not len(self):
             return {}
 
@@ -117,7 +118,7 @@ class Examples:
 
     @property
     def _metrics(self) -> Sequence[Any]:
-        return registry.get_task(self.task).predict_metric_fns
+        return registration.get_task(self.task).predict_metric_fns
 
 
 def load_examples(
@@ -128,7 +129,7 @@ def load_examples(
     Raises:
       ValueError: unknown task or split, bad rows, or a pretraining task, which has no questions.
     """
-    found = registry.get_task(task)
+    found = registration.get_task(task)
     definition = registry.definition(task)
     if isinstance(definition, PretrainingTask):
         raise ValueError(f"{task!r} is a pretraining task: measure its loss, it has no answers to score")
@@ -158,14 +159,14 @@ def load_examples(
 
 def subtasks(name: str) -> list[str]:
     """The tasks of a mixture, or the task itself."""
-    return [task.name for task in registry.tasks_of(name)]
+    return [task.name for task in registration.tasks_of(name)]
 
 
 def examples_from_text(
     inputs: Sequence[str], *, task: str, inputs_length: int, targets_length: int
 ) -> Examples:
     """Questions without answers, worded already, in the vocabulary of ``task``: for prediction."""
-    vocabulary = registry.get_task(task).output_features["inputs"].vocabulary
+    vocabulary = registration.get_task(task).output_features["inputs"].vocabulary
     end = end_of(vocabulary)
     ids = [np.array([*vocabulary.encode(text)[: inputs_length - 1], end], np.int32) for text in inputs]
     return Examples(

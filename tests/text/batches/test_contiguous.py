@@ -9,14 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.batch import Batch
-from t5x_like.text.batches.in_memory import Held
+from t5x_like.text import registry
+from t5x_like.text.batches.in_memory import InMemoryStore
 from t5x_like.text.batches.loader import LoaderConfig, build_loader
 from t5x_like.text.batches.ragged_array import RaggedBuilder
 from t5x_like.text.batches.recurrent_source import ContiguousRows
 from t5x_like.text.batches.sources import Making
 from t5x_like.text.objectives.contiguous_lm import ContiguousLM
 from t5x_like.text.objectives.objective import Lengths
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.vocabularies.ids import Ids
 
@@ -27,7 +28,7 @@ IDS = Ids(5000, 0, EOS, 4000, 2, None, None, None, 4999, 90, None)
 def held(lengths):
     builder, numbers = RaggedBuilder(5000), iter(range(3, 4000))
     builder.extend([[next(numbers) for _ in range(length)] for length in lengths])
-    return Held({"tokens": builder.build()})
+    return InMemoryStore({"tokens": builder.build()})
 
 
 def rows_of(lengths, *, batch_size, row, shuffle=False):
@@ -158,7 +159,7 @@ def test_what_is_held_of_documents_ends_with_the_source_and_does_not_go_to_worke
 
 
 def test_streams_come_through_seqio_as_one(make_corpus):
-    task = registry.get_task(make_corpus(20, objective=ContiguousLM()))
+    task = registration.get_task(make_corpus(20, objective=ContiguousLM()))
     rows = list(task.get_dataset({"targets": 30}, "train", shuffle=False).as_numpy_iterator())
     assert all(len(row["targets"]) == 30 for row in rows[:-1])
     for row, following in itertools.pairwise(rows):

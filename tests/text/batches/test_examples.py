@@ -3,6 +3,7 @@ import pytest
 import seqio
 import tensorflow as tf
 
+from t5x_like.text import registry
 from t5x_like.text.seqio_bridge.evaluation_examples import (
     bucket_lengths,
     examples_from_text,
@@ -10,7 +11,6 @@ from t5x_like.text.seqio_bridge.evaluation_examples import (
     subtasks,
 )
 from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
-from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.mixtures import Mixture
 
 LENGTHS = {"inputs_length": 32, "targets_length": 8}

@@ -3,8 +3,8 @@ import json
 import pytest
 import seqio
 
-from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.asking import word_question
+from t5x_like.text import registry
+from t5x_like.text.registry import word_question
 from t5x_like.text.tasks.text_task import TextTask
 
 
