@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of ``t5x-like evaluate``."""
+    """Adds the flags of ``t5x-like evaluate``."""
     add_saved_run_arguments(parser)
     parser.add_argument("--output_dir", metavar="DIR", help="where results go (RUN_DIR/evaluation)")
     parser.add_argument("--split", help="the rows to score (test; of benchmarks validation)")

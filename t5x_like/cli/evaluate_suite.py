@@ -12,7 +12,7 @@ from t5x_like.cli.suite_figures import mean_of, measure
 from t5x_like.cli.suite_flags import FIELDS
 from t5x_like.cli.suite_submissions import check_submission, check_zip, submit, submit_together
 from t5x_like.cli.suite_tables import left_out, scores_table, steps_table
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 
 if TYPE_CHECKING:
     from t5x_like.evaluation.suite_settings import SuiteRun
@@ -29,7 +29,7 @@ def wants_suite(arguments: argparse.Namespace) -> bool:
     given = [name for name in only if getattr(arguments, name) is not None]
     given += [name for name in ("every_checkpoint", "watch", "skip_missing") if getattr(arguments, name)]
     if given:
-        raise Mistake(
+        raise UserError(
             f"--{given[0]} is for benchmarks", hint="add --recipe glue, --recipe super_glue or --tasks TASK …"
         )
     checkpoint = Path(arguments.checkpoint)
@@ -38,7 +38,7 @@ def wants_suite(arguments: argparse.Namespace) -> bool:
         and (checkpoint / "config.json").is_file()
         and not (checkpoint / "config.gin").is_file()
     ):
-        raise Mistake(
+        raise UserError(
             f"--checkpoint {checkpoint} is a Hugging Face directory, which has no tasks of its own",
             hint="say on what to evaluate it: --recipe glue, --recipe super_glue or --tasks TASK …",
         )
@@ -57,7 +57,7 @@ def run_suite(arguments: argparse.Namespace) -> int:
         return check_zip(arguments)
     import_users_modules(arguments)
     if arguments.step is not None and (arguments.every_checkpoint or arguments.watch):
-        raise Mistake("--step names one checkpoint, --every_checkpoint and --watch take all; leave one out")
+        raise UserError("--step names one checkpoint, --every_checkpoint and --watch take all; leave one out")
     run = suite_of(arguments)
     if arguments.submission:
         check_submission(run, arguments)
@@ -93,7 +93,7 @@ def suite_of(arguments: argparse.Namespace) -> "SuiteRun":
     """The evaluation that the flags and the recipe describe; flags overrule the recipe.
 
     Raises:
-      Mistake: no checkpoint, or neither tasks nor a recipe.
+      UserError: no checkpoint, or neither tasks nor a recipe.
     """
     from t5x_like.evaluation.suite_settings import SuiteRun
     from t5x_like.text.benchmarks.suites import SUITES, suite_named
@@ -120,10 +120,10 @@ def suite_of(arguments: argparse.Namespace) -> "SuiteRun":
                 arguments.gin_bindings = [f"{name.upper()}={given[name]!r}", *arguments.gin_bindings]
         return _prepared(replace(load_configuration(arguments, SUITE).value, **given), arguments)
     if not arguments.checkpoint:
-        raise Mistake("say which weights: --checkpoint RUN_DIR, or a directory in Hugging Face's layout")
+        raise UserError("say which weights: --checkpoint RUN_DIR, or a directory in Hugging Face's layout")
     split = arguments.split or ("test" if arguments.submission else "validation")
     if recipe and recipe not in SUITES:
-        raise Mistake(
+        raise UserError(
             f"--recipe {recipe}: there is no such recipe", hint=f"{', '.join(SUITES)}, or a .gin file"
         )
     tasks = given.pop("tasks", None) or suite_named(recipe).tasks_of(split)
@@ -155,7 +155,7 @@ def _prepared(run: "SuiteRun", arguments: argparse.Namespace) -> "SuiteRun":
         own = argparse.Namespace(**{**vars(arguments), "gin_file": [str(config)], "gin_bindings": []})
         try:
             named = load_part(own, "t5x_like.training.experiment.Experiment", "vocabulary", "VOCABULARY")
-        except (Mistake, ValueError):
+        except (UserError, ValueError):
             named = None
         if isinstance(named, str):
             return replace(run, vocabulary=named)

@@ -22,11 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """The harness' own exit code."""
     from t5x_like.evaluation.harness import registering
-    from t5x_like.gin_config.user_error import Mistake
+    from t5x_like.gin_config.user_error import UserError
 
     words = arguments.words
     if not words:
-        raise Mistake(
+        raise UserError(
             "say what to do: t5x-like lm_eval run --model t5x_like --model_args checkpoint=DIR --tasks …"
         )
     registering.register()

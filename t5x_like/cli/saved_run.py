@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from t5x_like.cli.arguments import add_gin_arguments
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 
 
 def add_saved_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,21 +18,21 @@ def add_saved_run_arguments(parser: argparse.ArgumentParser) -> None:
     add_gin_arguments(parser)
 
 
-def use_saved_run(arguments: argparse.Namespace, drawer: str, **knobs: str | None) -> None:
-    """Puts gin files and knobs together from flags: ``drawer`` comes after the run's own configuration.
+def use_saved_run(arguments: argparse.Namespace, drawer: str, **macros: str | None) -> None:
+    """Puts gin files and macros together from flags: ``drawer`` comes after the run's own configuration.
 
     Raises:
-      Mistake: there is neither ``--checkpoint`` nor ``--gin_file``, or no run.
+      UserError: there is neither ``--checkpoint`` nor ``--gin_file``, or no run.
     """
     if not arguments.gin_file:
         if not arguments.checkpoint:
-            raise Mistake("say which weights: --checkpoint RUN_DIR, or a recipe by --gin_file")
+            raise UserError("say which weights: --checkpoint RUN_DIR, or a recipe by --gin_file")
         config = Path(arguments.checkpoint) / "config.gin"
         if not config.is_file():
             hint = "a run directory has one; pass the directory that train was given as MODEL_DIR"
-            raise Mistake(f"--checkpoint {arguments.checkpoint}: there is no {config}", hint=hint)
+            raise UserError(f"--checkpoint {arguments.checkpoint}: there is no {config}", hint=hint)
         arguments.gin_file = [str(config), drawer]
-    given = {"CHECKPOINT": arguments.checkpoint, **knobs}
+    given = {"CHECKPOINT": arguments.checkpoint, **macros}
     flags = [f"{name}={value!r}" for name, value in given.items() if value]
     arguments.gin_bindings = [*flags, *arguments.gin_bindings]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from t5x_like.cli.suite_tables import over_runs_table, perplexities_table
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 
 
 def measure(arguments: argparse.Namespace) -> int:
@@ -19,11 +19,11 @@ def measure(arguments: argparse.Namespace) -> int:
     from t5x_like.text.metrics.perplexity import perplexities
 
     if not arguments.checkpoint:
-        raise Mistake("say which weights: --checkpoint RUN_DIR, or a directory in Hugging Face's layout")
+        raise UserError("say which weights: --checkpoint RUN_DIR, or a directory in Hugging Face's layout")
     texts = [text_of(file).replace("\r\n", "\n") for file in arguments.text]
     empty = [file for file, text in zip(arguments.text, texts, strict=True) if not text.strip()]
     if empty:
-        raise Mistake(f"--text {empty[0]}: nothing is in it to be measured")
+        raise UserError(f"--text {empty[0]}: nothing is in it to be measured")
     mesh = MeshConfig().build()
     model = load_model(
         arguments.checkpoint,
@@ -55,7 +55,7 @@ def mean_of(arguments: argparse.Namespace) -> int:
     """Prints mean and deviation of every score that finished evaluations have in common.
 
     Raises:
-      Mistake: they have none, or one evaluation is named twice.
+      UserError: they have none, or one evaluation is named twice.
     """
     from t5x_like.evaluation.suite_run import read_suite_scores
     from t5x_like.io.files import write_json
@@ -64,7 +64,7 @@ def mean_of(arguments: argparse.Namespace) -> int:
     paths = [os.path.realpath(directory) for directory in arguments.mean_of]
     twice = [name for name, path in zip(arguments.mean_of, paths, strict=True) if paths.count(path) > 1]
     if twice:
-        raise Mistake(f"--mean_of: {twice[0]} is named more than once, and would count as several runs")
+        raise UserError(f"--mean_of: {twice[0]} is named more than once, and would count as several runs")
     runs, evaluations = [], [read_suite_scores(directory) for directory in arguments.mean_of]
     for found in evaluations:
         scores = {
@@ -75,7 +75,7 @@ def mean_of(arguments: argparse.Namespace) -> int:
         runs.append(scores | {f"average/{name}": each["score"] for name, each in found["averages"].items()})
     means = over_runs(runs)
     if not means:
-        raise Mistake("--mean_of: these evaluations have no score in common")
+        raise UserError("--mean_of: these evaluations have no score in common")
     print(over_runs_table(means))
     for name in _differing(evaluations):
         values = dict.fromkeys(str(found.get(name)) for found in evaluations)

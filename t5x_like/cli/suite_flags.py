@@ -1,4 +1,4 @@
-"""The flags of ``t5x-like evaluate`` for benchmarks, by what they are about."""
+"""Adds the flags of ``t5x-like evaluate`` for benchmarks, by what they are about."""
 
 import argparse
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 
 if TYPE_CHECKING:
     from t5x_like.evaluation.suite_settings import SuiteRun
@@ -15,22 +15,22 @@ def check_submission(run: "SuiteRun", arguments: argparse.Namespace) -> None:
     """Whether an evaluation can be handed in, before it begins.
 
     Raises:
-      Mistake: it can't.
+      UserError: it can't.
     """
     from t5x_like.text.benchmarks.suites import suite_of_server
 
     if run.split != "test" or run.limit is not None or arguments.every_checkpoint or arguments.watch:
-        raise Mistake(
+        raise UserError(
             "--submission takes the whole test split of one checkpoint", hint="leave out --split, --limit …"
         )
     suites = {suite.name: suite for task in run.tasks if (suite := suite_of_server(task))}
     if not suites:
-        raise Mistake(
+        raise UserError(
             f"--submission: no server takes {', '.join(run.tasks)}", hint="GLUE's and SuperGLUE's do"
         )
     if len(suites) > 1:
         titles = " and ".join(suite.title for suite in suites.values())
-        raise Mistake(f"--submission: {titles} have servers of their own; evaluate one at a time")
+        raise UserError(f"--submission: {titles} have servers of their own; evaluate one at a time")
     _check_name(arguments.submission)
     lacking = [
         form.file for suite in suites.values() for form in suite.submission if form.task not in run.tasks
@@ -52,25 +52,25 @@ def submit_together(arguments: argparse.Namespace) -> int:
     """Writes the file of several evaluations, each of other tasks.
 
     Raises:
-      Mistake: no file is named, or one of them is not of the whole test split, or a task is in two.
+      UserError: no file is named, or one of them is not of the whole test split, or a task is in two.
     """
     from t5x_like.evaluation.suite_run import read_suite_scores
 
     if not arguments.submission:
-        raise Mistake("--submission_of: say where to: --submission FILE.zip")
+        raise UserError("--submission_of: say where to: --submission FILE.zip")
     _check_name(arguments.submission)
     answers: dict[str, list[dict[str, Any]]] = {}
     for directory in arguments.submission_of:
         found = read_suite_scores(directory)
         if found["split"] != "test" or found["limit"] is not None:
-            raise Mistake(
+            raise UserError(
                 f"{directory} is no evaluation of the whole test split",
                 hint="evaluate with --split test, and without --limit",
             )
         own = _answers(directory, found["tasks"])
         twice = sorted(own.keys() & answers.keys())
         if twice:
-            raise Mistake(f"{directory} has answers to {twice[0]}, and so has one before it; leave one out")
+            raise UserError(f"{directory} has answers to {twice[0]}, and so has one before it; leave one out")
         answers |= own
     _write(arguments.submission, answers)
     return 0
@@ -80,7 +80,7 @@ def check_zip(arguments: argparse.Namespace) -> int:
     """Tells what is in a submission.
 
     Raises:
-      Mistake: its server would refuse it; all faults are told.
+      UserError: its server would refuse it; all faults are told.
     """
     from t5x_like.evaluation.submissions import check_submission
 
@@ -95,14 +95,14 @@ def check_zip(arguments: argparse.Namespace) -> int:
         faults.insert(0, f"these are files for the server of {found.benchmark}, not of {wanted}")
     if faults:
         listed = "\n  ".join(faults)
-        raise Mistake(f"{path}: the server would refuse it:\n  {listed}")
+        raise UserError(f"{path}: the server would refuse it:\n  {listed}")
     print(f"{path}: ok, as the {found.benchmark} server wants it")
     return 0
 
 
 def _check_name(path: str) -> None:
     if Path(path).suffix != ".zip":
-        raise Mistake(f"--submission {path}: servers take zip files; name one.zip")
+        raise UserError(f"--submission {path}: servers take zip files; name one.zip")
 
 
 def _answers(directory: str, tasks: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:

@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 from t5x_like.batch import Batch
 from t5x_like.evaluation.evaluator import Evaluator, TaskEvaluation, TaskResult, local_rows
 from t5x_like.evaluation.span_answers import span_answers
-from t5x_like.model import choices, parameters
+from t5x_like.model import multiple_choice, parameters
 from t5x_like.partitioning.shard import check_batch_size, place, replicated
 from t5x_like.text import registry
 from t5x_like.text.batches.head_questions import HeadQuestions, load_questions, training_rows
@@ -157,9 +157,9 @@ def make_head_scorer(graphdef: Any, kind: str, mesh: Mesh) -> HeadScorer:
     name = kind
 
     def score(params: Any, batch: Batch) -> jax.Array:
-        heads = parameters.merge(graphdef, params)(choices.as_rows(batch)).heads
-        count = choices.num_choices(batch)
-        return choices.side_by_side(heads[name], count) if count else heads[name]
+        heads = parameters.merge(graphdef, params)(multiple_choice.as_rows(batch)).heads
+        count = multiple_choice.num_choices(batch)
+        return multiple_choice.side_by_side(heads[name], count) if count else heads[name]
 
     compiled = jax.jit(score, out_shardings=replicated(mesh))
     return lambda params, batch: np.asarray(compiled(params, batch))

@@ -10,10 +10,17 @@ Axes = dict[str, Any]  # the same tree; leaves are tuples with one axis name for
 
 
 @runtime_checkable
-class Buildable(Protocol):
-    """A configuration that makes a model."""
+class ModelConfig(Protocol):
+    """The configuration of a model; those of published architectures are in ``model/zoo``."""
 
-    def build(self, key: jax.Array) -> Any: ...
+    @property
+    def vocab_size(self) -> int:
+        """The number of token ids."""
+        ...
+
+    def build(self, key: jax.Array) -> Any:
+        """Builds the model with fresh weights drawn from ``key``."""
+        ...
 
 
 def split(model: nnx.Module) -> tuple[Any, Parameters]:
@@ -39,7 +46,7 @@ def axes_of(model: nnx.Module) -> Axes:
     return unflatten({"/".join(map(str, path)): axes for path, axes in flat.items()})
 
 
-def abstract(config: Buildable) -> tuple[Any, Parameters, Axes]:
+def abstract(config: ModelConfig) -> tuple[Any, Parameters, Axes]:
     """Structure, shapes (``jax.ShapeDtypeStruct``) and axis names of a model of any size, using no memory."""
     model = jax.eval_shape(config.build, jax.random.key(0))
     graphdef, shapes = split(model)

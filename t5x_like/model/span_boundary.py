@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.model.heads import Transform, TransformConfig, Words, WordsConfig
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
-from t5x_like.model.layers.initialise import FanIn, Initialisation
+from t5x_like.model.layers.initializers import FanIn, Initializer
 from t5x_like.model.layers.norm import NormConfig
 
 
@@ -38,7 +38,7 @@ class SpanBoundary(nnx.Module):
         model_dim: int,
         *,
         key: Key[Array, ""],
-        init: Initialisation = FanIn(),
+        init: Initializer = FanIn(),
     ):
         position_key, first_key, second_key = jax.random.split(key, 3)
         self.positions = Embedding(
@@ -54,7 +54,7 @@ class SpanBoundary(nnx.Module):
 
         num_inputs = 2 * model_dim + config.position_dim
         self.first = Transform(layer(model_dim), num_inputs, key=first_key, init=init)
-        words = WordsConfig(tied=True, bias=True, transform=layer(embeddings.embed_dim))
+        words = WordsConfig(tie_word_embeddings=True, bias=True, transform=layer(embeddings.embed_dim))
         self.words = Words(words, embeddings, model_dim, key=second_key, init=init)
         self.config = config
 

@@ -67,10 +67,10 @@ def num_new_tokens(
     embeddings = own or getattr(model.config, "embeddings", None)
     learned = None if embeddings is None else embeddings.positions
     longest = (1 if is_encoder_decoder else int(mask.sum(axis=1).max())) + number
-    if learned is not None and longest - 1 > learned.num_positions:
+    if learned is not None and longest - 1 > learned.max_position_embeddings:
         raise ValueError(
-            f"prompt and new tokens are up to {longest} long together, the model has {learned.num_positions} learned "
-            "positions; give a shorter prompt or lower max_new_tokens"
+            f"prompt and new tokens are up to {longest} long together, the model has "
+            f"{learned.max_position_embeddings} learned positions; give a shorter prompt or lower max_new_tokens"
         )
     return number
 
@@ -96,7 +96,7 @@ def widen_prompts(model: Any, ids: np.ndarray, mask: np.ndarray) -> tuple[np.nda
     if not isinstance(model, EncoderDecoder):
         return widen(ids, mask, on_the_left=True)
     learned = model.config.embeddings.positions
-    return widen(ids, mask, longest=None if learned is None else learned.num_positions)
+    return widen(ids, mask, longest=None if learned is None else learned.max_position_embeddings)
 
 
 def to_sequences(

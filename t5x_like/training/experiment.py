@@ -12,7 +12,7 @@ from t5x_like.evaluation.heads import HeadEvaluation
 from t5x_like.optimizers.optimizers import Adafactor, AdamW
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.initial_weights import CheckpointModel
-from t5x_like.text.batches.loader import LoaderConfig
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.registry import Definition
 from t5x_like.training.losses import LossConfig
 
@@ -88,7 +88,7 @@ class Experiment:
 # and how their tokens are come by. (The loader sees to it that they are the same tokens.)
 FREE_ON_RESUME = re.compile(
     r"(total_steps|cadence|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates"
-    r"|train\.(num_workers|cache|memory_tokens|on_damage))(\.|$)"
+    r"|train\.(num_workers|cache|max_tokens_in_memory|on_corruption))(\.|$)"
 )
 
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from t5x_like.batch import Batch
-from t5x_like.model import choices
+from t5x_like.model import multiple_choice
 from t5x_like.training.losses import sequence_losses
 
 _CLOSE = 0.5  # a number that is told as near as this counts as right; of STS-B's scale it is a tenth
@@ -30,7 +30,7 @@ def measure_sequences(
     """What a model's heads say of sequences beside their labels; ``None`` where there is nothing to compare.
 
     Args:
-      batch: choices as rows of their own (``model.choices.as_rows``).
+      batch: choices as rows of their own (``model.multiple_choice.as_rows``).
       heads: scores by name.
       num_choices: of each question, 0 where there are no choices.
 
@@ -47,7 +47,7 @@ def measure_sequences(
         return None
     (scores,), labels = of_sequences, batch.sequence_labels
     if num_choices:
-        scores = choices.side_by_side(scores, num_choices)
+        scores = multiple_choice.side_by_side(scores, num_choices)
     correct = (jnp.argmax(scores, -1) == labels).astype(jnp.float32)
     return Measured(sequence_losses(scores, labels), correct, (labels >= 0).astype(jnp.float32))
 

@@ -9,7 +9,7 @@ from jax.sharding import Mesh
 
 from t5x_like.model import parameters
 from t5x_like.model.families.family import Measuring
-from t5x_like.model.families.memory import Memory, Remembering
+from t5x_like.model.families.segment_memory import Memory, Remembering
 from t5x_like.partitioning.shard import batch_sharding, sharding_notes, with_shardings
 from t5x_like.training.metrics import zero_totals
 

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import optax
 
 from t5x_like.batch import Batch
-from t5x_like.model import choices, parameters
+from t5x_like.model import multiple_choice, parameters
 from t5x_like.model.families.family import Measure, Predictions
-from t5x_like.model.families.memory import Memory
+from t5x_like.model.families.segment_memory import Memory
 from t5x_like.training.head_losses import labelled, measure_sequences
 from t5x_like.training.losses import LossConfig, token_losses, weigh_tokens
 from t5x_like.training.metrics import Totals, add, zero_totals
@@ -101,7 +101,7 @@ def _measure(
     memory: Memory | None,
 ) -> tuple[jax.Array, Totals, Predictions]:
     remembering = {} if memory is None else {"memory": memory}
-    num_choices, batch = choices.num_choices(batch), choices.as_rows(batch)
+    num_choices, batch = multiple_choice.num_choices(batch), multiple_choice.as_rows(batch)
     predictions: Predictions = model(batch, dropout_key=dropout_key, **remembering)
     logits = token_scores(predictions, batch)
     losses, z_losses = token_losses(logits, batch.target_tokens, loss)
@@ -158,7 +158,7 @@ def target_segment_ids(batch: Batch) -> jax.Array | None:
 
 def _weigh(batch: Batch, loss: LossConfig) -> tuple[jax.Array, jax.Array]:
     """The weight of each target, shaped as they are in the batch, and the number to divide by."""
-    rows = choices.as_rows(batch)
+    rows = multiple_choice.as_rows(batch)
     weights, divisor = weigh_tokens(rows.target_tokens, rows.loss_weights, loss, target_segment_ids(rows))
     return weights.reshape(batch.loss_weights.shape), divisor
 

@@ -9,9 +9,10 @@ import numpy as np
 from jax.sharding import Mesh
 
 from t5x_like.batch import Batch
-from t5x_like.model.families.memory import Memory
+from t5x_like.model.families.segment_memory import Memory
 from t5x_like.partitioning.shard import place, row_share
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.metrics import summarise, zero_totals
 from t5x_like.training.state import StatePlan, empty, plan_memory

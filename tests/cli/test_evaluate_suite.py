@@ -17,7 +17,7 @@ def gpt2(tmp_path_factory):
     """A decoder with drawn weights, and its vocabulary."""
     directory = tmp_path_factory.mktemp("models") / "gpt2"
     config = GPT2Config(
-        vocab_size=4224, model_dim=16, mlp_dim=32, num_heads=2, num_layers=1, num_positions=64
+        vocab_size=4224, model_dim=16, mlp_dim=32, num_heads=2, num_layers=1, max_position_embeddings=64
     )
     write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], directory)
     shutil.copyfile(shipped_directory("data") / "vocabulary" / "spiece.model", directory / "spiece.model")

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import pytest
 
 from t5x_like.cli.main import main
-from t5x_like.cli.weight_table import weight_table
 from t5x_like.model.parameters import abstract
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import tree_shardings
 from t5x_like.pretrained.model_config import write_model_config
+from t5x_like.reports.weight_table import weight_table
 
 RECIPE = "gin/recipes/quickstart/pretrain.gin"
 TINY = T5Config(
@@ -54,7 +54,7 @@ def test_a_recipe_is_shown_with_shapes_axes_and_totals(capsys: pytest.CaptureFix
 
 
 def test_flags_change_the_recipes_model(capsys: pytest.CaptureFixture[str]) -> None:
-    flags = ["--gin.VOCAB_SIZE=4096", "--gin.COMPUTE_DTYPE='float32'", "--gin.REMATERIALISATION='none'"]
+    flags = ["--gin.VOCAB_SIZE=4096", "--gin.COMPUTE_DTYPE='float32'", "--gin.REMAT='none'"]
     assert main(["model", "show", "gin/models/t5_1_1/tiny.gin", *flags]) == 0
     assert "4096 × 128" in capsys.readouterr().out
 

@@ -24,7 +24,7 @@ from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, configuration_at, starting_params
 from t5x_like.text import registry
 from t5x_like.text.batches.head_source import head_for
-from t5x_like.text.batches.loader import LoaderConfig
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.experiment import Cadence, Experiment
@@ -38,7 +38,7 @@ BERT = BertConfig(
     mlp_dim=32,
     num_heads=2,
     num_layers=1,
-    num_positions=16,
+    max_position_embeddings=16,
     task="masked_lm",
 )
 LABELS = {"two_labels": ("vowel", "none"), "three_labels": ("first", "later", "none")}

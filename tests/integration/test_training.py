@@ -12,7 +12,8 @@ from t5x_like.evaluation.run import EvaluationRun, PredictionRun, evaluate, pred
 from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.model import parameters
 from t5x_like.pretrained.model_config import load_run
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.experiment import Cadence
 from t5x_like.training.losses import LossConfig, token_losses
 from tests.integration import tiny_run

@@ -11,7 +11,7 @@ from t5x_like.optimizers.optimizers import Adafactor
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.processes import initialize_processes
-from t5x_like.text.batches.loader import LoaderConfig
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.text_task import TextTask

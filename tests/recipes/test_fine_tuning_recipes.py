@@ -13,8 +13,8 @@ RECIPES = shipped_directory("gin") / "recipes"
 PLACES = ["START_FROM='weights'", "MODEL_DIR='run'"]
 
 
-def built(file: Path, *knobs: str) -> Experiment:
-    return load([str(file)], [*PLACES, *knobs], roots=[Experiment]).value
+def built(file: Path, *macros: str) -> Experiment:
+    return load([str(file)], [*PLACES, *macros], roots=[Experiment]).value
 
 
 def glue(paper: str) -> list[Path]:

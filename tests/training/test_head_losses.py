@@ -108,7 +108,7 @@ def model_for(task, num_labels=2):
         mlp_dim=32,
         num_heads=2,
         num_layers=1,
-        num_positions=16,
+        max_position_embeddings=16,
         task=task,
         num_labels=num_labels,
     )

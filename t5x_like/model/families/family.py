@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from jaxtyping import Array, Float, Key
 
 from t5x_like.batch import Batch
-from t5x_like.model.families.memory import Memory
+from t5x_like.model.families.segment_memory import Memory
 
 
 class ExtraLoss(NamedTuple):

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
-from t5x_like.model.families.memory import (
+from t5x_like.model.families.segment_memory import (
     Memory,
     beside_memory,
     memory_of,
@@ -20,14 +20,14 @@ from t5x_like.model.families.memory import (
 )
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig, AdaptiveEmbedding, AdaptiveSoftmax
-from t5x_like.model.layers.cache import beam_rows
 from t5x_like.model.layers.dropout import fold
-from t5x_like.model.layers.masks import both, segment_mask
+from t5x_like.model.layers.kv_cache import beam_rows
+from t5x_like.model.layers.masks import combine_masks, segment_mask
 from t5x_like.model.layers.relative_attention import distances_between, encode_distances, past_mask
 from t5x_like.model.layers.relative_stack import (
+    RelativeAttentionContext,
     RelativeStack,
     RelativeStackConfig,
-    RelativeSurroundings,
     Streams,
     remember,
 )
@@ -94,7 +94,7 @@ class Recurrent(nnx.Module):
         memory = recalled(memory, batch)
         mask = segment_mask(segment_ids, segment_ids)
         if batch.attention_mask is not None:
-            mask = both(mask, batch.attention_mask[:, None])
+            mask = combine_masks(mask, batch.attention_mask[:, None])
         read = self.read(
             batch.decoder_input_tokens,
             mask=mask,
@@ -136,17 +136,17 @@ class Recurrent(nnx.Module):
         mask = beside_memory(mask, memory_mask, length=length, past=past)
         reach = config.memory_length - 1 if config.same_length else None
         distances = distances_between(length, past + length, both_ways=False)
-        around = RelativeSurroundings(
+        context = RelativeAttentionContext(
             distances=encode_distances(
                 distances, config.stack.model_dim, dtype, max_distance=config.stack.max_distance
             ),
-            mask=both(mask, past_mask(length, past + length, reach=reach)),
+            mask=combine_masks(mask, past_mask(length, past + length, reach=reach)),
         )
         embedded = self.embedding(tokens, dtype) * jnp.asarray(config.stack.model_dim**0.5, dtype)
         ran = self.stack(
             Streams(embedded),
             memory,
-            around,
+            context,
             dropout_key=fold(dropout_key, 0),
             collect_inputs=collect_hidden or keep_memory,
         )

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
-from t5x_like.model.families.memory import (
+from t5x_like.model.families.segment_memory import (
     Memory,
     beside_memory,
     memory_of,
@@ -19,16 +19,16 @@ from t5x_like.model.families.memory import (
     still_real,
 )
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
-from t5x_like.model.layers.cache import beam_rows
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
-from t5x_like.model.layers.initialise import initial_kernel
-from t5x_like.model.layers.masks import both, segment_mask, strict_rank_mask
+from t5x_like.model.layers.initializers import initial_kernel
+from t5x_like.model.layers.kv_cache import beam_rows
+from t5x_like.model.layers.masks import combine_masks, segment_mask, strict_rank_mask
 from t5x_like.model.layers.relative_attention import distances_between, encode_distances, past_mask
 from t5x_like.model.layers.relative_stack import (
+    RelativeAttentionContext,
     RelativeStack,
     RelativeStackConfig,
-    RelativeSurroundings,
     Streams,
     remember,
 )
@@ -84,7 +84,7 @@ class TwoStream(nnx.Module):
             model_dim,
             key=embedding_key,
             stddev=config.embeddings.stddev,
-            multiple=config.embeddings.vocab_multiple,
+            multiple=config.embeddings.pad_vocab_to_multiple_of,
         )
         self.query_embedding = nnx.Param(initial_kernel(init, query_key, (model_dim,)), axes=("embed",))
         self.stack = RelativeStack(config.stack, key=stack_key)
@@ -111,9 +111,9 @@ class TwoStream(nnx.Module):
         memory = recalled(memory, batch)
         mask = segment_mask(segment_ids, segment_ids)
         if batch.attention_mask is not None:
-            mask = both(mask, batch.attention_mask[:, None])
+            mask = combine_masks(mask, batch.attention_mask[:, None])
         if batch.ranks is not None:
-            mask = both(mask, strict_rank_mask(batch.ranks))
+            mask = combine_masks(mask, strict_rank_mask(batch.ranks))
         read = self.read(
             batch.encoder_input_tokens,
             mask=mask,
@@ -169,11 +169,11 @@ class TwoStream(nnx.Module):
             self.query_embedding[...].astype(dtype), (batch_size, num_queries, self.config.stack.model_dim)
         )
         streams = Streams(self.embedding(tokens, dtype), queries if with_queries else None)
-        around = self._surroundings(length, past, mask, memory_mask, token_types)
+        context = self._context(length, past, mask, memory_mask, token_types)
         ran = self.stack(
             streams,
             memory,
-            around._replace(target_mapping=target_mapping, blind_see_nothing=blind_see_nothing),
+            context._replace(target_mapping=target_mapping, blind_see_nothing=blind_see_nothing),
             dropout_key=fold(dropout_key, 0),
             collect_inputs=collect_hidden or keep_memory,
         )
@@ -230,14 +230,14 @@ class TwoStream(nnx.Module):
         rows = beam_rows(origins, num_rows=len(cache.tokens))
         return cache._replace(tokens=cache.tokens[rows], real=cache.real[rows])
 
-    def _surroundings(
+    def _context(
         self,
         length: int,
         past: int,
         mask: Bool[Array, "B 1 #L L"] | None,
         memory_mask: Bool[Array, "B 1 #L P"] | None,
         token_types: Int[Array, "B L"] | None,
-    ) -> RelativeSurroundings:
+    ) -> RelativeAttentionContext:
         config, num_keys = self.config, past + length
         distances = distances_between(length, num_keys, both_ways=config.direction == "both_ways")
         own = None if mask is None else mask | jnp.eye(length, dtype=bool)[None, None]
@@ -246,12 +246,12 @@ class TwoStream(nnx.Module):
         if config.direction != "both_ways":
             reach = past if config.direction == "backwards_equally" else None
             seen = past_mask(length, num_keys, reach=reach)
-            query_mask, content_mask = both(query_mask, seen), both(content_mask, seen)
+            query_mask, content_mask = combine_masks(query_mask, seen), combine_masks(content_mask, seen)
         is_other_segment = None
         if token_types is not None:
             types_BM = jnp.pad(token_types, ((0, 0), (past, 0)))
             is_other_segment = token_types[:, :, None] != types_BM[:, None, :]
-        return RelativeSurroundings(
+        return RelativeAttentionContext(
             distances=encode_distances(
                 distances,
                 config.stack.model_dim,

@@ -15,7 +15,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.model.layers.embedding import Embedding
-from t5x_like.model.layers.initialise import Normal
+from t5x_like.model.layers.initializers import Normal
 from t5x_like.model.layers.linear import Linear
 
 
@@ -43,7 +43,7 @@ class AdaptiveConfig:
     tied_projections: tuple[bool, ...] = ()
     stddev: float = 0.02
     projection_stddev: float = 0.01
-    vocab_multiple: int = 128
+    pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:
         borders = (0, *self.cutoffs, self.vocab_size)
@@ -74,7 +74,7 @@ class AdaptiveConfig:
     def num_rows(self, table: Cluster) -> int:
         """The rows of a table, up to a round number."""
         rows = table.stop - table.start
-        return rows + -rows % self.vocab_multiple
+        return rows + -rows % self.pad_vocab_to_multiple_of
 
     def is_projected(self, model_dim: int) -> bool:
         """Whether embeddings are another space than the stream."""
@@ -92,7 +92,7 @@ def _tables(config: AdaptiveConfig, key: Array) -> dict[str, Embedding]:
             table.dim,
             key=jax.random.fold_in(key, number),
             stddev=config.stddev,
-            multiple=config.vocab_multiple,
+            multiple=config.pad_vocab_to_multiple_of,
         )
         for number, table in enumerate(config.tables)
     }

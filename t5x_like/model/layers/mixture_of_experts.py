@@ -14,9 +14,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from t5x_like.model.layers.activations import Activation
-from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
-from t5x_like.model.layers.initialise import FanIn, Initialisation
+from t5x_like.model.layers.feed_forward import Activation, FeedForward, FeedForwardConfig
+from t5x_like.model.layers.initializers import FanIn, Initializer
 from t5x_like.model.layers.linear import Linear
 from t5x_like.partitioning.experts import constrain_experts
 from t5x_like.partitioning.shard import constrain_rows
@@ -79,7 +78,7 @@ class Routes(NamedTuple):
 class MixtureOfExperts(nnx.Module):
     """``sum over chosen e of gate_e(x) * expert_e(x)``, and 0 for tokens that no expert has a place for.
 
-    Every row is routed by itself, so cost is linear in rows and in length, no row depends on its neighbours, and no
+    Every row is routed by itself, so cost is linear in rows and in length, no row depends on its neighbors, and no
     token on those behind it. Short rows with many experts need a larger ``capacity_factor``: chance spreads few tokens
     unevenly.
     """
@@ -90,7 +89,7 @@ class MixtureOfExperts(nnx.Module):
         model_dim: int,
         *,
         key: Key[Array, ""],
-        init: Initialisation = FanIn(),
+        init: Initializer = FanIn(),
     ):
         router_key, experts_key = jax.random.split(key)
         self.router = Linear(

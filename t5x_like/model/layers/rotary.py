@@ -73,7 +73,7 @@ RotaryScaling: TypeAlias = LinearScaling | Llama3Scaling | YarnScaling
 class Rotary:
     """Rotates the first ``rotated_dim`` of every head's dimensions by angles that grow with the position.
 
-    Pairs are the two halves of the rotated dimensions, or neighbours where ``interleaved``. The exponents of
+    Pairs are the two halves of the rotated dimensions, or neighbors where ``interleaved``. The exponents of
     frequencies are parts of ``frequency_dim``, by default ``rotated_dim``.
     """
 

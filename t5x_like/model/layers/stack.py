@@ -10,19 +10,19 @@ from jaxtyping import Array, Float, Key
 
 from t5x_like.model.layers.attention import KeysValues
 from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
-from t5x_like.model.layers.cache import LayerCache
 from t5x_like.model.layers.dropout import dropout, fold
-from t5x_like.model.layers.layout import Layout, layout_of
+from t5x_like.model.layers.kv_cache import LayerCache
+from t5x_like.model.layers.layer_pattern import LayerPattern, layer_pattern_of
 from t5x_like.model.layers.local_attention import places_in_blocks
 from t5x_like.model.layers.norm import NormConfig, norm_of
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
-from t5x_like.model.layers.self_attention import Surroundings, local_length
+from t5x_like.model.layers.self_attention import AttentionContext, local_length
 from t5x_like.model.layers.sharing import Sharing, share, shared_block
 from t5x_like.model.layers.transient_global import globals_of
 from t5x_like.partitioning.shard import constrain_rows
 
 # Which values of the forward pass are kept for the backward pass: all; matrix products; nothing but each block's input.
-Rematerialisation = Literal["none", "minimal", "full"]
+Remat = Literal["none", "minimal", "full"]
 
 _KEPT = {
     "minimal": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
@@ -42,7 +42,7 @@ class StackConfig:
     final_norm: NormConfig | None = None
     output_dropout: bool = False
     sharing: Sharing | None = None
-    rematerialisation: Rematerialisation = "none"
+    remat: Remat = "none"
 
     def __post_init__(self) -> None:
         if not self.blocks:
@@ -63,9 +63,9 @@ class StackConfig:
         return self.blocks[0].model_dim
 
     @property
-    def layout(self) -> Layout:
+    def layer_pattern(self) -> LayerPattern:
         """Which layers lie in which slot of ``Stack.layers``."""
-        return layout_of(self.blocks)
+        return layer_pattern_of(self.blocks)
 
 
 class StackOutput(NamedTuple):
@@ -90,7 +90,9 @@ class Stack(nnx.Module):
             return stacked if config.sharing is None else share(stacked, config.sharing)
 
         # By name and not in a list: split and merged again, the tenth of a list would come after the first.
-        self.layers = nnx.Dict({str(slot): build(layers) for slot, layers in enumerate(config.layout.slots)})
+        self.layers = nnx.Dict(
+            {str(slot): build(layers) for slot, layers in enumerate(config.layer_pattern.slots)}
+        )
         relative, block = config.relative_positions, config.blocks[0]
         heads = block.attention.num_heads
         self.relative_bias = relative and RelativeBias(relative, num_heads=heads, key=bias_key)
@@ -104,44 +106,44 @@ class Stack(nnx.Module):
     def __call__(
         self,
         x: Float[Array, "B L D"],
-        around: Surroundings,
+        context: AttentionContext,
         *,
         dropout_key: Key[Array, ""] | None = None,
         collect_hidden: bool = False,
     ) -> StackOutput:
-        """Runs whole sequences. ``around`` says who may look at whom; positions count from 0 where it has none."""
+        """Runs whole sequences. ``context`` says who may look at whom; positions count from 0 where it has none."""
         places = jnp.arange(x.shape[1])
-        positions = around.positions
+        positions = context.positions
         positions = jnp.broadcast_to(places, x.shape[:2]) if positions is None else positions
         block, summaries = self.config.blocks[0], None
         has_globals = block.transient_global is not None
-        length = local_length(block.attention, x.shape[1], around, has_globals=has_globals)
+        length = local_length(block.attention, x.shape[1], context, has_globals=has_globals)
         queries, keys = (places, places) if length is None else places_in_blocks(length)
         if block.transient_global is not None:
-            assert around.segment_ids is not None
+            assert context.segment_ids is not None
             assert self.global_bias is not None
-            summaries = globals_of(around.segment_ids, block.transient_global, self.global_bias)
-        around = around._replace(
-            bias=self._bias(queries, keys, around),
+            summaries = globals_of(context.segment_ids, block.transient_global, self.global_bias)
+        context = context._replace(
+            bias=self._bias(queries, keys, context),
             global_blocks=summaries,
             positions=positions,
         )
-        return self._run(x, around, None, dropout_key, collect_hidden)
+        return self._run(x, context, None, dropout_key, collect_hidden)
 
     def step(
-        self, x: Float[Array, "B L D"], caches: tuple[LayerCache, ...], around: Surroundings
+        self, x: Float[Array, "B L D"], caches: tuple[LayerCache, ...], context: AttentionContext
     ) -> StackOutput:
-        """Runs the tokens whose first is at ``around.index`` against the cache of those before it.
+        """Runs the tokens whose first is at ``context.index`` against the cache of those before it.
 
-        ``around`` also has the mask over the cache, and positions if they differ from places.
+        ``context`` also has the mask over the cache, and positions if they differ from places.
         """
-        assert around.index is not None
-        queries = around.index + jnp.arange(x.shape[1])
+        assert context.index is not None
+        queries = context.index + jnp.arange(x.shape[1])
         keys = jnp.arange(caches[0].own.keys.shape[2])
-        if around.positions is None:
-            around = around._replace(positions=jnp.broadcast_to(queries, x.shape[:2]))
-        around = around._replace(bias=self._bias(queries, keys, around))
-        return self._run(x, around, caches, None, collect_hidden=False)
+        if context.positions is None:
+            context = context._replace(positions=jnp.broadcast_to(queries, x.shape[:2]))
+        context = context._replace(bias=self._bias(queries, keys, context))
+        return self._run(x, context, caches, None, collect_hidden=False)
 
     def empty_caches(
         self, batch_size: int, max_length: int, encoded: Float[Array, "B M D"] | None, dtype: jnp.dtype
@@ -154,28 +156,30 @@ class Stack(nnx.Module):
             own = KeysValues(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
             if encoded is None:
                 return LayerCache(own, None)
-            return LayerCache(own, jax.vmap(lambda block: block.cross_attention.keys_values(encoded))(block))
+            return LayerCache(
+                own, jax.vmap(lambda block: block.cross_attention.project_keys_values(encoded))(block)
+            )
 
-        return tuple(map(empty, self._blocks(), self.config.layout.slots))
+        return tuple(map(empty, self._blocks(), self.config.layer_pattern.slots))
 
     def _blocks(self) -> list[Block]:
         return [self.layers[str(slot)] for slot in range(len(self.layers))]
 
-    def _bias(self, queries: Array, keys: Array, around: Surroundings) -> Array | None:
+    def _bias(self, queries: Array, keys: Array, context: AttentionContext) -> Array | None:
         if self.relative_bias is None:
-            return around.bias
-        return self.relative_bias(queries, keys, len(keys), bidirectional=around.bidirectional)
+            return context.bias
+        return self.relative_bias(queries, keys, len(keys), bidirectional=context.bidirectional)
 
     def _run(
         self,
         x: Array,
-        around: Surroundings,
+        context: AttentionContext,
         caches: tuple[LayerCache, ...] | None,
         dropout_key: Key[Array, ""] | None,
         collect_hidden: bool,
     ) -> StackOutput:
         rate = self.config.blocks[0].dropout_rate
-        layout, slots = self.config.layout, self.config.layout.slots
+        layout, slots = self.config.layer_pattern, self.config.layer_pattern.slots
         layers_key = fold(dropout_key, 0)
         keys = None if layers_key is None else jax.random.split(layers_key, len(self.config.blocks))
         blocks, sharing = self._blocks(), self.config.sharing
@@ -185,13 +189,13 @@ class Stack(nnx.Module):
             if block is None:
                 assert sharing is not None
                 block = shared_block(blocks[0], sharing, layer.number)
-            ran: BlockOutput = block(constrain_rows(x), around, cache=layer.cache, dropout_key=layer.key)
+            ran: BlockOutput = block(constrain_rows(x), context, cache=layer.cache, dropout_key=layer.key)
             # What is encoded stays as it is: returned from the scan it would be copied at every token.
             own = None if ran.cache is None else ran.cache.own
             return ran.x, _LayerOutput(own, ran.balance_loss, x if collect_hidden else None)
 
-        if self.config.rematerialisation != "none":
-            run_block = jax.checkpoint(run_block, policy=_KEPT[self.config.rematerialisation])
+        if self.config.remat != "none":
+            run_block = jax.checkpoint(run_block, policy=_KEPT[self.config.remat])
 
         def run_pattern(x: Array, pattern: list[_Layer]) -> tuple[Array, list[_LayerOutput]]:
             outputs = []

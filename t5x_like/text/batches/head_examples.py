@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from t5x_like.text.batches.ragged_array import RaggedBuilder
+from t5x_like.text.batches.ragged_array import RaggedArrayBuilder
 from t5x_like.text.heads.head_format import HeadExample, HeadFormat, HeadRow
 from t5x_like.text.heads.input_format import InputFormat, input_format_of
 from t5x_like.text.objectives.objective import Example
@@ -27,7 +27,9 @@ class HeadExamples:
         vocab_size: int,
     ) -> None:
         self.head_format, self.input_format = head_format, input_format
-        tokens, classes, starts, ends = (RaggedBuilder(size) for size in (vocab_size, 2**16, 2**31, 2**31))
+        tokens, classes, starts, ends = (
+            RaggedArrayBuilder(size) for size in (vocab_size, 2**16, 2**31, 2**31)
+        )
         seconds, labels, values, spans, origins, offsets = [], [], [], [], [], []
         counts, cut = set[int](), set[int]()
         for each in examples:  # one by one: of ReCoRD there are more than a million

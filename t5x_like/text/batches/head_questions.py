@@ -10,7 +10,6 @@ import numpy as np
 from t5x_like.batch import Batch
 from t5x_like.text import registry
 from t5x_like.text.batches.buckets import cut_to_bucket
-from t5x_like.text.batches.features import Placed
 from t5x_like.text.batches.head_examples import HeadExamples, make_examples
 from t5x_like.text.batches.head_source import head_format_of
 from t5x_like.text.batches.row_maker import RowMaker
@@ -120,7 +119,7 @@ class HeadQuestions:
         by_size = np.argsort(self.examples.sizes, kind="stable")
         for start in range(0, len(by_size), batch_size):
             numbers = by_size[start : start + batch_size]
-            rows = [[Placed(self.examples.example(number))] for number in numbers.tolist()]
+            rows = [[self.examples.example(number)] for number in numbers.tolist()]
             yield numbers, cut_to_bucket(maker.lay_out([*rows, *[[]] * (batch_size - len(rows))]))
 
     @property

@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from t5x_like.text import registry
 from t5x_like.text.batches.head_examples import HeadExamples, make_examples
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.order import key_of, permuted
 from t5x_like.text.batches.task_source import OpenedTask
 from t5x_like.text.heads.head_format import Head, HeadFormat
@@ -15,9 +16,6 @@ from t5x_like.text.objectives.objective import Example
 from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.vocabularies.opening import open_tokenizer
-
-if TYPE_CHECKING:
-    from t5x_like.text.batches.loader import LoaderConfig
 
 _log = logging.getLogger(__name__)
 
@@ -31,17 +29,17 @@ class HeadSource:
         self._sizes = examples.sizes
 
     def remaining(self, epoch: int, position: int) -> int:
-        """See ``Source.remaining``."""
+        """See ``ExampleSource.remaining``."""
         del epoch
         return len(self._examples) - position
 
     def following(self, epoch: int, position: int) -> tuple[int, int]:
-        """See ``Source.following``."""
+        """See ``ExampleSource.following``."""
         del position
         return epoch + 1, 0
 
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
-        """See ``Source.examples``."""
+        """See ``ExampleSource.examples``."""
         return [self._examples.example(number) for number in self._numbers(epoch, positions).tolist()]
 
     def sizes(self, epoch: int, positions: Sequence[int]) -> np.ndarray:
@@ -49,7 +47,7 @@ class HeadSource:
         return self._sizes[self._numbers(epoch, positions)]
 
     def release(self, epoch: int, position: int) -> None:
-        """See ``Source.release``."""
+        """See ``ExampleSource.release``."""
         del epoch, position
 
     def _numbers(self, epoch: int, positions: Sequence[int]) -> np.ndarray:
@@ -59,7 +57,7 @@ class HeadSource:
         return permuted(places, len(self._examples), key_of(self._seed, self.name, epoch, "order"))
 
 
-def open_head_task(definition: PairsTask, name: str, config: "LoaderConfig") -> OpenedTask:
+def open_head_task(definition: PairsTask, name: str, config: LoaderConfig) -> OpenedTask:
     """Opens the labelled rows of a split, to train on or to measure the loss of.
 
     Raises:
@@ -100,7 +98,7 @@ def head_format_of(name: str) -> HeadFormat:
     return definition.head_format()
 
 
-def head_for(config: "LoaderConfig") -> Head | None:
+def head_for(config: LoaderConfig) -> Head | None:
     """Returns the head that the tasks of a loader need; ``None`` if they need none.
 
     Raises:
@@ -110,7 +108,7 @@ def head_for(config: "LoaderConfig") -> Head | None:
     return formats[0].head if formats else None
 
 
-def classes_for(config: "LoaderConfig") -> tuple[str, ...]:
+def classes_for(config: LoaderConfig) -> tuple[str, ...]:
     """Returns the class names of the head that the tasks of a loader need, in the order of its scores.
 
     Raises:
@@ -120,7 +118,7 @@ def classes_for(config: "LoaderConfig") -> tuple[str, ...]:
     return formats[0].class_names if formats else ()
 
 
-def _formats_for(config: "LoaderConfig") -> list[HeadFormat]:
+def _formats_for(config: LoaderConfig) -> list[HeadFormat]:
     if config.layout != "encoder":
         return []
     names = registry.names_of_tasks(config.mixture)
@@ -142,7 +140,7 @@ def _formats_for(config: "LoaderConfig") -> list[HeadFormat]:
 
 
 def _labelled(
-    definition: PairsTask, head_format: HeadFormat, config: "LoaderConfig", tokenizer: Any
+    definition: PairsTask, head_format: HeadFormat, config: LoaderConfig, tokenizer: Any
 ) -> HeadExamples:
     policy = RowPolicy(definition.on_bad_row)
     read = [each.row for each in definition.head_rows(config.split, policy)]

@@ -12,7 +12,7 @@ import numpy as np
 from t5x_like.text.heads.input_format import EncoderInput, InputFormat
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.metrics.by_name import MetricFunction
-from t5x_like.text.objectives.objective import Traits
+from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.templates import RowValues, Template
 
 UNLABELLED = -1
@@ -146,9 +146,9 @@ class HeadFormat(ABC):
     def _examples(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
         return [HeadExample(tuple(inputs), origin, label=row.label, value=row.value)]
 
-    def spec(self, num_choices: int = 0) -> Traits:
+    def spec(self, num_choices: int = 0) -> ExampleSpec:
         """Returns what a loader must know of the examples."""
-        return Traits(
+        return ExampleSpec(
             layout="encoder",
             fields=("token_types", "weights", *self.label_fields),
             fills_rows=True,

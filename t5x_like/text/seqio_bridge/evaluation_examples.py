@@ -10,7 +10,7 @@ import numpy as np
 from t5x_like.batch import Batch
 from t5x_like.text import registry
 from t5x_like.text.batches.buckets import bucket_lengths
-from t5x_like.text.batches.features import Placed, make_batch
+from t5x_like.text.batches.features import make_batch
 from t5x_like.text.metrics.baselines import majority
 from t5x_like.text.objectives.objective import Example, Lengths
 from t5x_like.text.seqio_bridge import registration
@@ -57,10 +57,7 @@ class Examples:
         by_size = np.argsort(sizes, kind="stable")
         for start in range(0, len(self), batch_size):
             numbers = by_size[start : start + batch_size]
-            rows = [
-                [Placed(Example(inputs=self.input_ids[number], targets=answers[number]))]
-                for number in numbers
-            ]
+            rows = [[Example(inputs=self.input_ids[number], targets=answers[number])] for number in numbers]
             longest = int(sizes[numbers].max())
             length = min(length for length in bucket_lengths(self.lengths.inputs) if length >= longest)
             yield (

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from t5x_like.text import registry
-from t5x_like.text.batches.in_memory import InMemoryStore, TooLarge
-from t5x_like.text.batches.ragged_array import RaggedBuilder
-from t5x_like.text.batches.sources import PairSource
-from t5x_like.text.batches.stream_source import StreamedExamples
+from t5x_like.text.batches.example_sources import PairSource
+from t5x_like.text.batches.in_memory import InMemoryExamples, TooLarge
+from t5x_like.text.batches.ragged_array import RaggedArrayBuilder
+from t5x_like.text.batches.stream_source import StreamSource
 from t5x_like.text.batches.task_source import OpenedTask
 from t5x_like.text.objectives.objective import Example, Lengths
 from t5x_like.text.tasks.pairs import PAIRS
@@ -17,7 +17,7 @@ from t5x_like.text.tasks.pairs import PAIRS
 if TYPE_CHECKING:
     import seqio
 
-    from t5x_like.text.batches.loader import LoaderConfig
+    from t5x_like.text.batches.loader_config import LoaderConfig
 
 
 def open_seqio_task(task: "seqio.Task", config: "LoaderConfig") -> OpenedTask:
@@ -54,29 +54,29 @@ def open_seqio_stream(task: "seqio.Task", config: "LoaderConfig") -> OpenedTask:
             "tokenise it once with t5x-like cache, or set num_workers=0"
         )
     ours = registry.task(name)
-    traits = PAIRS if ours is None else ours.spec
+    spec = PAIRS if ours is None else ours.spec
     # All that belongs to the one stream of an encoder or a decoder is as long as it.
     lengths = {
         "encoder": Lengths(config.inputs_length, config.inputs_length),
         "decoder": Lengths(config.targets_length, config.targets_length),
         "encoder_decoder": Lengths(config.inputs_length, config.targets_length),
-    }[traits.layout]
+    }[spec.layout]
 
     def open_epoch(epoch: int) -> Iterator[Example]:
         return seqio_examples(task, config.split, lengths, seed=config.seed + epoch, shuffle=config.shuffle)
 
-    return OpenedTask(StreamedExamples(name, open_epoch), traits, task.output_features["targets"].vocabulary)
+    return OpenedTask(StreamSource(name, open_epoch), spec, task.output_features["targets"].vocabulary)
 
 
-def _hold(task: "seqio.Task", config: "LoaderConfig", lengths: Lengths) -> InMemoryStore:
+def _hold(task: "seqio.Task", config: "LoaderConfig", lengths: Lengths) -> InMemoryExamples:
     vocab_size = task.output_features["targets"].vocabulary.vocab_size
-    builders = {name: RaggedBuilder(vocab_size) for name in ("inputs", "targets")}
+    builders = {name: RaggedArrayBuilder(vocab_size) for name in ("inputs", "targets")}
     for example in seqio_examples(task, config.split, lengths, seed=config.seed, shuffle=False):
         for name, builder in builders.items():
             builder.extend([getattr(example, name)])
-        if sum(builder.num_tokens for builder in builders.values()) > config.memory_tokens:
+        if sum(builder.num_tokens for builder in builders.values()) > config.max_tokens_in_memory:
             raise TooLarge
-    held = InMemoryStore({name: builder.build() for name, builder in builders.items()})
+    held = InMemoryExamples({name: builder.build() for name, builder in builders.items()})
     if not len(held):
         raise ValueError(f"task {task.name!r}, split {config.split!r}: no examples")
     return held

@@ -13,8 +13,9 @@ from t5x_like.io.paths import find_file
 from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.benchmarks.task import T5_VOCABULARY, BenchmarkTask
 from t5x_like.text.benchmarks.tfds_files import python_value
-from t5x_like.text.objectives.sft import answers_only
+from t5x_like.text.objectives.causal_lm import answers_only
 from t5x_like.text.seqio_bridge.data_sources import BenchmarkRows, PlainFiles, TokenizedFiles, signature_of
+from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
 from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.file_task import FileTask
@@ -57,7 +58,7 @@ class SeqioTaskBuilder:
     def documents(self, task: PretrainingTask) -> None:
         """Adds a pretraining task, with its objective's own pipeline."""
         features = output_features(task)
-        if task.objective.traits.layout == "decoder":
+        if task.objective.spec.layout == "decoder":
             features["inputs"] = dataclasses.replace(features["inputs"], required=False)
         tokenized = task.as_trained()
         names = tokenized.feature_names()
@@ -69,7 +70,7 @@ class SeqioTaskBuilder:
             preprocessors=[
                 *((_text_as_targets, seqio.preprocessors.tokenize) if plain else ()),
                 seqio.CacheDatasetPlaceholder(),
-                *task.objective.preprocessors(),
+                *seqio_preprocessors(task.objective),
             ],
         )
 

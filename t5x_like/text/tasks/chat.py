@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
-from t5x_like.text.objectives import sft
-from t5x_like.text.objectives.objective import Traits
+from t5x_like.text.objectives.causal_lm import SFT_SPEC
+from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.chat_templates import TEMPLATES, ChatTemplate
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
 from t5x_like.text.tasks.rows import Bad, Row, read_rows
@@ -59,9 +59,9 @@ class ChatTask(FileTask[Conversation]):
             yield row if isinstance(row, Bad) else self._conversation(row)
 
     @property
-    def spec(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """See ``FileTask``."""
-        return sft.TRAITS
+        return SFT_SPEC
 
     def feature_names(self) -> tuple[str, ...]:
         """``tokens`` of a conversation, and ``answers`` [2 N]: where answers begin and end, in turn."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from t5x_like.io.paths import find_files
 from t5x_like.text.heads import HeadFormat
-from t5x_like.text.objectives.objective import Traits
+from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.rows import Bad, RowPolicy
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
@@ -90,7 +90,7 @@ class FileTask(ABC, Generic[ReadT]):
 
     @property
     @abstractmethod
-    def spec(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """What a loader must know of its examples."""
 
     @abstractmethod

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from t5x_like.text.heads.head_format import HeadRow
 from t5x_like.text.metrics.by_name import MetricFunction
-from t5x_like.text.objectives.objective import Traits
+from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
 from t5x_like.text.tasks.rows import Bad, RawRow, RowPolicy
 
-PAIRS = Traits(layout="encoder_decoder")
+PAIRS = ExampleSpec(layout="encoder_decoder")
 
 
 class TextPair(NamedTuple):
@@ -82,7 +82,7 @@ class PairsTask(FileTask[TextPair]):
                 policy.take(Bad(str(error), raw.place))
 
     @property
-    def spec(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """See ``FileTask``."""
         return PAIRS
 

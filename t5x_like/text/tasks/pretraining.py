@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from t5x_like.text.objectives.objective import Objective, Traits
+from t5x_like.text.objectives.objective import ExampleSpec, Objective
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.tasks.corpus_files import CorpusFiles
 from t5x_like.text.tasks.documents import (
@@ -60,13 +60,13 @@ class PretrainingTask(FileTask[Document]):
             )
 
     @property
-    def spec(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """The objective's."""
-        return self.objective.traits
+        return self.objective.spec
 
     def as_trained(self) -> "PretrainingTask":
         """The task with its documents tokenized sentence by sentence, if its objective needs that."""
-        return replace(self, sentences=True) if self.objective.traits.needs_sentences else self
+        return replace(self, sentences=True) if self.objective.spec.needs_sentences else self
 
     def feature_names(self) -> tuple[str, ...]:
         """``tokens``; ``sentence_ends`` counted in tokens; ``spans`` [N, 2] of tokens that are annotated."""

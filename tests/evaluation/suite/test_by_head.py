@@ -32,7 +32,7 @@ def write_bert(directory, task, num_labels=2):
         mlp_dim=32,
         num_heads=2,
         num_layers=1,
-        num_positions=64,
+        max_position_embeddings=64,
         task=task,
         num_labels=num_labels,
     )
@@ -159,7 +159,7 @@ def test_scores_that_are_no_numbers_are_told(data, tmp_path, monkeypatch):
 def test_a_roberta_reads_as_many_tokens_as_have_positions_and_no_more(data, tmp_path):
     """Its files count the two positions that padding keeps."""
     config = RobertaConfig(
-        vocab_size=64, model_dim=16, mlp_dim=32, num_heads=2, num_layers=1, num_positions=30,
+        vocab_size=64, model_dim=16, mlp_dim=32, num_heads=2, num_layers=1, max_position_embeddings=30,
         task="sequence_classification",
     )  # fmt: skip
     write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], tmp_path / "roberta")

@@ -39,7 +39,7 @@ LENGTH = 12
 
 _SIZE: dict[str, Any] = {"vocab_size": VOCAB_SIZE, "model_dim": 32, "mlp_dim": 48, "num_heads": 4}
 _ONE: dict[str, Any] = {**_SIZE, "num_layers": 2, "dropout_rate": 0.1}
-_LEARNED: dict[str, Any] = {**_ONE, "num_positions": 16}
+_LEARNED: dict[str, Any] = {**_ONE, "max_position_embeddings": 16}
 _GROUPED: dict[str, Any] = {**_ONE, "num_kv_heads": 2}
 _PAIR: dict[str, Any] = {
     **_SIZE,
@@ -60,7 +60,7 @@ TINY: dict[str, Any] = {
         num_decoder_heads=2,
         num_encoder_layers=1,
         num_decoder_layers=2,
-        num_positions=16,
+        max_position_embeddings=16,
     ),
     "bert": BertConfig(**_LEARNED),
     "distilbert": DistilBertConfig(**_LEARNED),
@@ -79,7 +79,7 @@ TINY: dict[str, Any] = {
     "llama": LlamaConfig(**_GROUPED),
     "llama3_1": LlamaConfig(
         **_GROUPED,
-        scaling=Llama3Scaling(
+        rope_scaling=Llama3Scaling(
             factor=8.0, low_frequency_factor=1.0, high_frequency_factor=4.0, original_length=8
         ),
     ),

@@ -10,7 +10,8 @@ import tempfile
 import numpy as np
 import pytest
 
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.workers import Workers
 from t5x_like.text.cache.shards import unpack
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from t5x_like.text import registry
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.cache.writing import cache_split
 from t5x_like.text.seqio_bridge import registration

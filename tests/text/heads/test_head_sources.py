@@ -14,7 +14,8 @@ from t5x_like.text.batches.buckets import like_lengths_together
 from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.batches.head_questions import load_questions
 from t5x_like.text.batches.head_source import head_for
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout
 from t5x_like.text.benchmarks.task import BenchmarkTask

@@ -1,0 +1,161 @@
+"""Counts that describe the structure of the code base, for records of decisions and for tests.
+
+Run ``python benchmarks/code_structure.py [FOLDER]`` to print them for a checkout.
+"""
+
+import ast
+import collections
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PACKAGE = "t5x_like"
+
+# Classes of tasks and of head formats, by today's names and by those of the first edition.
+TASKS_AND_HEADS = {
+    *("BenchmarkTask", "TextTask", "PretrainingTask", "ChatTask", "FileTask", "HeadTask", "Mixture"),
+    *("SequenceClassification", "Regression", "MultipleChoice", "CandidateRanking", "QuestionAnswering"),
+    *("TokenClassification", "Classes", "Number", "Choices", "Candidates", "Spans", "TokenClasses"),
+}
+
+
+@dataclass(frozen=True)
+class CodeStructure:
+    """Counts over all Python files of the package.
+
+    Attributes:
+      num_lines: lines of all files.
+      imports: module name -> modules of the package that it imports, function-level and type-checking ones included.
+      deferred_imports: ``path:line`` -> source line, for imports of the package inside functions.
+      type_checking_blocks: ``path:line`` of every ``if TYPE_CHECKING``.
+      num_isinstance: calls of ``isinstance``.
+      num_task_and_head_tests: those that ask for the class of a task or a head format.
+      files_by_name: file name -> paths, for names that occur more than once.
+      classes_by_name: class name -> paths, for public names that are defined more than once.
+    """
+
+    num_files: int
+    num_lines: int
+    imports: dict[str, set[str]]
+    deferred_imports: dict[str, str]
+    type_checking_blocks: list[str]
+    num_isinstance: int
+    num_task_and_head_tests: int
+    files_by_name: dict[str, list[str]] = field(repr=False)
+    classes_by_name: dict[str, list[str]] = field(repr=False)
+
+
+def measure(root: Path) -> CodeStructure:
+    """Read every module below ``root / PACKAGE``."""
+    paths = {_module_name(path.relative_to(root)): path for path in sorted((root / PACKAGE).rglob("*.py"))}
+    imports: dict[str, set[str]] = {}
+    deferred: dict[str, str] = {}
+    type_checking: list[str] = []
+    num_lines = num_isinstance = num_type_tests = 0
+    classes = collections.defaultdict(set)
+    for name, path in paths.items():
+        text = path.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        num_lines += len(lines)
+        tree = ast.parse(text)
+        relative = str(path.relative_to(root))
+        imports[name] = {target for node in ast.walk(tree) for target in _targets(node, paths)} - {name}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                for inner in ast.walk(node):
+                    if isinstance(inner, ast.Import | ast.ImportFrom) and _targets(inner, paths):
+                        deferred[f"{relative}:{inner.lineno}"] = lines[inner.lineno - 1]
+            elif isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+                type_checking.append(f"{relative}:{node.lineno}")
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                if node.func.id == "isinstance":
+                    num_isinstance += 1
+                    num_type_tests += bool(_names_in(node.args[-1]) & TASKS_AND_HEADS)
+            elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                classes[node.name].add(relative)
+    files = collections.defaultdict(list)
+    for path in paths.values():
+        files[path.name].append(str(path.relative_to(root)))
+    return CodeStructure(
+        num_files=len(paths),
+        num_lines=num_lines,
+        imports=imports,
+        deferred_imports=deferred,
+        type_checking_blocks=type_checking,
+        num_isinstance=num_isinstance,
+        num_task_and_head_tests=num_type_tests,
+        files_by_name={n: found for n, found in files.items() if len(found) > 1 and n != "__init__.py"},
+        classes_by_name={n: sorted(found) for n, found in classes.items() if len(found) > 1},
+    )
+
+
+def cycles(imports: dict[str, set[str]]) -> list[list[str]]:
+    """Strongly connected components of more than one module (Tarjan 1972)."""
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        order[module] = lowest[module] = len(order)
+        stack.append(module)
+        for other in sorted(imports.get(module, ())):
+            if other not in order:
+                visit(other)
+                lowest[module] = min(lowest[module], lowest[other])
+            elif other in stack:
+                lowest[module] = min(lowest[module], order[other])
+        if lowest[module] == order[module]:
+            component = [stack.pop()]
+            while component[-1] != module:
+                component.append(stack.pop())
+            if len(component) > 1:
+                found.append(sorted(component))
+
+    sys.setrecursionlimit(10_000)
+    for module in sorted(imports):
+        if module not in order:
+            visit(module)
+    return found
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+    return names | {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
+
+
+def _module_name(path: Path) -> str:
+    return re.sub(r"\.__init__$", "", ".".join(path.with_suffix("").parts))
+
+
+def _targets(node: ast.AST, modules: dict[str, Path]) -> set[str]:
+    """The modules of the package that an import statement names."""
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names if alias.name in modules}
+    if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == PACKAGE:
+        names = {f"{node.module}.{alias.name}" for alias in node.names}
+        return {name if name in modules else str(node.module) for name in names} & set(modules)
+    return set()
+
+
+def main() -> None:
+    """Print the counts of a checkout."""
+    structure = measure(Path(sys.argv[1] if len(sys.argv) > 1 else "."))
+    for label, value in {
+        "files": structure.num_files,
+        "lines": structure.num_lines,
+        "import cycles": len(cycles(structure.imports)),
+        "modules in cycles": sum(map(len, cycles(structure.imports))),
+        "function-level imports of the package": len(structure.deferred_imports),
+        "TYPE_CHECKING blocks": len(structure.type_checking_blocks),
+        "isinstance calls": structure.num_isinstance,
+        "type tests on tasks and heads": structure.num_task_and_head_tests,
+        "file names that occur more than once": len(structure.files_by_name),
+        "public class names that occur more than once": len(structure.classes_by_name),
+    }.items():
+        print(f"{label:45} {value:6,}")
+
+
+if __name__ == "__main__":
+    main()
