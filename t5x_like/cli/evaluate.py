@@ -30,9 +30,9 @@ from t5x_like.evaluation.prompts import DECODER_STYLE
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.reports.evaluation import write_evaluation_report
 from t5x_like.reports.score_tables import left_out, run_table, scores_table, steps_table
+from t5x_like.text import registry
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.suites import SUITES, suite_named
-from t5x_like.text.tasks import registry
 from t5x_like.text.vocabularies.opening import vocabulary_files
 
 # Flags that are fields of SuiteEvaluation under the same name.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from t5x_like.text.tasks.pairs import Worded
+from t5x_like.text.tasks.pairs import TextPair
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,7 @@ class Prompter:
     style: PromptStyle
     num_shots: int = 0
     seed: int = 0
-    pool: Sequence[Worded] = ()  # to draw examples from
+    pool: Sequence[TextPair] = ()  # to draw examples from
 
     def __post_init__(self) -> None:
         if self.num_shots < 0:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t5x_like.evaluation.spans import most_context, n_best_spans
-from t5x_like.text.heads.answers import squad_or_none
-from t5x_like.text.heads.formats import QuestionAnswering
-from t5x_like.text.heads.questions import HeadQuestions
+from t5x_like.text.batches.head_questions import HeadQuestions
+from t5x_like.text.heads import QuestionAnswering
+from t5x_like.text.heads.span_head import squad_or_none
 
 _NOTHING = ""
 
@@ -64,7 +64,7 @@ def span_answers(
     A token begins an answer only in the window that has most context around it. No answer scores what [CLS] does as
     both ends, in the window where that is least.
     """
-    assert isinstance(questions.form, QuestionAnswering)
+    assert isinstance(questions.head_format, QuestionAnswering)
     windows: list[list[int]] = [[] for _ in questions.read]
     for number, origin in enumerate(questions.examples.origins.tolist()):
         windows[origin].append(number)
@@ -114,7 +114,7 @@ def _of_windows(
     max_answer_length: int,
     size: int,
 ) -> SpanAnswers:
-    assert isinstance(questions.form, QuestionAnswering)
+    assert isinstance(questions.head_format, QuestionAnswering)
     examples, context = questions.examples, questions.read[row].row.texts[0][1]
     sizes = [(int(examples.offsets[number]), len(examples.places(number)[0])) for number in numbers]
     candidates = [
@@ -123,7 +123,7 @@ def _of_windows(
         for candidate in _of_window(questions, number, ends, mine, context, max_answer_length, size)
     ]
     null = None
-    if questions.form.unanswerable:
+    if questions.head_format.unanswerable:
         null = min(
             float(ends[examples.cls_place(number)].sum())
             for number, ends in zip(numbers, scores, strict=True)

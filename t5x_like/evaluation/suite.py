@@ -39,9 +39,8 @@ from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.progress import Progress
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import check_batch_size
-from t5x_like.text.heads.questions import read_questions
-from t5x_like.text.heads.tasks import form_of
-from t5x_like.text.tasks import registry
+from t5x_like.text import registry
+from t5x_like.text.batches.head_questions import read_questions
 from t5x_like.text.tasks.rows import RowPolicy
 
 _DEFAULT_LENGTHS = {"encoder": 512, "encoder_decoder": 512, "decoder": 2048}
@@ -184,8 +183,9 @@ class _Planner:
 
     def _head_plan(self, definition: Any, policy: RowPolicy) -> tuple[HeadPlan, Entry]:
         suite, mixture = self._suite, self._trained_on
-        form = form_of(definition, definition.name)
-        order = class_order(suite.classes or self._checkpoint.classes, form, learned=mixture)
+        order = class_order(
+            suite.classes or self._checkpoint.classes, definition.head_format(), learned=mixture
+        )
         plan = HeadPlan(
             definition=definition,
             split=suite.split,

@@ -12,9 +12,10 @@ from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.evaluation.evaluator import HeadEvaluation
 from t5x_like.partitioning.shard import check_batch_size, row_share
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, starting_params
+from t5x_like.text import registry
+from t5x_like.text.batches.head_source import classes_for, head_for
 from t5x_like.text.batches.loader import Loader, build_loader
-from t5x_like.text.heads.sources import classes_for, head_for
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.hooks import Evaluation, Every, Profile, Save, TrainLog
 from t5x_like.training.loop import Finished, Loop
@@ -47,6 +48,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     Raises:
       ValueError: the configuration can't work, or ``model_dir`` holds a run of another configuration.
     """
+    registration.connect()
     registry.register(experiment.tasks)
     experiment = with_model(experiment)
     model: Any = experiment.model

@@ -1,31 +1,21 @@
-"""A task for an encoder's head as a source of batches: ``LoaderConfig(layout="encoder")`` of a benchmark."""
+"""Labelled rows for an encoder's head as a source of batches: ``LoaderConfig(layout="encoder")`` of a benchmark."""
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from t5x_like.text import registry
+from t5x_like.text.batches.head_examples import HeadExamples, make_examples
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.order import key_of, permuted
 from t5x_like.text.batches.task_source import OpenedTask
-from t5x_like.text.heads.examples import HeadExamples, make_examples
-from t5x_like.text.heads.formats import (
-    HeadFormat,
-    QuestionAnswering,
-    Regression,
-    SequenceClassification,
-    TokenClassification,
-)
-from t5x_like.text.heads.rows import head_of
-from t5x_like.text.heads.tasks import HeadTask, form_of, read_head_rows
-from t5x_like.text.objectives.objective import Example, ExampleSpec
-from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.heads.head_format import Head, HeadFormat
+from t5x_like.text.objectives.objective import Example
+from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.vocabularies.opening import open_tokenizer
-
-if TYPE_CHECKING:
-    from t5x_like.text.batches.loader_config import LoaderConfig
 
 _log = logging.getLogger(__name__)
 
@@ -67,20 +57,20 @@ class HeadSource:
         return permuted(places, len(self._examples), key_of(self._seed, self.name, epoch, "order"))
 
 
-def open_head_task(definition: Any, name: str, config: "LoaderConfig") -> OpenedTask:
-    """The labelled rows of a split, to train on or to measure the loss of.
+def open_head_task(definition: PairsTask, name: str, config: LoaderConfig) -> OpenedTask:
+    """Opens the labelled rows of a split, to train on or to measure the loss of.
 
     Raises:
-      ValueError: the task has no form for a head, a row is bad, none has a label, or a cache is asked for.
+      ValueError: no head reads the task, a row is bad, none has a label, or a cache is asked for.
     """
-    form = form_of(definition, name)
+    head_format = definition.head_format()
     if config.cache is not None:
         raise ValueError(
             f"task {name!r} is read for an encoder's head, whose rows are tokenised anew at each start; a token cache "
             f"holds questions and written answers. Leave out cache={config.cache!r}"
         )
     tokenizer = open_tokenizer(definition.vocabulary, definition.num_sentinels)
-    examples = _labelled(definition, form, config, tokenizer)
+    examples = _labelled(definition, head_format, config, tokenizer)
     if examples.num_cut:
         _log.warning(
             "task %s, split %s: %d examples are longer than inputs_length=%d and were cut",
@@ -90,57 +80,71 @@ def open_head_task(definition: Any, name: str, config: "LoaderConfig") -> Opened
             config.inputs_length,
         )
     source = HeadSource(name, examples, seed=config.seed, shuffle=config.shuffle)
-    return OpenedTask(source, traits_of(form, examples.num_choices), tokenizer)
+    return OpenedTask(source, head_format.spec(examples.num_choices), tokenizer)
 
 
-def head_for(config: "LoaderConfig") -> tuple[str, int] | None:
-    """The kind of head that the tasks of a loader need, and its number of scores; ``None`` if they need none.
+def head_format_of(name: str) -> HeadFormat:
+    """Returns how a head reads the task of that name.
 
     Raises:
-      ValueError: unknown tasks, without a form, or for different heads.
+      ValueError: no head does, or there is no such task.
     """
+    definition = registry.task(name)
+    if definition is None:
+        raise ValueError(
+            f"task {name!r} has no form for an encoder's head: its answers are written; train an encoder-decoder or a "
+            "decoder on it"
+        )
+    return definition.head_format()
+
+
+def head_for(config: LoaderConfig) -> Head | None:
+    """Returns the head that the tasks of a loader need; ``None`` if they need none.
+
+    Raises:
+      ValueError: unknown tasks, tasks that no head reads, or tasks for different heads.
+    """
+    formats = _formats_for(config)
+    return formats[0].head if formats else None
+
+
+def classes_for(config: LoaderConfig) -> tuple[str, ...]:
+    """Returns the class names of the head that the tasks of a loader need, in the order of its scores.
+
+    Raises:
+      ValueError: as ``head_for``.
+    """
+    formats = _formats_for(config)
+    return formats[0].class_names if formats else ()
+
+
+def _formats_for(config: LoaderConfig) -> list[HeadFormat]:
     if config.layout != "encoder":
-        return None
+        return []
     names = registry.names_of_tasks(config.mixture)
-    definitions = [registry.definition(name) for name in names]
-    if all(isinstance(definition, PretrainingTask) for definition in definitions):
-        return None
-    forms = [form_of(each, name) for each, name in zip(definitions, names, strict=True)]
-    heads = {head_of(form) for form in forms}
-    if len(heads) > 1:
+    if all((definition := registry.task(name)) and definition.is_pretraining for name in names):
+        return []
+    formats = [head_format_of(name) for name in names]
+    if len({each.head for each in formats}) > 1:
         raise ValueError(
             f"{', '.join(names)} are for different heads, which can't share batches; train on one of them"
         )
-    classes = dict.fromkeys(_classes_of(form) for form in forms)
+    classes = dict.fromkeys(each.class_names for each in formats)
     if len(classes) > 1:
         listed = "; ".join(", ".join(each) or "none" for each in classes)
         raise ValueError(
             f"{', '.join(names)} can't share a head, whose classes would mean different things: {listed}; train on one "
             "of them"
         )
-    return heads.pop()
+    return formats
 
 
-def classes_for(config: "LoaderConfig") -> tuple[str, ...]:
-    """The classes of the head that the tasks of a loader need, in the order of its scores; none of other heads.
-
-    Raises:
-      ValueError: as ``head_for``.
-    """
-    if head_for(config) is None:
-        return ()
-    name = registry.names_of_tasks(config.mixture)[0]
-    return _classes_of(form_of(registry.definition(name), name))
-
-
-def _classes_of(form: HeadFormat) -> tuple[str, ...]:
-    return form.classes if isinstance(form, SequenceClassification | TokenClassification) else ()
-
-
-def _labelled(definition: HeadTask, form: HeadFormat, config: "LoaderConfig", tokenizer: Any) -> HeadExamples:
+def _labelled(
+    definition: PairsTask, head_format: HeadFormat, config: LoaderConfig, tokenizer: Any
+) -> HeadExamples:
     policy = RowPolicy(definition.on_bad_row)
-    read = list(read_head_rows(definition, config.split, policy))
-    rows = [each.row for each in read if each.row.is_labelled(form)]
+    read = [each.row for each in definition.head_rows(config.split, policy)]
+    rows = [row for row in read if head_format.is_labelled(row)]
     where = f"task {definition.name!r}, split {config.split!r}"
     if policy.num_skipped:
         _log.warning("%s: %s", where, policy)
@@ -154,24 +158,6 @@ def _labelled(definition: HeadTask, form: HeadFormat, config: "LoaderConfig", to
             "%s: %d of %d rows have no label and are left out", where, len(read) - len(rows), len(read)
         )
     try:
-        return make_examples(form, rows, tokenizer, length=config.inputs_length)
+        return make_examples(head_format, rows, tokenizer, length=config.inputs_length)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
-
-
-def traits_of(form: HeadFormat, num_choices: int = 0) -> ExampleSpec:
-    """The streams of a form's batches."""
-    labels: tuple[str, ...] = ("label",)
-    if isinstance(form, Regression):
-        labels = ("value",)
-    elif isinstance(form, QuestionAnswering):
-        labels = ("span",)
-    elif isinstance(form, TokenClassification):
-        labels = ()
-    return ExampleSpec(
-        layout="encoder",
-        fields=("token_types", "weights", *labels),
-        fills_rows=True,
-        num_choices=num_choices,
-        head=head_of(form),
-    )

@@ -4,12 +4,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from t5x_like.text import registry
 from t5x_like.text.objectives.objective import Example
 from t5x_like.text.objectives.replaced_tokens import ReplacedTokens
-from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.chat import ChatTask
-from t5x_like.text.tasks.pairs import PairsTask
-from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.seqio_bridge import registration
 
 if TYPE_CHECKING:
     import seqio
@@ -45,9 +43,9 @@ def describe(name: str, *, count: bool = True) -> Description:
     """What a registered name stands for. ``count=False`` does not read files to count their rows."""
     import seqio
 
-    found = registry.get(name)
+    found = registration.get(name)
     mixture = found if isinstance(found, seqio.Mixture) else None
-    tasks = registry.tasks_of(name)
+    tasks = registration.tasks_of(name)
     splits: dict[str, int | None] = {}
     for task in tasks:
         for split in task.splits:
@@ -83,7 +81,7 @@ def show(
     from t5x_like.text.seqio_bridge.data_sources import numpy_examples
 
     shown: list[Shown] = []
-    for task in registry.tasks_of(name):
+    for task in registration.tasks_of(name):
         if split not in task.splits:
             raise ValueError(f"task {task.name!r} has no split {split!r}; there are {', '.join(task.splits)}")
         lengths = _lengths(task.name, inputs_length, targets_length)
@@ -95,14 +93,10 @@ def show(
 
 
 def _raw_rows(task: "seqio.Task", split: str, num_examples: int) -> list[dict[str, Any]]:
-    definition = registry.definition(task.name)
-    if isinstance(definition, PairsTask):
-        return [dict(row.row) for row, _ in zip(definition.read(split), range(num_examples), strict=False)]
-    if isinstance(definition, ChatTask):
+    definition = registry.task(task.name)
+    if definition is not None:
         rows = zip(definition.read(split), range(num_examples), strict=False)
-        return [{"messages": [f"{role}: {content}" for role, content in row.messages]} for row, _ in rows]
-    if isinstance(definition, PretrainingTask):
-        return []  # documents are joined and cut: none corresponds to an example
+        return [shown for row, _ in rows if (shown := definition.shown(row)) is not None]
     rows = task.source.get_dataset(split=split, shuffle=False).take(num_examples).as_numpy_iterator()
     # A source of plain lines gives each row as a string, not by columns.
     columns = (row if isinstance(row, dict) else {"line": row} for row in rows)
@@ -117,8 +111,8 @@ def _plain(value: Any) -> Any:
 
 def _lengths(name: str, inputs_length: int, targets_length: int) -> dict[str, int]:
     """All that belongs to the one stream of an encoder or a decoder is as long as it."""
-    definition = registry.definition(name)
-    layout = definition.objective.spec.layout if isinstance(definition, PretrainingTask) else None
+    definition = registry.task(name)
+    layout = None if definition is None else definition.spec.layout
     return {
         "inputs": targets_length if layout == "decoder" else inputs_length,
         "targets": inputs_length if layout == "encoder" else targets_length,
@@ -134,8 +128,8 @@ def _shown(task: "seqio.Task", example: dict[str, Any], raw: dict[str, Any] | No
         written = example.get(f"{key}_pretokenized")
         texts[key] = str(_plain(written)) if written is not None else _text(vocabulary, numbers)
         pieces[key] = [_piece(vocabulary, number) for number in numbers]
-    definition = registry.definition(task.name)
-    if isinstance(definition, PretrainingTask) and isinstance(definition.objective, ReplacedTokens):
+    definition = registry.task(task.name)
+    if isinstance(getattr(definition, "objective", None), ReplacedTokens):
         texts["targets"], pieces["targets"] = "", [str(number) for number in ids["targets"]]
     return Shown(
         raw=raw,

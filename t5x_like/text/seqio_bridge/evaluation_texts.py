@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from t5x_like.text.tasks import registry
+from t5x_like.text import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pairs import PairsTask
 
 # Of tasks registered with seqio, the features that hold text after preprocessing.
@@ -36,7 +37,7 @@ def evaluation_texts(task: str, split: str) -> Iterator[dict[str, str]]:
 def _of_seqio(task: str, split: str) -> Iterator[dict[str, Any]]:
     from t5x_like.text.seqio_bridge.data_sources import numpy_examples
 
-    found = registry.get_task(task)
+    found = registration.get_task(task)
     lengths = dict.fromkeys(found.output_features, 2**20)
     return numpy_examples(found.get_dataset(lengths, split, shuffle=False, seed=0))
 

@@ -1,4 +1,4 @@
-"""Texts as ids whose places in the text are known: for answers' ends and for the classes of words."""
+"""Token ids with the characters that each covers: for the ends of answers and for the classes of words."""
 
 import itertools
 import re
@@ -11,15 +11,15 @@ import numpy as np
 _PIECE = re.compile(r"\w+|[^\w\s]")
 
 
-class Pieces(NamedTuple):
-    """A text's ids with the characters that each stands for: those of the whole word, where ids are parts of one."""
+class TokenSpans(NamedTuple):
+    """A text's ids with the first and last character of the word that each belongs to."""
 
     ids: np.ndarray  # int32 [L]
     starts: np.ndarray  # int32 [L]
     ends: np.ndarray  # int32 [L]
 
 
-def encode_with_places(tokenizer: Any, texts: Sequence[str]) -> list[Pieces]:
+def encode_with_spans(tokenizer: Any, texts: Sequence[str]) -> list[TokenSpans]:
     """Each word and each sign tokenised by itself, with the space before it where there is one.
 
     WordPiece vocabularies give the ids of the whole text. Byte-level ones can differ where signs follow each other.
@@ -44,21 +44,21 @@ def encode_words(tokenizer: Any, rows: Sequence[Sequence[str]], unknown: int) ->
     return [[next(encoded) or [unknown] for _ in row] for row in rows]
 
 
-def tokens_of(pieces: Pieces, answer: tuple[int, int]) -> tuple[int, int]:
+def tokens_of(tokens: TokenSpans, answer: tuple[int, int]) -> tuple[int, int]:
     """The first and last token that touch an answer's characters, ``start`` up to ``end``.
 
     Raises:
       ValueError: none does.
     """
     start, end = answer
-    touching = np.flatnonzero((pieces.starts < end) & (pieces.ends > start))
+    touching = np.flatnonzero((tokens.starts < end) & (tokens.ends > start))
     if not len(touching):
         raise ValueError(f"no token stands for the answer at characters {start} to {end}")
     return int(touching[0]), int(touching[-1])
 
 
-def _joined(parts: Sequence[tuple[list[int], int, int]]) -> Pieces:
+def _joined(parts: Sequence[tuple[list[int], int, int]]) -> TokenSpans:
     counts = [len(ids) for ids, _, _ in parts]
     ids = [number for part, _, _ in parts for number in part]
     starts, ends = (np.repeat([part[side] for part in parts], counts) for side in (1, 2))
-    return Pieces(np.array(ids, np.int32), starts.astype(np.int32), ends.astype(np.int32))
+    return TokenSpans(np.array(ids, np.int32), starts.astype(np.int32), ends.astype(np.int32))

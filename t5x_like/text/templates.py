@@ -5,6 +5,9 @@ import functools
 import string
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+RowValues = Mapping[str, Any]  # a row by its columns
 
 
 @dataclass(frozen=True)
