@@ -49,7 +49,7 @@ class Architecture:
 
     @property
     def tasks(self) -> frozenset[HeadTask]:
-        """What transformers has a class for."""
+        """The tasks that transformers has a class for."""
         return frozenset(self.classes.values())
 
 

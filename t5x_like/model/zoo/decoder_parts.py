@@ -28,7 +28,7 @@ def decoder_classes(name: str, *, answers: bool = True) -> dict[str, HeadTask]:
 
 
 def heads_of_decoder(task: HeadTask, num_labels: int, words: WordsConfig) -> HeadsConfig:
-    """Words, or classes and choices that the last real token tells, or classes and answers of tokens, or nothing.
+    """The heads of a decoder. Classes of sequences and choices read the last real token.
 
     Raises:
       ValueError: the task is not one of a decoder's.
@@ -46,7 +46,7 @@ def heads_of_decoder(task: HeadTask, num_labels: int, words: WordsConfig) -> Hea
 def decoder_rows(
     decoder: DecoderConfig, layer: Iterable[Weight], *, answering: str = "model."
 ) -> tuple[Weight, ...]:
-    """All weights, given those of one layer. ``answering`` is what stands before the stack's in answers' class."""
+    """All weights, given those of one layer. ``answering`` begins names in the class that answers questions."""
     words = padded_rows(decoder.embeddings.vocab_size, decoder.embeddings.padded_vocab_size)
     head = decoder.heads.words
     tied = head is not None and head.tie_word_embeddings

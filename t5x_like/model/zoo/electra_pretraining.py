@@ -71,12 +71,12 @@ class ElectraPretrainingConfig:
 
     @property
     def discriminator(self) -> electra.ElectraConfig:
-        """What remains after pretraining."""
+        """The model that remains after pretraining."""
         return self._electra("replaced_tokens", divisor=1)
 
     @property
     def generator(self) -> electra.ElectraConfig:
-        """What makes up the replacements."""
+        """The model that makes up replacements."""
         return self._electra("masked_lm", divisor=self.generator_divisor)
 
     @property
@@ -86,7 +86,7 @@ class ElectraPretrainingConfig:
 
     @property
     def task(self) -> HeadTask:
-        """What the model does that remains."""
+        """The discriminator's task."""
         return "replaced_tokens"
 
     def _electra(self, task: HeadTask, *, divisor: int) -> electra.ElectraConfig:

@@ -107,7 +107,7 @@ def blank_settings(
     *,
     max_new_tokens: int,
 ) -> dict[str, Any]:
-    """How ``start_cache`` reads prompts to fill one of their blanks each, those at ``places``.
+    """Arguments of ``start_cache`` for prompts of which one blank each is filled, the one at ``places``.
 
     Prompts are texts and, as the last token of all, the one that starts a blank's answer.
 

@@ -168,7 +168,7 @@ def take_gpt(
     *,
     max_position_embeddings: int,
 ) -> dict[str, Any]:
-    """What configurations of GPT and GPT-2 have in common; ``max_position_embeddings`` by default.
+    """Reads the fields that GPT and GPT-2 share; ``max_position_embeddings`` is the default.
 
     Raises:
       ValueError: a field has a value that these models can't express.
@@ -207,7 +207,7 @@ def to_hugging_face(config: GPT2Config) -> dict[str, Any]:
 
 
 def gpt_fields(config: Any, classes: Mapping[str, HeadTask], model_type: str) -> dict[str, Any]:
-    """What ``take_gpt`` has read, as fields of a ``config.json``."""
+    """Writes the fields that ``take_gpt`` reads."""
     return {
         "architectures": [class_of(config.task, classes)],
         "attn_pdrop": config.dropout_rate,

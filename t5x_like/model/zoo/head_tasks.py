@@ -1,4 +1,4 @@
-"""What a published model was trained to do: its Hugging Face class, and the heads that this takes."""
+"""Tasks of published models: their Hugging Face classes, and the heads that they take."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
@@ -21,13 +21,13 @@ HeadTask: TypeAlias = Literal[
     "replaced_tokens",  # ELECTRA's discriminator
 ]
 
-# What can write.
+# Tasks whose models generate text.
 GENERATIVE: tuple[HeadTask, ...] = ("causal_lm", "sequence_to_sequence_lm")
 
-# What an encoder-decoder does without its decoder.
+# Tasks for which an encoder-decoder needs no decoder.
 ENCODER_ALONE: tuple[HeadTask, ...] = ("encoding", "token_classification")
 
-# What is told of a sequence as a whole.
+# Tasks with one label for a whole sequence.
 OF_SEQUENCES: tuple[HeadTask, ...] = ("sequence_classification", "multiple_choice")
 
 ProblemType: TypeAlias = Literal["single_label", "multi_label", "regression"]
@@ -67,14 +67,14 @@ def class_of(task: HeadTask, classes: Mapping[str, HeadTask]) -> str:
 
 
 def num_labels_of(config: Mapping[str, Any]) -> int:
-    """How many classes a ``config.json`` speaks of: 2 where it says nothing, as in transformers."""
+    """The number of classes in a ``config.json``: 2 where it has none, as in transformers."""
     if config.get("id2label"):
         return len(config["id2label"])
     return config.get("num_labels") or 2
 
 
 def problem_of(config: Mapping[str, Any]) -> ProblemType | None:
-    """How a ``config.json`` wants labels to be read; ``None`` leaves it to the labels."""
+    """The type of labels in a ``config.json``; ``None`` infers it from the labels."""
     problem = config.get("problem_type")
     if problem is not None and problem not in _PROBLEMS:
         raise ValueError(f"config.json: problem_type is {problem!r}; it is one of {', '.join(_PROBLEMS)}")
@@ -141,7 +141,7 @@ def heads_for(
 ) -> HeadsConfig:
     """The heads of an encoder that pools its first token as BERT does.
 
-    ``dropout_rate`` is of what classes and choices are told from. Ends of answers have a rate of their own.
+    ``dropout_rate`` applies to the classifier's input. Question answering has a rate of its own.
 
     Raises:
       ValueError: the task is not one of an encoder's.

@@ -1,4 +1,4 @@
-"""What BERT and the encoders after it share: post-norm blocks, their fields, and the names of their weights."""
+"""The parts of BERT and the encoders after it: post-norm blocks, their fields, and the names of their weights."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -47,7 +47,7 @@ def post_norm_block(
 
 
 def take_task(config: Mapping[str, Any], classes: Mapping[str, HeadTask]) -> dict[str, Any]:
-    """What the model is for: the fields ``task``, ``num_labels`` and ``problem`` of a configuration."""
+    """Reads the fields ``task``, ``num_labels`` and ``problem_type`` of a configuration."""
     return {
         "task": task_of(config, classes, "base"),
         "num_labels": num_labels_of(config),
@@ -63,7 +63,7 @@ def take_common(
     activation: str = "gelu",
     dropout_rate: float = 0.1,
 ) -> dict[str, Any]:
-    """What configurations of BERT and its like have, with transformers' defaults for this one.
+    """Reads the fields that BERT and its relatives share, with transformers' defaults for this one.
 
     Positions are taken by the caller: they are not counted alike.
     """
@@ -92,7 +92,7 @@ def take_rate(config: Mapping[str, Any], fields: ConfigFields, name: str) -> flo
 
 
 def common_fields(config: Any, classes: Mapping[str, HeadTask], model_type: str) -> dict[str, Any]:
-    """What ``take_common`` has read, as fields of a ``config.json``."""
+    """Writes the fields that ``take_common`` reads."""
     return {
         "architectures": [class_of(config.task, classes)],
         "attention_probs_dropout_prob": config.dropout_rate,

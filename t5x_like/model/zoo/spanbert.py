@@ -53,7 +53,7 @@ class SpanBertConfig:
 
     @property
     def bert(self) -> bert.BertConfig:
-        """What remains after pretraining."""
+        """The model that remains after pretraining."""
         names = (field.name for field in dataclasses.fields(bert.BertConfig))
         return bert.BertConfig(**{name: getattr(self, name) for name in names})
 

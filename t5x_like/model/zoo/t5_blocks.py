@@ -1,4 +1,4 @@
-"""What T5 and its descendants share: sizes, blocks, fields of ``config.json``, and the names of weights."""
+"""The parts of T5 and its descendants: sizes, blocks, fields of ``config.json``, and the names of weights."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -131,10 +131,10 @@ class T5Parts:
         )
 
     def heads(self, task: HeadTask) -> HeadsConfig:
-        """Words, or what classifies and answers, or nothing.
+        """The heads for ``task``.
 
-        Sequences are told by what the decoder makes of the input's last token, answers by what it makes of each; tokens
-        have classes by the encoder alone, as in transformers.
+        Sequence classification reads the decoder's state of the last input token, question answering that of every
+        token. Token classification reads the encoder, as in transformers.
 
         Raises:
           ValueError: the task is not one of T5's.
@@ -210,7 +210,7 @@ def _take_feed_forward(fields: ConfigFields, default: str) -> T5FeedForward:
 
 
 def parts_fields(parts: T5Parts) -> dict[str, Any]:
-    """What ``take_parts`` has read, as fields of a ``config.json``; what is not about the model as in T5's own."""
+    """Writes the fields of ``T5Parts`` to a ``config.json``; those that don't describe the model are T5's own."""
     gated = parts.feed_forward == "gated_gelu"
     return {
         "d_ff": parts.mlp_dim,
