@@ -64,7 +64,7 @@ def measure(root: Path) -> CodeStructure:
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 for inner in ast.walk(node):
-                    if any(_targets(inner, paths)):
+                    if isinstance(inner, ast.Import | ast.ImportFrom) and _targets(inner, paths):
                         deferred[f"{relative}:{inner.lineno}"] = lines[inner.lineno - 1]
             elif isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
                 type_checking.append(f"{relative}:{node.lineno}")

@@ -57,19 +57,19 @@ def main() -> None:
 def finetune(task: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
     """One run by its recipe, in a process of its own."""
     run = Path(arguments.runs) / f"{task}_{seed}"
-    knobs = {
+    macros = {
         "START_FROM": arguments.start_from,
         "MODEL_DIR": str(run),
         "DATA_DIR": arguments.data_dir,
         "SEED": seed,
     }
     if arguments.steps:
-        knobs["TOTAL_STEPS"] = arguments.steps
+        macros["TOTAL_STEPS"] = arguments.steps
     if arguments.learning_rate:
-        knobs["LEARNING_RATE"] = arguments.learning_rate
+        macros["LEARNING_RATE"] = arguments.learning_rate
     command = [str(Path(sys.executable).with_name("t5x-like")), "train"]
     command += [f"--gin_file=gin/recipes/glue/minilm_{task}.gin"]
-    command += [f"--gin.{name}={value!r}" for name, value in knobs.items()]
+    command += [f"--gin.{name}={value!r}" for name, value in macros.items()]
     done = run / "seconds.json"
     if not done.exists():
         before, begun = about(), time.monotonic()

@@ -101,13 +101,13 @@ def task_of(objective: str, phrases: Path) -> Any:
     """The shipped corpus under an objective; one of them needs a list of phrases."""
     from t5x_like.gin_config.configuration import load_one
 
-    knobs = f"WORD_LIST = '{phrases}'\nVOCABULARY = 'data/vocabulary/spiece.model'\n"
+    macros = f"WORD_LIST = '{phrases}'\nVOCABULARY = 'data/vocabulary/spiece.model'\n"
     with tempfile.NamedTemporaryFile("w", suffix=".gin") as file:
         file.write(
             "from __gin__ import dynamic_registration\n"
             "from t5x_like.text.tasks import pretraining\n"
             f"include 'gin/objectives/{objective}.gin'\n"
-            f"{knobs if objective == 'knowledge_masking' else ''}"
+            f"{macros if objective == 'knowledge_masking' else ''}"
             "TASKS = (@pretraining.PretrainingTask(),)\n"
             "pretraining.PretrainingTask:\n"
             f"    name = 'king_james_{objective}'\n"
@@ -122,14 +122,15 @@ def task_of(objective: str, phrases: Path) -> Any:
             [],
             root="t5x_like.training.experiment.Experiment",
             parameter="tasks",
-            knob="TASKS",
+            macro="TASKS",
             search_paths=[str(ROOT)],
         )
     return tasks[0]
 
 
 def open_loader(task: Any, cache: str, batch_size: int) -> Any:
-    from t5x_like.text.batches.loader import LoaderConfig, build_loader
+    from t5x_like.text.batches.loader import build_loader
+    from t5x_like.text.batches.loader_config import LoaderConfig
     from t5x_like.text.tasks import registry
 
     registry.register([task])

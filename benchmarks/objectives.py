@@ -18,7 +18,8 @@ import numpy as np
 from benchmarks.machine import about
 from t5x_like.gin_config.configuration import load
 from t5x_like.io.files import shipped_directory
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.vocabularies.ids import ids_of
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.train import train
@@ -35,8 +36,8 @@ OF_ANSWERS = ("chat", "sft")
 
 def read_recipe(name: str, model_dir: str, overrides: Sequence[str] = ()) -> Experiment:
     """The recipe's run, of a task named as the recipe: a process can hold one task of a name only."""
-    knobs = [f"MODEL_DIR='{model_dir}'", f"MIXTURE='{name}'", *overrides]
-    return load([f"gin/recipes/objectives/{name}.gin"], knobs, roots=[Experiment]).value
+    macros = [f"MODEL_DIR='{model_dir}'", f"MIXTURE='{name}'", *overrides]
+    return load([f"gin/recipes/objectives/{name}.gin"], macros, roots=[Experiment]).value
 
 
 def losses_and_baselines(name: str, measured: Mapping[str, Any], validation: LoaderConfig) -> dict[str, Any]:
@@ -118,7 +119,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("recipes", nargs="*", default=RECIPES, metavar="RECIPE")
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--gin", action="append", default=[], metavar="NAME=VALUE", help="change a knob")
+    parser.add_argument("--gin", action="append", default=[], metavar="NAME=VALUE", help="change a macro")
     arguments = parser.parse_args()
     for name in arguments.recipes:
         result = {**measure(name, arguments.gin), **about()}

@@ -1,25 +1,25 @@
-"""Flags that several verbs share, and what they stand for."""
+"""Flags shared by several verbs, and the values they configure."""
 
 import argparse
 import importlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.configuration import Configuration, load, load_one
+from t5x_like.gin_config.user_error import UserError
 
-if TYPE_CHECKING:
-    from t5x_like.gin_config.configuration import Loaded
+# The tasks that come with t5x-like, for verbs that are given neither a gin file nor a module.
+SHIPPED_TASKS = "gin/recipes/quickstart/tasks.gin"
 
-
-# What a recipe can be about: one for each verb that runs recipes.
+# The class that a recipe configures, and the verb that runs it.
 EXPERIMENT = "t5x_like.training.experiment.Experiment"
-EVALUATION = "t5x_like.evaluation.run.EvaluationRun"
-SUITE = "t5x_like.evaluation.suite_settings.SuiteRun"
-PREDICTION = "t5x_like.evaluation.run.PredictionRun"
-REPORT = "t5x_like.cli.report_page.ReportPage"
+EVALUATION = "t5x_like.evaluation.saved_runs.RunEvaluation"
+SUITE = "t5x_like.evaluation.suite_settings.SuiteEvaluation"
+PREDICTION = "t5x_like.evaluation.saved_runs.RunPrediction"
+REPORT = "t5x_like.reports.run_report.RunReport"
 CORPUS = "t5x_like.corpora.building.recipe.CorpusRecipe"
-VERBS = {
+VERB_OF_CLASS = {
     EXPERIMENT: "train",
     EVALUATION: "evaluate",
     SUITE: "evaluate --recipe",
@@ -60,6 +60,36 @@ def add_gin_arguments(
     add_module_argument(group)
 
 
+def add_checkpoint_arguments(parser: argparse.ArgumentParser) -> None:
+    """``--checkpoint``, and the gin flags that may take its place."""
+    parser.add_argument(
+        "--checkpoint",
+        default="",
+        metavar="RUN_DIR",
+        help="the run whose newest weights to take; without --gin_file, its own configuration is used",
+    )
+    add_gin_arguments(parser)
+
+
+def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | None) -> None:
+    """Completes the gin flags: a run's own ``config.gin``, then ``template``, with ``macros`` that are given.
+
+    Raises:
+      UserError: there is neither ``--checkpoint`` nor ``--gin_file``, or no run.
+    """
+    if not arguments.gin_file:
+        if not arguments.checkpoint:
+            raise UserError("say which weights: --checkpoint RUN_DIR, or a recipe by --gin_file")
+        config = Path(arguments.checkpoint) / "config.gin"
+        if not config.is_file():
+            hint = "a run directory has one; pass the directory that train was given as MODEL_DIR"
+            raise UserError(f"--checkpoint {arguments.checkpoint}: there is no {config}", hint=hint)
+        arguments.gin_file = [str(config), template]
+    given = {"CHECKPOINT": arguments.checkpoint, **macros}
+    flags = [f"{name}={value!r}" for name, value in given.items() if value]
+    arguments.gin_bindings = [*flags, *arguments.gin_bindings]
+
+
 def add_module_argument(parser: Any) -> None:
     """``--module``, for users' own tasks."""
     parser.add_argument(
@@ -90,7 +120,7 @@ def add_runner_arguments(parser: Any, *, note: str = "") -> None:
 
 
 def import_users_modules(arguments: argparse.Namespace) -> None:
-    """Imports what ``--module`` names; the working directory is on the path, as it is for ``python -m``."""
+    """Imports the modules of ``--module``; the working directory is on the path, as with ``python -m``."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
@@ -100,41 +130,37 @@ def import_users_modules(arguments: argparse.Namespace) -> None:
             importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-                raise Mistake(f"--module {name}: there is no such module in {here} or installed") from error
+                raise UserError(f"--module {name}: there is no such module in {here} or installed") from error
             raise
 
 
-def load_part(arguments: argparse.Namespace, root: str, parameter: str, knob: str) -> Any:
-    """One parameter of ``root`` alone, or the knob that stands for it where no gin file configures the root."""
-    from t5x_like.gin_config.configuration import load_one
-
+def load_part(arguments: argparse.Namespace, root: str, parameter: str, macro: str) -> Any:
+    """Builds ``macro`` alone or, if no gin file defines it, the value bound to ``parameter`` of ``root``."""
     return load_one(
         arguments.gin_file,
         arguments.gin_bindings,
         root=root,
         parameter=parameter,
-        knob=knob,
+        macro=macro,
         search_paths=_search_paths(arguments),
     )
 
 
-def load_configuration(arguments: argparse.Namespace, *roots: str) -> "Loaded":
+def load_configuration(arguments: argparse.Namespace, *roots: str) -> Configuration:
     """Builds the first of ``roots`` (dotted names) that the gin flags configure.
 
     Raises:
-      Mistake: no gin file was given, or the configuration can't be built.
+      UserError: No gin file was given, or the configuration can't be built.
     """
-    from t5x_like.gin_config.configuration import load
-
     if not arguments.gin_file:
-        raise Mistake("no gin file given", hint="pass --gin_file=…; recipes are in gin/recipes")
+        raise UserError("no gin file given", hint="pass --gin_file=…; recipes are in gin/recipes")
     import_users_modules(arguments)
     return load(
         arguments.gin_file,
         arguments.gin_bindings,
         roots=roots,
         search_paths=_search_paths(arguments),
-        verbs=VERBS,
+        verbs=VERB_OF_CLASS,
     )
 
 

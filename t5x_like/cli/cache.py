@@ -1,31 +1,31 @@
-"""Tokenise tasks once, so that training starts at once anywhere in them and needs no TensorFlow.
+"""Tokenize tasks once, so that training starts anywhere in them without delay and needs no TensorFlow.
 
 t5x-like cache king_james --gin_file=gin/recipes/quickstart/tasks.gin --output caches
 
-Writes caches/TASK/SPLIT. The same command again goes on where it was stopped, or checks and repairs what is finished.
+Writes caches/TASK/SPLIT. The same command again continues where it was stopped, or checks and repairs a finished cache.
 """
 
 import argparse
 import os
-from typing import TYPE_CHECKING
 
 from t5x_like.cli.arguments import (
     EXPERIMENT,
+    SHIPPED_TASKS,
     add_gin_arguments,
     add_runner_arguments,
     import_users_modules,
     load_part,
 )
-from t5x_like.cli.quiet import hush_tensorflow
-from t5x_like.cli.tasks import SHIPPED
-from t5x_like.gin_config.user_error import Mistake
-
-if TYPE_CHECKING:
-    from t5x_like.text.cache.manifest import Manifest
+from t5x_like.cli.quiet_tensorflow import quiet_tensorflow
+from t5x_like.gin_config.user_error import UserError
+from t5x_like.text.cache.beam import on_beam
+from t5x_like.text.cache.manifest import Manifest
+from t5x_like.text.cache.writing import cache_split
+from t5x_like.text.tasks import registry
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of ``t5x-like cache``."""
+    """Adds the flags of ``t5x-like cache``."""
     parser.add_argument("tasks", nargs="+", metavar="TASK", help="tasks, or mixtures for all of their tasks")
     parser.add_argument("--output", required=True, metavar="DIR", help="the folder of caches")
     parser.add_argument("--split", action="append", default=[], help="only this split; may be repeated (all)")
@@ -37,35 +37,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=os.cpu_count() or 1,
         metavar="N",
-        help="tokenise with so many processes (%(default)s); the outcome is the same",
+        help="tokenize with so many processes (%(default)s); the outcome is the same",
     )
     add_runner_arguments(parser, note=". A shard for each input file")
     add_gin_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the caches; mistakes are raised."""
-    from t5x_like.text.cache.writing import cache_split
-    from t5x_like.text.tasks import registry
-
+    """Writes the caches."""
     if arguments.num_processes < 1:
-        raise Mistake(f"--num_processes must be at least 1, not {arguments.num_processes}")
+        raise UserError(f"--num_processes must be at least 1, not {arguments.num_processes}")
     if not arguments.gin_file and not arguments.module:
-        arguments.gin_file = [SHIPPED]
+        arguments.gin_file = [SHIPPED_TASKS]
     import_users_modules(arguments)
     if arguments.gin_file:
         registry.register(load_part(arguments, EXPERIMENT, "tasks", "TASKS"))
     names = [task for name in arguments.tasks for task in registry.names_of_tasks(name)]
-    run_units = None
-    if arguments.runner:
-        from t5x_like.text.cache.beam import on_beam
-
-        run_units = on_beam(arguments.runner, arguments.beam_option)
+    run_units = on_beam(arguments.runner, arguments.beam_option) if arguments.runner else None
     for name in dict.fromkeys(names):
         splits = registry.splits_of(name)
         wanted = [split for split in arguments.split if split in splits] if arguments.split else splits
         if not wanted:
-            raise Mistake(
+            raise UserError(
                 f"task {name!r} has no split {', '.join(arguments.split)}; there are {', '.join(splits)}"
             )
         for split in wanted:
@@ -76,14 +69,14 @@ def run(arguments: argparse.Namespace) -> int:
                 num_shards=arguments.num_shards,
                 num_processes=arguments.num_processes,
                 modules=arguments.module,
-                prepare=hush_tensorflow,
+                prepare=quiet_tensorflow,
                 run_units=run_units,
             )
             print(_line(f"{arguments.output}/{name}/{split}", manifest))
     return 0
 
 
-def _line(directory: str, manifest: "Manifest") -> str:
+def _line(directory: str, manifest: Manifest) -> str:
     tokens = ", ".join(f"{number:,} {name}" for name, number in manifest.num_tokens.items())
     size = sum(shard.bytes for shard in manifest.shards)
     skipped = f"; {manifest.num_skipped:,} bad rows left out" if manifest.num_skipped else ""

@@ -1,4 +1,4 @@
-"""Show or validate the configuration that gin files and flags amount to; nothing is run.
+"""Show or validate the configuration of gin files and flags; nothing is run.
 
 t5x-like config show --gin_file=…       every value, and the file and line it came from
 t5x-like config validate --gin_file=…   says what is wrong, or that nothing is
@@ -7,21 +7,21 @@ t5x-like config validate --gin_file=…   says what is wrong, or that nothing is
 import argparse
 from typing import Any
 
-from t5x_like.cli.arguments import VERBS, add_gin_arguments, load_configuration
+from t5x_like.cli.arguments import VERB_OF_CLASS, add_gin_arguments, load_configuration
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of ``t5x-like config``."""
+    """Adds the flags of ``t5x-like config``."""
     verbs = parser.add_subparsers(dest="what", required=True, metavar="show|validate")
     add_gin_arguments(verbs.add_parser("show", help="every value and where it came from", allow_abbrev=False))
     add_gin_arguments(verbs.add_parser("validate", help="build everything and stop", allow_abbrev=False))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints; mistakes are raised."""
-    loaded = load_configuration(arguments, *VERBS)
+    """Prints the configuration, or that it is valid."""
+    loaded = load_configuration(arguments, *VERB_OF_CLASS)
     if arguments.what == "show":
-        print(loaded.shown)
+        print(loaded.annotated_text)
     for line in loaded.unused:
         print(f"# note: {line}")
     if arguments.what == "validate":
@@ -31,12 +31,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _size(value: Any) -> str:
-    """The number of parameters of an experiment's model, which is built without using memory."""
+    """Returns the number of parameters of an experiment's model, computed from shapes alone."""
     if not hasattr(value, "model"):
         return ""
     import jax
 
-    from t5x_like.model.parameters import abstract
+    from t5x_like.model.parameters import abstract  # imports JAX
 
     leaves = jax.tree.leaves(abstract(value.model)[1])
     return f", a model of {sum(leaf.size for leaf in leaves):,} parameters"

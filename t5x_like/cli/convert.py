@@ -13,11 +13,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of ``t5x-like convert``."""
+    """Adds the flags of ``t5x-like convert``."""
     parser.add_argument("--from", dest="source", required=True, metavar="PATH", help="what to read")
     parser.add_argument(
         "--to", dest="target", required=True, metavar="DIR", help="what to write; new or empty"
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Converts and says what was written."""
     target = Path(arguments.target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise Mistake(
+        raise UserError(
             f"--to {target} exists already; nothing was written", hint="give a new or an empty directory"
         )
     _check_source(arguments)
@@ -55,16 +55,16 @@ def run(arguments: argparse.Namespace) -> int:
 def _check_source(arguments: argparse.Namespace) -> None:
     source = Path(arguments.source)
     if not source.is_dir() and (arguments.export or source.suffix != ".gguf" or not source.is_file()):
-        raise Mistake(
+        raise UserError(
             f"--from {arguments.source} is not a directory" + ("" if arguments.export else " or a .gguf file")
         )
     if not arguments.export and (arguments.dtype or arguments.step is not None):
-        raise Mistake(
+        raise UserError(
             f"{'--dtype' if arguments.dtype else '--step'} is for exports; a run keeps its weights in float32",
             hint="to write Hugging Face's format add --export hf",
         )
     if not arguments.export and (Path(arguments.source) / "model.json").is_file():
-        raise Mistake(
+        raise UserError(
             f"--from {arguments.source} is a run already",
             hint="to write Hugging Face's format add --export hf",
         )

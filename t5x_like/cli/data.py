@@ -1,4 +1,4 @@
-"""Benchmarks' data: what is there, what is missing and where to get it.
+"""Show which benchmark data are present and where to get what is missing; download them.
 
 t5x-like data status                         every benchmark, split by split
 t5x-like data status glue --data_dir data    GLUE's, below the folder data
@@ -6,18 +6,18 @@ t5x-like data fetch glue super_glue          download what is missing
 """
 
 import argparse
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from t5x_like.text.benchmarks.status import SplitStatus
+from t5x_like.text.benchmarks import catalogue, status
+from t5x_like.text.benchmarks.downloads import fetch
+from t5x_like.text.benchmarks.finding import data_directory, origins
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of ``t5x-like data``."""
+    """Adds the flags of ``t5x-like data``."""
     verbs = parser.add_subparsers(dest="what", metavar="status|fetch", required=True)
-    status = verbs.add_parser("status", help="rows by split, and what is missing", allow_abbrev=False)
-    fetch = verbs.add_parser("fetch", help="download what is missing", allow_abbrev=False)
-    for verb, number in ((status, "*"), (fetch, "+")):
+    show = verbs.add_parser("status", help="rows by split, and what is missing", allow_abbrev=False)
+    download = verbs.add_parser("fetch", help="download what is missing", allow_abbrev=False)
+    for verb, number in ((show, "*"), (download, "+")):
         verb.add_argument(
             "names",
             nargs=number,
@@ -30,15 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints; mistakes are raised."""
-    from t5x_like.text.benchmarks import catalogue, status
-    from t5x_like.text.benchmarks.finding import data_directory, origins
-
+    """Prints the state of the data, or downloads them."""
     folder = data_directory(arguments.data_dir)
     names = status.chosen(arguments.names)
     if arguments.what == "fetch":
-        from t5x_like.text.benchmarks.fetching import fetch
-
         number = fetch(names, folder)
         print(f"fetched {number} files into {folder}" if number else f"nothing to fetch into {folder}")
         return 0
@@ -58,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _lines(found: "list[SplitStatus]") -> list[str]:
+def _lines(found: list[status.SplitStatus]) -> list[str]:
     width = max(len(each.split) for each in found)
     lines = []
     for each in found:
@@ -75,6 +70,6 @@ def _lines(found: "list[SplitStatus]") -> list[str]:
     return lines
 
 
-def _files(each: "SplitStatus") -> str:
+def _files(each: status.SplitStatus) -> str:
     first, *others = each.files
     return f"{first} and {len(others)} more" if others else first

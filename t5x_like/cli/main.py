@@ -1,6 +1,7 @@
-"""The console script ``t5x-like``: finds the verb, runs it, and turns what goes wrong into an exit code.
+"""The console script ``t5x-like``: runs a verb and turns errors into exit codes.
 
-Nothing heavy is imported here nor by a verb's file: a verb imports what it needs when it runs.
+Only the verb that is run is imported. A verb's file imports at its top what loads quickly; JAX, which takes seconds,
+is imported when the verb runs, so that ``t5x-like VERB --help`` answers within a second.
 """
 
 import argparse
@@ -14,49 +15,52 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import t5x_like
-from t5x_like.cli.quiet import hush_tensorflow
-from t5x_like.gin_config.user_error import Mistake, nearest
+from t5x_like.cli.quiet_tensorflow import quiet_tensorflow
+from t5x_like.gin_config.user_error import UserError, nearest
 
-# Verb: the module of this package that has add_arguments(parser) and run(arguments), and its line in --help.
+# Verb and its line in --help. The module t5x_like.cli.VERB has add_arguments(parser) and run(arguments).
 VERBS = {
-    "train": ("train", "train a model, or continue a run where it stands"),
-    "evaluate": ("evaluate", "score a run's weights on tasks"),
-    "sweep": ("sweep", "run a recipe over a small grid and seeds; a table of all, and the best"),
-    "predict": ("predict", "answer lines of text with a run's weights"),
-    "config": ("config", "show or validate a resolved configuration"),
-    "model": ("model", "show a model's weights, and how a mesh would cut them"),
-    "tasks": ("tasks", "list the tasks that are known, or show one's examples"),
-    "data": ("data", "see which benchmarks' data are there, and fetch them"),
-    "cache": ("cache", "tokenise tasks once, for training that starts at once anywhere in them"),
-    "vocabulary": ("vocabulary", "learn vocabularies from text, compare them, look into one"),
-    "corpus": ("corpus", "build a training corpus from a web crawl; see what its rules do"),
-    "convert": ("convert", "turn Hugging Face weights into a run, and back"),
-    "lm_eval": ("lm_eval", "run EleutherAI's lm-evaluation-harness on our checkpoints"),
-    "report": ("report", "write a run's curves, scores and predictions as one page"),
+    "train": "train a model, or continue a run where it stands",
+    "evaluate": "score a run's weights on tasks",
+    "sweep": "run a recipe over a small grid and seeds; a table of all, and the best",
+    "perplexity": "measure what texts cost a decoder",
+    "scores": "mean and deviation of the scores of several evaluations",
+    "submission": "make and check the files that GLUE's and SuperGLUE's servers score",
+    "predict": "answer lines of text with a run's weights",
+    "config": "show or validate a resolved configuration",
+    "model": "show a model's weights, and how a mesh would cut them",
+    "tasks": "list the tasks that are known, or show one's examples",
+    "data": "see which benchmarks' data are there, and fetch them",
+    "cache": "tokenize tasks once, for training that starts at once anywhere in them",
+    "vocabulary": "learn vocabularies from text, compare them, look into one",
+    "corpus": "build a training corpus from a web crawl; see what its rules do",
+    "convert": "turn Hugging Face weights into a run, and back",
+    "lm_eval": "run EleutherAI's lm-evaluation-harness on our checkpoints",
+    "report": "write a run's curves, scores and predictions as one page",
 }
 
-MISTAKE, INTERRUPTED, FAILED = 2, 130, 1
+USER_ERROR, INTERRUPTED, FAILED = 2, 130, 1
 
 
-class Parser(argparse.ArgumentParser):
-    """argparse that suggests the nearest flag and ends with one clear message."""
+class VerbParser(argparse.ArgumentParser):
+    """An argument parser that raises a ``UserError`` and suggests the nearest valid choice."""
 
     def error(self, message: str) -> NoReturn:
         choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
         known = re.findall(r"[^', ]+", choice[2]) if choice else []
         hint = nearest(choice[1], known) if choice else ""
-        raise Mistake(f"{self.prog}: {message}", hint=hint or f"see {self.prog} --help")
+        raise UserError(f"{self.prog}: {message}", hint=hint or f"see {self.prog} --help")
 
     def flags(self) -> list[str]:
-        """Every flag it knows."""
+        """Returns every flag of the parser."""
         return [flag for action in self._actions for flag in action.option_strings]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns 0, 2 for a user's mistake, 130 when interrupted, 1 for a failure of ours."""
+    """Runs one command; returns 0, 2 for a user's error, 130 if interrupted, or 1 for a failure of ours."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    hush_tensorflow()
+    quiet_tensorflow()
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
         return _run(arguments)
@@ -70,13 +74,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not _is_for_people(error) or "--traceback" in arguments:
             raise
         print(f"t5x-like: {_words(error)}", file=sys.stderr)
-        return MISTAKE
+        return USER_ERROR
 
 
 def _run(arguments: list[str]) -> int:
     if not arguments:
         print(_overview(), file=sys.stderr)
-        return MISTAKE
+        return USER_ERROR
     if arguments[0] in ("-h", "--help", "help"):
         print(_overview())
         return 0
@@ -87,9 +91,9 @@ def _run(arguments: list[str]) -> int:
     if verb not in VERBS:
         kind = "flag" if verb.startswith("-") else "verb"
         hint = nearest(verb, VERBS) or f"choose from: {', '.join(VERBS)}"
-        raise Mistake(f"there is no {kind} {verb!r}", hint=hint)
-    module = importlib.import_module(f"t5x_like.cli.{VERBS[verb][0]}")
-    parser = Parser(
+        raise UserError(f"there is no {kind} {verb!r}", hint=hint)
+    module = importlib.import_module(f"t5x_like.cli.{verb}")
+    parser = VerbParser(
         prog=f"t5x-like {verb}",
         description=module.__doc__,
         allow_abbrev=False,
@@ -102,17 +106,17 @@ def _run(arguments: list[str]) -> int:
     return module.run(_parse(parser, rest)) or 0
 
 
-def _parse(parser: Parser, arguments: list[str]) -> argparse.Namespace:
-    """argparse, with ``--gin.NAME=value`` kept apart: no parser can know those names."""
+def _parse(parser: VerbParser, arguments: list[str]) -> argparse.Namespace:
+    """Parses the arguments; ``--gin.NAME=value`` is kept apart, because no parser knows those names."""
     bindings, plain = split_gin_bindings(arguments)
     parsed, unknown = parser.parse_known_args(plain)
     if bindings and not hasattr(parsed, "gin_file"):
-        raise Mistake(f"{parser.prog} reads no gin configuration, so it can't use --gin.{bindings[0]}")
+        raise UserError(f"{parser.prog} reads no gin configuration, so it can't use --gin.{bindings[0]}")
     if unknown:
         known = [*_innermost(parser, plain).flags()]
         name = unknown[0].split("=")[0]
         what = "flag" if name.startswith("-") else "argument"
-        raise Mistake(
+        raise UserError(
             f"{parser.prog} has no {what} {name!r}",
             hint=nearest(name, known) if what == "flag" else f"see {parser.prog} --help",
         )
@@ -121,7 +125,7 @@ def _parse(parser: Parser, arguments: list[str]) -> argparse.Namespace:
 
 
 def split_gin_bindings(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Takes ``NAME=value`` out of ``--gin.NAME=value`` and ``--gin.NAME value``."""
+    """Returns the ``NAME=value`` of ``--gin.NAME=value`` and ``--gin.NAME value``, and the other arguments."""
     bindings, plain = [], []
     waiting = iter(arguments)
     for argument in waiting:
@@ -133,8 +137,8 @@ def split_gin_bindings(arguments: list[str]) -> tuple[list[str], list[str]]:
     return bindings, plain
 
 
-def _innermost(parser: Parser, arguments: list[str]) -> Parser:
-    """The parser of the sub-verb that was given, if there is one."""
+def _innermost(parser: VerbParser, arguments: list[str]) -> VerbParser:
+    """Returns the parser of the given sub-verb, if there is one."""
     for action in parser._actions:
         for name, inner in (action.choices or {}).items() if isinstance(action.choices, dict) else ():
             if name in arguments:
@@ -144,7 +148,7 @@ def _innermost(parser: Parser, arguments: list[str]) -> Parser:
 
 def _overview() -> str:
     width = max(map(len, VERBS))
-    lines = [f"  {verb:<{width}}  {line}" for verb, (_, line) in VERBS.items()]
+    lines = [f"  {verb:<{width}}  {line}" for verb, line in VERBS.items()]
     return "\n".join(
         [
             "usage: t5x-like VERB [flags]",
@@ -161,8 +165,8 @@ def _overview() -> str:
 
 
 def _is_for_people(error: Exception) -> bool:
-    """Our own ValueErrors and the system's word on a file are messages; another library's is a failure."""
-    if isinstance(error, Mistake):
+    """Returns whether an error is a message to the user: our own, or the system's about a file."""
+    if isinstance(error, UserError):
         return True
     if isinstance(error, OSError) and error.filename is not None:
         return True

@@ -1,20 +1,21 @@
-"""What a model is made of, without making it: no memory is used, whatever its size.
+"""Show a model's weights from shapes alone: no memory is used, whatever its size.
 
 t5x-like model show gin/recipes/t5_1_1/pretrain_base.gin     weights, their shapes and the names of their axes
-t5x-like model show path/to/t5-small --mesh data=2,fsdp=4    also what each of these 8 devices would hold
+t5x-like model show path/to/t5-small --mesh data=2,fsdp=4    also the part that each of these 8 devices would hold
 
-A model is told by a gin file (its knob MODEL), a Hugging Face directory or a run directory.
+A model is given by a gin file (its macro MODEL), a Hugging Face directory or a run directory.
 """
 
 import argparse
 from typing import Any
 
 from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, import_users_modules, load_part
-from t5x_like.gin_config.user_error import Mistake, nearest_or_all
+from t5x_like.gin_config.user_error import UserError, nearest_or_all
+from t5x_like.io.files import as_path, read_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of ``t5x-like model``."""
+    """Adds the flags of ``t5x-like model``."""
     verbs = parser.add_subparsers(dest="what", required=True, metavar="show")
     show = verbs.add_parser("show", help="its weights, and how a mesh would cut them", allow_abbrev=False)
     show.add_argument(
@@ -30,10 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints; mistakes are raised."""
+    """Prints the table."""
     import jax
 
-    from t5x_like.cli.weight_table import weight_table
+    from t5x_like.reports.weight_table import weight_table  # imports JAX
 
     sizes = mesh_sizes(arguments.mesh)
     mesh = jax.sharding.AbstractMesh(tuple(sizes.values()), tuple(sizes)) if arguments.mesh else None
@@ -42,49 +43,49 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def mesh_sizes(text: str) -> dict[str, int]:
-    """The devices along each axis of the mesh.
+    """Returns the number of devices along each axis of the mesh.
 
     >>> mesh_sizes("fsdp=4")
     {'data': 1, 'fsdp': 4, 'model': 1}
 
     Raises:
-      Mistake: an axis that there isn't, or not a number of devices.
+      UserError: An axis is unknown or given twice, or a size is no number.
     """
     sizes = {"data": 1, "fsdp": 1, "model": 1}
     given = [part.partition("=")[::2] for part in text.replace(" ", "").split(",") if part]
     for axis, size in given:
         if axis not in sizes:
-            raise Mistake(f"--mesh {text}: there is no mesh axis {axis!r}", hint=nearest_or_all(axis, sizes))
+            raise UserError(
+                f"--mesh {text}: there is no mesh axis {axis!r}", hint=nearest_or_all(axis, sizes)
+            )
         if not size.isdecimal() or int(size) < 1:
             hint = f"give a number of devices, at least 1: --mesh {axis}=8"
-            raise Mistake(f"--mesh {text}: {axis} is {size or 'not given'}", hint=hint)
+            raise UserError(f"--mesh {text}: {axis} is {size or 'not given'}", hint=hint)
         sizes[axis] = int(size)
     if len({axis for axis, _ in given}) < len(given):
-        raise Mistake(f"--mesh {text}: an axis is given twice")
+        raise UserError(f"--mesh {text}: an axis is given twice")
     return sizes
 
 
 def _config(arguments: argparse.Namespace) -> Any:
-    """The configuration that the file or directory tells."""
-    from t5x_like.io.files import as_path
-
+    """Returns the model's configuration from a gin file or a directory."""
     if arguments.model and as_path(arguments.model).is_dir():
         if arguments.gin_file or arguments.gin_bindings:
-            raise Mistake(
+            raise UserError(
                 f"{arguments.model} is a directory: gin files and --gin. flags don't change its model"
             )
         return _config_of_directory(arguments.model)
     if arguments.model and not arguments.model.endswith(".gin"):
-        raise Mistake(f"there is no directory {arguments.model!r}", hint="a gin file's name ends in .gin")
+        raise UserError(f"there is no directory {arguments.model!r}", hint="a gin file's name ends in .gin")
     arguments.gin_file = [*([arguments.model] if arguments.model else []), *arguments.gin_file]
     if not arguments.gin_file:
-        raise Mistake("say which model: a gin file, a Hugging Face directory or a run directory")
+        raise UserError("say which model: a gin file, a Hugging Face directory or a run directory")
     import_users_modules(arguments)
     return load_part(arguments, EXPERIMENT, "model", "MODEL")
 
 
 def _config_of_directory(directory: str) -> Any:
-    from t5x_like.io.files import as_path, read_json
+    # These import JAX.
     from t5x_like.model.zoo.architectures import architecture_for
     from t5x_like.pretrained.model_config import read_model_config
 
@@ -92,7 +93,7 @@ def _config_of_directory(directory: str) -> Any:
         return read_model_config(directory)
     fields = as_path(directory) / "config.json"
     if not fields.exists():
-        raise Mistake(
+        raise UserError(
             f"{directory} is no model: it has neither model.json, as runs do, nor Hugging Face's config.json"
         )
     theirs = read_json(fields)

@@ -8,14 +8,14 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator
 
-from t5x_like.cli.arguments import PREDICTION, load_configuration
-from t5x_like.cli.saved_run import add_saved_run_arguments, use_saved_run
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.cli.arguments import PREDICTION, add_checkpoint_arguments, load_configuration, use_saved_run
+from t5x_like.gin_config.user_error import UserError
+from t5x_like.io.files import write_jsonl
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of ``t5x-like predict``."""
-    add_saved_run_arguments(parser)
+    """Adds the flags of ``t5x-like predict``."""
+    add_checkpoint_arguments(parser)
     parser.add_argument("--task", help="the task that words the input and names the vocabulary")
     parser.add_argument("--input", action="append", default=[], metavar="TEXT", help="may be repeated")
     parser.add_argument("--input_file", metavar="FILE", help="one input a line")
@@ -25,14 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints or writes the answers in the order of the inputs."""
     if arguments.input and arguments.input_file:
-        raise Mistake("give --input or --input_file, not both")
+        raise UserError("give --input or --input_file, not both")
     if not (arguments.task or arguments.gin_file):
-        raise Mistake("say which task words the input: --task NAME (t5x-like tasks list)")
+        raise UserError("say which task words the input: --task NAME (t5x-like tasks list)")
     use_saved_run(arguments, "gin/runs/predict.gin", TASK=arguments.task)
     loaded = load_configuration(arguments, PREDICTION)
-
-    from t5x_like.evaluation.run import predict
-    from t5x_like.io.files import write_jsonl
+    # JAX loads when the verb runs.
+    from t5x_like.evaluation.saved_runs import predict
 
     predictions = predict(loaded.value, _lines(arguments))
     if arguments.output:
@@ -59,4 +58,4 @@ def _decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
         try:
             yield line.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            raise Mistake(f"not UTF-8 text: {error.reason}", where=f"{name}:{number}") from error
+            raise UserError(f"not UTF-8 text: {error.reason}", where=f"{name}:{number}") from error

@@ -8,11 +8,12 @@ import argparse
 from pathlib import Path
 
 from t5x_like.cli.arguments import REPORT, add_gin_arguments, load_configuration
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
+from t5x_like.reports.run_report import ReportedRun, RunReport
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of ``t5x-like report``."""
+    """Adds the flags of ``t5x-like report``."""
     parser.add_argument("--run", action="append", default=[], metavar="TITLE=DIR", help="may be repeated")
     parser.add_argument("--evaluation", metavar="DIR", help="with scores.json and predictions.jsonl")
     parser.add_argument("--output", metavar="FILE", help="the page to write")
@@ -21,21 +22,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the page and says where."""
+    """Writes the page."""
     if arguments.gin_file:
         page = load_configuration(arguments, REPORT).value
     else:
-        from t5x_like.cli.report_page import ReportPage
-        from t5x_like.reports.report import ReportedRun
-
         if not (arguments.run and arguments.evaluation and arguments.output):
-            raise Mistake("give --run, --evaluation and --output, or a recipe by --gin_file")
+            raise UserError("give --run, --evaluation and --output, or a recipe by --gin_file")
         named = (each.rpartition("=") for each in arguments.run)
         runs = tuple(
             ReportedRun(title=title or Path(directory).name, directory=directory)
             for title, _, directory in named
         )
-        page = ReportPage(
+        page = RunReport(
             title=arguments.title, runs=runs, evaluation=arguments.evaluation, output=arguments.output
         )
     page.write()

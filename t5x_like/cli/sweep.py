@@ -1,10 +1,10 @@
-"""Run a recipe over a small grid and seeds, as papers tune their fine-tuning; a table of all, and the best.
+"""SweepRun a recipe over a small grid and seeds, as papers tune their fine-tuning; a table of all, and the best.
 
 t5x-like sweep gin/recipes/bert/glue_rte.gin --gin.START_FROM="'bert-base-uncased'" \\
   --over LEARNING_RATE=5e-5,4e-5,3e-5,2e-5 --seeds 5 --output runs/bert_rte
 Values that belong together: --over BATCH_SIZE:TOTAL_STEPS=16:1556,32:778
 
-The same command goes on where it was stopped: finished runs are not done again, others continue.
+The same command continues where it was stopped: finished runs are not repeated, others continue.
 """
 
 import argparse
@@ -12,18 +12,22 @@ from pathlib import Path
 from typing import Any
 
 from t5x_like.cli.arguments import EXPERIMENT, add_module_argument, load_configuration
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
+from t5x_like.io.files import write_json
+from t5x_like.sweep.grid import GridPoint, grid_points
+from t5x_like.sweep.outcomes import RunOutcome, best_of, results, summarize, table
+from t5x_like.sweep.run_pool import Comparison, RunPool, SweepRun, is_finished, outcome_of, train_command
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of ``t5x-like sweep``."""
+    """Adds the flags of ``t5x-like sweep``."""
     parser.add_argument("gin_file", nargs="+", metavar="RECIPE", help="gin files as train takes them")
     parser.add_argument(
         "--over",
         action="append",
         default=[],
         metavar="NAME=v1,v2,…",
-        help="a knob and its values; may be repeated for a grid. NAME:OTHER=1:2,3:4 vary together",
+        help="a macro and its values; may be repeated for a grid. NAME:OTHER=1:2,3:4 vary together",
     )
     parser.add_argument("--seeds", type=int, metavar="K", help="each with SEED 0 to K-1 (the recipe's own)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at the same time (1)")
@@ -52,21 +56,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 when all have finished, 130 when it was interrupted, 1 when a run failed."""
-    from t5x_like.cli.sweep_points import points
-    from t5x_like.cli.sweep_runs import Comparing, Pool, is_finished, outcome_of
-
+    """Returns 0 if all runs have finished, 130 if interrupted, 1 if a run failed."""
     if arguments.jobs < 1:
-        raise Mistake(f"--jobs {arguments.jobs}: give at least 1")
+        raise UserError(f"--jobs {arguments.jobs}: give at least 1")
     devices = [name for name in arguments.devices.split(",") if name]
     if devices and len(devices) < arguments.jobs:
-        raise Mistake(
+        raise UserError(
             f"--jobs {arguments.jobs} need at least as many --devices, and there are {len(devices)}"
         )
-    comparing = Comparing(arguments.metric, arguments.at, arguments.lowest)
-    runs = [_prepared(arguments, point) for point in points(arguments.over, arguments.seeds)]
+    comparison = Comparison(arguments.metric, arguments.at, arguments.lowest)
+    runs = [_prepared(arguments, point) for point in grid_points(arguments.over, arguments.seeds)]
     outcomes = {
-        one.point.name: outcome_of(one, "finished" if is_finished(one) else "waiting", comparing)
+        one.point.name: outcome_of(one, "finished" if is_finished(one) else "waiting", comparison)
         for one in runs
     }
     waiting = [one for one in runs if outcomes[one.point.name].status != "finished"]
@@ -75,31 +76,29 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(f"{outcome.status:<8}  {name}" for name, outcome in outcomes.items()))
         return 0
 
-    def ended(one: Any, status: Any) -> None:
-        outcomes[one.point.name] = outcome_of(one, status, comparing)
+    def ended(one: SweepRun, status: Any) -> None:
+        outcomes[one.point.name] = outcome_of(one, status, comparison)
         _write(arguments, outcomes)
 
     interrupted = False
     try:
-        Pool(arguments.jobs, devices, lambda line: print(line, flush=True)).work(waiting, ended)
+        RunPool(arguments.jobs, devices, lambda line: print(line, flush=True)).work(waiting, ended)
     except KeyboardInterrupt:
         interrupted = True
     return _conclude(arguments, outcomes, interrupted)
 
 
-def _prepared(arguments: argparse.Namespace, point: Any) -> Any:
-    """Builds the run's configuration, so that mistakes show before anything has begun."""
-    from t5x_like.cli.sweep_runs import Run, command_of
-
+def _prepared(arguments: argparse.Namespace, point: GridPoint) -> SweepRun:
+    """Builds the run's configuration, so that errors show before any run has started."""
     home = Path(arguments.output) / "runs" / point.name
     bindings = [*arguments.gin_bindings, *point.bindings, f"MODEL_DIR={str(home)!r}"]
-    told = argparse.Namespace(**{**vars(arguments), "gin_bindings": bindings})
-    loaded = load_configuration(told, EXPERIMENT)
+    given = argparse.Namespace(**{**vars(arguments), "gin_bindings": bindings})
+    loaded = load_configuration(given, EXPERIMENT)
 
-    from t5x_like.training.experiment import describe
+    from t5x_like.training.experiment import describe  # imports JAX
 
     if not loaded.value.evaluations and not (arguments.metric and loaded.value.validations):
-        raise Mistake(
+        raise UserError(
             "the recipe scores no task on held-out rows, so there is nothing to compare",
             hint="give it evaluations, or compare a validation loss: --metric validation/TASK/loss --lowest",
         )
@@ -109,13 +108,10 @@ def _prepared(arguments: argparse.Namespace, point: Any) -> Any:
     flags += [f"--module={name}" for name in arguments.module]
     if arguments.gin_search_paths:
         flags.append(f"--gin_search_paths={arguments.gin_search_paths}")
-    return Run(point, home, command_of(flags), described)
+    return SweepRun(point, home, train_command(flags), described)
 
 
-def _write(arguments: argparse.Namespace, outcomes: dict[str, Any]) -> None:
-    from t5x_like.io.files import write_json
-    from t5x_like.reports.sweeps import results
-
+def _write(arguments: argparse.Namespace, outcomes: dict[str, RunOutcome]) -> None:
     asked = {
         "recipe": arguments.gin_file,
         "over": arguments.over,
@@ -130,11 +126,9 @@ def _metric(arguments: argparse.Namespace) -> str:
     return arguments.metric or "mean score"
 
 
-def _conclude(arguments: argparse.Namespace, outcomes: dict[str, Any], interrupted: bool) -> int:
-    from t5x_like.reports.sweeps import best_of, summarise, table
-
+def _conclude(arguments: argparse.Namespace, outcomes: dict[str, RunOutcome], interrupted: bool) -> int:
     _write(arguments, outcomes)
-    settings = summarise(list(outcomes.values()), lowest=arguments.lowest)
+    settings = summarize(list(outcomes.values()), lowest=arguments.lowest)
     print(table(settings, metric=_metric(arguments), lowest=arguments.lowest))
     best = best_of(settings, lowest=arguments.lowest)
     if best is not None and best.settings:

@@ -1,25 +1,26 @@
-"""Tasks and mixtures by name: those of a gin file, of your own modules, or, with neither, those that are shipped;
-and the benchmarks, which need no file.
+"""List tasks and mixtures, or show a task's examples. Benchmarks need no file; other tasks come from a gin file or
+from your own modules (by default, the tasks that are shipped).
 
 t5x-like tasks list                          names, splits and metrics
 t5x-like tasks show wordnet_definitions      a few examples: raw, worded and tokenised
 """
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, import_users_modules, load_part
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from t5x_like.text.tasks.showing import Description, Shown
-
-SHIPPED = "gin/recipes/quickstart/tasks.gin"
+from t5x_like.cli.arguments import (
+    EXPERIMENT,
+    SHIPPED_TASKS,
+    add_gin_arguments,
+    import_users_modules,
+    load_part,
+)
+from t5x_like.text.benchmarks import card, catalogue
+from t5x_like.text.tasks import registry, showing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of ``t5x-like tasks``."""
+    """Adds the flags of ``t5x-like tasks``."""
     verbs = parser.add_subparsers(dest="what", metavar="list|show")
     add_gin_arguments(parser)
     add_gin_arguments(verbs.add_parser("list", help="names, splits and metrics", allow_abbrev=False))
@@ -37,16 +38,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints; mistakes are raised."""
-    from t5x_like.text.tasks import registry, showing
-
+    """Prints tasks or examples."""
     if not arguments.gin_file and not arguments.module:
-        arguments.gin_file = [SHIPPED]
+        arguments.gin_file = [SHIPPED_TASKS]
     import_users_modules(arguments)
     if arguments.gin_file:
         registry.register(load_part(arguments, EXPERIMENT, "tasks", "TASKS"))
-    from t5x_like.text.benchmarks import card, catalogue
-
     if (
         arguments.what == "show"
         and arguments.name in catalogue.names()
@@ -73,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _describe(description: "Description") -> str:
+def _describe(description: showing.Description) -> str:
     splits = ", ".join(f"{name} {_count(number)}" for name, number in description.splits.items())
     lines = [
         f"{description.name} ({description.kind})",
@@ -93,8 +90,8 @@ def _count(number: int | None) -> str:
     return "of unknown size" if number is None else f"{number:,}"
 
 
-def _example(shown: "Shown") -> str:
-    """Of the targets that weigh nothing only a dot is shown: they are not learned."""
+def _example(shown: showing.Shown) -> str:
+    """Returns an example's text and pieces; targets without loss are shown as dots."""
     weights = shown.beside.get("weights", [1.0] * len(shown.target_ids))
     learned = [
         f"{piece}:{number}" if weight else "·"
@@ -110,8 +107,8 @@ def _example(shown: "Shown") -> str:
     return "\n".join(lines)
 
 
-def _runs(numbers: "Sequence[float]") -> str:
-    """Long rows in short: ``0 x3, 5..9, 1``."""
+def _runs(numbers: Sequence[float]) -> str:
+    """Abbreviates runs of numbers: ``0 x3, 5..9, 1``."""
     runs: list[list[float]] = []
     for number in numbers:
         step = number - runs[-1][-1] if runs else None
@@ -120,7 +117,7 @@ def _runs(numbers: "Sequence[float]") -> str:
     return ", ".join(map(_run, runs))
 
 
-def _run(run: "Sequence[float]") -> str:
+def _run(run: Sequence[float]) -> str:
     if len(run) == 1:
         return f"{run[0]:g}"
     return f"{run[0]:g} x{len(run)}" if run[0] == run[1] else f"{run[0]:g}..{run[-1]:g}"

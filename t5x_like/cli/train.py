@@ -1,4 +1,4 @@
-"""Train a model from a gin recipe. Given a run directory that was begun already, continue it."""
+"""Train a model from a gin recipe, or continue the run that its MODEL_DIR holds."""
 
 import argparse
 import sys
@@ -7,21 +7,22 @@ from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, load_configura
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of ``t5x-like train``."""
+    """Adds the flags of ``t5x-like train``."""
     add_gin_arguments(parser)
     parser.add_argument("--dry_run", action="store_true", help="print the resolved configuration and stop")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Exit code 0 when the last step was reached; 130 when the run was asked to stop and has saved."""
-    from t5x_like.partitioning.processes import initialize_processes
-
+    """Returns 0 after the last step, or 130 if the run was asked to stop and has saved."""
     loaded = load_configuration(arguments, EXPERIMENT)
     if arguments.dry_run:
-        print(loaded.shown)
+        print(loaded.annotated_text)
         return 0
     for line in loaded.unused:
         print(f"t5x-like: note: {line}", file=sys.stderr)
+
+    # These import JAX.
+    from t5x_like.partitioning.processes import initialize_processes
     from t5x_like.training.train import train
 
     initialize_processes()

@@ -6,20 +6,19 @@ t5x-like vocabulary show spiece.model --text "In the beginning"
 """
 
 import argparse
-from typing import TYPE_CHECKING
 
-from t5x_like.gin_config.user_error import Mistake
-
-if TYPE_CHECKING:
-    from t5x_like.text.vocabularies.compare import Measures
-    from t5x_like.text.vocabularies.tokenizer import Tokenizer
-
-# As in text/vocabularies/learning.py, which is not imported for --help.
-_KINDS = ("unigram", "bpe", "wordpiece", "bytebpe", "words", "characters")
+from t5x_like.gin_config.user_error import UserError
+from t5x_like.io.files import as_path, write_bytes, write_json
+from t5x_like.reports.vocabulary_comparison import draw_comparison
+from t5x_like.text.vocabularies.compare import Measures, measure
+from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.vocabularies.learning import KINDS, Learning
+from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.text.vocabularies.tokenizer import Tokenizer, pad_size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of ``t5x-like vocabulary``."""
+    """Adds the flags of ``t5x-like vocabulary``."""
     verbs = parser.add_subparsers(dest="what", required=True, metavar="learn|compare|show")
     _add_learn(verbs.add_parser("learn", help="learn one and write its file", allow_abbrev=False))
     compare = verbs.add_parser("compare", help="what a text costs in each", allow_abbrev=False)
@@ -46,7 +45,7 @@ def _add_learn(learn: argparse.ArgumentParser) -> None:
         "directory; words, characters: a .json file",
     )
     learn.add_argument("--size", type=int, required=True, help="number of ids, without the sentinels")
-    learn.add_argument("--kind", choices=_KINDS, default="unigram")
+    learn.add_argument("--kind", choices=KINDS, default="unigram")
     learn.add_argument(
         "--end_of_word", action="store_true", help="bpe: Sennrich's, which marks ends of words"
     )
@@ -73,14 +72,12 @@ def _add_learn(learn: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints, and writes what is asked; mistakes are raised."""
+    """Learns, compares or shows vocabularies."""
     {"learn": _learn, "compare": _compare, "show": _show}[arguments.what](arguments)
     return 0
 
 
 def _learn(arguments: argparse.Namespace) -> None:
-    from t5x_like.text.vocabularies.learning import Learning
-
     size = Learning(
         kind=arguments.kind,
         inputs=arguments.input,
@@ -101,27 +98,21 @@ def _learn(arguments: argparse.Namespace) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> None:
-    from t5x_like.io.files import as_path, write_bytes, write_json
-    from t5x_like.text.vocabularies.compare import measure
-    from t5x_like.text.vocabularies.opening import open_tokenizer
-
     if len(arguments.vocabularies) < 2:
-        raise Mistake(
+        raise UserError(
             "t5x-like vocabulary compare needs two vocabularies or more", hint="bytes is always there"
         )
     tokenizers = [open_tokenizer(name, 0) for name in arguments.vocabularies]
     measures = measure(tokenizers, arguments.input, progress=True)
     print(_table(measures))
     if arguments.output:
-        from t5x_like.reports.vocabularies import draw_comparison
-
         folder = as_path(arguments.output)
         write_json(folder / "comparison.json", [each.as_row() for each in measures])
         write_bytes(folder / "comparison.png", draw_comparison(measures))
         print(f"\nwritten: {folder / 'comparison.json'}, {folder / 'comparison.png'}")
 
 
-def _table(measures: "list[Measures]") -> str:
+def _table(measures: list[Measures]) -> str:
     head = ("vocabulary", "kind", "ids", "tokens per word", "bytes per token", "unknown")
     rows = [
         (
@@ -145,8 +136,6 @@ def _table(measures: "list[Measures]") -> str:
 
 
 def _show(arguments: argparse.Namespace) -> None:
-    from t5x_like.text.vocabularies.opening import open_tokenizer
-
     tokenizer = open_tokenizer(arguments.vocabulary, arguments.num_sentinels)
     print(_describe(tokenizer))
     for text in arguments.text:
@@ -156,10 +145,7 @@ def _show(arguments: argparse.Namespace) -> None:
             print(f"  reads back as: {again}")
 
 
-def _describe(tokenizer: "Tokenizer") -> str:
-    from t5x_like.text.vocabularies.ids import ids_of
-    from t5x_like.text.vocabularies.tokenizer import pad_size
-
+def _describe(tokenizer: Tokenizer) -> str:
     ids, own = ids_of(tokenizer), tokenizer.special._asdict()
     lent = [
         name for name in ("mask", "cls", "sep", "bos") if own[name] is None and getattr(ids, name) is not None

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from t5x_like.evaluation.submission_forms import SUBMISSIONS, SubmissionForm
 from t5x_like.io.text_encoding import json_value
+from t5x_like.text.benchmarks.suites import SUITES, SubmissionFile
 
 _HEADER = "index\tprediction"
 _LINE_END = b"\n"
@@ -43,8 +43,9 @@ def check_files(files: Mapping[str, bytes]) -> Checked:
     """Checks all files of a submission, by their names in the zip."""
     benchmark = _benchmark_of(files)
     if benchmark is None:
-        return Checked(None, (f"no file of GLUE or SuperGLUE among {', '.join(files) or 'none'}",), ())
-    forms = {form.file: form for form in SUBMISSIONS[benchmark]}
+        titles = " or ".join(suite.title for suite in SUITES.values())
+        return Checked(None, (f"no file of {titles} among {', '.join(files) or 'none'}",), ())
+    forms = {form.file: form for form in SUITES[benchmark].submission}
     errors, answers = [], {}
     for name, content in files.items():
         if name not in forms:
@@ -55,7 +56,7 @@ def check_files(files: Mapping[str, bytes]) -> Checked:
     return Checked(benchmark, tuple(errors), tuple(name for name in forms if name not in files), answers)
 
 
-def check_file(form: SubmissionForm, content: bytes) -> tuple[list[str], int]:
+def check_file(form: SubmissionFile, content: bytes) -> tuple[list[str], int]:
     """What a server would refuse in one file, and how many answers it has."""
     try:
         lines = list(_table(content) if form.is_table else _objects(form, content))
@@ -68,14 +69,18 @@ def check_file(form: SubmissionForm, content: bytes) -> tuple[list[str], int]:
 
 def _benchmark_of(files: Mapping[str, bytes]) -> str | None:
     found = {
-        name: sum(form.file.lower() == file.rpartition("/")[2].lower() for form in forms for file in files)
-        for name, forms in SUBMISSIONS.items()
+        name: sum(
+            form.file.lower() == file.rpartition("/")[2].lower()
+            for form in suite.submission
+            for file in files
+        )
+        for name, suite in SUITES.items()
     }
     best = max(found, key=lambda name: found[name])
     return best if found[best] else None
 
 
-def _misnamed(name: str, forms: Mapping[str, SubmissionForm]) -> str:
+def _misnamed(name: str, forms: Mapping[str, SubmissionFile]) -> str:
     bare = name.rpartition("/")[2]
     near = next((known for known in forms if known.lower() == bare.lower()), None)
     if near and "/" in name:
@@ -83,7 +88,7 @@ def _misnamed(name: str, forms: Mapping[str, SubmissionForm]) -> str:
     return f"must be called {near}" if near else f"is no file of this benchmark, only {', '.join(forms)}"
 
 
-def _errors_in(form: SubmissionForm, lines: Sequence[_Line]) -> Iterator[str]:
+def _errors_in(form: SubmissionFile, lines: Sequence[_Line]) -> Iterator[str]:
     if len(lines) != form.rows:
         yield f"has {len(lines):,} answers, the test set {form.rows:,}"
     keys = Counter(line.key for line in lines)
@@ -106,7 +111,7 @@ def _told(what: str, found: Sequence[Any]) -> Iterator[str]:
         yield f"{what}: {', '.join(map(str, found[:_SHOWN]))}{more}"
 
 
-def _is_label(form: SubmissionForm, label: Any) -> bool:
+def _is_label(form: SubmissionFile, label: Any) -> bool:
     if form.kind == "number":
         try:
             return math.isfinite(float(label)) and 0.0 <= float(label) <= 5.0
@@ -133,7 +138,7 @@ def _table(content: bytes) -> Iterator[_Line]:
         yield _Line(number, int(cells[0]), cells[1])
 
 
-def _objects(form: SubmissionForm, content: bytes) -> Iterator[_Line]:
+def _objects(form: SubmissionFile, content: bytes) -> Iterator[_Line]:
     lines = content.decode("utf-8").split("\n")
     if lines[-1] == "":
         lines.pop()

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t5x_like.evaluation.submission_checks import Checked, check_file, check_files
-from t5x_like.evaluation.submission_forms import SUBMISSIONS, SubmissionForm, benchmark_of
 from t5x_like.io.files import PathLike, as_path, write_bytes
+from t5x_like.text.benchmarks.suites import SUITES, SubmissionFile, submission_files, suite_of_server
 
 # What zipfile raises of what isn't one, is damaged, cut short, encrypted or packed in a way that it doesn't know.
 _DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, EOFError, OSError, ValueError)
@@ -42,7 +42,7 @@ def write_submission(path: PathLike, answers: Mapping[str, Sequence[Row]]) -> Su
         wrong counts); nothing is written then.
     """
     benchmark = _one_benchmark(answers)
-    forms = [form for form in SUBMISSIONS[benchmark] if form.task in answers]
+    forms = [form for form in SUITES[benchmark].submission if form.task in answers]
     contents, replaced = {}, {}
     for form in forms:
         contents[form.file], replaced[form.file] = render(form, answers[form.task])
@@ -68,7 +68,7 @@ def check_test_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
       ValueError: they aren't, so that answers to them could not be handed in.
     """
     errors = []
-    for form in (form for forms in SUBMISSIONS.values() for form in forms if form.task in rows):
+    for form in submission_files(rows):
         answer = {"answer": "-" if form.kind == "text" else 0, "prediction": "0"}
         try:
             content, _ = render(form, [{**_numbers_of(row), **answer} for row in rows[form.task]])
@@ -88,7 +88,7 @@ def _numbers_of(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name == "idx" or name.startswith("idx/")}
 
 
-def render(form: SubmissionForm, rows: Sequence[Row]) -> tuple[bytes, int]:
+def render(form: SubmissionFile, rows: Sequence[Row]) -> tuple[bytes, int]:
     """One file's bytes, and how many answers were none of the task's.
 
     Raises:
@@ -116,18 +116,18 @@ def render(form: SubmissionForm, rows: Sequence[Row]) -> tuple[bytes, int]:
 
 
 def _one_benchmark(tasks: Iterable[str]) -> str:
-    names = {benchmark_of(task): task for task in tasks}
-    names.pop(None, None)
+    names = {suite.name: suite.title for task in tasks if (suite := suite_of_server(task))}
     if not names:
-        listed = ", ".join(form.task for forms in SUBMISSIONS.values() for form in forms)
+        listed = ", ".join(form.task for form in submission_files())
         raise ValueError(f"none of the tasks {sorted(tasks)} is scored by a server; those are: {listed}")
     if len(names) > 1:
-        raise ValueError("GLUE and SuperGLUE have servers of their own; write one submission for each")
-    (benchmark,) = (name for name in names if name)
-    return benchmark
+        raise ValueError(
+            f"{' and '.join(names.values())} have servers of their own; write one submission for each"
+        )
+    return next(iter(names))
 
 
-def _answer(form: SubmissionForm, row: Row) -> tuple[Any, bool]:
+def _answer(form: SubmissionFile, row: Row) -> tuple[Any, bool]:
     """What the file has for a row, and whether that is what was predicted."""
     answer = row["answer"]
     answer = answer["value"] if isinstance(answer, Mapping) else answer

@@ -1,66 +1,72 @@
-"""The messages of a configuration that can't be built: each names the place, the cause and what to do."""
+"""Messages for configurations that can't be built: each names the place, the cause and what to do."""
 
 import re
 from typing import Any
 
-from t5x_like.gin_config.bindings import Bindings, Bound
-from t5x_like.gin_config.gin_names import Target, short_name
-from t5x_like.gin_config.gin_syntax import Origin
-from t5x_like.gin_config.user_error import Mistake, nearest
+from t5x_like.gin_config.bindings import Bindings, EffectiveBinding
+from t5x_like.gin_config.imported_names import Target, short_name
+from t5x_like.gin_config.statements import Origin
+from t5x_like.gin_config.user_error import UserError, nearest
 
 COMMAND_LINE = Origin(None, 0)
 
 
-def origin_of(bound: Bound, bindings: Bindings) -> str:
-    """``gin/runs/pretrain.gin:9``; for a value taken from a knob, where the knob was set."""
+def origin_of(bound: EffectiveBinding, bindings: Bindings) -> str:
+    """Returns ``gin/runs/pretrain.gin:9``; for a value taken from a macro, the place that set the macro."""
     source = bindings.source_of(bound)
     return str(bound.origin) if source is bound else f"{source.origin} ({source.name})"
 
 
-def about(bound: Bound, message: str, bindings: Bindings, hint: str = "") -> Mistake:
-    """A complaint about a bound value, placed where the value was written."""
+def value_error(bound: EffectiveBinding, message: str, bindings: Bindings, hint: str = "") -> UserError:
+    """Returns an error about a bound value, placed where the value was written."""
     source = bindings.source_of(bound)
-    used = f" (the knob {source.name} is used for it in {bound.origin})" if source is not bound else ""
-    return Mistake(f"{message}{used}", where=str(source.origin), source=source.origin.source, hint=hint)
+    used = f" (the macro {source.name} is used for it in {bound.origin})" if source is not bound else ""
+    return UserError(f"{message}{used}", where=str(source.origin), source=source.origin.source, hint=hint)
 
 
-def refused(
-    error: Exception, target: Target, bounds: dict[str, Bound], asked_by: Bound | None, bindings: Bindings
-) -> Mistake:
-    """The object's own complaint, placed at the binding it speaks of."""
+def target_error(
+    error: Exception,
+    target: Target,
+    bounds: dict[str, EffectiveBinding],
+    asked_by: EffectiveBinding | None,
+    bindings: Bindings,
+) -> UserError:
+    """Returns the target's own error, placed at the binding whose parameter the error mentions."""
     words = re.findall(r"\w+", str(error))
     named = next((bounds[word] for word in words if word in bounds), None)
     if named:
-        return about(named, f"{short_name(target)}: {error}", bindings)
+        return value_error(named, f"{short_name(target)}: {error}", bindings)
     return _at(_place(bounds, asked_by), f"{short_name(target)}: {error}")
 
 
-def unbound(target: Target, names: list[str], bounds: dict[str, Bound], asked_by: Bound | None) -> Mistake:
-    """Parameters without a default that nobody bound."""
+def missing_arguments(
+    target: Target, names: list[str], bounds: dict[str, EffectiveBinding], asked_by: EffectiveBinding | None
+) -> UserError:
+    """Returns an error about parameters that have neither a default nor a binding."""
     path = f"{short_name(target)}.{names[0]}"
     hint = f"add {path} = … to your gin file, or pass --gin.{path}=…"
     return _at(_place(bounds, asked_by), f"{short_name(target)} is given no {', no '.join(names)}", hint)
 
 
-def undefined_knob(name: str, user: Bound, bindings: Bindings) -> Mistake:
-    """``%NAME`` that nobody defined, at the place that uses it."""
-    hint = nearest(name, bindings.knobs) or f"define it ({name} = …) or pass --gin.{name}=…"
+def undefined_macro(name: str, user: EffectiveBinding, bindings: Bindings) -> UserError:
+    """Returns an error about an undefined ``%NAME``, at the place that uses it."""
+    hint = nearest(name, bindings.macros) or f"define it ({name} = …) or pass --gin.{name}=…"
     return _at(user.origin, f"%{name} is not defined", hint)
 
 
-def circle(names: list[str], user: Bound) -> Mistake:
-    """A knob set to itself by way of others."""
-    return _at(user.origin, f"knobs go round in a circle: {' -> '.join(names)}")
+def macro_cycle(names: list[str], user: EffectiveBinding) -> UserError:
+    """Returns an error about macros that are defined by one another."""
+    return _at(user.origin, f"macros go round in a circle: {' -> '.join(names)}")
 
 
-def without_effect(bound: Bound, bindings: Bindings) -> Mistake:
-    """A flag that changes nothing is a misspelt flag."""
+def unused_flag(bound: EffectiveBinding, bindings: Bindings) -> UserError:
+    """Returns an error about a flag that changes nothing, which is usually misspelt."""
     known = [other.name for other in bindings.all() if other.used]
     return _at(bound.origin, f"nothing here uses {bound.name}", nearest(bound.name, known))
 
 
-def still_to_give(missing: list[tuple[Bound, Any]]) -> Mistake:
-    """All values marked ``%gin.REQUIRED`` that nobody gave, as flags to copy."""
+def missing_values(missing: list[tuple[EffectiveBinding, Any]]) -> UserError:
+    """Returns an error that lists all missing ``%gin.REQUIRED`` values as flags to copy."""
     flags = {
         bound.name: (f"--gin.{bound.name}=" + ("\"'…'\"" if _is_text(annotation) else "…"), bound.origin)
         for bound, annotation in missing
@@ -68,15 +74,15 @@ def still_to_give(missing: list[tuple[Bound, Any]]) -> Mistake:
     width = max(len(flag) for flag, _ in flags.values())
     number = "a value is" if len(flags) == 1 else f"{len(flags)} values are"
     lines = [f"  {flag:<{width}}   # {origin}" for flag, origin in flags.values()]
-    return Mistake("\n".join([f"{number} still to be given; pass, or set in your recipe:", *lines]))
+    return UserError("\n".join([f"{number} still to be given; pass, or set in your recipe:", *lines]))
 
 
-def _place(bounds: dict[str, Bound], asked_by: Bound | None) -> Origin:
+def _place(bounds: dict[str, EffectiveBinding], asked_by: EffectiveBinding | None) -> Origin:
     return asked_by.origin if asked_by else next((bound.origin for bound in bounds.values()), COMMAND_LINE)
 
 
-def _at(origin: Origin, message: str, hint: str = "") -> Mistake:
-    return Mistake(message, where=str(origin), source=origin.source, hint=hint)
+def _at(origin: Origin, message: str, hint: str = "") -> UserError:
+    return UserError(message, where=str(origin), source=origin.source, hint=hint)
 
 
 def _is_text(annotation: Any) -> bool:

@@ -1,25 +1,25 @@
-"""A resolved configuration as gin text: what a run keeps, and what ``config show`` prints."""
+"""Gin text of a resolved configuration: saved with a run, and printed by ``config show``."""
 
 import ast
 from typing import Any
 
-from t5x_like.gin_config.bindings import Bound, references_in
-from t5x_like.gin_config.gin_names import Target, parameters_of
-from t5x_like.gin_config.gin_syntax import REQUIRED, Macro, Reference
-from t5x_like.gin_config.resolution import Resolver
+from t5x_like.gin_config.bindings import EffectiveBinding, references_in
+from t5x_like.gin_config.imported_names import Target, parameters_of
+from t5x_like.gin_config.resolver import Resolver
+from t5x_like.gin_config.statements import REQUIRED, ConfigurableReference, MacroReference
 
 
 def config_text(resolver: Resolver, *, origins: bool = False) -> str:
-    """Gin text that rebuilds what ``resolver`` built; with ``origins`` each line says where it came from.
+    """Returns gin text that rebuilds what ``resolver`` built; with ``origins``, each line names its origin.
 
-    Defaults are written out too, so that a later version with other defaults rebuilds the same. A default
-    that gin has no words for (an object) stands as a comment.
+    Defaults are written out too, so that a later version with other defaults rebuilds the same value. A default
+    that gin can't express (an object) is written as a comment.
     """
     selectors = _selectors(list(resolver.called), resolver)
     sections = [["from __gin__ import dynamic_registration", *sorted(_import_lines(selectors))]]
-    knobs = [bound for bound in resolver.bindings.knobs.values() if bound.used]
-    if knobs:
-        sections.append([_line(knob, knob.parameter, resolver, selectors, origins) for knob in knobs])
+    macros = [bound for bound in resolver.bindings.macros.values() if bound.used]
+    if macros:
+        sections.append([_line(macro, macro.parameter, resolver, selectors, origins) for macro in macros])
     for target in resolver.called:
         sections += _target_sections(target, resolver, selectors, origins)
     return "\n\n".join("\n".join(_align(section)) for section in sections) + "\n"
@@ -50,7 +50,9 @@ def _target_sections(
     return sections
 
 
-def _line(bound: Bound, name: str, resolver: Resolver, selectors: dict[Any, str], origins: bool) -> str:
+def _line(
+    bound: EffectiveBinding, name: str, resolver: Resolver, selectors: dict[Any, str], origins: bool
+) -> str:
     text = f"{name} = {_format(bound.value, bound, resolver, selectors)}"
     if not origins:
         return text
@@ -69,10 +71,10 @@ def _default_line(name: str, value: Any, origins: bool) -> str:
     return f"{text}  # default" if origins or text.startswith("#") else text
 
 
-def _format(value: Any, bound: Bound, resolver: Resolver, selectors: dict[Any, str]) -> str:
-    if isinstance(value, Macro) or value is REQUIRED:
+def _format(value: Any, bound: EffectiveBinding, resolver: Resolver, selectors: dict[Any, str]) -> str:
+    if isinstance(value, MacroReference) or value is REQUIRED:
         return str(value)
-    if isinstance(value, Reference):
+    if isinstance(value, ConfigurableReference):
         target = resolver.bindings.find(value.name, bound.file_index, bound.origin)
         return f"@{'/'.join((*value.scopes, selectors[target]))}{'()' if value.call else ''}"
     if isinstance(value, dict):
@@ -90,7 +92,7 @@ def _format(value: Any, bound: Bound, resolver: Resolver, selectors: dict[Any, s
 
 
 def _literal(value: Any) -> str | None:
-    """``value`` as gin writes it, or None where gin has no word for it."""
+    """Returns ``value`` as gin text, or None if gin can't express it."""
     try:
         return repr(value) if ast.literal_eval(repr(value)) == value else None
     except (ValueError, SyntaxError, TypeError, MemoryError):
@@ -98,7 +100,7 @@ def _literal(value: Any) -> str | None:
 
 
 def _selectors(called: list[Target], resolver: Resolver) -> dict[Any, str]:
-    """A name for everything called or referred to; a number tells modules of the same last name apart."""
+    """Returns a gin selector for each target; a number keeps modules with the same last name apart."""
     modules: dict[str, str] = {}
     selectors = {}
     for target in [*called, *_referred(resolver)]:
@@ -126,7 +128,7 @@ def _import_lines(selectors: dict[Any, str]) -> set[str]:
 
 
 def _align(lines: list[str]) -> list[str]:
-    """Puts the comments of a section under each other, as far as lines of a screen's width allow."""
+    """Aligns the comments of a section, except on lines wider than 60 columns."""
     widths = [line.index("  # ") for line in lines if "  # " in line and not line.lstrip().startswith("#")]
     column = max((width for width in widths if width <= 60), default=0)
     return [_pad(line, column) if "  # " in line else line for line in lines]

@@ -1,14 +1,14 @@
-"""What gin's parser can't read, in a user's words."""
+"""Messages for text that gin's parser can't read."""
 
 import ast
 import io
 import tokenize
 
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 
 
-def syntax_mistake(error: SyntaxError | tokenize.TokenError, text: str, file: str | None) -> Mistake:
-    """The mistake in ``text`` that gin's parser, or Python's tokeniser below it, stumbled over."""
+def syntax_mistake(error: SyntaxError | tokenize.TokenError, text: str, file: str | None) -> UserError:
+    """Translates a parser's or tokenizer's error about ``text`` into a message with place and hint."""
     cause = str(error.args[0])
     line: int = error.args[1][0 if isinstance(error, tokenize.TokenError) else 1]
     bracket = _unclosed_bracket(text, line)
@@ -22,11 +22,11 @@ def syntax_mistake(error: SyntaxError | tokenize.TokenError, text: str, file: st
     lines = text.splitlines() or [""]
     source = lines[min(line, len(lines)) - 1]
     where = f"{file}:{line}" if file else "command line"
-    return Mistake(cause, where=where, source=source if file else f"--gin.{source}", hint=hint)
+    return UserError(cause, where=where, source=source if file else f"--gin.{source}", hint=hint)
 
 
 def _plain_cause(cause: str, line: str, file: str | None) -> tuple[str, str]:
-    """gin's words for a syntax error in a user's words, with what to do."""
+    """Returns a syntax error's cause in plain words, and a hint."""
     name, equals, value = (part.strip() for part in line.partition("="))
     if not equals and not file:
         return f"--gin.{line} gives no value", f"write --gin.{line}=value"
@@ -51,7 +51,7 @@ def _is_literal(value: str) -> bool:
 
 
 def _unclosed_bracket(text: str, last_line: int) -> tuple[int, str] | None:
-    """The innermost bracket still open at the start of ``last_line``, with the line it stands on."""
+    """Returns line and symbol of the innermost bracket that is still open at the start of ``last_line``."""
     opened: list[tuple[int, str]] = []
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):

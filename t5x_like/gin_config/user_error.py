@@ -1,13 +1,17 @@
-"""A user's mistakes: one error type for the command line, and the nearest right name."""
+"""The error type for mistakes that users can put right, and suggestions of the nearest valid name."""
 
 import difflib
 from collections.abc import Iterable
 
 
-class Mistake(ValueError):  # noqa: N818  it is what the user made
-    """Something the user can put right. Ends the program with exit code 2 and this message alone.
+class UserError(ValueError):
+    """An error the user can put right. The program prints the message alone and exits with code 2.
 
-    ``where`` is ``file:line`` or ``command line``; ``hint`` says what to do.
+    Args:
+      message: The problem: what was given and what is needed.
+      where: ``file:line`` or ``command line``.
+      source: The offending line.
+      hint: What to do.
     """
 
     def __init__(self, message: str, *, where: str = "", source: str = "", hint: str = "") -> None:
@@ -24,7 +28,7 @@ class Mistake(ValueError):  # noqa: N818  it is what the user made
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """``did you mean 'x' or 'y'?``, or nothing when no known name is close.
+    """Returns ``did you mean 'x' or 'y'?``, or ``""`` if no known name is close.
 
     >>> nearest("traim", ["train", "predict"])
     "did you mean 'train'?"
@@ -38,7 +42,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _likeness(name: str, candidate: str) -> float:
-    """0 to 1, blind to case and to a dotted beginning or a folder that both have."""
+    """Returns a similarity from 0 to 1, ignoring case and a dotted prefix or folder that both share."""
     name, candidate = name.lower(), candidate.lower()
     start = 0
     for index, (ours, theirs) in enumerate(zip(name, candidate, strict=False), start=1):
@@ -49,6 +53,6 @@ def _likeness(name: str, candidate: str) -> float:
 
 
 def nearest_or_all(name: str, known: Iterable[str]) -> str:
-    """The nearest names; when none is near, all of them."""
+    """Suggests the nearest names or, if none is close, lists all of them."""
     names = sorted(set(known))
     return nearest(name, names) or f"choose from: {', '.join(names) or 'none is known'}"

@@ -1,4 +1,4 @@
-"""Does a configured value fit a field's annotation? Wrong types are refused before anything is computed."""
+"""Type checks of configured values against a field's annotation, before anything is computed."""
 
 import collections.abc
 import functools
@@ -11,8 +11,8 @@ from typing import Any, Literal
 from t5x_like.gin_config.user_error import nearest
 
 
-class Misfit(Exception):  # noqa: N818  an outcome that resolution.py turns into a Mistake with file and line
-    """A value that does not fit: the message reads after the parameter's name."""
+class TypeMismatchError(Exception):
+    """A value of the wrong type; the message continues the parameter's name."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         self.hint = hint
@@ -20,7 +20,7 @@ class Misfit(Exception):  # noqa: N818  an outcome that resolution.py turns into
 
 
 def parameter_types(target: Callable[..., Any]) -> dict[str, Any]:
-    """Annotations of a class's or function's parameters; those that can't be evaluated are left out."""
+    """Returns the annotations of a class's or function's parameters; empty if they can't be evaluated."""
     owner = target
     if inspect.isclass(target) and not hasattr(target, "__dataclass_fields__"):
         owner = target.__init__
@@ -31,10 +31,10 @@ def parameter_types(target: Callable[..., Any]) -> dict[str, Any]:
 
 
 def conform(value: Any, annotation: Any) -> Any:
-    """Returns ``value`` as the annotation wants it (an int as float, a list as tuple).
+    """Converts ``value`` to the annotated type where that is safe (an int to float, a list to tuple).
 
     Raises:
-      Misfit: it is of another type.
+      TypeMismatchError: The value has another type.
     """
     annotation = _unwrap(annotation)
     if annotation in (Any, object, inspect.Parameter.empty) or isinstance(annotation, typing.TypeVar | str):
@@ -54,12 +54,14 @@ def conform(value: Any, annotation: Any) -> Any:
     if annotation is float and type(value) is int:
         return float(value)
     if not _is_a(value, annotation, origin):
-        raise Misfit(f"needs {name_type(annotation)}, got {name_value(value)}", _hint(value, annotation))
+        raise TypeMismatchError(
+            f"needs {name_type(annotation)}, got {name_value(value)}", _hint(value, annotation)
+        )
     return value
 
 
 def name_type(annotation: Any) -> str:
-    """The annotation in words: ``an int``, ``'a' or 'b'``, ``a tuple of text``."""
+    """Returns the annotation in words: ``an int``, ``'a' or 'b'``, ``a tuple of text``."""
     annotation = _unwrap(annotation)
     simple = {
         int: "an int",
@@ -89,7 +91,7 @@ def name_type(annotation: Any) -> str:
 
 
 def name_value(value: Any) -> str:
-    """``'300' (text)``: the value and its type in words, cut to one line."""
+    """Returns the value and its type in words, cut to one line: ``'300' (text)``."""
     maker = value.func if isinstance(value, functools.partial) else value
     if inspect.isclass(maker) or inspect.isroutine(maker):
         return f"{maker.__name__} itself, not a value it made"
@@ -133,7 +135,7 @@ def _conform_choice(value: Any, annotation: Any, choices: tuple[Any, ...]) -> An
         if isinstance(value, str)
         else ""
     )
-    raise Misfit(f"needs {name_type(annotation)}, got {name_value(value)}", hint)
+    raise TypeMismatchError(f"needs {name_type(annotation)}, got {name_value(value)}", hint)
 
 
 def _conform_union(value: Any, annotation: Any, members: tuple[Any, ...]) -> Any:
@@ -143,38 +145,42 @@ def _conform_union(value: Any, annotation: Any, members: tuple[Any, ...]) -> Any
     for member in members:
         try:
             return conform(value, member)
-        except Misfit as misfit:
-            hints.append(misfit.hint)
-    raise Misfit(f"needs {name_type(annotation)}, got {name_value(value)}", next(filter(None, hints), ""))
+        except TypeMismatchError as mismatch:
+            hints.append(mismatch.hint)
+    raise TypeMismatchError(
+        f"needs {name_type(annotation)}, got {name_value(value)}", next(filter(None, hints), "")
+    )
 
 
 def _conform_sequence(value: Any, annotation: Any, kind: Any, members: tuple[Any, ...]) -> Any:
     if not isinstance(value, tuple | list):
         hint = "for a tuple of one write (…,), with the comma"
-        raise Misfit(f"needs {name_type(annotation)}, got {name_value(value)}", hint)
+        raise TypeMismatchError(f"needs {name_type(annotation)}, got {name_value(value)}", hint)
     fixed = kind is tuple and members and members[-1] is not ...
     if fixed and len(members) != len(value):
-        raise Misfit(f"needs {name_type(annotation)}, got {len(value)}: {name_value(value)}")
+        raise TypeMismatchError(f"needs {name_type(annotation)}, got {len(value)}: {name_value(value)}")
     member_types = members if fixed else (members[:1] or (Any,)) * len(value)
     items = []
     for index, (item, member) in enumerate(zip(value, member_types, strict=True)):
         try:
             items.append(conform(item, member))
-        except Misfit as misfit:
-            raise Misfit(f"item {index} {misfit}", misfit.hint) from misfit
+        except TypeMismatchError as mismatch:
+            raise TypeMismatchError(f"item {index} {mismatch}", mismatch.hint) from mismatch
     return list(items) if kind is list else tuple(items)
 
 
 def _conform_mapping(value: Any, annotation: Any, members: tuple[Any, ...]) -> Any:
     if not isinstance(value, dict):
-        raise Misfit(f"needs {name_type(annotation)}, got {name_value(value)}", "write {'key': value}")
+        raise TypeMismatchError(
+            f"needs {name_type(annotation)}, got {name_value(value)}", "write {'key': value}"
+        )
     key_type, value_type = members or (Any, Any)
     items = {}
     for key, item in value.items():
         try:
             items[conform(key, key_type)] = conform(item, value_type)
-        except Misfit as misfit:
-            raise Misfit(f"entry {key!r} {misfit}", misfit.hint) from misfit
+        except TypeMismatchError as mismatch:
+            raise TypeMismatchError(f"entry {key!r} {mismatch}", mismatch.hint) from mismatch
     return items
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from t5x_like.reports.published_scores import Published, published_for
 from t5x_like.reports.tables import number, table, words
+from t5x_like.text.benchmarks.suites import SUITES
 
 _WIDTH, _HEIGHT = 260, 30
 
@@ -111,9 +112,10 @@ def sources_list(tasks: Mapping[str, Mapping[str, Any]]) -> str:
 
 def average_facts(averages: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """The averages, or what they lack."""
-    names = {"glue": "GLUE average", "super_glue": "SuperGLUE average"}
     return {
-        names[name]: number(each["score"]) if each["score"] is not None else _lacking(each["missing"])
+        f"{SUITES[name].title} average": number(each["score"])
+        if each["score"] is not None
+        else _lacking(each["missing"])
         for name, each in averages.items()
     }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.objectives import entropy_of_answers
-from t5x_like.text.batches.loader import LoaderConfig
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.tasks.chat import ChatTask
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from t5x_like.cli.main import MISTAKE, main
+from t5x_like.cli.main import USER_ERROR, main
 from t5x_like.corpora.rules.contamination import Contamination
 
 TASKS = ["--gin_file", "gin/recipes/quickstart/tasks.gin"]
@@ -33,6 +33,6 @@ def test_what_a_task_asks_is_found_on_pages(tmp_path: Path, capsys: pytest.Captu
 def test_a_task_without_such_texts_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ):
-    assert main(["corpus", "evaluation_texts", *arguments, "--output", str(tmp_path), *TASKS]) == MISTAKE
+    assert main(["corpus", "evaluation_texts", *arguments, "--output", str(tmp_path), *TASKS]) == USER_ERROR
     assert complaint in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from t5x_like.cli.main import MISTAKE, main
+from t5x_like.cli.main import USER_ERROR, main
 
 PROSE = (
     "The old harbour was built by fishermen in the nineteenth century.\n"
@@ -141,7 +141,7 @@ def test_rows_that_cannot_be_read_are_named_and_the_others_explained(
 
 
 def test_no_page_is_a_mistake_that_says_what_to_give(capsys: pytest.CaptureFixture[str]):
-    assert main(["corpus", "explain"]) == MISTAKE
+    assert main(["corpus", "explain"]) == USER_ERROR
     assert "no page given\n  give text files, --input pages.jsonl, or -" in capsys.readouterr().err
 
 

@@ -38,10 +38,10 @@ def published(tmp_path, monkeypatch):
 def test_a_run_is_asked_what_it_evaluated_itself_and_not_what_it_learned_from(published, tmp_path, capsys):
     gin, run = shipped_directory("gin"), tmp_path / "run"
     files = [f"--gin_file={gin}/recipes/bert/super_glue_wsc.gin", f"--gin_file={gin}/hardware/cpu.gin"]
-    knobs = {"START_FROM": str(published), "MODEL_DIR": str(run), "TOTAL_STEPS": 1, "WARMUP_STEPS": 0}
+    macros = {"START_FROM": str(published), "MODEL_DIR": str(run), "TOTAL_STEPS": 1, "WARMUP_STEPS": 0}
     sizes = {"BATCH_SIZE": 8, "INPUTS_LENGTH": 32, "EVALUATE_EVERY_STEPS": 0}
     assert (
-        main(["train", *files, *(f"--gin.{name}={value!r}" for name, value in (knobs | sizes).items())]) == 0
+        main(["train", *files, *(f"--gin.{name}={value!r}" for name, value in (macros | sizes).items())]) == 0
     )
     assert read_json(run / "classes.json") == {"classes": ["False", "True"]}
     capsys.readouterr()
@@ -50,7 +50,9 @@ def test_a_run_is_asked_what_it_evaluated_itself_and_not_what_it_learned_from(pu
     assert (name, metric, rows) == ("super_glue_wsc_v102_simple_eval", "accuracy", "10")
     assert main(["evaluate", f"--checkpoint={run}", "--split=test"]) == 0
     assert capsys.readouterr().out.splitlines()[1].split() == [name, "-", "-", "-", "16"]
-    assert [row["idx"] for row in read_jsonl(run / "evaluation/predictions.jsonl")] == list(range(16))
+    assert [row["idx"] for row in read_jsonl(run / "evaluation" / name / "predictions.jsonl")] == list(
+        range(16)
+    )
 
 
 def test_lines_are_told_by_a_runs_head(published, tmp_path, monkeypatch, capsys):
@@ -73,9 +75,9 @@ def test_lines_are_told_by_a_runs_head(published, tmp_path, monkeypatch, capsys)
         "    labels = ('no', 'yes')\n"
     )
     monkeypatch.chdir(tmp_path)
-    knobs = {"START_FROM": str(published), "MODEL_DIR": "run", "TOTAL_STEPS": 30, "WARMUP_STEPS": 0}
+    macros = {"START_FROM": str(published), "MODEL_DIR": "run", "TOTAL_STEPS": 30, "WARMUP_STEPS": 0}
     sizes = {"BATCH_SIZE": 8, "INPUTS_LENGTH": 32, "LEARNING_RATE": 0.01}
-    flags = [f"--gin.{name}={value!r}" for name, value in (knobs | sizes).items()]
+    flags = [f"--gin.{name}={value!r}" for name, value in (macros | sizes).items()]
     assert main(["train", "--gin_file=own.gin", *flags]) == 0
     capsys.readouterr()
     asked = ["--input=Ann saw Bo", "--input=he left .", "--input=saw Bo"]

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import pytest
 
 from t5x_like.cli.main import main
-from t5x_like.cli.weight_table import weight_table
 from t5x_like.model.parameters import abstract
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import tree_shardings
 from t5x_like.pretrained.model_config import write_model_config
+from t5x_like.reports.weight_table import weight_table
 
 RECIPE = "gin/recipes/quickstart/pretrain.gin"
 TINY = T5Config(

@@ -101,15 +101,8 @@ def test_mistakes_end_in_one_clear_line(text, tmp_path, capsys):
         assert "Traceback" not in told
 
 
-def test_the_kinds_that_help_tells_are_those_there_are():
-    from t5x_like.cli import vocabulary
-    from t5x_like.text.vocabularies.learning import KINDS
-
-    assert vocabulary._KINDS == KINDS
-
-
 def test_the_plot_is_drawn_for_long_names_and_for_one_vocabulary(tmp_path):
-    from t5x_like.reports.vocabularies import draw_comparison
+    from t5x_like.reports.vocabulary_comparison import draw_comparison
     from t5x_like.text.vocabularies.compare import Measures
 
     measures = Measures(

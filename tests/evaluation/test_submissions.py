@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.evaluation.submission_checks import check_files
-from t5x_like.evaluation.submission_forms import SUBMISSIONS, benchmark_of, form_of
 from t5x_like.evaluation.submissions import check_submission, check_test_rows, render, write_submission
+from t5x_like.text.benchmarks.suites import SUITES, submission_files, suite_of_server
 
 
 def rows_of(task, number=None):
     """Test rows with an answer each, last first, as a length-sorted evaluation may leave them."""
-    form = form_of(task)
+    (form,) = submission_files([task])
     number = form.rows if number is None else number
     if form.kind == "nested":
         rows = [
@@ -34,7 +34,7 @@ def rows_of(task, number=None):
 
 def small(benchmark):
     """All tasks but the two that have most rows."""
-    return {form.task: rows_of(form.task) for form in SUBMISSIONS[benchmark] if form.rows < 5000}
+    return {form.task: rows_of(form.task) for form in SUITES[benchmark].submission if form.rows < 5000}
 
 
 @pytest.mark.parametrize("benchmark", ["glue", "super_glue"])
@@ -44,7 +44,7 @@ def test_what_is_written_is_what_the_server_takes(tmp_path, benchmark):
     checked = check_submission(tmp_path / "out.zip")
     assert written.benchmark == checked.benchmark == benchmark
     assert checked.errors == ()
-    assert set(checked.missing) == {form.file for form in SUBMISSIONS[benchmark]} - set(written.files)
+    assert set(checked.missing) == {form.file for form in SUITES[benchmark].submission} - set(written.files)
     assert written.missing == checked.missing != ()
     assert written.replaced == {}
 
@@ -65,8 +65,7 @@ def test_glue_files_are_tables_in_the_order_of_their_indices(tmp_path):
 
 
 def test_numbers_may_be_a_heads_or_written(tmp_path):
-    form = form_of("glue_stsb_v002")
-    assert form is not None
+    (form,) = submission_files(["glue_stsb_v002"])
     rows = [{"idx": 0, "answer": 2.5, "prediction": "2.5"}, {"idx": 1, "answer": 4.75, "prediction": 4.75}]
     assert render(form, rows) == (b"index\tprediction\n0\t2.500\n1\t4.750\n", 0)
     assert render(form, [{"idx": 0, "answer": -1.0, "prediction": "high"}])[1] == 1
@@ -257,10 +256,15 @@ def test_answers_are_counted():
 
 
 def test_every_task_has_one_file():
-    assert benchmark_of("super_glue_wsc_v102_simple_eval") == "super_glue"
-    assert benchmark_of("glue_ax_v002") == "glue"
-    assert form_of("squad_v010_allanswers") is None
-    assert [form.rows for form in SUBMISSIONS["glue"]][-2:] == [146, 1104]
+    assert suite_of_server("super_glue_wsc_v102_simple_eval") is SUITES["super_glue"]
+    assert suite_of_server("glue_ax_v002") is SUITES["glue"]
+    assert suite_of_server("squad_v010_allanswers") is None
+    assert submission_files(["squad_v010_allanswers"]) == []
+    assert [form.rows for form in SUITES["glue"].submission][-2:] == [146, 1104]
+    tasks = [form.task for form in submission_files()]
+    assert (
+        tasks == list(dict.fromkeys(tasks)) == [task for suite in SUITES.values() for task in suite.all_tasks]
+    )
 
 
 def test_a_file_that_is_in_the_zip_twice_is_told(tmp_path):

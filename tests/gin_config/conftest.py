@@ -10,15 +10,15 @@ sys.path.append(str(Path(__file__).parent))  # gin files import the bakery by it
 
 import bakery
 
-from t5x_like.gin_config.configuration import Loaded, load
+from t5x_like.gin_config.configuration import Configuration, load
 
 
 @pytest.fixture
-def load_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Loaded]:
+def load_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Configuration]:
     """Writes ``run.gin`` (other files by keyword) into an empty folder and builds a Bakery from it."""
     monkeypatch.chdir(tmp_path)
 
-    def load_files(text: str, *overrides: str, **files: str) -> Loaded:
+    def load_files(text: str, *overrides: str, **files: str) -> Configuration:
         for name, content in {"run": text, **files}.items():
             (tmp_path / f"{name}.gin").write_text(content)
         return load(["run.gin"], overrides, roots=[bakery.Bakery])

@@ -8,11 +8,11 @@ import bakery
 import pytest
 from bakery import HEAD, PLAIN, Bakery, Loaf, Oven
 
-from t5x_like.gin_config.configuration import Loaded, load
+from t5x_like.gin_config.configuration import Configuration, load
 
-LoadText = Callable[..., Loaded]
+LoadText = Callable[..., Configuration]
 
-SCOPES_AND_KNOBS = (
+SCOPES_AND_MACROS = (
     HEAD
     + """
 STREET = %gin.REQUIRED
@@ -48,11 +48,11 @@ def gin_itself() -> Iterator[Callable[[str], Bakery]]:
     gin.clear_config()
 
 
-def test_scopes_knobs_and_references_mean_what_they_mean_to_gin(
+def test_scopes_macros_and_references_mean_what_they_mean_to_gin(
     load_text: LoadText, gin_itself: Callable[[str], Bakery]
 ) -> None:
-    ours = load_text(SCOPES_AND_KNOBS).value
-    assert ours == gin_itself(SCOPES_AND_KNOBS)
+    ours = load_text(SCOPES_AND_MACROS).value
+    assert ours == gin_itself(SCOPES_AND_MACROS)
     assert ours.loaves == (
         Loaf(name="white", grams=400, seeds=("none",)),
         Loaf(name="rye", grams=750, seeds=("none",)),
@@ -92,27 +92,27 @@ def test_later_statements_overrule_earlier_ones_and_flags_come_last(load_text: L
 
 
 def test_every_value_tells_where_it_came_from(load_text: LoadText) -> None:
-    loaded = load_text(SCOPES_AND_KNOBS, "STREET='Low Street'", "rye/bakery.Loaf.grams=800")
+    loaded = load_text(SCOPES_AND_MACROS, "STREET='Low Street'", "rye/bakery.Loaf.grams=800")
     origins = {name: origin for name, _, origin in loaded.resolved}
     assert origins["bakery.Bakery.days"] == "run.gin:10"
     assert origins["bakery.Bakery.street"] == "command line (STREET)"
     assert origins["bakery.Bakery.open_on_sunday"] == "default"
-    assert "STREET = 'Low Street' # command line, over run.gin:19" in " ".join(loaded.shown.split())
-    assert "grams = 800   # command line, over run.gin:17" in loaded.shown
+    assert "STREET = 'Low Street' # command line, over run.gin:19" in " ".join(loaded.annotated_text.split())
+    assert "grams = 800   # command line, over run.gin:17" in loaded.annotated_text
 
 
 def test_the_text_a_run_keeps_builds_the_same_again(
     load_text: LoadText, gin_itself: Callable[[str], Bakery]
 ) -> None:
-    first = load_text(SCOPES_AND_KNOBS, "GRAMS=333", "Bakery.opening=(7, 18)")
+    first = load_text(SCOPES_AND_MACROS, "GRAMS=333", "Bakery.opening=(7, 18)")
     again = load_text(first.text)
     assert again.value == first.value
     assert again.text == first.text
     assert gin_itself(first.text) == first.value
 
 
-def test_knobs_of_the_kept_text_can_still_be_turned(load_text: LoadText) -> None:
-    kept = load_text(SCOPES_AND_KNOBS).text
+def test_macros_of_the_kept_text_can_still_be_turned(load_text: LoadText) -> None:
+    kept = load_text(SCOPES_AND_MACROS).text
     assert load_text(kept, "GRAMS=111").value.loaves[0].grams == 111
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NewType, Protocol
 import pytest
 from bakery import Loaf, Oven, Pan
 
-from t5x_like.gin_config.value_types import Misfit, conform, name_type
+from t5x_like.gin_config.value_types import TypeMismatchError, conform, name_type
 
 
 class Weighed(Protocol):
@@ -74,7 +74,7 @@ def test_a_fitting_value_comes_back_as_the_field_wants_it(value: Any, annotation
     ],
 )
 def test_a_misfit_says_what_is_needed_and_what_was_given(value: Any, annotation: Any, message: str) -> None:
-    with pytest.raises(Misfit, match=message):
+    with pytest.raises(TypeMismatchError, match=message):
         conform(value, annotation)
 
 

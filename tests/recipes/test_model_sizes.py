@@ -13,7 +13,7 @@ from t5x_like.model.parameters import abstract
 from t5x_like.model.zoo.xlnet import XLNetConfig
 
 SIZES = sorted((shipped_directory("gin") / "models").glob("*/*.gin"))
-KNOBS = ["COMPUTE_DTYPE='bfloat16'", "REMAT='full'"]
+MACROS = ["COMPUTE_DTYPE='bfloat16'", "REMAT='full'"]
 
 
 @pytest.mark.parametrize("file", SIZES, ids=lambda file: f"{file.parent.name}/{file.stem}")
@@ -21,7 +21,7 @@ def test_a_size_builds_with_the_parameters_its_header_promises(file: Path) -> No
     header = file.read_text().splitlines()[0]
     num_ids = re.findall(r"([\d,]+) ids", header)[0].replace(",", "")
     promised, unit = re.findall(r"([\d.]+) (million|billion) parameters", header)[0]
-    config = load([str(file)], [*KNOBS, f"VOCAB_SIZE={num_ids}"], roots=[config_class(file)]).value
+    config = load([str(file)], [*MACROS, f"VOCAB_SIZE={num_ids}"], roots=[config_class(file)]).value
     num_parameters = sum(leaf.size for leaf in jax.tree.leaves(abstract(config)[1]))
     shown = num_parameters / {"million": 1e6, "billion": 1e9}[unit]
     assert f"{shown:.{len(promised.partition('.')[2])}f}" == promised
@@ -41,8 +41,8 @@ def test_all_published_sizes_are_there() -> None:
 
 def test_xlnet_keeps_a_memory_if_a_run_asks_for_one() -> None:
     file = shipped_directory("gin") / "models/xlnet/base.gin"
-    knobs = [*KNOBS, "VOCAB_SIZE=32000"]
-    config = load([str(file)], knobs, roots=[XLNetConfig]).value
+    macros = [*MACROS, "VOCAB_SIZE=32000"]
+    config = load([str(file)], macros, roots=[XLNetConfig]).value
     assert (config.memory_length, config.reuse_length) == (None, None)
-    config = load([str(file)], [*knobs, "MEMORY_LENGTH=384", "REUSE_LENGTH=256"], roots=[XLNetConfig]).value
+    config = load([str(file)], [*macros, "MEMORY_LENGTH=384", "REUSE_LENGTH=256"], roots=[XLNetConfig]).value
     assert (config.memory_length, config.reuse_length) == (384, 256)

@@ -1,4 +1,4 @@
-"""Every shipped recipe builds: as it is once its knobs are given, and to the same value by gin itself."""
+"""Every shipped recipe builds: as it is once its macros are given, and to the same value by gin itself."""
 
 import importlib.util  # noqa: F401  gin 0.5.0 needs it loaded on Python 3.11
 from pathlib import Path
@@ -6,25 +6,25 @@ from typing import Any
 
 import pytest
 
-from t5x_like.cli.report_page import ReportPage
-from t5x_like.evaluation.run import EvaluationRun, PredictionRun
+from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction
 from t5x_like.gin_config.configuration import load
-from t5x_like.gin_config.user_error import Mistake
+from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import shipped_directory
 from t5x_like.model.parameters import abstract
 from t5x_like.pretrained.initial_weights import CheckpointModel
+from t5x_like.reports.run_report import RunReport
 from t5x_like.training.experiment import Experiment
 
 GIN = shipped_directory("gin")
 RECIPES = sorted(file for file in (GIN / "recipes").rglob("*.gin") if file.stem != "tasks")
-ROOTS = [Experiment, EvaluationRun, PredictionRun, ReportPage]
+ROOTS = [Experiment, RunEvaluation, RunPrediction, RunReport]
 
 
-def required_knobs(file: Path) -> list[str]:
-    """A value for every knob that the message about the bare recipe asks for."""
+def required_macros(file: Path) -> list[str]:
+    """A value for every macro that the message about the bare recipe asks for."""
     try:
         load([str(file)], roots=ROOTS)
-    except Mistake as mistake:
+    except UserError as mistake:
         flags = [line.split("#")[0].strip() for line in str(mistake).splitlines()[1:]]
         return [f"{flag.removeprefix('--gin.').split('=')[0]}='somewhere'" for flag in flags]
     return []
@@ -32,7 +32,7 @@ def required_knobs(file: Path) -> list[str]:
 
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: str(file.relative_to(GIN)))
 def test_a_recipe_builds_and_its_kept_text_builds_the_same(file: Path, tmp_path: Path) -> None:
-    loaded = load([str(file)], required_knobs(file), roots=ROOTS)
+    loaded = load([str(file)], required_macros(file), roots=ROOTS)
     assert not loaded.unused, "a recipe says nothing to no effect"
     kept = tmp_path / "config.gin"
     kept.write_text(loaded.text)
@@ -47,12 +47,12 @@ def test_a_recipe_builds_and_its_kept_text_builds_the_same(file: Path, tmp_path:
 def test_a_recipe_means_the_same_to_gin_itself(file: Path) -> None:
     import gin
 
-    knobs = required_knobs(file)
-    ours: Any = load([str(file)], knobs, roots=ROOTS).value
+    macros = required_macros(file)
+    ours: Any = load([str(file)], macros, roots=ROOTS).value
     gin.clear_config()
     try:
         gin.add_config_file_search_path(str(GIN.parent))
-        gin.parse_config_files_and_bindings([str(file)], knobs, finalize_config=False)
+        gin.parse_config_files_and_bindings([str(file)], macros, finalize_config=False)
         assert gin.get_configurable(type(ours))() == ours
     finally:
         gin.clear_config()

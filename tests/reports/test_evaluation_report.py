@@ -8,7 +8,7 @@ from t5x_like.reports.evaluation_answers import confusion_table, gap, worst_tabl
 from t5x_like.reports.evaluation_scores import line_of
 from t5x_like.reports.published_scores import PUBLISHED, published_for
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.metrics.averages import AVERAGES, average
+from t5x_like.text.benchmarks.suites import GLUE, SUITES, SUPER_GLUE
 
 LABELS = ["no", "yes"]
 
@@ -48,9 +48,12 @@ def directory(tmp_path):
         "glue_stsb_v002": entry(scores={"pearson_corrcoef": None}, not_numbers=["pearson_corrcoef"]),
     }
     found = {
-        "checkpoint": "runs/<mine>", "step": 7, "model": "T5", "parameters": 1234, "split": "validation",
-        "num_shots": 2, "shot_seed": 0, "inputs_length": 64, "weights": "abc", "versions": {"jax": "0.10"},
-        "tasks": tasks, "averages": {"glue": {"score": None, "missing": ["glue_cola_v002/matthews_corrcoef"]}},
+        "checkpoint": "runs/<mine>", "step": 7, "model": "T5", "parameters": 1234, "versions": {"jax": "0.10"},
+        "settings": {
+            "split": "validation", "limit": None, "num_shots": 2, "shot_seed": 0, "inputs_length": 64, "weights": "abc",
+        },
+        "tasks": tasks, "left_out": {},
+        "averages": {"glue": {"score": None, "missing": ["glue_cola_v002/matthews_corrcoef"]}},
     }  # fmt: skip
     write_json(tmp_path / "scores.json", found)
     for task in tasks:
@@ -107,7 +110,7 @@ def measured(task):
 
 
 def test_published_scores_are_of_metrics_that_are_measured():
-    averaged = {name for groups in AVERAGES.values() for names in groups.values() for name in names}
+    averaged = {name for suite in SUITES.values() for names in suite.average.values() for name in names}
     for each in PUBLISHED:
         assert each.url.startswith("https://")
         for name, score in each.scores.items():
@@ -131,7 +134,7 @@ def scores_of(model, split="test"):
     ],
 )
 def test_published_scores_on_superglue_have_their_published_average(model, published):
-    assert average("super_glue", scores_of(model)) == pytest.approx(published, abs=0.06)
+    assert SUPER_GLUE.average_of(scores_of(model)) == pytest.approx(published, abs=0.06)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +147,7 @@ def test_published_scores_on_superglue_have_their_published_average(model, publi
 def test_published_scores_on_glue_have_their_published_average(model, published):
     scores = scores_of(model)
     with_wnli = (
-        8 * (average("glue", scores) or 0.0) + scores["glue_wnli_v002/accuracy"]
+        8 * (GLUE.average_of(scores) or 0.0) + scores["glue_wnli_v002/accuracy"]
     ) / 9  # as its server counts
     assert with_wnli == pytest.approx(published, abs=0.06)
 

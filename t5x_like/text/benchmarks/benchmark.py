@@ -45,6 +45,7 @@ class Benchmark:
     form: HeadFormat | None = None  # what an encoder's head reads
     asked: tuple[str, ...] = ()  # the columns that a question is made of; all that hold text where not given
     splits: tuple[str, ...] = ()  # of the source's; all of them where not given
+    training_task: str = ""  # whose training split is learned from, where this has none; worded alike
     training_examples: int | None = None  # where wording multiplies rows or leaves some out
     examples: tuple[Example, ...] = ()  # three, checked by one test for all benchmarks
 

@@ -60,6 +60,7 @@ def _mnli(part: str, rows: Mapping[str, int], files: Mapping[str, tuple[str, ...
             downloads=_MNLI_ZIP,
         ),
         labels=MNLI_LABELS,
+        training_task="glue_mnli_v002" if part else "",
         examples=_MNLI_EXAMPLES,
     )
 
@@ -108,6 +109,7 @@ AX = labelled(
     ),
     labels=MNLI_LABELS,
     metrics=(),
+    training_task="glue_mnli_v002",
     examples=_UNLABELLED_EXAMPLES,
 )
 

@@ -22,6 +22,7 @@ def labelled(
     labels: tuple[str, ...],
     metrics: tuple[MetricFunction, ...] = (accuracy,),
     form: HeadFormat | None = None,
+    training_task: str = "",
     examples: tuple[Example, ...],
 ) -> Benchmark:
     """``keys`` are the row's texts, under the names that the wording writes. A head reads all texts where no form is
@@ -38,6 +39,7 @@ def labelled(
         labels=labels,
         extras={"idx": "int"},
         form=form or SequenceClassification(texts=texts, classes=labels),
+        training_task=training_task,
         examples=examples,
     )
 

@@ -87,6 +87,7 @@ AXB = labelled(
     ),
     labels=_ENTAILMENT,
     metrics=(),
+    training_task="super_glue_rte_v102",
     examples=tuple(
         example(
             {"sentence1": "Ann ran.", "sentence2": "She ran.", "label": label, "idx": idx},
@@ -113,6 +114,7 @@ AXG = labelled(
     ),
     labels=_ENTAILMENT,
     metrics=(),
+    training_task="super_glue_rte_v102",
     examples=(
         _pair("The cook met him.", "A cook met him.", 0, 0, word="rte", targets="entailment"),
         _pair("The cook met him.", "The cook met her.", 1, 1, word="rte", targets="not_entailment"),

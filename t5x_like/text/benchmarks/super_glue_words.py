@@ -109,6 +109,7 @@ WSC_SIMPLE_EVAL = Benchmark(
     metrics=(accuracy,),
     extras={"label": "int", "idx": "int"},
     form=_WSC_FORM,
+    training_task="super_glue_wsc_v102_simple_train",
     examples=(
         example(_BO, _WSC_INPUTS, "Bo", label=1),
         example(_ANN, _WSC_INPUTS, "Ann", label=0),

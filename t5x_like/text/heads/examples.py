@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t5x_like.text.batches.ragged_array import RaggedBuilder
+from t5x_like.text.batches.ragged_array import RaggedArrayBuilder
 from t5x_like.text.heads.formats import (
     CandidateRanking,
     HeadFormat,
@@ -45,7 +45,9 @@ class HeadExamples:
 
     def __init__(self, form: HeadFormat, framing: Framing, made: Iterable[Made], vocab_size: int) -> None:
         self.form, self.framing = form, framing
-        tokens, classes, starts, ends = (RaggedBuilder(size) for size in (vocab_size, 2**16, 2**31, 2**31))
+        tokens, classes, starts, ends = (
+            RaggedArrayBuilder(size) for size in (vocab_size, 2**16, 2**31, 2**31)
+        )
         seconds, labels, values, spans, origins, offsets = [], [], [], [], [], []
         counts, cut = set[int](), set[int]()
         for each in made:  # one by one: of ReCoRD there are more than a million

@@ -10,7 +10,6 @@ import numpy as np
 
 from t5x_like.batch import Batch
 from t5x_like.text.batches.buckets import cut_to_bucket
-from t5x_like.text.batches.features import Placed
 from t5x_like.text.batches.row_maker import RowMaker
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.heads.answers import Answer, HeadAnswers
@@ -61,16 +60,13 @@ class HeadQuestions:
         """Some of the rows, by their numbers, in the order given."""
         return replace(self, read=[self.read[row] for row in rows], examples=self.examples.part(rows))
 
-    def batches(self, batch_size: int) -> Iterator[tuple[np.ndarray, Batch]]:
-        """Batches with the numbers of their examples, those of like length together, filled up with empty rows."""
+    def batch(self, numbers: Sequence[int], batch_size: int) -> Batch:
+        """The examples of these numbers as one batch of ``batch_size`` rows, of which the rest are empty."""
         maker = RowMaker(
             (), self.lengths, traits_of(self.form, self.examples.num_choices), False, self.zero_is_padding
         )
-        by_size = np.argsort(self.examples.sizes, kind="stable")
-        for start in range(0, len(by_size), batch_size):
-            numbers = by_size[start : start + batch_size]
-            rows = [[Placed(self.examples.example(number))] for number in numbers.tolist()]
-            yield numbers, cut_to_bucket(maker.lay_out([*rows, *[[]] * (batch_size - len(rows))]))
+        rows = [[self.examples.example(number)] for number in numbers]
+        return cut_to_bucket(maker.lay_out([*rows, *[[]] * (batch_size - len(rows))]))
 
     @property
     def num_labelled(self) -> int:

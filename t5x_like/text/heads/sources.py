@@ -18,14 +18,14 @@ from t5x_like.text.heads.formats import (
 )
 from t5x_like.text.heads.rows import head_of
 from t5x_like.text.heads.tasks import HeadTask, form_of, read_head_rows
-from t5x_like.text.objectives.objective import Example, Traits
+from t5x_like.text.objectives.objective import Example, ExampleSpec
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 if TYPE_CHECKING:
-    from t5x_like.text.batches.loader import LoaderConfig
+    from t5x_like.text.batches.loader_config import LoaderConfig
 
 _log = logging.getLogger(__name__)
 
@@ -39,17 +39,17 @@ class HeadSource:
         self._sizes = examples.sizes
 
     def remaining(self, epoch: int, position: int) -> int:
-        """See ``Source.remaining``."""
+        """See ``ExampleSource.remaining``."""
         del epoch
         return len(self._examples) - position
 
     def following(self, epoch: int, position: int) -> tuple[int, int]:
-        """See ``Source.following``."""
+        """See ``ExampleSource.following``."""
         del position
         return epoch + 1, 0
 
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
-        """See ``Source.examples``."""
+        """See ``ExampleSource.examples``."""
         return [self._examples.example(number) for number in self._numbers(epoch, positions).tolist()]
 
     def sizes(self, epoch: int, positions: Sequence[int]) -> np.ndarray:
@@ -57,7 +57,7 @@ class HeadSource:
         return self._sizes[self._numbers(epoch, positions)]
 
     def release(self, epoch: int, position: int) -> None:
-        """See ``Source.release``."""
+        """See ``ExampleSource.release``."""
         del epoch, position
 
     def _numbers(self, epoch: int, positions: Sequence[int]) -> np.ndarray:
@@ -159,7 +159,7 @@ def _labelled(definition: HeadTask, form: HeadFormat, config: "LoaderConfig", to
         raise ValueError(f"{where}: {error}") from None
 
 
-def traits_of(form: HeadFormat, num_choices: int = 0) -> Traits:
+def traits_of(form: HeadFormat, num_choices: int = 0) -> ExampleSpec:
     """The streams of a form's batches."""
     labels: tuple[str, ...] = ("label",)
     if isinstance(form, Regression):
@@ -168,7 +168,7 @@ def traits_of(form: HeadFormat, num_choices: int = 0) -> Traits:
         labels = ("span",)
     elif isinstance(form, TokenClassification):
         labels = ()
-    return Traits(
+    return ExampleSpec(
         layout="encoder",
         fields=("token_types", "weights", *labels),
         fills_rows=True,

@@ -3,7 +3,7 @@
 A metric takes true and predicted answers as ``text.postprocessing`` gives them, and returns its scores by name.
 """
 
-from t5x_like.text.metrics.averages import average, averages, over_runs
+from t5x_like.text.metrics.averages import over_runs
 from t5x_like.text.metrics.bootstrap import intervals
 from t5x_like.text.metrics.chunks import chunk_f1
 from t5x_like.text.metrics.classification import (
@@ -33,8 +33,6 @@ __all__ = [
     "accuracy",
     "all_match",
     "auc",
-    "average",
-    "averages",
     "bleu",
     "chunk_f1",
     "coqa_f1",

@@ -10,7 +10,8 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
-from t5x_like.text.objectives.sft import answers_only
+from t5x_like.text.objectives.causal_lm import answers_only
+from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
 from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
@@ -134,7 +135,7 @@ def register_text_task(task: TextTask) -> None:
 def register_pretraining_task(task: PretrainingTask) -> None:
     """Adds it to seqio's registry, with its objective's own pipeline."""
     features = output_features(task)
-    if task.objective.traits.layout == "decoder":
+    if task.objective.spec.layout == "decoder":
         features["inputs"] = dataclasses.replace(features["inputs"], required=False)
     tokenised = with_sentences(task)
     names = feature_names(tokenised)
@@ -146,7 +147,7 @@ def register_pretraining_task(task: PretrainingTask) -> None:
         preprocessors=[
             *((_text_as_targets, seqio.preprocessors.tokenize) if plain else ()),
             seqio.CacheDatasetPlaceholder(),
-            *task.objective.preprocessors(),
+            *seqio_preprocessors(task.objective),
         ],
     )
 

@@ -118,7 +118,7 @@ def _plain(value: Any) -> Any:
 def _lengths(name: str, inputs_length: int, targets_length: int) -> dict[str, int]:
     """All that belongs to the one stream of an encoder or a decoder is as long as it."""
     definition = registry.definition(name)
-    layout = definition.objective.traits.layout if isinstance(definition, PretrainingTask) else None
+    layout = definition.objective.spec.layout if isinstance(definition, PretrainingTask) else None
     return {
         "inputs": targets_length if layout == "decoder" else inputs_length,
         "targets": inputs_length if layout == "encoder" else targets_length,

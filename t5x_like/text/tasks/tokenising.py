@@ -37,7 +37,7 @@ def tokenizer_of(definition: TokenisedTask) -> Tokenizer:
 
 def with_sentences(definition: TokenisedTask) -> TokenisedTask:
     """The task, its documents tokenised sentence by sentence if its objective needs that."""
-    if isinstance(definition, PretrainingTask) and definition.objective.traits.needs_sentences:
+    if isinstance(definition, PretrainingTask) and definition.objective.spec.needs_sentences:
         return replace(definition, sentences=True)
     return definition
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t5x_like.text.batches.buckets import like_lengths_together
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.benchmarks.source import Layout, Raw, Source
 from t5x_like.text.benchmarks.task import BenchmarkTask

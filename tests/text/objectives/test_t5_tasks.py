@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
-from t5x_like.text.objectives.denoising import Denoising, MaskTokens
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.objectives.denoising import Denoising
 from t5x_like.text.objectives.deshuffling import Deshuffling
 from t5x_like.text.objectives.full_lm import FullLM
-from t5x_like.text.objectives.noise import SpanNoise
+from t5x_like.text.objectives.noise import MaskTokens, SpanNoise
 from t5x_like.text.objectives.prefix_lm import PrefixLM
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.objectives.ul2 import UL2

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.model.layers.masks import AttentionDirection, direction_mask, rank_mask
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.objective import Lengths, Text
 from t5x_like.text.objectives.unilm import (
     BOTH_WAYS,
@@ -19,10 +20,10 @@ from t5x_like.text.objectives.unilm import (
 )
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 CLS, SEP, MASK = 5002, 5003, 5004
-IDS = Ids(5101, 0, 1, None, 2, CLS, SEP, MASK, 5100, 90, None)
+IDS = VocabularyIds(5101, 0, 1, None, 2, CLS, SEP, MASK, 5100, 90, None)
 LENGTHS = Lengths(512, 2)
 
 
@@ -115,7 +116,7 @@ def test_labels_tell_whether_the_second_segment_follows():
     assert [example.label for example in UniLM().make(texts, seeds_of(5), LENGTHS, IDS)] == [0, -1, -1, -1, 1]
     without = UniLM(predicts_next=False)
     assert {example.label for example in without.make(texts, seeds_of(5), LENGTHS, IDS)} == {-1}
-    assert "label" not in without.traits.fields
+    assert "label" not in without.spec.fields
 
 
 def test_rows_do_not_depend_on_each_other():
@@ -181,8 +182,8 @@ def test_seqio_gives_examples_from_a_task(make_task):
 
 
 def test_what_cannot_work_is_refused():
-    with pytest.raises(ValueError, match="density must lie between 0 and 1, got 2"):
-        UniLM(density=2)
+    with pytest.raises(ValueError, match="noise_density must lie between 0 and 1, got 2"):
+        UniLM(noise_density=2)
     with pytest.raises(ValueError, match="shares must not be negative, nor all 0"):
         UniLM(shares=(0, 0, 0))
     with pytest.raises(ValueError, match="no id for cls, sep"):

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.cache.writing import cache_split
-from t5x_like.text.objectives.sft import answers_only
+from t5x_like.text.objectives.causal_lm import answers_only
 from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.chat import ChatTask, Conversation
 from t5x_like.text.tasks.chat_templates import CHATML, GEMMA, LLAMA_3, PLAIN, TEMPLATES, ChatTemplate
@@ -234,7 +235,7 @@ def test_a_stream_gives_the_same_batches_as_memory(tmp_path):
     registry.register([make_task(tmp_path / "a.jsonl", talks(30), name=name)])
     settings = {"mixture": name, "batch_size": 4, "inputs_length": 2, "targets_length": 90, "repeat": False}
     held = list(build_loader(LoaderConfig(**settings, shuffle=False)))
-    streamed = list(build_loader(LoaderConfig(**settings, shuffle=False, memory_tokens=1)))
+    streamed = list(build_loader(LoaderConfig(**settings, shuffle=False, max_tokens_in_memory=1)))
     total = [sum(batch.loss_weights.sum() for batch in each) for each in (held, streamed)]
     assert total[0] == total[1] == sum(number % 13 + 1 for number in range(30))
 
@@ -271,7 +272,7 @@ def make_pairs(tmp_path):
 
 def test_prompts_and_responses_of_plain_rows_can_be_read_in_order(tmp_path):
     settings = {"mixture": make_pairs(tmp_path), "batch_size": 2, "inputs_length": 4, "targets_length": 20}
-    batch = next(build_loader(LoaderConfig(**settings, layout="decoder", prompts="causal")))
+    batch = next(build_loader(LoaderConfig(**settings, layout="decoder", prefix_attention="causal")))
     assert batch.prefix is None
     a, b, c, d, e = (ord(letter) + 3 for letter in "abcde")
     assert batch.decoder_input_tokens[0, :12].tolist() == [a, b, 1, c, d, e] * 2
@@ -281,18 +282,18 @@ def test_prompts_and_responses_of_plain_rows_can_be_read_in_order(tmp_path):
     assert prefix.target_tokens[0, :7].tolist() == [a, b, 1, c, d, e, 1]
     assert prefix.loss_weights[0, :7].tolist() == [0, 0, 0, 1, 1, 1, 1]
     assert prefix.prefix[0, :7].tolist() == [1, 1, 1, 1, 0, 0, 0]
-    with pytest.raises(ValueError, match="prompts must be 'prefix' or 'causal', got 'both'"):
-        LoaderConfig(**settings, prompts="both")
+    with pytest.raises(ValueError, match="prefix_attention must be 'bidirectional' or 'causal', got 'both'"):
+        LoaderConfig(**settings, prefix_attention="both")
 
 
-@pytest.mark.parametrize("prompts", ["prefix", "causal"])
-def test_conversations_mix_with_plain_rows(tmp_path, prompts):
+@pytest.mark.parametrize("prefix_attention", ["bidirectional", "causal"])
+def test_conversations_mix_with_plain_rows(tmp_path, prefix_attention):
     pairs, name = make_pairs(tmp_path), f"talk_{tmp_path.name}"
     registry.register([make_task(tmp_path / "a.jsonl", talks(30), name=name)])
     rates = {pairs: 1.0, name: 1.0}
     registry.register([Mixture(name=f"mixed_{name}", tasks=tuple(rates), rates=rates)])
     settings = {"mixture": f"mixed_{name}", "batch_size": 4, "inputs_length": 4, "targets_length": 90}
-    batch = next(build_loader(LoaderConfig(**settings, layout="decoder", prompts=prompts)))
+    batch = next(build_loader(LoaderConfig(**settings, layout="decoder", prefix_attention=prefix_attention)))
     is_inside = batch.decoder_positions > 0
     before = np.roll(batch.target_tokens, 1, axis=1)
     np.testing.assert_array_equal(batch.decoder_input_tokens[is_inside], before[is_inside])

@@ -1,0 +1,169 @@
+"""Input of ``corpus explain``: pages, also without an address or text, and other bad words to try."""
+
+import dataclasses
+import itertools
+import json
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from t5x_like.corpora.pages.fields import Fields
+from t5x_like.corpora.pages.kinds import Kind, kind_of_content, kind_of_name
+from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.reading import Reading, read_pages
+from t5x_like.corpora.rules.bad_words import BadWords
+from t5x_like.corpora.rules.languages import Languages
+from t5x_like.io.decompression import Cut, Piece, unpack
+from t5x_like.io.files import as_path
+from t5x_like.io.lines import in_lines
+from t5x_like.io.paths import find_file
+
+STANDARD_INPUT = "-"
+
+
+class PageToExplain(NamedTuple):
+    """A page to explain.
+
+    Attributes:
+      name: Its address or, without one, its file and line.
+      fault: The reason if it can't be read.
+    """
+
+    name: str
+    url: str | None
+    page: Page
+    fault: str | None = None
+
+
+def pages_to_explain(file: str, reading: Reading, *, kind: Kind) -> Iterator[PageToExplain]:
+    """Yields the pages of a file or, for ``-``, of standard input.
+
+    JSONL and plain text may be compressed by gzip or zstd, and their pages blank; other kinds are read as for building
+    a corpus. An unreadable row of JSONL is yielded with its fault, so that the others are still explained.
+
+    Args:
+      kind: The file's kind if neither its name nor its content shows it.
+
+    Raises:
+      ValueError: There is no such file, or it can't be read; with file and place.
+    """
+    if file == STANDARD_INPUT:
+        yield from _pages(sys.stdin.buffer, "standard input", reading, kind)
+        return
+    try:
+        stream = as_path(file).open("rb")
+    except (FileNotFoundError, IsADirectoryError):
+        raise ValueError(f"{file!r} is no file") from None
+    with stream:
+        yield from _pages(stream, file, reading, kind)
+
+
+def _pages(stream: IO[bytes], file: str, reading: Reading, kind: Kind) -> Iterator[PageToExplain]:
+    pieces = unpack(stream, reading.caps)
+    first = next(pieces, b"")
+    start = first if isinstance(first, bytes) else b""
+    kind = reading.kind or kind_of_name(file) or kind_of_content(start) or kind
+    pieces = itertools.chain([first], pieces)
+    if kind == "text":
+        text = _text(b"".join(_whole(piece, file) for piece in pieces), file)
+        yield PageToExplain(file, None, Page("", text))
+    elif kind == "jsonl":
+        yield from _rows(pieces, file, reading)
+    elif stream is sys.stdin.buffer:
+        raise ValueError(f"standard input is a {kind} file; save it, and give its name")
+    else:
+        for found in read_pages(file, reading):
+            yield PageToExplain(found.page.url, found.page.url, found.page)
+
+
+def _rows(pieces: Iterable[Piece], file: str, reading: Reading) -> Iterator[PageToExplain]:
+    for number, line in in_lines(pieces, max_bytes=reading.max_page_bytes):
+        place = f"{file}, line {number}"
+        try:
+            text = _text(_whole(line, place), place)
+            if text.strip():
+                yield _page_of(_object(text, place), place, reading.fields)
+        except ValueError as error:
+            yield PageToExplain(place, None, Page("", ""), str(error))
+
+
+def _page_of(row: dict[str, Any], place: str, fields: Fields) -> PageToExplain:
+    values = {name: row.get(name) for name in fields.names}
+    url = values[fields.url] if isinstance(values[fields.url], str) else None
+    for name, value in values.items():
+        if not isinstance(value, str) and (value is not None or name == fields.text):
+            known = ", ".join(list(row)[:20])
+            fault = f"{place}: {name!r} should be text, not {value!r:.60}; there are {known}"
+            return PageToExplain(url or place, url, Page("", ""), fault)
+    page = Page(
+        url or "", values[fields.text] or "", values[fields.timestamp] or "", language=values[fields.language]
+    )
+    return PageToExplain(url or place, url, page)
+
+
+def _object(text: str, place: str) -> dict[str, Any]:
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{place}: invalid JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"{place}: an object {{…}} is expected, found {type(row).__name__}")
+    return row
+
+
+def _whole(piece: Piece, place: str) -> bytes:
+    if isinstance(piece, Cut):
+        raise ValueError(f"{place}: {piece.reason}")
+    return piece
+
+
+def _text(content: bytes, place: str) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{place}: invalid UTF-8 at byte {error.start}") from None
+
+
+@contextmanager
+def with_other_bad_words(steps: Sequence[Any], file: str | None) -> Iterator[Sequence[Any]]:
+    """Yields the steps with their bad words replaced by those of ``file``, or unchanged if it is None.
+
+    ``file`` is a value of ``BadWords.lists``, or a list for every language that the steps keep, whatever its name.
+
+    Raises:
+      ValueError: The file doesn't exist or isn't valid, or no step looks for bad words.
+    """
+    if file is None:
+        yield steps
+        return
+    if not any(isinstance(step, BadWords) for step in steps):
+        raise ValueError("--bad_words: no step of the recipe looks for bad words")
+    path = Path(find_file(file))
+    kept = [code for step in steps if isinstance(step, Languages) for code in step.keep or ()]
+    with tempfile.TemporaryDirectory(prefix="bad_words_") as folder:
+        lists = str(path)
+        if not _names_language(path, kept):
+            content = path.read_bytes()  # once: it may be a pipe
+            for language in kept:
+                (Path(folder) / f"{language}{'.json' if path.suffix == '.json' else '.txt'}").write_bytes(
+                    content
+                )
+            lists = folder
+        yield [
+            dataclasses.replace(step, lists=lists) if isinstance(step, BadWords) else step for step in steps
+        ]
+
+
+def _names_language(path: Path, kept: Sequence[str]) -> bool:
+    """Returns whether the file itself says the languages of its terms, or nothing else can."""
+    if path.is_dir() or path.stem in kept or not kept:
+        return True
+    if path.suffix != ".json":
+        return False
+    try:
+        return isinstance(json.loads(path.read_bytes()), dict)
+    except ValueError as error:
+        raise ValueError(f"--bad_words {path}: invalid JSON: {error}") from None

@@ -1,0 +1,142 @@
+"""Lookup of the classes, functions and parameters that gin files name; suggests the nearest name."""
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+from t5x_like.gin_config.statements import ImportStatement, Origin
+from t5x_like.gin_config.user_error import UserError, nearest, nearest_or_all
+
+Target = Callable[..., Any]
+
+
+class ImportedNames:
+    """Modules that gin files import, one table for each file; the command line sees all tables."""
+
+    def __init__(self, imports: list[list[ImportStatement]]) -> None:
+        self._tables = [{statement.symbol: _import(statement) for statement in table} for table in imports]
+
+    def find(self, name: str, file_index: int, origin: Origin) -> Target:
+        """Returns the class or function ``name`` of that file; a name not imported there is looked up in all imports.
+
+        Raises:
+          UserError: The name is unknown or ambiguous.
+        """
+        symbol, *attributes = name.split(".")
+        if symbol in self._tables[file_index] and attributes:
+            return self._walk(self._tables[file_index][symbol], name, attributes, origin)
+        found = {id(target): target for known, target in self._everything() if _ends_with(known, name)}
+        if len(found) == 1:
+            return next(iter(found.values()))
+        if found:
+            choices = ", ".join(
+                sorted(f"{target.__module__}.{target.__qualname__}" for target in found.values())
+            )
+            raise UserError(
+                f"{name!r} can mean several things: {choices}", where=str(origin), source=origin.source
+            )
+        raise UserError(
+            f"unknown name {name!r}", where=str(origin), source=origin.source, hint=self._hint(name)
+        )
+
+    def _walk(self, module: Any, name: str, attributes: list[str], origin: Origin) -> Target:
+        target = module
+        for index, attribute in enumerate(attributes):
+            if not hasattr(target, attribute):
+                prefix = ".".join(name.split(".")[: index + 1])
+                known = [known for known, _ in _public(target, prefix)]
+                hint = nearest_or_all(name, known)
+                raise UserError(
+                    f"{prefix} has no {attribute!r}", where=str(origin), source=origin.source, hint=hint
+                )
+            target = getattr(target, attribute)
+        if not callable(target):
+            raise UserError(
+                f"{name} is neither a class nor a function", where=str(origin), source=origin.source
+            )
+        return target
+
+    def _everything(self) -> Iterator[tuple[str, Target]]:
+        for table in self._tables:
+            for symbol, module in table.items():
+                yield from _public(module, symbol)
+
+    def _hint(self, name: str) -> str:
+        known = {known for known, _ in self._everything()}
+        short = {known.rsplit(".", 1)[-1] for known in known}
+        hint = nearest(name, known) or nearest(name.rsplit(".", 1)[-1], short)
+        return hint or "import its module at the top of the file: from package import module"
+
+
+def parameters_of(target: Target) -> dict[str, inspect.Parameter]:
+    """Returns the parameters by name; empty if the signature is unavailable."""
+    try:
+        return dict(inspect.signature(target).parameters)
+    except (TypeError, ValueError):
+        return {}
+
+
+def check_parameter(target: Target, parameter: str, origin: Origin) -> None:
+    """Raises a ``UserError`` if ``target`` has no such parameter."""
+    parameters = parameters_of(target)
+    if parameter in parameters or any(known.kind is known.VAR_KEYWORD for known in parameters.values()):
+        return
+    raise UserError(
+        f"{short_name(target)} has no parameter {parameter!r}",
+        where=str(origin),
+        source=origin.source,
+        hint=nearest_or_all(parameter, parameters),
+    )
+
+
+def short_name(target: Target) -> str:
+    """Returns the module's last word and the name: ``t5.T5Config``."""
+    return f"{target.__module__.rsplit('.', 1)[-1]}.{target.__qualname__}"
+
+
+def import_module(name: str, *, where: str, source: str = "") -> ModuleType:
+    """Imports a module that a user named.
+
+    Raises:
+      UserError: The module doesn't exist, or it needs one that isn't installed.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or name
+        if not (name == missing or name.startswith(f"{missing}.")):
+            raise UserError(
+                f"{name} needs the module {missing!r}, which is not installed", where=where
+            ) from error
+        parent, _, last = name.rpartition(".")
+        if parent and hasattr(_import_or_none(parent), last):
+            hint = f"{last!r} is not a module: import {parent} and write {parent.rsplit('.', 1)[-1]}.{last}"
+        else:
+            hint = "is it misspelt? A module of your own is looked for in the working directory"
+        raise UserError(f"there is no module {name!r}", where=where, source=source, hint=hint) from error
+
+
+def _import(statement: ImportStatement) -> ModuleType:
+    module = import_module(statement.module, where=str(statement.origin), source=statement.origin.source)
+    return importlib.import_module(statement.symbol) if statement.whole_path else module
+
+
+def _import_or_none(name: str) -> ModuleType | None:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def _public(module: Any, prefix: str) -> Iterator[tuple[str, Target]]:
+    for name, value in vars(module).items():
+        if not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value)):
+            home = getattr(value, "__module__", "")
+            if home == getattr(module, "__name__", home):
+                yield f"{prefix}.{name}", value
+
+
+def _ends_with(known: str, name: str) -> bool:
+    return known == name or known.endswith(f".{name}")

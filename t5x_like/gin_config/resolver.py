@@ -1,0 +1,222 @@
+"""Evaluation of gin's statements (scopes, macros and references) by gin's rules into plain values.
+
+A reference with a scope replaces the active scope; a macro is evaluated in a scope of its own name.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter
+from typing import Any, NamedTuple
+
+from t5x_like.gin_config import config_errors
+from t5x_like.gin_config.bindings import Bindings, EffectiveBinding, Scope
+from t5x_like.gin_config.imported_names import Target, parameters_of, short_name
+from t5x_like.gin_config.statements import REQUIRED, ConfigurableReference, MacroReference
+from t5x_like.gin_config.user_error import UserError, nearest
+from t5x_like.gin_config.value_types import TypeMismatchError, conform, parameter_types
+
+
+class ResolvedParameter(NamedTuple):
+    """A parameter of a built object: its value and its origin."""
+
+    name: str
+    value: Any
+    origin: str
+
+
+class Resolver:
+    """Builds values from ``bindings``.
+
+    Attributes:
+      called: The classes and functions called, each with the defaults it used.
+      resolved: Every parameter so far, with value and origin.
+    """
+
+    def __init__(self, bindings: Bindings) -> None:
+        self.bindings = bindings
+        self.called: dict[Target, dict[str, Any]] = {}
+        self.resolved: list[ResolvedParameter] = []
+        self._missing_values: list[tuple[EffectiveBinding, Any]] = []
+        self._open_macros: list[str] = []
+
+    def build_root(self, roots: Sequence[Target | str], verbs: Mapping[str, str]) -> Any:
+        """Calls the first root that has bindings.
+
+        Args:
+          roots: Classes or functions, or their dotted names.
+          verbs: Commands for other roots by dotted name, to suggest if no root has bindings.
+
+        Raises:
+          UserError: No root has bindings, a required value is missing, or a flag has no effect.
+        """
+        configured = next(filter(None, (self._configured_root(root) for root in roots)), None)
+        if configured is None:
+            wanted = " or ".join(_shortened(root) for root in roots)
+            others = (
+                f"t5x-like {verb} is for these files"
+                for root, verb in verbs.items()
+                if self._configured_root(root)
+            )
+            raise UserError(
+                f"the gin files say nothing about {wanted}, so there is nothing to run", hint=next(others, "")
+            )
+        value = self._or_raise_missing(self._call(configured, (), None))
+        for bound in self.bindings.all():
+            if bound.origin.file is None and not bound.used:
+                raise config_errors.unused_flag(bound, self.bindings)
+        return value
+
+    def _configured_root(self, root: Target | str) -> Target | None:
+        """Returns the class or function if it has bindings. Compares dotted names, so nothing is imported."""
+        targets = (target for _, target in self.bindings.tables)
+        return next(
+            (each for each in targets if root in (each, f"{each.__module__}.{each.__qualname__}")), None
+        )
+
+    def build_macro(self, name: str) -> Any:
+        """Builds the value of a macro."""
+        macro = self.bindings.macros[name]
+        return self._or_raise_missing(self._evaluate_macro(MacroReference(name), macro, Any))
+
+    def build_parameter(self, root: Target | str, parameter: str, macro: str) -> Any:
+        """Builds the value bound to one parameter of ``root``."""
+        target = self._configured_root(root)
+        bound = self.bindings.applying(target, ()).get(parameter) if target else None
+        if target is None or bound is None:
+            raise UserError(f"the gin files define neither {_shortened(root)}.{parameter} nor {macro}")
+        annotation = parameter_types(target).get(parameter, Any)
+        return self._conform(
+            self._or_raise_missing(self._evaluate(bound.value, (), bound, annotation)), annotation, bound
+        )
+
+    def _or_raise_missing(self, value: Any) -> Any:
+        if self._missing_values:
+            raise config_errors.missing_values(self._missing_values)
+        return value
+
+    def unused(self) -> list[str]:
+        """Returns messages about bindings in files that nothing reads.
+
+        Shared files set macros that not every run needs, so an unused macro is reported only if its name looks
+        misspelt. Bindings of a target whose reference another file overrode are not reported.
+        """
+        replaced = self._replaced()
+        known = [macro.name for macro in self.bindings.macros.values() if macro.used]
+        lines = []
+        for bound in self.bindings.all():
+            hint = nearest(bound.name, known) if bound.target is None else ""
+            if (bound.origin.file, bound.target) in replaced:
+                continue
+            if not bound.used and (hint or bound.target):
+                lines.append(f"{bound.origin}: {bound.name} has no effect" + (f"; {hint}" if hint else ""))
+        return lines
+
+    def _replaced(self) -> set[tuple[str | None, Target]]:
+        """Returns references that a later file replaced, and everything reachable only through them."""
+        found, new = set(), self.bindings.replaced
+        while new:
+            found |= new
+            idle = [bound for bound in self.bindings.all() if (bound.origin.file, bound.target) in new]
+            new = {
+                (bound.origin.file, each) for bound in idle for each in self.bindings.targets_in(bound)
+            } - found
+        return {(file, target) for file, target in found if target not in self.called}
+
+    def _call(self, target: Target, scope: Scope, asked_by: EffectiveBinding | None) -> Any:
+        bounds, arguments = self.bindings.applying(target, scope), self._configured(target, scope)
+        fixed = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+        free = {
+            name: parameter
+            for name, parameter in parameters_of(target).items()
+            if name not in bounds and parameter.kind not in fixed
+        }
+        unbound = [name for name, parameter in free.items() if parameter.default is Parameter.empty]
+        if unbound:
+            raise config_errors.missing_arguments(target, unbound, bounds, asked_by)
+        for name, parameter in free.items():
+            default = self.called[target][name] = _default(target, name, parameter)
+            self._record(scope, f"{short_name(target)}.{name}", default, "default")
+        if _is_missing(arguments):
+            return REQUIRED
+        try:
+            return target(**arguments)
+        except UserError:
+            raise
+        except (ValueError, TypeError) as error:
+            raise config_errors.target_error(error, target, bounds, asked_by, self.bindings) from error
+
+    def _configured(self, target: Target, scope: Scope) -> dict[str, Any]:
+        """Evaluates and checks the bound arguments, in the order of the signature."""
+        self.called.setdefault(target, {})
+        annotations, bounds = parameter_types(target), self.bindings.applying(target, scope)
+        order = list(parameters_of(target))
+        arguments = {}
+        for name in sorted(bounds, key=lambda name: order.index(name) if name in order else len(order)):
+            bound, annotation = bounds[name], annotations.get(name, Any)
+            value = self._evaluate(bound.value, scope, bound, annotation)
+            arguments[name] = value if _is_missing(value) else self._conform(value, annotation, bound)
+            self._record(scope, bound.path, arguments[name], config_errors.origin_of(bound, self.bindings))
+        return arguments
+
+    def _record(self, scope: Scope, path: str, value: Any, origin: str) -> None:
+        self.resolved.append(ResolvedParameter("/".join((*scope, path)), value, origin))
+
+    def _evaluate(self, value: Any, scope: Scope, bound: EffectiveBinding, annotation: Any = Any) -> Any:
+        if value is REQUIRED:
+            self._missing_values.append((bound, annotation))
+            return REQUIRED
+        if isinstance(value, MacroReference):
+            return self._evaluate_macro(value, bound, annotation)
+        if isinstance(value, ConfigurableReference):
+            target = self.bindings.find(value.name, bound.file_index, bound.origin)
+            inner = value.scopes or scope
+            return self._call(target, inner, bound) if value.call else self._function(target, inner)
+        if isinstance(value, tuple | list):
+            return type(value)(self._evaluate(item, scope, bound) for item in value)
+        if isinstance(value, dict):
+            pairs = value.items()
+            return {self._evaluate(k, scope, bound): self._evaluate(v, scope, bound) for k, v in pairs}
+        return value
+
+    def _evaluate_macro(self, macro: MacroReference, user: EffectiveBinding, annotation: Any) -> Any:
+        if macro.name not in self.bindings.macros:
+            raise config_errors.undefined_macro(macro.name, user, self.bindings)
+        if macro.name in self._open_macros:
+            raise config_errors.macro_cycle([*self._open_macros, macro.name], user)
+        binding = self.bindings.macros[macro.name]
+        binding.used = True
+        self._open_macros.append(macro.name)
+        try:
+            return self._evaluate(binding.value, tuple(macro.name.split("/")), binding, annotation)
+        finally:
+            self._open_macros.pop()
+
+    def _function(self, target: Target, scope: Scope) -> Callable[..., Any]:
+        """Returns the target of ``@name`` without brackets, with its bindings applied as a partial."""
+        arguments = self._configured(target, scope)
+        return functools.partial(target, **arguments) if arguments else target
+
+    def _conform(self, value: Any, annotation: Any, bound: EffectiveBinding) -> Any:
+        try:
+            return conform(value, annotation)
+        except TypeMismatchError as mismatch:
+            raise config_errors.value_error(
+                bound, f"{bound.path} {mismatch}", self.bindings, mismatch.hint
+            ) from mismatch
+
+
+def _shortened(root: Target | str) -> str:
+    return ".".join(root.split(".")[-2:]) if isinstance(root, str) else short_name(root)
+
+
+def _is_missing(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_is_missing(item) for item in value.values())
+    return any(_is_missing(item) for item in value) if isinstance(value, tuple | list) else value is REQUIRED
+
+
+def _default(target: Target, name: str, parameter: Parameter) -> Any:
+    """Returns a parameter's default; calls a dataclass field's default factory."""
+    fields = getattr(target, "__dataclass_fields__", {})
+    factory = getattr(fields.get(name), "default_factory", None)
+    return factory() if callable(factory) else parameter.default

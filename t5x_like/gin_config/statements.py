@@ -1,0 +1,100 @@
+"""Gin's statements as plain data, before names are looked up. Imports no gin."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+
+class Origin(NamedTuple):
+    """The place of a statement; ``file`` is None for the command line."""
+
+    file: str | None
+    line: int
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else "command line"
+
+
+@dataclass(frozen=True)
+class ConfigurableReference:
+    """``@scope/module.Name`` or, with ``call``, ``@scope/module.Name()``."""
+
+    scopes: tuple[str, ...]
+    name: str
+    call: bool
+
+    def __str__(self) -> str:
+        return f"@{'/'.join((*self.scopes, self.name))}{'()' if self.call else ''}"
+
+
+@dataclass(frozen=True)
+class MacroReference:
+    """``%NAME``."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"%{self.name}"
+
+
+class Required:
+    """``%gin.REQUIRED``: a value that the user must give."""
+
+    def __repr__(self) -> str:
+        return "%gin.REQUIRED"
+
+
+REQUIRED = Required()
+
+
+class BindingStatement(NamedTuple):
+    """``scope/name.parameter = value``; a macro (``NAME = value``) has no parameter."""
+
+    scope: str
+    name: str
+    parameter: str
+    value: Any
+    origin: Origin
+
+
+class ImportStatement(NamedTuple):
+    """``import a.b``, ``from a import b``, ``import a.b as c``: ``symbol`` is the name bound in the file."""
+
+    module: str
+    symbol: str
+    whole_path: bool
+    origin: Origin
+
+
+class IncludeStatement(NamedTuple):
+    """``include 'other.gin'``."""
+
+    file: str
+    origin: Origin
+
+
+class BlockStatement(NamedTuple):
+    """``name:`` before indented bindings, which are separate statements."""
+
+    name: str
+    origin: Origin
+
+
+Statement = BindingStatement | ImportStatement | IncludeStatement | BlockStatement
+
+
+@dataclass
+class GinStatements:
+    """All statements in reading order; later ones override earlier ones.
+
+    Attributes:
+      bindings: Each with the index of its file in ``imports``.
+      blocks: Each with the index of its file in ``imports``.
+      imports: One list for each file, since imports hold for their own file only.
+      files: The files read.
+    """
+
+    bindings: list[tuple[BindingStatement, int]] = field(default_factory=list)
+    blocks: list[tuple[BlockStatement, int]] = field(default_factory=list)
+    imports: list[list[ImportStatement]] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)

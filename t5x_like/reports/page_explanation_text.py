@@ -1,0 +1,98 @@
+"""Explanations of pages as text: aligned, coloured on a terminal, with a summary."""
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from t5x_like.corpora.rules.cleaning import LineVerdict
+from t5x_like.corpora.rules.explaining import KEPT, NOT_REACHED, ExplainedPage, RuleVerdict
+from t5x_like.corpora.rules.line_rules import PASSED
+
+_GREEN, _RED, _FAINT, _BOLD, _PLAIN = "\033[32m", "\033[31m", "\033[2m", "\033[1m", "\033[0m"
+_ENOUGH = 20  # columns for a line's text, however narrow the terminal is
+
+
+@dataclass(kw_only=True)
+class PageExplanationText:
+    """Writes page after page, counts them, and cuts lines to ``width`` columns (None: to none)."""
+
+    colours: bool = False
+    width: int | None = None
+    _fates: Counter[str] = field(default_factory=Counter)
+    _lines: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def for_stream(cls, stream: TextIO) -> "PageExplanationText":
+        """In colours and as wide as a terminal, if it is one; no colours under ``NO_COLOR`` (https://no-color.org)."""
+        if not stream.isatty():
+            return cls()
+        return cls(colours=not os.environ.get("NO_COLOR"), width=shutil.get_terminal_size().columns)
+
+    def page(self, name: str, explanation: ExplainedPage) -> str:
+        """A page's fate, every rule's verdict and every line's, followed by an empty line."""
+        self._fates[explanation.reason or KEPT] += 1
+        self._lines.update(line.decision for line in explanation.lines)
+        fate = "kept" if explanation.kept else f"dropped, {explanation.reason}"
+        head = self._coloured(printable(name), _BOLD) + "  " + self._by_fate(fate, good=explanation.kept)
+        return "\n".join([head, *self._rules(explanation.rules), *self._verdicts(explanation.lines), ""])
+
+    def summary(self) -> str:
+        """How many pages and lines met which fate."""
+        return "\n".join([*_table("page", self._fates, KEPT), *_table("line", self._lines, PASSED)])
+
+    def _rules(self, rules: Sequence[RuleVerdict]) -> list[str]:
+        names = max((len(rule.name) for rule in rules), default=0)
+        decisions = max((len(rule.decision) for rule in rules), default=0)
+        rows = []
+        for rule in rules:
+            seen = ", ".join(f"{count:,} {name}" for name, count in rule.counts.items())
+            padding = " " * (decisions - len(rule.decision))
+            decision = (
+                self._coloured(rule.decision, _FAINT)
+                if rule.decision == NOT_REACHED
+                else self._by_fate(rule.decision, good=rule.decision == KEPT)
+            )
+            rows.append(f"  {rule.name:<{names}}  {decision}{padding}  {seen}".rstrip())
+        return rows
+
+    def _verdicts(self, lines: Sequence[LineVerdict]) -> list[str]:
+        """Decision, number of sentences, and the line; also as it stays, where that differs."""
+        widest = max((len(line.decision) for line in lines), default=0)
+        room = None if self.width is None else max(self.width - widest - 9, _ENOUGH)
+        rows = []
+        for line in lines:
+            decision = self._by_fate(f"{line.decision:<{widest}}", good=line.decision == PASSED)
+            sentences = "" if line.sentences is None else str(line.sentences)
+            rows.append(f"    {decision} {sentences:>3} {_cut(printable(line.line), room)}".rstrip())
+            if line.out is not None and line.out != line.line.strip():
+                rows.append(f"    {'becomes':>{widest}}     {_cut(printable(line.out), room)}")
+        return rows
+
+    def _by_fate(self, text: str, *, good: bool) -> str:
+        return self._coloured(text, _GREEN if good else _RED)
+
+    def _coloured(self, text: str, colour: str) -> str:
+        return f"{colour}{text}{_PLAIN}" if self.colours else text
+
+
+def printable(text: str) -> str:
+    """Text of strangers without what could steer a terminal: control and format characters as ``\\x1b``."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _cut(text: str, room: int | None) -> str:
+    return text if room is None or len(text) <= room else text[: room - 1] + "…"
+
+
+def _table(what: str, counts: Counter[str], good: str) -> list[str]:
+    total = counts.total()
+    plural = "" if total == 1 else "s"
+    head = f"{total:,} {what}{plural}, {counts[good]:,} kept"
+    width = max((len(name) for name in counts), default=0)
+    others = sorted((name for name in counts if name != good), key=lambda name: (-counts[name], name))
+    return [head, *(f"  {name:<{width}}  {counts[name]:,}" for name in others)]

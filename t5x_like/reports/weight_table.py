@@ -1,0 +1,96 @@
+"""A model's weights as a table: a tree with totals, and what a device of a mesh would hold of each."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from t5x_like.model.parameters import ModelConfig, abstract, flatten, unflatten
+from t5x_like.partitioning.shard import sharding_notes, tree_shardings
+
+_BYTES = 4  # weights are float32 whatever computation is in
+
+
+class TableWeight(NamedTuple):
+    """One array: its shape and axis names; the mesh axes that cut it and the shape that is left on a device."""
+
+    shape: tuple[int, ...]
+    axes: tuple[str, ...]
+    cut: tuple[Any, ...]
+    part: tuple[int, ...]
+
+
+Tree: TypeAlias = "dict[str, TableWeight | Tree]"
+
+
+def weight_table(config: ModelConfig, mesh: Any = None) -> str:
+    """The table, and above it the whole; ``mesh`` (a ``Mesh`` or ``AbstractMesh``) adds what it cuts."""
+    _, shapes, axes = abstract(config)
+    names, weights = flatten(axes), flatten(shapes)
+    shardings = {} if mesh is None else flatten(tree_shardings(axes, shapes, mesh))
+    found = {}
+    for path, weight in weights.items():
+        cut = shardings[path].spec if shardings else ()
+        part = shardings[path].shard_shape(weight.shape) if shardings else weight.shape
+        found[path] = TableWeight(weight.shape, names[path], tuple(cut), part)
+    total = sum(math.prod(weight.shape) for weight in found.values())
+    lines = [f"{type(config).__name__}: {total:,} parameters, {_size(total)} in float32"]
+    if mesh is not None:
+        sizes = " × ".join(f"{axis} {size}" for axis, size in mesh.shape.items())
+        held = _size(sum(math.prod(weight.part) for weight in found.values()))
+        lines.append(
+            f"{sizes} = {mesh.size} devices: {held} on each; optimizer state and gradients come on top"
+        )
+    heads = ["weight", "shape", "axes", "cut along", "on each device", "parameters", "float32", "each device"]
+    rows = [heads, *_rows(unflatten(found), "")]
+    if mesh is None:
+        rows = [[*row[:3], *row[5:7]] for row in rows]
+    notes = [] if mesh is None else sharding_notes(axes, shapes, mesh)
+    return "\n".join([*lines, "", *_aligned(rows), *(f"note: {note}" for note in notes)])
+
+
+def _rows(tree: Tree, indent: str) -> Iterator[list[str]]:
+    for name, inner in tree.items():
+        while isinstance(inner, dict) and len(inner) == 1:  # one line, not one for each folder
+            ((only, inner),) = inner.items()
+            name = f"{name}/{only}"
+        count, held = _counts(inner)
+        totals = [f"{count:,}", _size(count), _size(held)]
+        if isinstance(inner, dict):
+            yield [f"{indent}{name}", "", "", "", "", *totals]
+            yield from _rows(inner, f"{indent}  ")
+        else:
+            cut = ", ".join(map(_mesh_axes, inner.cut)) if any(inner.cut) else "whole"
+            shapes = [" × ".join(map(str, shape)) for shape in (inner.shape, inner.part)]
+            yield [f"{indent}{name}", shapes[0], ", ".join(inner.axes), cut, shapes[1], *totals]
+
+
+def _counts(tree: "TableWeight | Tree") -> tuple[int, int]:
+    """Numbers in all, and on each device."""
+    if isinstance(tree, dict):
+        counts = [_counts(inner) for inner in tree.values()]
+        return sum(count for count, _ in counts), sum(held for _, held in counts)
+    return math.prod(tree.shape), math.prod(tree.part)
+
+
+def _mesh_axes(cut: Any) -> str:
+    return "-" if cut is None else "+".join(cut) if isinstance(cut, tuple) else cut
+
+
+def _size(count: int) -> str:
+    size = float(count * _BYTES)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.2f} TiB"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Columns of equal width; numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    is_number = [head in ("parameters", "float32", "each device") for head in rows[0]]
+    for row in rows:
+        cells = zip(row, widths, is_number, strict=True)
+        yield "  ".join(
+            f"{cell:>{width}}" if right else f"{cell:<{width}}" for cell, width, right in cells
+        ).rstrip()

@@ -1,0 +1,174 @@
+"""Scores of a sweep's runs, summarized over seeds for each setting, and the best setting."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from t5x_like.io.files import PathLike, as_path, read_jsonl
+
+Scores = Mapping[str, float]  # "glue_rte_v002/accuracy": 66.4, "validation/king_james/loss": 2.3
+
+
+class RunOutcome(NamedTuple):
+    """A run with its status; if finished, all ``scores`` at ``step`` and the ``score`` to compare."""
+
+    name: str
+    settings: dict[str, str]
+    seed: int | None
+    status: Literal["finished", "failed", "interrupted", "waiting"]
+    directory: str
+    step: int | None = None
+    scores: Scores | None = None
+    score: float | None = None
+
+
+class SettingSummary(NamedTuple):
+    """Scores of a setting over its finished seeds.
+
+    Attributes:
+      scores: By seed; ``-`` for the recipe's own seed.
+      std: The sample standard deviation, None for a single run.
+    """
+
+    settings: dict[str, str]
+    scores: dict[str, float]
+    mean: float | None
+    std: float | None
+    median: float | None
+    best: float | None
+
+
+def scores_by_step(directory: PathLike) -> dict[int, dict[str, float]]:
+    """Returns the scores on held-out rows in a run's ``metrics.jsonl``, by step."""
+    found: dict[int, dict[str, float]] = {}
+    file = as_path(directory) / "metrics.jsonl"
+    for line in read_jsonl(file) if file.exists() else ():
+        kind, _, name = line["split"].partition("/")
+        prefix = {"evaluation": name, "validation": line["split"]}.get(kind)
+        if prefix is None:
+            continue
+        values = {
+            key: value for key, value in line.items() if isinstance(value, int | float) and key != "step"
+        }
+        found.setdefault(line["step"], {}).update(
+            {f"{prefix}/{key}": float(value) for key, value in values.items()}
+        )
+    return dict(sorted(found.items()))
+
+
+def score_of(scores: Scores, metric: str | None) -> float:
+    """Returns the score to compare: a metric, its mean over the tasks that have it, or the mean over all tasks.
+
+    A task's score is the mean over its metrics, as in GLUE (Wang et al. 2019, §3).
+
+    Raises:
+      ValueError: No metric of that name was measured.
+    """
+    if metric is not None:
+        if metric in scores:
+            return scores[metric]
+        named = [value for name, value in scores.items() if name.rpartition("/")[2] == metric]
+        of_tasks = [
+            value
+            for name, value in scores.items()
+            if name.rpartition("/")[2] == metric and not name.startswith("validation/")
+        ]
+        if named:
+            return statistics.fmean(of_tasks or named)
+        raise ValueError(
+            f"the runs have not measured {metric!r}; choose --metric among: {', '.join(scores) or 'nothing at all'}"
+        )
+    tasks: dict[str, list[float]] = {}
+    for name, value in scores.items():
+        if not name.startswith("validation/"):
+            tasks.setdefault(name.rpartition("/")[0], []).append(value)
+    if not tasks:
+        raise ValueError(
+            "the recipe scores no task, it only measures losses; say which number to compare, for instance "
+            f"--metric {next(iter(scores), 'validation/TASK/loss')} --lowest"
+        )
+    return statistics.fmean(statistics.fmean(values) for values in tasks.values())
+
+
+def chosen_step(
+    by_step: Mapping[int, Scores], metric: str | None, *, at: Literal["last", "best"], lowest: bool
+) -> int:
+    """Returns the step whose scores represent a run: the last, or the best one (Raffel et al. 2020, §3.1.3).
+
+    Raises:
+      ValueError: The run has measured nothing.
+    """
+    if not by_step:
+        raise ValueError("the run has measured nothing: the recipe needs evaluations, or validations")
+    if at == "last":
+        return max(by_step)
+    sign = -1 if lowest else 1
+    return max(by_step, key=lambda step: (sign * score_of(by_step[step], metric), -step))
+
+
+def summarize(outcomes: Sequence[RunOutcome], *, lowest: bool = False) -> list[SettingSummary]:
+    """Returns a summary of every setting, in the grid's order."""
+    groups: dict[tuple, list[RunOutcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault(tuple(outcome.settings.items()), []).append(outcome)
+    return [_summary(dict(key), group, lowest) for key, group in groups.items()]
+
+
+def _summary(settings: dict[str, str], group: Sequence[RunOutcome], lowest: bool) -> SettingSummary:
+    scores = {"-" if one.seed is None else str(one.seed): one.score for one in group if one.score is not None}
+    values = list(scores.values())
+    if not values:
+        return SettingSummary(settings, {}, None, None, None, None)
+    return SettingSummary(
+        settings,
+        scores,
+        mean=statistics.fmean(values),
+        std=statistics.stdev(values) if len(values) > 1 else None,
+        median=statistics.median(values),
+        best=min(values) if lowest else max(values),
+    )
+
+
+def best_of(settings: Sequence[SettingSummary], *, lowest: bool = False) -> SettingSummary | None:
+    """Returns the setting with the best mean; the first one on a tie."""
+    known = [setting for setting in settings if setting.mean is not None and math.isfinite(setting.mean)]
+    sign = -1 if lowest else 1
+    return max(known, key=lambda setting: sign * (setting.mean or 0.0), default=None)
+
+
+def table(settings: Sequence[SettingSummary], *, metric: str, lowest: bool = False) -> str:
+    """Returns a table with a line for each setting; a star marks the best."""
+    best = best_of(settings, lowest=lowest)
+    names = list(settings[0].settings) if settings else []
+    seeded = any(len(setting.scores) > 1 for setting in settings)
+    rows: list[tuple[str, ...]] = [
+        ("", *names, metric, *(("std", "median", "best", "seeds") if seeded else ()))
+    ]
+    for setting in settings:
+        numbers = [_shown(setting.mean)]
+        if seeded:
+            shown = " ".join(_shown(value) for value in setting.scores.values())
+            numbers += [_shown(setting.std), _shown(setting.median), _shown(setting.best), shown]
+        rows.append(("*" if setting is best else "", *setting.settings.values(), *numbers))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def results(outcomes: Sequence[RunOutcome], *, metric: str, lowest: bool = False) -> dict[str, Any]:
+    """Returns the content of ``results.json``."""
+    settings = summarize(outcomes, lowest=lowest)
+    best = best_of(settings, lowest=lowest)
+    return {
+        "metric": metric,
+        "lowest_is_best": lowest,
+        "best": best and best._asdict(),
+        "settings": [setting._asdict() for setting in settings],
+        "runs": [outcome._asdict() for outcome in outcomes],
+    }
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}" if abs(value) >= 1 else f"{value:.4f}"

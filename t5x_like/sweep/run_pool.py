@@ -1,0 +1,208 @@
+"""Processes that train the runs of a sweep: a few at a time, each in its own folder, none repeated."""
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from t5x_like.gin_config.user_error import UserError
+from t5x_like.io.files import read_json, write_json
+from t5x_like.sweep.grid import GridPoint
+from t5x_like.sweep.outcomes import RunOutcome, chosen_step, score_of, scores_by_step
+
+_FINISHED = "sweep_run.json"  # in a run's folder: its configuration, written when it has finished
+_INTERRUPTED = 130
+_POLL_SECONDS = 0.2
+
+Status = Literal["finished", "failed", "interrupted", "waiting"]
+
+
+class Comparison(NamedTuple):
+    """The score by which runs are compared.
+
+    Attributes:
+      metric: A metric's name, with or without its task; None for the mean over all tasks.
+      at: The step whose scores count.
+      lowest: Whether lower is better.
+    """
+
+    metric: str | None = None
+    at: Literal["last", "best"] = "last"
+    lowest: bool = False
+
+
+class SweepRun(NamedTuple):
+    """A grid point as a process.
+
+    Attributes:
+      command: Program and arguments that train the run.
+      described: Every value that affects the result, to compare with a finished run's.
+    """
+
+    point: GridPoint
+    directory: Path
+    command: list[str]
+    described: dict[str, Any]
+
+
+def is_finished(run: SweepRun) -> bool:
+    """Returns whether this run has finished before.
+
+    Raises:
+      UserError: Its folder holds a finished run of another configuration.
+    """
+    file = run.directory / _FINISHED
+    if not file.exists():
+        return False
+    kept, asked = read_json(file)["configuration"], run.described
+    lines = [
+        f"{name}: there {kept.get(name, 'nothing')!r}, now {asked.get(name, 'nothing')!r}"
+        for name in sorted(kept.keys() | asked.keys())
+        if kept.get(name) != asked.get(name)
+    ]
+    if lines:
+        listed = "\n  ".join(lines[:8])
+        raise UserError(
+            f"{run.directory} holds a finished run of another configuration:\n  {listed}",
+            hint="give another --output, or the flags that this one was begun with",
+        )
+    return True
+
+
+def outcome_of(run: SweepRun, status: Status, comparison: Comparison) -> RunOutcome:
+    """Returns the run's outcome, with scores if it has finished.
+
+    Raises:
+      ValueError: The run has not measured the metric.
+    """
+    point = run.point
+    outcome = RunOutcome(point.name, point.settings, point.seed, status, str(run.directory))
+    if status != "finished":
+        return outcome
+    by_step = scores_by_step(run.directory)
+    step = chosen_step(by_step, comparison.metric, at=comparison.at, lowest=comparison.lowest)
+    scores = by_step[step]
+    return outcome._replace(step=step, scores=scores, score=score_of(scores, comparison.metric))
+
+
+class RunPool:
+    """Trains runs, ``jobs`` at a time. On SIGTERM or Ctrl-C the active runs save and stop.
+
+    Args:
+      devices: GPUs to divide among the jobs; if empty, each job sees all.
+      report: Called with a line of text whenever a run starts or ends.
+    """
+
+    def __init__(self, jobs: int, devices: Sequence[str], report: Callable[[str], None]):
+        self._jobs, self._devices, self._report = jobs, devices, report
+        self._active: dict[int, tuple[SweepRun, subprocess.Popen, float]] = {}
+
+    def work(self, waiting: Sequence[SweepRun], ended: Callable[[SweepRun, Status], None]) -> None:
+        """Starts the runs in order and calls ``ended`` with the status of each.
+
+        Raises:
+          KeyboardInterrupt: The sweep was interrupted; ``ended`` was called for all active runs.
+        """
+        queue = list(waiting)
+        before = signal.signal(signal.SIGTERM, _interrupt)
+        try:
+            while queue or self._active:
+                for slot in range(self._jobs):
+                    if queue and slot not in self._active:
+                        self._start(slot, queue.pop(0))
+                self._collect(ended)
+                time.sleep(_POLL_SECONDS)
+        except KeyboardInterrupt:
+            self._stop(ended)
+            raise
+        except BaseException:  # a mistake that only shows now must not leave processes behind
+            self._stop(lambda *_: None)
+            raise
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    def _start(self, slot: int, run: SweepRun) -> None:
+        run.directory.mkdir(parents=True, exist_ok=True)
+        environment = dict(os.environ)
+        if self._devices:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(self._devices[slot :: self._jobs])
+        with (run.directory / "train.log").open("ab") as log, _locked(run.directory) as lock:
+            # A session of its own: Ctrl-C on the terminal reaches us alone, and we pass it on once.
+            process = subprocess.Popen(
+                run.command,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+                pass_fds=(lock,),
+            )
+        self._active[slot] = (run, process, time.monotonic())
+        self._report(f"{run.point.name}: started, {run.directory}/train.log")
+
+    def _collect(self, ended: Callable[[SweepRun, Status], None]) -> None:
+        for slot, (run, process, start) in list(self._active.items()):
+            code = process.poll()
+            if code is None:
+                continue
+            del self._active[slot]
+            status: Status = "finished" if code == 0 else "interrupted" if code == _INTERRUPTED else "failed"
+            if status == "finished":
+                write_json(run.directory / _FINISHED, {"configuration": run.described})
+            seconds = time.monotonic() - start
+            self._report(f"{run.point.name}: {status} after {seconds:.0f} s{_why(run, status)}")
+            ended(run, status)
+
+    def _stop(self, ended: Callable[[SweepRun, Status], None]) -> None:
+        for _, process, _ in self._active.values():
+            process.send_signal(signal.SIGTERM)
+        if self._active:
+            self._report(f"stopping; {len(self._active)} runs save where they stand")
+        while self._active:
+            self._collect(ended)
+            time.sleep(_POLL_SECONDS)
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[int]:
+    """Holds a lock that the run's process inherits, so that it outlives a killed sweep.
+
+    Raises:
+      UserError: A run is active in the folder.
+    """
+    with (directory / "train.lock").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(
+                f"{directory} is at work: a run that was started before has not ended",
+                hint="wait for it, or end its process; another sweep needs another --output",
+            ) from error
+        yield file.fileno()
+
+
+def train_command(arguments: Sequence[str]) -> list[str]:
+    """Returns the command of ``t5x-like train`` with these flags, in this Python."""
+    return [
+        sys.executable,
+        "-c",
+        "import sys; from t5x_like.cli.main import main; sys.exit(main())",
+        "train",
+        *arguments,
+    ]
+
+
+def _why(run: SweepRun, status: Status) -> str:
+    if status != "failed":
+        return ""
+    lines = (run.directory / "train.log").read_text(errors="replace").strip().splitlines()
+    return "".join(f"\n    {line}" for line in lines[-5:])
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,54 @@
+"""Grids from flags."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t5x_like.gin_config.user_error import UserError
+from t5x_like.sweep.grid import grid_points, split
+
+
+def test_a_grid_is_every_combination_with_every_seed() -> None:
+    grid = grid_points(["LEARNING_RATE=1e-5,2e-5", "BATCH_SIZE=16,32"], 2)
+    assert len(grid) == 8
+    assert grid[1].bindings == ["LEARNING_RATE=1e-5", "BATCH_SIZE=16", "SEED=1"]
+    assert grid[1].name == "LEARNING_RATE=1e-5,BATCH_SIZE=16,SEED=1"
+    assert [point.name for point in grid_points([], None)] == ["recipe"]
+
+
+def test_values_that_belong_together_vary_together() -> None:
+    grid = grid_points(["BATCH_SIZE:TOTAL_STEPS=16:400,32:200"], None)
+    assert [point.settings for point in grid] == [
+        {"BATCH_SIZE": "16", "TOTAL_STEPS": "400"},
+        {"BATCH_SIZE": "32", "TOTAL_STEPS": "200"},
+    ]
+
+
+def test_text_needs_no_quotes_and_may_have_them() -> None:
+    grid = grid_points(
+        ["START_FROM=runs/a:b,'runs/b'", "LENGTHS=(1,2),None", "MODEL=@t5.T5Config(),%OTHER"], None
+    )
+    assert grid[0].bindings == ["START_FROM='runs/a:b'", "LENGTHS=(1,2)", "MODEL=@t5.T5Config()"]
+    assert grid[-1].bindings == ["START_FROM='runs/b'", "LENGTHS=None", "MODEL=%OTHER"]
+    assert "/" not in grid[0].name
+
+
+@pytest.mark.parametrize(
+    ("overs", "seeds", "message"),
+    [
+        (["LEARNING_RATE"], None, "write it as NAME=first,second"),
+        (["A:B=1:2,3"], None, "'3' has 1 value, and there are 2 names, A, B"),
+        (["A=1", "A=2"], None, "--over gives A twice"),
+        (["A=1,1"], None, "two runs would both be called A=1"),
+        (["SEED=1,2"], 3, "say the same thing twice"),
+        ([], 0, "--seeds 0: give at least 1"),
+    ],
+)
+def test_what_can_t_be_a_grid_is_refused(overs: list[str], seeds: int | None, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        grid_points(overs, seeds)
+
+
+@given(st.lists(st.sampled_from(["1e-5", "'a,b'", "(1, 2)", "[1, {2: 3, 4: 5}]", "runs/x"]), min_size=1))
+def test_brackets_and_quotes_keep_their_commas(parts: list[str]) -> None:
+    assert split(",".join(parts), ",") == parts

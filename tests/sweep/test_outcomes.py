@@ -1,0 +1,87 @@
+"""What is made of a sweep's scores."""
+
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+
+from t5x_like.sweep.outcomes import (
+    RunOutcome,
+    best_of,
+    chosen_step,
+    score_of,
+    scores_by_step,
+    summarize,
+    table,
+)
+
+
+def outcome(rate: str, seed: int | None, score: float | None) -> RunOutcome:
+    status = "waiting" if score is None else "finished"
+    return RunOutcome(f"{rate}{seed}", {"RATE": rate}, seed, status, "runs/x", 10, {}, score)
+
+
+SOME = [
+    outcome("1e-5", 0, 60.0),
+    outcome("1e-5", 1, 64.0),
+    outcome("2e-5", 0, 63.0),
+    outcome("2e-5", 1, None),
+    outcome("3e-5", 0, None),
+]
+
+
+def test_a_setting_has_mean_and_deviation_over_the_seeds_that_have_finished() -> None:
+    first, second, third = summarize(SOME)
+    assert (first.mean, first.std) == (62.0, statistics.stdev([60.0, 64.0]))
+    assert (first.median, first.best, first.scores) == (62.0, 64.0, {"0": 60.0, "1": 64.0})
+    assert (second.mean, second.std) == (63.0, None)
+    assert third.mean is None
+
+
+def test_the_best_setting_has_the_best_mean_and_a_star() -> None:
+    best = best_of(summarize(SOME))
+    lowest = best_of(summarize(SOME, lowest=True), lowest=True)
+    assert best is not None
+    assert lowest is not None
+    assert (best.settings["RATE"], lowest.settings["RATE"]) == ("2e-5", "1e-5")
+    lines = table(summarize(SOME), metric="accuracy").splitlines()
+    assert lines[0].split() == ["RATE", "accuracy", "std", "median", "best", "seeds"]
+    assert [line.startswith("*") for line in lines] == [False, False, True, False]
+    assert lines[3].split() == ["3e-5", "-", "-", "-", "-"]
+
+
+def test_scores_that_are_no_numbers_are_never_the_best() -> None:
+    best = best_of(summarize([outcome("1e-5", 0, float("nan")), outcome("2e-5", 0, 1.0)]))
+    assert best is not None
+    assert best.settings == {"RATE": "2e-5"}
+
+
+def test_a_task_counts_once_however_many_metrics_it_has() -> None:
+    scores = {"mrpc/f1": 90.0, "mrpc/accuracy": 80.0, "rte/accuracy": 65.0, "validation/mrpc/loss": 0.3}
+    scores["validation/mrpc/accuracy"] = 0.5  # of tokens; nobody means it who says accuracy
+    assert score_of(scores, None) == 75.0
+    assert score_of(scores, "accuracy") == 72.5
+    assert score_of(scores, "mrpc/f1") == 90.0
+    assert score_of(scores, "validation/mrpc/loss") == 0.3
+    with pytest.raises(ValueError, match="the runs have not measured 'bleu'; choose --metric among: mrpc/f1"):
+        score_of(scores, "bleu")
+    with pytest.raises(ValueError, match="--metric validation/mrpc/loss --lowest"):
+        score_of({"validation/mrpc/loss": 0.3}, None)
+
+
+def test_a_runs_scores_are_read_from_its_log(tmp_path: Path) -> None:
+    lines = [
+        {"step": 5, "split": "train", "loss": 1.0},
+        {"step": 5, "split": "evaluation/rte", "accuracy": 70.0},
+        {"step": 10, "split": "validation/rte", "loss": 0.5},
+        {"step": 10, "split": "evaluation/rte", "accuracy": 60.0},
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found = scores_by_step(tmp_path)
+    assert found == {5: {"rte/accuracy": 70.0}, 10: {"validation/rte/loss": 0.5, "rte/accuracy": 60.0}}
+    assert chosen_step(found, None, at="last", lowest=False) == 10
+    assert chosen_step(found, None, at="best", lowest=False) == 5
+    assert chosen_step(found, None, at="best", lowest=True) == 10
+    with pytest.raises(ValueError, match="measured nothing"):
+        chosen_step({}, None, at="last", lowest=False)
