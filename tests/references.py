@@ -4,6 +4,5 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
-FIXTURES = ROOT / "tests/fixtures"
 GOLDEN = SHARED / "golden"
 FIXTURES = ROOT / "tests/fixtures"

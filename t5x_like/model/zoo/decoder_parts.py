@@ -8,16 +8,16 @@ from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.stack import StackConfig
-from t5x_like.model.zoo.head_tasks import (
-    HeadTask,
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
     scoring_heads,
 )
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, padded_rows, per_layer
 
 
-def decoder_classes(name: str, *, answers: bool = True) -> dict[str, HeadTask]:
+def decoder_classes(name: str, *, answers: bool = True) -> dict[str, ModelTask]:
     """The classes of transformers that a decoder comes in; some have none for ``answers`` to questions."""
-    answering: dict[str, HeadTask] = {f"{name}ForQuestionAnswering": "question_answering"}
+    answering: dict[str, ModelTask] = {f"{name}ForQuestionAnswering": "question_answering"}
     return {
         f"{name}ForCausalLM": "causal_lm",
         f"{name}ForSequenceClassification": "sequence_classification",
@@ -27,7 +27,7 @@ def decoder_classes(name: str, *, answers: bool = True) -> dict[str, HeadTask]:
     }
 
 
-def heads_of_decoder(task: HeadTask, num_labels: int, words: WordsConfig) -> HeadsConfig:
+def heads_of_decoder(task: ModelTask, num_labels: int, words: WordsConfig) -> HeadsConfig:
     """The heads of a decoder. Classes of sequences and choices read the last real token.
 
     Raises:

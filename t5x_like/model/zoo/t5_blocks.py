@@ -15,9 +15,9 @@ from t5x_like.model.layers.positions import RelativeBuckets
 from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.layers.transient_global import TransientGlobalConfig
 from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.head_tasks import (
+from t5x_like.model.zoo.model_tasks import (
     ENCODER_ALONE,
-    HeadTask,
+    ModelTask,
     ProblemType,
     encoder_decoder_score_rows,
     label_fields,
@@ -130,7 +130,7 @@ class T5Parts:
             remat=self.remat,
         )
 
-    def heads(self, task: HeadTask) -> HeadsConfig:
+    def heads(self, task: ModelTask) -> HeadsConfig:
         """The heads for ``task``.
 
         Sequence classification reads the decoder's state of the last input token, question answering that of every
@@ -157,7 +157,7 @@ class T5Parts:
 def take_parts(
     config: Mapping[str, Any],
     fields: ConfigFields,
-    task: HeadTask,
+    task: ModelTask,
     *,
     tie_word_embeddings: bool,
     feed_forward: str,
@@ -237,7 +237,7 @@ def parts_fields(parts: T5Parts) -> dict[str, Any]:
     }
 
 
-def word_rows(parts: T5Parts, task: HeadTask) -> list[Weight]:
+def word_rows(parts: T5Parts, task: ModelTask) -> list[Weight]:
     """The table of words, and the weights of a head."""
     tied = parts.head == "tied"
     words = padded_rows(parts.vocab_size, parts.embeddings.padded_vocab_size)

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig, WordsConfig
 from t5x_like.model.zoo.weights import Weight, dense
 
-HeadTask: TypeAlias = Literal[
+ModelTask: TypeAlias = Literal[
     "base",  # no head
     "encoding",  # no head, and of an encoder-decoder the encoder alone
     "masked_lm",
@@ -22,13 +22,13 @@ HeadTask: TypeAlias = Literal[
 ]
 
 # Tasks whose models generate text.
-GENERATIVE: tuple[HeadTask, ...] = ("causal_lm", "sequence_to_sequence_lm")
+GENERATIVE: tuple[ModelTask, ...] = ("causal_lm", "sequence_to_sequence_lm")
 
 # Tasks for which an encoder-decoder needs no decoder.
-ENCODER_ALONE: tuple[HeadTask, ...] = ("encoding", "token_classification")
+ENCODER_ALONE: tuple[ModelTask, ...] = ("encoding", "token_classification")
 
 # Tasks with one label for a whole sequence.
-OF_SEQUENCES: tuple[HeadTask, ...] = ("sequence_classification", "multiple_choice")
+OF_SEQUENCES: tuple[ModelTask, ...] = ("sequence_classification", "multiple_choice")
 
 ProblemType: TypeAlias = Literal["single_label", "multi_label", "regression"]
 
@@ -39,7 +39,7 @@ _PROBLEMS: dict[str, ProblemType] = {
 }
 
 
-def task_of(config: Mapping[str, Any], classes: Mapping[str, HeadTask], default: HeadTask) -> HeadTask:
+def task_of(config: Mapping[str, Any], classes: Mapping[str, ModelTask], default: ModelTask) -> ModelTask:
     """The task of the class that ``architectures`` of a ``config.json`` names, or the default where it names none.
 
     Raises:
@@ -52,7 +52,7 @@ def task_of(config: Mapping[str, Any], classes: Mapping[str, HeadTask], default:
     return classes[names[0]] if names else default
 
 
-def class_of(task: HeadTask, classes: Mapping[str, HeadTask]) -> str:
+def class_of(task: ModelTask, classes: Mapping[str, ModelTask]) -> str:
     """The first class that does ``task``: the inverse of ``task_of``.
 
     Raises:
@@ -94,7 +94,7 @@ def classifier_dropout_of(config: Any) -> float:
 
 
 def scoring_heads(
-    task: HeadTask,
+    task: ModelTask,
     *,
     num_labels: int,
     pooler: PoolerConfig | None,
@@ -130,7 +130,7 @@ def scoring_heads(
 
 
 def heads_for(
-    task: HeadTask,
+    task: ModelTask,
     *,
     num_labels: int,
     words: WordsConfig,
