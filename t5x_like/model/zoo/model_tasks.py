@@ -1,4 +1,4 @@
-"""What a published model was trained to do: its Hugging Face class, and the heads that this takes."""
+"""Tasks of published models: their Hugging Face classes, and the heads that they take."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig, WordsConfig
 from t5x_like.model.zoo.weights import Weight, dense
 
-HeadTask: TypeAlias = Literal[
+ModelTask: TypeAlias = Literal[
     "base",  # no head
     "encoding",  # no head, and of an encoder-decoder the encoder alone
     "masked_lm",
@@ -21,14 +21,14 @@ HeadTask: TypeAlias = Literal[
     "replaced_tokens",  # ELECTRA's discriminator
 ]
 
-# What can write.
-GENERATIVE: tuple[HeadTask, ...] = ("causal_lm", "sequence_to_sequence_lm")
+# Tasks whose models generate text.
+GENERATIVE: tuple[ModelTask, ...] = ("causal_lm", "sequence_to_sequence_lm")
 
-# What an encoder-decoder does without its decoder.
-ENCODER_ALONE: tuple[HeadTask, ...] = ("encoding", "token_classification")
+# Tasks for which an encoder-decoder needs no decoder.
+ENCODER_ALONE: tuple[ModelTask, ...] = ("encoding", "token_classification")
 
-# What is told of a sequence as a whole.
-OF_SEQUENCES: tuple[HeadTask, ...] = ("sequence_classification", "multiple_choice")
+# Tasks with one label for a whole sequence.
+OF_SEQUENCES: tuple[ModelTask, ...] = ("sequence_classification", "multiple_choice")
 
 ProblemType: TypeAlias = Literal["single_label", "multi_label", "regression"]
 
@@ -39,7 +39,7 @@ _PROBLEMS: dict[str, ProblemType] = {
 }
 
 
-def task_of(config: Mapping[str, Any], classes: Mapping[str, HeadTask], default: HeadTask) -> HeadTask:
+def task_of(config: Mapping[str, Any], classes: Mapping[str, ModelTask], default: ModelTask) -> ModelTask:
     """The task of the class that ``architectures`` of a ``config.json`` names, or the default where it names none.
 
     Raises:
@@ -52,7 +52,7 @@ def task_of(config: Mapping[str, Any], classes: Mapping[str, HeadTask], default:
     return classes[names[0]] if names else default
 
 
-def class_of(task: HeadTask, classes: Mapping[str, HeadTask]) -> str:
+def class_of(task: ModelTask, classes: Mapping[str, ModelTask]) -> str:
     """The first class that does ``task``: the inverse of ``task_of``.
 
     Raises:
@@ -67,14 +67,14 @@ def class_of(task: HeadTask, classes: Mapping[str, HeadTask]) -> str:
 
 
 def num_labels_of(config: Mapping[str, Any]) -> int:
-    """How many classes a ``config.json`` speaks of: 2 where it says nothing, as in transformers."""
+    """The number of classes in a ``config.json``: 2 where it has none, as in transformers."""
     if config.get("id2label"):
         return len(config["id2label"])
     return config.get("num_labels") or 2
 
 
 def problem_of(config: Mapping[str, Any]) -> ProblemType | None:
-    """How a ``config.json`` wants labels to be read; ``None`` leaves it to the labels."""
+    """The type of labels in a ``config.json``; ``None`` infers it from the labels."""
     problem = config.get("problem_type")
     if problem is not None and problem not in _PROBLEMS:
         raise ValueError(f"config.json: problem_type is {problem!r}; it is one of {', '.join(_PROBLEMS)}")
@@ -94,7 +94,7 @@ def classifier_dropout_of(config: Any) -> float:
 
 
 def scoring_heads(
-    task: HeadTask,
+    task: ModelTask,
     *,
     num_labels: int,
     pooler: PoolerConfig | None,
@@ -130,7 +130,7 @@ def scoring_heads(
 
 
 def heads_for(
-    task: HeadTask,
+    task: ModelTask,
     *,
     num_labels: int,
     words: WordsConfig,
@@ -141,7 +141,7 @@ def heads_for(
 ) -> HeadsConfig:
     """The heads of an encoder that pools its first token as BERT does.
 
-    ``dropout_rate`` is of what classes and choices are told from. Ends of answers have a rate of their own.
+    ``dropout_rate`` applies to the classifier's input. Question answering has a rate of its own.
 
     Raises:
       ValueError: the task is not one of an encoder's.
