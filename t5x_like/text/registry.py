@@ -59,7 +59,8 @@ class ForeignTasks(Protocol):
         ...
 
 
-_definitions: dict[str, Definition] = {}
+_tasks: dict[str, FileTask[Any]] = {}
+_mixtures: dict[str, Mixture] = {}
 _counts: dict[str, int] = {}
 _foreign: ForeignTasks | None = None
 
@@ -69,7 +70,7 @@ def connect(tasks: ForeignTasks) -> None:
     global _foreign  # one process has one registry
     if _foreign is not tasks:
         _foreign = tasks
-        for definition in _definitions.values():
+        for definition in (*_tasks.values(), *_mixtures.values()):
             tasks.add(definition)
 
 
@@ -92,31 +93,45 @@ def register(definitions: Iterable[Definition]) -> None:
     Raises:
       ValueError: a name is taken, or a mixture names a task that does not exist.
     """
-    # Mixtures last: they look their tasks up.
-    for definition in sorted(definitions, key=lambda each: isinstance(each, Mixture)):
-        known = _definitions.get(definition.name)
-        if known == definition:
-            continue
-        if known is not None or (_foreign is not None and _foreign.knows(definition.name)):
-            raise ValueError(
-                f"there is already a task or mixture {definition.name!r}, defined otherwise; rename one of them"
-            )
-        for task in definition.tasks if isinstance(definition, Mixture) else ():
-            if not is_known(task):
-                raise unknown(task)
-        _definitions[definition.name] = definition
-        if _foreign is not None:
-            _foreign.add(definition)
+    given = list(definitions)
+    mixtures = [each for each in given if isinstance(each, Mixture)]
+    for each in given:
+        if not isinstance(each, Mixture) and _is_new(each):
+            _tasks[each.name] = each
+            _tell(each)
+    for mixture in mixtures:  # last: they look their tasks up
+        if _is_new(mixture):
+            for name in mixture.tasks:
+                if definition(name) is None and not _is_foreign(name):
+                    raise unknown(name)
+            _mixtures[mixture.name] = mixture
+            _tell(mixture)
+
+
+def _is_new(given: Definition) -> bool:
+    """Whether a definition isn't registered yet.
+
+    Raises:
+      ValueError: its name is taken by another one.
+    """
+    known = _tasks.get(given.name) or _mixtures.get(given.name)
+    if known is None and not _is_foreign(given.name):
+        return True
+    if known == given:
+        return False
+    raise ValueError(
+        f"there is already a task or mixture {given.name!r}, defined otherwise; rename one of them"
+    )
+
+
+def _tell(given: Definition) -> None:
+    if _foreign is not None:
+        _foreign.add(given)
 
 
 def is_defined(name: str) -> bool:
     """Whether somebody registered the name, here or elsewhere; a benchmark is known without that."""
-    return name in _definitions or _is_foreign(name)
-
-
-def is_known(name: str) -> bool:
-    """Whether there is a task or mixture of that name."""
-    return definition(name) is not None or _is_foreign(name)
+    return name in _tasks or name in _mixtures or _is_foreign(name)
 
 
 def definition(name: str) -> Definition | None:
@@ -125,9 +140,9 @@ def definition(name: str) -> Definition | None:
     A benchmark is registered when it is first asked for, unless somebody else registered its name: T5's own modules
     have benchmarks by the names of ours.
     """
-    if name not in _definitions and not _is_foreign(name):
+    if not is_defined(name):
         register(catalogue.definitions(name))
-    return _definitions.get(name)
+    return _tasks.get(name) or _mixtures.get(name)
 
 
 def task(name: str) -> FileTask[Any] | None:
@@ -136,10 +151,9 @@ def task(name: str) -> FileTask[Any] | None:
     Raises:
       ValueError: there is no such name.
     """
-    known = definition(name)
-    if known is None and not _is_foreign(name):
+    if definition(name) is None and not _is_foreign(name):
         raise unknown(name)
-    return None if isinstance(known, Mixture) else known
+    return _tasks.get(name)
 
 
 def _is_foreign(name: str) -> bool:
@@ -148,14 +162,12 @@ def _is_foreign(name: str) -> bool:
 
 def task_names() -> list[str]:
     """Names of all registered tasks."""
-    ours = [name for name, each in _definitions.items() if not isinstance(each, Mixture)]
-    return sorted({*ours, *(_foreign.names()[0] if _foreign else ())})
+    return sorted({*_tasks, *(_foreign.names()[0] if _foreign else ())})
 
 
 def mixture_names() -> list[str]:
     """Names of all registered mixtures."""
-    ours = [name for name, each in _definitions.items() if isinstance(each, Mixture)]
-    return sorted({*ours, *(_foreign.names()[1] if _foreign else ())})
+    return sorted({*_mixtures, *(_foreign.names()[1] if _foreign else ())})
 
 
 def unknown(name: str) -> ValueError:
@@ -176,14 +188,9 @@ def names_of_tasks(name: str) -> list[str]:
     Raises:
       ValueError: there is none.
     """
-    known = definition(name)
-    if isinstance(known, Mixture):
-        return list(known.tasks)
-    if known is not None:
+    if task(name) is not None:
         return [name]
-    if not _is_foreign(name):
-        raise unknown(name)
-    return foreign().names_of_tasks(name)
+    return list(_mixtures[name].tasks) if name in _mixtures else foreign().names_of_tasks(name)
 
 
 def splits_of(name: str) -> tuple[str, ...]:
@@ -202,12 +209,14 @@ def rate_of(mixture: str, name: str, count: Callable[[str], int] | None = None) 
     Raises:
       ValueError: the rate depends on a number of examples that nobody knows.
     """
-    known = definition(mixture)
-    if isinstance(known, Mixture) and definition(name) is not None:
-        if isinstance(known.rates, Mapping):
-            return float(known.rates[name])
-        return known.rates.rate((count or num_training_examples)(name))
-    return 1.0 if known is not None and mixture == name else foreign().rate_of(mixture, name)
+    if definition(mixture) is None or definition(name) is None:
+        return foreign().rate_of(mixture, name)
+    if mixture not in _mixtures:
+        return 1.0
+    rates = _mixtures[mixture].rates
+    if isinstance(rates, Mapping):
+        return float(rates[name])
+    return rates.rate((count or num_training_examples)(name))
 
 
 def num_training_examples(name: str) -> int:
@@ -230,9 +239,7 @@ def word_question(name: str, line: str) -> str:
     Raises:
       ValueError: unknown task, a mixture, or not the columns that the wording needs.
     """
-    known = definition(name)
-    if isinstance(known, Mixture):
-        raise ValueError(f"{name!r} is a mixture of {', '.join(known.tasks)}; name one task")
-    if known is None and not _is_foreign(name):
-        raise unknown(name)
+    known = task(name)
+    if name in _mixtures:
+        raise ValueError(f"{name!r} is a mixture of {', '.join(_mixtures[name].tasks)}; name one task")
     return line if known is None else known.word_question(line)

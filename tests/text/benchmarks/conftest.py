@@ -14,9 +14,10 @@ def forget_benchmarks() -> None:
     """Leaves both registries as they were before any benchmark was asked for."""
     seqio = registration.tell_seqio()
     for name in catalogue.all_names():
-        if registry._definitions.pop(name, None) is not None:
-            registered = seqio.MixtureRegistry if name in catalogue.mixtures() else seqio.TaskRegistry
-            registered.remove(name)
+        if registry._tasks.pop(name, None) is not None:
+            seqio.TaskRegistry.remove(name)
+        if registry._mixtures.pop(name, None) is not None:
+            seqio.MixtureRegistry.remove(name)
 
 
 @pytest.fixture(scope="module")

@@ -212,7 +212,9 @@ def test_any_text_is_measured_by_tokens_words_and_bytes(tmp_path: Path) -> None:
     texts = [
         row.targets
         for each in (plain, lines)
-        for row in task(each.name, tmp_path, benchmark=each).read("test")
+        for row in BenchmarkTask(
+            name=each.name, benchmark=each, vocabulary="bytes", data_dir=str(tmp_path)
+        ).read("test")
     ]
     assert texts == ["Dear Ann", "Yours"]
     scores = text_perplexities(texts, [(6.0, 4), (3.0, 2)])
