@@ -6,6 +6,7 @@ from jaxtyping import Array, Float, Key
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.segment_memory import Memory
+from t5x_like.model.multiple_choice import as_rows
 
 
 class ExtraLoss(NamedTuple):
@@ -43,12 +44,21 @@ class Predictions(NamedTuple):
     measures: dict[str, Measure] | None = None
 
 
+@runtime_checkable
 class Family(Protocol):
     """A model. Without a dropout key it is deterministic."""
 
     def __call__(
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
     ) -> Predictions: ...
+
+
+def predict(
+    model: Family, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, memory: Memory | None = None
+) -> Predictions:
+    """Calls a model on any batch: each choice of a question is a row, and ``memory`` is passed to models with one."""
+    given = {} if memory is None else {"memory": memory}
+    return model(as_rows(batch), dropout_key=dropout_key, **given)
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""What encoders learn by their heads: each loss against the formula, and choices whatever the batch is cut into."""
+"""Losses of encoder heads: each against its formula, and multiple choice in any microbatches."""
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +11,8 @@ from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
-from t5x_like.training.head_losses import labelled, measure_sequences
-from t5x_like.training.losses import LossConfig
+from t5x_like.training.losses import LossConfig, normalize, with_targets
+from t5x_like.training.losses.total import measure_sequences
 from t5x_like.training.metrics import summarise
 from t5x_like.training.state import new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
@@ -29,6 +29,10 @@ def batch_of(**labels):
     return Batch(encoder_input_tokens=np.ones((4, 6), np.int32), **labels)
 
 
+def num_labeled(batch):
+    return normalize(with_targets(batch), LossConfig())[1].sequences
+
+
 def test_a_class_costs_its_log_probability():
     scores = RNG.normal(size=(4, 3)).astype(np.float32)
     labels = np.array([0, 2, -1, 1], np.int32)
@@ -39,7 +43,7 @@ def test_a_class_costs_its_log_probability():
     expected = [-log_softmax(scores)[row, label] if label >= 0 else 0.0 for row, label in enumerate(labels)]
     np.testing.assert_allclose(measured.losses, expected, rtol=1e-5)
     np.testing.assert_array_equal(measured.correct, scores.argmax(-1) == labels)
-    assert measured.labelled.tolist() == [1, 1, 0, 1]
+    assert measured.labeled.tolist() == [1, 1, 0, 1]
 
 
 def test_a_number_costs_its_squared_error():
@@ -49,7 +53,7 @@ def test_a_number_costs_its_squared_error():
     assert measured is not None
     np.testing.assert_allclose(measured.losses, [0.0625, 2.25, 0.0, 0.0])
     assert measured.correct.tolist() == [1, 0, 0, 1]
-    assert float(labelled(batch)) == 3
+    assert float(num_labeled(batch)) == 3
 
 
 def test_a_missing_number_gives_no_gradient():
@@ -75,14 +79,14 @@ def test_an_answer_costs_the_mean_of_both_ends_among_real_tokens():
         ends = log_softmax(scores[row, :4].T)
         expected = 0.0 if first < 0 else -(ends[0, first] + ends[1, last]) / 2
         np.testing.assert_allclose(measured.losses[row], expected, rtol=1e-5)
-    assert float(labelled(batch)) == 3
+    assert float(num_labeled(batch)) == 3
 
 
 def test_the_right_choice_is_told_among_those_of_its_question():
     scores = np.array([0.0, 1.0, 2.0, 3.0, 0.0, 0.0], np.float32)
     labels = np.array([2, 1], np.int32)
     measured = measure_sequences(
-        batch_of(sequence_labels=labels), {"multiple_choice": jnp.asarray(scores)[:, None]}, 3
+        batch_of(sequence_labels=labels), {"multiple_choice": jnp.asarray(scores)[:, None]}
     )
     assert measured is not None
     np.testing.assert_allclose(

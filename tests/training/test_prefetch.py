@@ -1,10 +1,10 @@
-"""The feed hands over batches in order, knows where it is, and passes errors on."""
+"""The prefetcher hands over batches in order, knows where it is, and passes errors on."""
 
 import numpy as np
 import pytest
 
 from t5x_like.batch import Batch
-from t5x_like.training.prefetch import Feed
+from t5x_like.training.prefetch import Prefetcher
 
 
 class Counting:
@@ -25,20 +25,20 @@ class Counting:
 
 
 def test_each_batch_comes_with_the_position_just_after_it_however_far_the_thread_has_read():
-    with Feed(Counting(stop=5), lambda batch: batch) as feed:
-        fed = list(feed)
-    assert [int(item.batch.target_tokens[0, 0]) for item in fed] == [1, 2, 3, 4, 5]
-    assert [item.loader_state["position"] for item in fed] == [1, 2, 3, 4, 5]
+    with Prefetcher(Counting(stop=5), lambda batch: batch) as batches:
+        prefetched = list(batches)
+    assert [int(item.batch.target_tokens[0, 0]) for item in prefetched] == [1, 2, 3, 4, 5]
+    assert [item.loader_state["position"] for item in prefetched] == [1, 2, 3, 4, 5]
 
 
 def test_an_error_in_the_data_is_raised_at_the_step_that_needed_it():
-    with Feed(Counting(fail_at=3), lambda batch: batch) as feed:
-        next(feed), next(feed)
+    with Prefetcher(Counting(fail_at=3), lambda batch: batch) as batches:
+        next(batches), next(batches)
         with pytest.raises(ValueError, match=r"row 7 of words\.tsv"):
-            next(feed)
+            next(batches)
 
 
 def test_closing_stops_a_thread_that_would_read_for_ever():
-    with Feed(Counting(), lambda batch: batch) as feed:
-        next(feed)
-    assert not feed._thread.is_alive()
+    with Prefetcher(Counting(), lambda batch: batch) as batches:
+        next(batches)
+    assert not batches._thread.is_alive()

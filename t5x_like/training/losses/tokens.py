@@ -1,4 +1,4 @@
-"""Token losses: cross entropy, label smoothing and z-loss, weighed by ``loss_weights`` and normalised."""
+"""Losses of tokens: cross entropy with label smoothing and z-loss, weighted by ``loss_weights`` and normalized."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Normalization = Literal["sum", "target_tokens", "all_tokens", "sequences"]
 
 @dataclass(frozen=True, kw_only=True)
 class LossConfig:
-    """What is minimised.
+    """Options of the loss over target tokens.
 
     ``z_loss`` adds ``z_loss * log(Z)**2`` and keeps logits near zero (Raffel et al. 2020 train with 1e-4).
     ``label_smoothing`` spreads that much probability over the other words (Szegedy et al. 2016, §7); the
@@ -49,7 +49,7 @@ def token_losses(
     """Loss (z-loss included) and z-loss of every position, float32 [...], from logits [..., V]."""
     logits = logits.astype(jnp.float32)
     on = 1.0 - config.label_smoothing
-    # A vocabulary may be padded to a round size; no probability is spread over what is no word.
+    # A vocabulary may be padded to a round size; no probability is spread over the padding.
     is_word = logits > MASKED / 2
     off = config.label_smoothing / (is_word.sum(-1) - 1)
     largest = jax.lax.stop_gradient(logits.max(-1, keepdims=True))
@@ -68,23 +68,13 @@ def token_losses(
     return loss + z_loss, z_loss
 
 
-def sequence_losses(scores: jax.Array, labels: jax.Array) -> jax.Array:
-    """Cross entropy of each sequence's label, float32 [B], from scores of classes [B, C]; a label below 0 costs 0.
-
-    Next sentence (Devlin et al. 2019), sentence order (Lan et al. 2020), or the classes of a task.
-    """
-    log_probs = jax.nn.log_softmax(scores.astype(jnp.float32), axis=-1)
-    chosen = jnp.take_along_axis(log_probs, jnp.maximum(labels, 0)[:, None], axis=-1)[:, 0]
-    return jnp.where(labels >= 0, -chosen, 0.0)
-
-
 def weigh_tokens(
     target_tokens: jax.Array,
     loss_weights: jax.Array,
     config: LossConfig,
     segment_ids: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """The weight of every position and the number to divide their summed loss by.
+    """Returns the weight of every position, and the number to divide their summed loss by.
 
     Shapes are [B, L]. Only ``"sequences"`` changes the weights; packed rows then need their ``segment_ids``.
     """
@@ -108,5 +98,10 @@ def _weight_of_own_sequence(loss_weights: jax.Array, segment_ids: jax.Array | No
 
 
 def _not_zero(total: jax.Array) -> jax.Array:
-    """A batch, or sequence, without targets has loss 0, not 0/0."""
+    """Gives a batch or sequence without targets loss 0 instead of 0/0."""
     return jnp.where(total == 0, 1.0, total)
+
+
+def replaced_token_logits(scores: jax.Array) -> jax.Array:
+    """Turns scores [..., 1] for "yes" into logits [..., 2]; "no" has score 0 (ELECTRA, Clark et al. 2020, §2)."""
+    return jnp.pad(scores, ((0, 0), (0, 0), (1, 0)))

@@ -5,19 +5,19 @@ import subprocess
 import sys
 import textwrap
 
-from t5x_like.training.preemption import Interruption
+from t5x_like.training.preemption import Preemption
 
 
 def test_the_first_signal_only_raises_the_flag():
-    with Interruption() as interruption:
-        assert not interruption.requested_at(1)
+    with Preemption() as preemption:
+        assert not preemption.requested_at(1)
         signal.raise_signal(signal.SIGTERM)
-        assert interruption.requested_at(2)
+        assert preemption.requested_at(2)
 
 
 def test_the_handlers_from_before_come_back():
     before = signal.getsignal(signal.SIGTERM)
-    with Interruption():
+    with Preemption():
         assert signal.getsignal(signal.SIGTERM) != before
     assert signal.getsignal(signal.SIGTERM) == before
 
@@ -26,8 +26,8 @@ def test_the_second_signal_leaves_at_once():
     program = textwrap.dedent(
         """
         import signal
-        from t5x_like.training.preemption import Interruption
-        with Interruption():
+        from t5x_like.training.preemption import Preemption
+        with Preemption():
             signal.raise_signal(signal.SIGTERM)
             print("still here", flush=True)
             signal.raise_signal(signal.SIGTERM)
