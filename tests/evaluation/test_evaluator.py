@@ -11,7 +11,7 @@ import pytest
 from t5x_like.evaluation.evaluator import TaskEvaluation, write_results
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
 from t5x_like.evaluation.questions import load_questions, load_seqio_questions, tasks_having
-from t5x_like.evaluation.scores import read_scores
+from t5x_like.evaluation.scores_file import read_scores
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.io.files import read_jsonl
 from t5x_like.model import parameters
