@@ -37,7 +37,7 @@ class Candidate(NamedTuple):
 
 
 class SpanAnswers(NamedTuple):
-    """What one question may be answered, the best first; where there may be no answer, ``""`` is among them."""
+    """Answers to one question, the best first; where there may be no answer, ``""`` is among them."""
 
     candidates: list[Candidate]
     null_score: float | None  # of no answer, where there may be none
@@ -114,7 +114,7 @@ def best_thresholds(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _scores_of(row: Mapping[str, Any]) -> dict[str, float]:
-    """What the best answer scores, were it given."""
+    """Scores of the best answer, were it given."""
     text = next((each["text"] for each in row["n_best"] if each["text"]), _NOTHING)
     return squad_or_none([row["target"]], [text])
 

@@ -32,7 +32,7 @@ _SETTINGS_THAT_DECIDE = (
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteEvaluation:
-    """What is evaluated, and how; gin files configure it as ``suite_settings.SuiteEvaluation``.
+    """A checkpoint, the tasks it is evaluated on, and the settings; in gin ``suite_settings.SuiteEvaluation``.
 
     ``method``: "generate" writes answers word by word; "rank" takes the likeliest of a task's answers; "head" is what a
     fine-tuned encoder's head says; "measure" is what texts cost, of tasks of perplexity only. Where not given,
