@@ -21,7 +21,7 @@ from t5x_like.model.families.encoder import Encoder
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.model.families.two_stream import TwoStream
 from t5x_like.model.zoo.architectures import architecture_of
-from t5x_like.model.zoo.head_tasks import HeadTask
+from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.head_classes import classes_at, classes_in
@@ -241,7 +241,7 @@ def open_checkpoint(
     mesh: Mesh | None = None,
     step: int | None = None,
     config: Any = None,
-    head: HeadTask | None = None,
+    head: ModelTask | None = None,
     num_labels: int | None = None,
     seed: int = 0,
     vocabulary: str = "",
@@ -451,7 +451,7 @@ def _find_weights(
     *,
     step: int | None = None,
     config: Any = None,
-    head: HeadTask | None = None,
+    head: ModelTask | None = None,
     num_labels: int | None = None,
 ) -> RunWeights | HuggingFaceWeights:
     if (
