@@ -64,7 +64,7 @@ def run_suite(arguments: argparse.Namespace) -> int:
     from t5x_like.evaluation.every_checkpoint import evaluate_steps
     from t5x_like.evaluation.suite_run import evaluate_suite
     from t5x_like.partitioning.processes import initialize_processes
-    from t5x_like.reports.evaluation import write_evaluation_report
+    from t5x_like.reports.evaluation_report import write_evaluation_report
 
     initialize_processes()
     try:
