@@ -6,7 +6,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from t5x_like.io.files import read_json, read_jsonl, write_text
+from t5x_like.evaluation.scores_file import read_predictions, read_scores
+from t5x_like.io.files import write_text
 from t5x_like.reports.evaluation_answers import confusion_table, worst_table
 from t5x_like.reports.evaluation_scores import average_facts, metrics_table, sources_list
 from t5x_like.reports.page import Headline, Section, page
@@ -33,12 +34,15 @@ def write_evaluation_report(directory: PathLike, *, worst: int = 6) -> str:
 
     Of each task it shows ``worst`` wrong answers: those whose right answer the model found least likely.
     """
-    found = read_json(Path(directory) / "scores.json")
+    found = read_scores(directory)
     output = Path(directory) / "report.html"
     tasks = found["tasks"]
     sections = [
         Section("Scores", _scores_body(found)),
-        *(_task_section(task, entry, _rows(directory, task), worst) for task, entry in tasks.items()),
+        *(
+            _task_section(task, entry, read_predictions(directory, task), worst)
+            for task, entry in tasks.items()
+        ),
         Section("How it was made", _facts_body(found)),
     ]
     text = page(
@@ -74,11 +78,12 @@ def _introduction(found: Mapping[str, Any]) -> str:
         "head": "told by a head",
         "measure": "measured",
     }
-    shots = f", {found['num_shots']} solved examples before each question" if found["num_shots"] else ""
+    settings = found["settings"]
+    shots = f", {settings['num_shots']} solved examples before each question" if settings["num_shots"] else ""
     told = " or ".join(ways[each] for each in methods)
-    first = f", the first {found['limit']:,} of each task" if found.get("limit") is not None else ""
+    first = f", the first {settings['limit']:,} of each task" if settings["limit"] is not None else ""
     return (
-        f"{examples:,} questions of the {found['split']} split{first}, answers {told}{shots}. Scores are times 100, "
+        f"{examples:,} questions of the {settings['split']} split{first}, answers {told}{shots}. Scores are times 100, "
         "with 95\u00a0% intervals from rows drawn with replacement."
     )
 
@@ -106,7 +111,7 @@ def _short(task: str) -> str:
 
 def _scores_body(found: Mapping[str, Any]) -> str:
     parts = [metrics_table(found["tasks"]), sources_list(found["tasks"])]
-    if found.get("left_out"):
+    if found["left_out"]:
         listed = "".join(
             f"<li>{escape(words(task))}: {escape(reason)}</li>" for task, reason in found["left_out"].items()
         )
@@ -114,10 +119,6 @@ def _scores_body(found: Mapping[str, Any]) -> str:
     if found["averages"]:
         parts.insert(0, facts_table(average_facts(found["averages"])))
     return "\n".join(part for part in parts if part)
-
-
-def _rows(directory: PathLike, task: str) -> list[dict[str, Any]]:
-    return list(read_jsonl(Path(directory) / task / "predictions.jsonl"))
 
 
 def _task_section(
@@ -154,5 +155,6 @@ def _task_section(
 
 
 def _facts_body(found: Mapping[str, Any]) -> str:
-    facts = {label: found[name] for name, label in _FACTS.items() if found.get(name) is not None}
+    known = found["settings"] | dict(found)
+    facts = {label: known[name] for name, label in _FACTS.items() if known.get(name) is not None}
     return facts_table(facts | {name: str(version) for name, version in found["versions"].items()})

@@ -8,7 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from t5x_like.io.files import read_json, read_jsonl, write_text
+from t5x_like.evaluation.scores_file import Row, read_predictions, read_scores
+from t5x_like.io.files import read_jsonl, write_text
 from t5x_like.reports.curves import Curve, draw_loss_curves, read_curves
 from t5x_like.reports.machine import describe_machine
 from t5x_like.reports.page import Headline, Section, page
@@ -18,7 +19,7 @@ from t5x_like.reports.tables import (
     facts_table,
     number,
     predictions_table,
-    read_scores,
+    rows_of_scores,
     scores_table,
     words,
 )
@@ -48,7 +49,7 @@ class RunReport:
 
     Attributes:
       output: The file to write.
-      evaluation: Folder with ``scores.json`` and ``predictions.jsonl``.
+      evaluation: Folder with ``scores.json`` and each task's ``predictions.jsonl``.
       references: Scores of other methods, ``{task: {method: {metric: value}}}``.
       next_steps: Pairs of a sentence and a command.
       samples_per_task: The number of predictions shown for each task: its first ones, not its best.
@@ -75,8 +76,9 @@ class RunReport:
         ]:
             if not (Path(directory) / name).is_file():
                 raise ValueError(f"{directory} has no {name}: nothing to report on; did it run?")
-        scores = read_scores(read_json(Path(self.evaluation) / "scores.json"), self.references)
-        predictions = list(read_jsonl(Path(self.evaluation) / "predictions.jsonl"))
+        tasks = read_scores(self.evaluation)["tasks"]
+        scores = rows_of_scores(tasks, self.references)
+        predictions = {task: read_predictions(self.evaluation, task) for task in tasks}
         runs = [with_entropy(run) for run in self.runs]
         curves = {run.title: read_curves(run.directory) for run in runs}
         sections = [
@@ -155,11 +157,9 @@ def _scores_body(scores: Sequence[Score]) -> str:
     )
 
 
-def _predictions_body(predictions: Sequence[Mapping[str, Any]], samples_per_task: int) -> str:
-    tasks = dict.fromkeys(str(row["task"]) for row in predictions)
+def _predictions_body(predictions: Mapping[str, Sequence[Row]], samples_per_task: int) -> str:
     parts = [f"<p>The first {samples_per_task} rows of each task, not the best ones.</p>"]
-    for task in tasks:
-        rows = [row for row in predictions if str(row["task"]) == task]
+    for task, rows in predictions.items():
         right = sum(str(row["target"]).strip() == str(row["prediction"]).strip() for row in rows)
         share = f"{right:,} of {len(rows):,} exactly right"
         parts.append(f"<h3>{escape(words(task))} <small>{share}</small></h3>")

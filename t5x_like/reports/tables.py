@@ -15,7 +15,7 @@ class Score(NamedTuple):
     value: float
     baseline: float | None
     baseline_name: str
-    examples: int | None
+    examples: int
     references: Mapping[str, float]
 
     @property
@@ -30,18 +30,20 @@ class Score(NamedTuple):
         return self.value < self.baseline if self.lower_is_better else self.value > self.baseline
 
 
-def read_scores(
-    scores: Mapping[str, Any], references: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None
+def rows_of_scores(
+    tasks: Mapping[str, Any], references: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None
 ) -> list[Score]:
-    """The rows of a ``scores.json``. ``references`` are {task: {method: {metric: value}}}."""
+    """The tasks of a ``scores.json`` as rows. ``references`` are {task: {method: {metric: value}}}."""
     rows = []
-    for task, entry in scores["tasks"].items():
+    for task, entry in tasks.items():
         methods = (references or {}).get(task, {})
         for metric, value in entry["scores"].items():
+            value = float("nan") if value is None else value
             known = {method: values[metric] for method, values in methods.items() if metric in values}
-            baseline = entry.get("baseline", {}).get(metric)
-            name = entry.get("baseline_name", "baseline")
-            rows.append(Score(task, metric, value, baseline, name, entry.get("examples"), known))
+            baseline = entry["baseline"].get(metric)
+            rows.append(
+                Score(task, metric, value, baseline, entry["baseline_name"], entry["examples"], known)
+            )
     return rows
 
 
@@ -103,7 +105,7 @@ def scores_table(scores: Sequence[Score]) -> str:
                 f"{baseline} {named}",
                 others or "–",
                 _verdict(score),
-                "–" if score.examples is None else number(score.examples),
+                number(score.examples),
             ]
         )
     header = ["task", "metric", ">this model", ">baseline", ">other methods", "", ">examples"]

@@ -50,7 +50,9 @@ def test_a_run_is_asked_what_it_evaluated_itself_and_not_what_it_learned_from(pu
     assert (name, metric, rows) == ("super_glue_wsc_v102_simple_eval", "accuracy", "10")
     assert main(["evaluate", f"--checkpoint={run}", "--split=test"]) == 0
     assert capsys.readouterr().out.splitlines()[1].split() == [name, "-", "-", "-", "16"]
-    assert [row["idx"] for row in read_jsonl(run / "evaluation/predictions.jsonl")] == list(range(16))
+    assert [row["idx"] for row in read_jsonl(run / "evaluation" / name / "predictions.jsonl")] == list(
+        range(16)
+    )
 
 
 def test_lines_are_told_by_a_runs_head(published, tmp_path, monkeypatch, capsys):

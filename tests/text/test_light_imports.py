@@ -3,7 +3,6 @@ import sys
 
 CONFIGURATION = (
     "t5x_like.text.batches.loader",
-    "t5x_like.text.seqio_bridge.evaluation_examples",
     "t5x_like.text.objectives.span_corruption",
     "t5x_like.text.tasks.mixtures",
     "t5x_like.text.tasks.pretraining",

@@ -8,6 +8,7 @@ from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES
+from t5x_like.model.zoo.decoder_parts import decoder_classes
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
 from t5x_like.model.zoo.llama_like_files import LlamaLikeFields, llama_like
 
@@ -69,7 +70,7 @@ def refuse_both_ways(fields: LlamaLikeFields) -> None:
 GEMMA = llama_like(
     "gemma",
     GemmaConfig,
-    "Gemma",
+    decoder_classes("Gemma", answers=False),
     own_fields={"attention_bias": "attention_bias"},
     take=_take,
     put=lambda config: {"hidden_act": ACTIVATION_NAMES.theirs(config.activation)},

@@ -7,6 +7,7 @@ from typing import Any
 from t5x_like.model.heads import WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
+from t5x_like.model.zoo.decoder_parts import decoder_classes
 from t5x_like.model.zoo.gemma import SPECIAL_IDS, GemmaConfig, refuse_both_ways
 from t5x_like.model.zoo.llama_like_files import LlamaLikeFields, llama_like
 
@@ -67,7 +68,7 @@ def _take(fields: LlamaLikeFields, common: Mapping[str, Any]) -> dict[str, Any]:
 GEMMA2 = llama_like(
     "gemma2",
     Gemma2Config,
-    "Gemma2",
+    decoder_classes("Gemma2", answers=False),
     own_fields={
         "attention_bias": "attention_bias",
         "query_pre_attn_scalar": "query_pre_attn_scalar",

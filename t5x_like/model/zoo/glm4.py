@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.rotary import Rotary
-from t5x_like.model.zoo.decoder_parts import projection
+from t5x_like.model.zoo.decoder_parts import decoder_classes, projection
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
 from t5x_like.model.zoo.llama_like_files import llama_like
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, split_columns
@@ -49,7 +49,7 @@ def _feed_forward_rows(config: Glm4Config) -> list[Weight]:
 GLM4 = llama_like(
     "glm4",
     Glm4Config,
-    "Glm",
+    decoder_classes("Glm", answers=False),
     model_type="glm",
     own_fields={"attention_bias": "attention_bias"},
     put=lambda config: {"partial_rotary_factor": config.partial_rotary_factor},

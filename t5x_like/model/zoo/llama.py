@@ -5,6 +5,7 @@ from typing import Any
 
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
+from t5x_like.model.zoo.decoder_parts import decoder_classes
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
 from t5x_like.model.zoo.llama_like_files import LlamaLikeFields, llama_like
 
@@ -39,7 +40,7 @@ def _take(fields: LlamaLikeFields, _: Any) -> dict[str, Any]:
 LLAMA = llama_like(
     "llama",
     LlamaConfig,
-    "Llama",
+    decoder_classes("Llama"),
     own_fields={"attention_bias": "attention_bias", "mlp_bias": "mlp_bias"},
     take=_take,
     answering="transformer.",

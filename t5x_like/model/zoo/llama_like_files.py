@@ -8,13 +8,12 @@ from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
 from t5x_like.model.zoo.decoder_parts import (
     attention_rows,
-    decoder_classes,
     decoder_rows,
     feed_forward_rows,
     norm_rows,
 )
-from t5x_like.model.zoo.head_tasks import HeadTask, class_of, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
+from t5x_like.model.zoo.model_tasks import ModelTask, class_of, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.rope import rope_fields, take_rope
 from t5x_like.model.zoo.weights import Weight
 
@@ -49,7 +48,7 @@ class LlamaLikeFields(ConfigFields):
 
     def take_common(
         self,
-        classes: Mapping[str, HeadTask],
+        classes: Mapping[str, ModelTask],
         *,
         num_kv_heads: int | None,
         activation: str,
@@ -92,7 +91,7 @@ class LlamaLikeFields(ConfigFields):
 def llama_like(
     name: str,
     config_class: type[LlamaLikeConfig],
-    transformers_name: str,
+    classes: Mapping[str, ModelTask],
     *,
     model_type: str = "",
     own_fields: Mapping[str, str] | None = None,
@@ -102,7 +101,7 @@ def llama_like(
     activation: str = "hidden_act",
     norms: Mapping[str, str] = PRE_NORMS,
     feed_forward: Callable[[Any], Iterable[Weight]] | None = None,
-    answering: str | None = None,
+    answering: str = "model.",
     special_ids: Mapping[str, int | tuple[int, ...]],
 ) -> Architecture:
     """The record of a member of the family.
@@ -110,7 +109,7 @@ def llama_like(
     Args:
       name: the zoo file's, and the ``model_type`` in ``model.json``.
       config_class: the member's configuration.
-      transformers_name: what the names of transformers' classes begin with.
+      classes: as in ``Architecture``.
       model_type: that of a ``config.json``; ``name`` where empty.
       own_fields: the member's plain fields by Hugging Face's names for them.
       take: reads the member's other fields, given the common ones.
@@ -119,12 +118,11 @@ def llama_like(
       activation: Hugging Face's field for it.
       norms: the norms of a layer by our paths, with Hugging Face's names.
       feed_forward: the weights of a feed-forward layer, where they are not Llama's.
-      answering: what weight names begin with in the class that answers questions; ``None``: there is no such class.
+      answering: what weight names begin with in the class that answers questions.
       special_ids: as in ``Architecture``.
     """
     model_type = model_type or name
     plain = own_fields or {}
-    classes = decoder_classes(transformers_name, answers=answering is not None)
 
     def from_hugging_face(config: Mapping[str, Any]) -> LlamaLikeConfig:
         fields = LlamaLikeFields(config, config_class)
@@ -166,7 +164,7 @@ def llama_like(
             feed_forward_rows(bias=config.feed_forward.bias) if feed_forward is None else feed_forward(config)
         )
         layer = [*norm_rows(norms), *attention_rows(config.attention(0)), *gated]
-        return decoder_rows(config.decoder, layer, answering=answering or "model.")
+        return decoder_rows(config.decoder, layer, answering=answering)
 
     return Architecture(
         name=name,
@@ -177,7 +175,7 @@ def llama_like(
         to_hugging_face=to_hugging_face,
         hugging_face_weights=hugging_face_weights,
         prefix="model.",
-        other_prefixes=(answering,) if answering not in (None, "model.") else (),
+        other_prefixes=() if answering == "model." else (answering,),
         unused_weights=("*.rotary_emb.inv_freq",),
         special_ids=special_ids,
     )

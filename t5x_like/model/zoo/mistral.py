@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from t5x_like.model.zoo.decoder_parts import decoder_classes
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
 from t5x_like.model.zoo.llama_like_files import LlamaLikeFields, llama_like
 
@@ -31,10 +32,9 @@ def _take(fields: LlamaLikeFields, _: Any) -> dict[str, Any]:
 MISTRAL = llama_like(
     "mistral",
     MistralConfig,
-    "Mistral",
+    decoder_classes("Mistral"),
     take=_take,
     put=lambda config: {"sliding_window": config.window},
     num_kv_heads=8,
-    answering="model.",
     special_ids={"bos_token_id": 1, "eos_token_id": 2},
 )

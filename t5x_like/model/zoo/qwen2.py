@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from t5x_like.model.layers.attention import AttentionConfig
+from t5x_like.model.zoo.decoder_parts import decoder_classes
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
 from t5x_like.model.zoo.llama_like_files import LlamaLikeFields, llama_like
 
@@ -55,7 +56,7 @@ def put_late_windows(config: Qwen2Config) -> dict[str, Any]:
 QWEN2 = llama_like(
     "qwen2",
     Qwen2Config,
-    "Qwen2",
+    decoder_classes("Qwen2"),
     take=take_late_windows,
     put=put_late_windows,
     num_kv_heads=32,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from t5x_like.model.layers.attention import AttentionConfig, QKNormConfig
+from t5x_like.model.zoo.decoder_parts import decoder_classes
 from t5x_like.model.zoo.llama_like_files import llama_like
 from t5x_like.model.zoo.qwen2 import Qwen2Config, put_late_windows, take_late_windows
 
@@ -27,7 +28,7 @@ class Qwen3Config(Qwen2Config):
 QWEN3 = llama_like(
     "qwen3",
     Qwen3Config,
-    "Qwen3",
+    decoder_classes("Qwen3"),
     own_fields={"attention_bias": "attention_bias"},
     take=take_late_windows,
     put=put_late_windows,

@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
 from t5x_like.batch import Batch
 from t5x_like.text import registry
 from t5x_like.text.batches.buckets import cut_to_bucket
@@ -111,16 +109,12 @@ class HeadQuestions:
         """Some of the rows, by their numbers, in the order given."""
         return replace(self, read=[self.read[row] for row in rows], examples=self.examples.part(rows))
 
-    def batches(self, batch_size: int) -> Iterator[tuple[np.ndarray, Batch]]:
-        """Batches with the numbers of their examples, those of like length together, filled up with empty rows."""
-        maker = RowMaker(
-            (), self.lengths, self.head_format.spec(self.examples.num_choices), False, self.zero_is_padding
-        )
-        by_size = np.argsort(self.examples.sizes, kind="stable")
-        for start in range(0, len(by_size), batch_size):
-            numbers = by_size[start : start + batch_size]
-            rows = [[self.examples.example(number)] for number in numbers.tolist()]
-            yield numbers, cut_to_bucket(maker.lay_out([*rows, *[[]] * (batch_size - len(rows))]))
+    def batch(self, numbers: Sequence[int], batch_size: int) -> Batch:
+        """Returns the examples of these numbers as one batch of ``batch_size`` rows, of which the rest are empty."""
+        spec = self.head_format.spec(self.examples.num_choices)
+        maker = RowMaker((), self.lengths, spec, False, self.zero_is_padding)
+        rows = [[self.examples.example(number)] for number in numbers]
+        return cut_to_bucket(maker.lay_out([*rows, *[[]] * (batch_size - len(rows))]))
 
     @property
     def num_labelled(self) -> int:

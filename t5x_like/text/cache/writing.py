@@ -11,8 +11,8 @@ import numpy as np
 from t5x_like.io.directory_lock import only_writer
 from t5x_like.io.files import as_path, write_bytes
 from t5x_like.io.paths import find_files
-from t5x_like.io.process_pool import in_order
 from t5x_like.io.progress import Progress
+from t5x_like.io.worker_pool import WorkerPool
 from t5x_like.text.cache import plain
 from t5x_like.text.cache.fingerprint import task_fingerprint
 from t5x_like.text.cache.manifest import Contents, Manifest, array_bytes, lengths_name, write_manifest
@@ -130,7 +130,10 @@ def _stream(
     read = plain.BytesRead(find_files(task.files[contents.split]))
     policy = RowPolicy(task.on_bad_row)
     encoder = plain.Encoder(definition=task, features=contents.features)
-    with Progress(f"{task.name} {contents.split}", read.total, "bytes") as progress:
+    with (
+        Progress(f"{task.name} {contents.split}", read.total, "bytes") as progress,
+        _workers(encoder, num_processes) as pool,
+    ):
 
         def rows() -> Iterator[plain.SourceRow]:
             to_skip = sum(shard.examples for shard in shards)
@@ -141,7 +144,7 @@ def _stream(
                 if number >= to_skip:
                     yield row
 
-        encoded = in_order(encoder, plain.in_pieces(rows()), num_processes=num_processes)
+        encoded = (piece for _, piece in pool.in_order(plain.in_pieces(rows())))
         written = write_stream(encoded, directory, first=len(shards), cut=cut, features=contents.features)
         with contextlib.closing(encoded), contextlib.closing(written):
             new = list(written)
@@ -155,14 +158,28 @@ def run_here(num_processes: int, label: str, prepare: Callable[[], object] | Non
     def run(units: Sequence[Unit], directory: str) -> list[Shard]:
         shards = []
         work = [(unit, directory) for unit in units]
-        with Progress(label, len(units), "shards") as progress:
-            processes = min(num_processes, len(units))
-            for shard in in_order(_run, work, num_processes=processes, prepare=prepare):
+        processes = min(num_processes, len(units))
+        with Progress(label, len(units), "shards") as progress, _workers(_run, processes, prepare) as pool:
+            for _, shard in pool.in_order(work):
                 shards.append(shard)
                 progress.add(1)
         return shards
 
     return run
+
+
+def _workers(
+    function: Callable[[Any], Any], num_processes: int, prepare: Callable[[], object] | None = None
+) -> WorkerPool[Any, Any]:
+    """Returns that many processes, or for one process this one."""
+    return WorkerPool(
+        function,
+        num_processes if num_processes > 1 else 0,
+        owner="the cache writer",
+        flag="--num_processes",
+        kept="shards",
+        prepare=prepare,
+    )
 
 
 def _run(work: tuple[Unit, str]) -> Shard:
