@@ -159,7 +159,7 @@ def _run_own_tasks(arguments: argparse.Namespace) -> int:
 
 
 def _evaluates_head(checkpoint: str) -> bool:
-    """Whether a run's own configuration evaluates a head."""
+    """Returns True if a run's own configuration evaluates a head."""
     config = Path(checkpoint) / "config.gin"
     return bool(checkpoint) and config.is_file() and "HeadEvaluation" in config.read_text(encoding="utf-8")
 
@@ -179,7 +179,7 @@ def _run_arguments(arguments: argparse.Namespace, checkpoint: str) -> argparse.N
 
 
 def _wants_suite(arguments: argparse.Namespace) -> bool:
-    """Whether the flags ask for benchmarks, not for a run's own held-out rows.
+    """Returns True if the flags ask for benchmarks, not for a run's own held-out rows.
 
     Raises:
       UserError: flags for benchmarks, or a Hugging Face directory, and no benchmark.

@@ -16,9 +16,9 @@ from t5x_like.text.tasks.pairs import TextPair
 
 @dataclass(frozen=True, kw_only=True)
 class PromptStyle:
-    """How a question, its answer, and examples before it are written: ``{inputs}`` and ``{targets}`` are filled in.
+    """The wording of a question, its answer and the examples before it; ``{inputs}`` and ``{targets}`` are filled in.
 
-    An encoder-decoder reads questions as they are; a decoder needs to be told where its answer begins.
+    An encoder-decoder reads questions as they are; a decoder needs a mark where its answer begins.
     """
 
     question: str = "{inputs}"

@@ -61,7 +61,7 @@ class Questions:
     training_targets: Callable[[], Iterable[str]] = tuple
 
     def is_labelled(self, row: Question) -> bool:
-        """Whether a row's true answer is known."""
+        """Returns True if a row's true answer is known."""
         if row.input_ids is not None:  # users' own tasks, which have no word for a missing label
             return True
         if row.targets == _UNKNOWN or row.example.get("label") == -1:
@@ -71,7 +71,7 @@ class Questions:
         return not self.labels or row.targets in self.labels
 
     def is_valid(self, text: str) -> bool:
-        """Whether a written answer is one that there can be."""
+        """Returns True if a written answer is one of the task's."""
         if self.is_number:
             try:
                 return float(text) == float(text)
@@ -114,7 +114,7 @@ class Questions:
 
 
 def are_texts(definition: PairsTask) -> bool:
-    """Whether there is nothing to answer, but texts to measure."""
+    """Returns True for a task without answers, whose texts are measured."""
     return text_perplexities in definition.metric_functions
 
 

@@ -80,10 +80,10 @@ def _introduction(found: Mapping[str, Any]) -> str:
     }
     settings = found["settings"]
     shots = f", {settings['num_shots']} solved examples before each question" if settings["num_shots"] else ""
-    told = " or ".join(ways[each] for each in methods)
+    how = " or ".join(ways[each] for each in methods)
     first = f", the first {settings['limit']:,} of each task" if settings["limit"] is not None else ""
     return (
-        f"{examples:,} questions of the {settings['split']} split{first}, answers {told}{shots}. Scores are times 100, "
+        f"{examples:,} questions of the {settings['split']} split{first}, answers {how}{shots}. Scores are times 100, "
         "with 95\u00a0% intervals from rows drawn with replacement."
     )
 

@@ -79,8 +79,8 @@ def load_seqio_rows(
         target_ids=[np.asarray(row.get("targets", ()), np.int32)[:targets_length] for row in rows],
         examples=rows,
         postprocess=task.postprocess_fn,
-        metrics=task.predict_metric_fns,
-        likelihood_metrics=task.score_metric_fns,
+        metrics=task.predict_metric_fns,  # pyright: ignore[reportArgumentType] - may give numbers of other types
+        likelihood_metrics=task.score_metric_fns,  # pyright: ignore[reportArgumentType]
         training_targets=lambda: _training_targets(task),
     )
 

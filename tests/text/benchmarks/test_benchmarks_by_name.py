@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from t5x_like.text.seqio_bridge.evaluation_examples import load_examples
 
+from t5x_like.evaluation.questions import load_questions
 from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
@@ -54,17 +54,18 @@ def test_a_run_names_it_and_a_cache_gives_the_same_batches(tmp_path: Path) -> No
 
 
 def test_its_answers_are_scored_as_the_benchmark_says() -> None:
-    examples = load_examples(COLA, "validation", inputs_length=64, targets_length=32)
-    assert examples.labels == ("unacceptable", "acceptable")
-    assert examples.score(examples.postprocess(examples.targets_text)) == {"matthews_corrcoef": 100.0}
-    assert examples.inputs_text[0] == "cola sentence: It rains."
-    assert examples.baseline()["matthews_corrcoef"] == 0.0
+    questions = load_questions(registry.definition(COLA), "validation")
+    assert questions.labels == ("unacceptable", "acceptable")
+    answers = [questions.answer_of(row, row.targets) for row in questions.rows]
+    assert questions.metrics[0](questions.targets, answers) == {"matthews_corrcoef": 100.0}
+    assert questions.rows[0].inputs == "cola sentence: It rains."
+    assert questions.baseline["matthews_corrcoef"] == 0.0
 
 
 def test_a_split_without_labels_is_read_to_be_predicted() -> None:
-    examples = load_examples(RTE, "test", inputs_length=64, targets_length=32)
-    assert examples.targets_text == ["<unk>"]
-    assert int(examples.features[0]["idx"]) == 0
+    (row,) = load_questions(registry.definition(RTE), "test").rows
+    assert row.targets == "<unk>"
+    assert int(row.example["idx"]) == 0
 
 
 def test_a_mixture_of_benchmarks_is_known_with_its_tasks() -> None:
