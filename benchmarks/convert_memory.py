@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.machine import about
 from t5x_like.io.files import write_json
 from t5x_like.model import parameters
-from t5x_like.model.unread import Index, Unread
+from t5x_like.model.lazy_array import Index, LazyArray
 from t5x_like.model.zoo.t5 import T5Config, hugging_face_weights
 from t5x_like.model.zoo.weights import their_shapes
 from t5x_like.pretrained.hugging_face import write_hugging_face
@@ -67,14 +67,14 @@ _TELL = "print(*(line.split()[1] for line in open('/proc/self/status') if line.s
 
 
 def random_weights(config: T5Config) -> dict[str, Any]:
-    """Unread: rows repeat one random row, shifted, so that a large model is written fast and takes no memory."""
+    """LazyArray: rows repeat one random row, shifted, so that a large model is written fast and takes no memory."""
     noise = np.random.default_rng(0).standard_normal(2**20, np.float32)
 
-    def unread(leaf: Any) -> Unread:
+    def unread(leaf: Any) -> LazyArray:
         def read(index: Index) -> np.ndarray:
             return np.resize(noise, leaf.shape)[index]
 
-        return Unread(leaf.shape, read)
+        return LazyArray(leaf.shape, read)
 
     return jax.tree.map(unread, parameters.abstract(config)[1])
 

@@ -45,7 +45,7 @@ def model_flops(model: T5Config, *, rows: int, inputs_length: int, targets_lengt
     """FLOPs of the matrix products of one step: 2 per weight and token forward, twice that backward.
 
     Counted: projections, feed-forward, head, and attention's two products over all pairs (masked ones too, as is
-    usual). Not counted: embedding look-ups, norms, softmax, the optimizer, and what rematerialisation does again.
+    usual). Not counted: embedding look-ups, norms, softmax, the optimizer, and what remat does again.
     Cross-attention reads its keys and values from the input's tokens.
     """
     joined = model.num_heads * model.head_dim
@@ -121,7 +121,7 @@ def measure(experiment: Experiment, *, num_steps: int) -> dict[str, Any]:
         "targets_length": config.targets_length,
         "num_microbatches": experiment.num_microbatches,
         "compute_dtype": experiment.model.compute_dtype,
-        "rematerialisation": experiment.model.rematerialisation,
+        "remat": experiment.model.remat,
         "mesh": dict(mesh.shape),
         "compile_seconds": round(compile_seconds, 2),
         "seconds_per_step": {"median": median, "fastest": min(seconds[1:]), "slowest": max(seconds[1:])},

@@ -44,3 +44,14 @@ class Batch(NamedTuple):
     sequence_spans: Array = (
         None  # int32 [B, 2], first and last token of an answer; 0 and 0 for none, -1 unlabelled
     )
+
+
+def bucket_length(needed: int, limit: int, *, shortest: int = 32) -> int:
+    """Returns the shortest of ``limit`` and its halves, down to ``shortest``, that holds ``needed`` tokens.
+
+    A program is compiled for each length, so there should be few of them. More tokens than ``limit`` keep their number.
+    """
+    length = max(needed, limit)
+    while length % 2 == 0 and length > shortest and length // 2 >= needed:
+        length //= 2
+    return length

@@ -5,3 +5,4 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 GOLDEN = SHARED / "golden"
+FIXTURES = ROOT / "tests/fixtures"

@@ -9,7 +9,7 @@ from etils import epath
 from jax.sharding import Sharding, SingleDeviceSharding
 
 from t5x_like.checkpoints.state_names import name_leaves, nest
-from t5x_like.model.unread import Unread
+from t5x_like.model.lazy_array import LazyArray
 
 
 class ArrayStore:
@@ -21,9 +21,9 @@ class ArrayStore:
     def start_writing(self, directory: epath.Path, leaves: dict[str, Any]) -> None:
         """Returns when ``leaves`` are copied off the devices; their memory may be reused.
 
-        Unread ones, of which there are none or nothing else, are written before that, one after the other.
+        LazyArray ones, of which there are none or nothing else, are written before that, one after the other.
         """
-        if any(isinstance(leaf, Unread) for leaf in leaves.values()):
+        if any(isinstance(leaf, LazyArray) for leaf in leaves.values()):
             from t5x_like.checkpoints.unread_arrays import write_unread
 
             write_unread(directory, {name: leaf for name, leaf in leaves.items() if leaf.size})

@@ -31,7 +31,7 @@ from t5x_like.checkpoints.steps import (
     prune,
 )
 from t5x_like.io.files import PathLike, read_json, write_json, write_text
-from t5x_like.model.unread import Index, Unread
+from t5x_like.model.lazy_array import Index, LazyArray
 
 
 class Restored(NamedTuple):
@@ -220,11 +220,11 @@ def unread_params(directory: PathLike, like: Any, step: int | None = None) -> It
         checkpoints._refuse(chosen, wanted, only="params/")
         state = checkpoints.directory / str(chosen) / "state"
 
-        def unread(name: str, leaf: Any) -> Unread:
+        def unread(name: str, leaf: Any) -> LazyArray:
             def read(index: Index) -> np.ndarray:
                 return checkpoints._store.read_to_host(state, name, leaf)[index]
 
-            return Unread(tuple(leaf.shape), read)
+            return LazyArray(tuple(leaf.shape), read)
 
         leaves = {name: unread(name, leaf) for name, leaf in wanted.items()}
         yield refill({"params": like}, leaves)["params"]

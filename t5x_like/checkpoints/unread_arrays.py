@@ -10,15 +10,15 @@ import tensorstore
 from etils import epath
 
 from t5x_like.checkpoints.state_names import nest
-from t5x_like.model.unread import Index, Unread
+from t5x_like.model.lazy_array import Index, LazyArray
 
 # What is compressed at a time; the compressed copy is in memory too.
 _CHUNK_BYTES = 64 * 2**20
 
 
-def write_unread(directory: epath.Path, arrays: dict[str, Unread]) -> None:
+def write_unread(directory: epath.Path, arrays: dict[str, LazyArray]) -> None:
     """Returns when all are written. Only one process may call it."""
-    known = ((Unread, _Handler()), (jax.Array, ocp.type_handlers.get_type_handler(jax.Array)))
+    known = ((LazyArray, _Handler()), (jax.Array, ocp.type_handlers.get_type_handler(jax.Array)))
     registry = ocp.type_handlers.create_type_handler_registry(*known)
     chunks = {name: _chunks(array) for name, array in arrays.items()}
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry)) as checkpointer:
@@ -49,14 +49,14 @@ class _Handler(ocp.type_handlers.NumpyHandler):
         return []
 
 
-def _chunks(array: Unread) -> ocp.SaveArgs:
+def _chunks(array: LazyArray) -> ocp.SaveArgs:
     """Whole layers where they can be read apart, so that no chunk is ever written twice."""
     if array.nbytes <= _CHUNK_BYTES:
         return ocp.SaveArgs()
     return ocp.SaveArgs(chunk_byte_size=_CHUNK_BYTES, shard_axes=(0,) if array.by_rows else ())
 
 
-def _pieces(array: Unread, chunk: Sequence[int | None]) -> Iterator[tuple[Index, np.ndarray]]:
+def _pieces(array: LazyArray, chunk: Sequence[int | None]) -> Iterator[tuple[Index, np.ndarray]]:
     """Consecutive rows of chunks."""
     if array.nbytes <= _CHUNK_BYTES:
         yield (), np.asarray(array)

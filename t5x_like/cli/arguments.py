@@ -14,9 +14,9 @@ SHIPPED_TASKS = "gin/recipes/quickstart/tasks.gin"
 
 # The class that a recipe configures, and the verb that runs it.
 EXPERIMENT = "t5x_like.training.experiment.Experiment"
-EVALUATION = "t5x_like.evaluation.run.EvaluationRun"
-SUITE = "t5x_like.evaluation.suite_settings.SuiteRun"
-PREDICTION = "t5x_like.evaluation.run.PredictionRun"
+EVALUATION = "t5x_like.evaluation.saved_runs.RunEvaluation"
+SUITE = "t5x_like.evaluation.suite_settings.SuiteEvaluation"
+PREDICTION = "t5x_like.evaluation.saved_runs.RunPrediction"
 REPORT = "t5x_like.reports.run_report.RunReport"
 CORPUS = "t5x_like.corpora.building.recipe.CorpusRecipe"
 VERB_OF_CLASS = {
@@ -60,6 +60,36 @@ def add_gin_arguments(
     add_module_argument(group)
 
 
+def add_checkpoint_arguments(parser: argparse.ArgumentParser) -> None:
+    """``--checkpoint``, and the gin flags that may take its place."""
+    parser.add_argument(
+        "--checkpoint",
+        default="",
+        metavar="RUN_DIR",
+        help="the run whose newest weights to take; without --gin_file, its own configuration is used",
+    )
+    add_gin_arguments(parser)
+
+
+def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | None) -> None:
+    """Completes the gin flags: a run's own ``config.gin``, then ``template``, with ``macros`` that are given.
+
+    Raises:
+      UserError: there is neither ``--checkpoint`` nor ``--gin_file``, or no run.
+    """
+    if not arguments.gin_file:
+        if not arguments.checkpoint:
+            raise UserError("say which weights: --checkpoint RUN_DIR, or a recipe by --gin_file")
+        config = Path(arguments.checkpoint) / "config.gin"
+        if not config.is_file():
+            hint = "a run directory has one; pass the directory that train was given as MODEL_DIR"
+            raise UserError(f"--checkpoint {arguments.checkpoint}: there is no {config}", hint=hint)
+        arguments.gin_file = [str(config), template]
+    given = {"CHECKPOINT": arguments.checkpoint, **macros}
+    flags = [f"{name}={value!r}" for name, value in given.items() if value]
+    arguments.gin_bindings = [*flags, *arguments.gin_bindings]
+
+
 def add_module_argument(parser: Any) -> None:
     """``--module``, for users' own tasks."""
     parser.add_argument(
@@ -91,6 +121,9 @@ def add_runner_arguments(parser: Any, *, note: str = "") -> None:
 
 def import_users_modules(arguments: argparse.Namespace) -> None:
     """Imports the modules of ``--module``; the working directory is on the path, as with ``python -m``."""
+    from t5x_like.text.seqio_bridge import registration
+
+    registration.connect()
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)

@@ -36,8 +36,8 @@ from t5x_like.io.files import write_jsonl
 from t5x_like.io.paths import find_files
 from t5x_like.reports.corpus_report import write_corpus_report
 from t5x_like.reports.page_explanation_text import PageExplanationText
-from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.evaluation_texts import evaluation_texts
+from t5x_like.text import registry
+from t5x_like.text.seqio_bridge.evaluation_texts import evaluation_texts
 
 _EXPLAIN_HELP = """Show the verdict of each of a recipe's rules on pages, and on their lines.
 

@@ -11,6 +11,9 @@ What follows is the harness' own command line: t5x-like lm_eval run --help.
 import argparse
 import sys
 
+from t5x_like.evaluation.harness import registration
+from t5x_like.gin_config.user_error import UserError
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """All of it is the harness'."""
@@ -21,22 +24,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """The harness' own exit code."""
-    from t5x_like.evaluation.harness import registering
-    from t5x_like.gin_config.user_error import UserError
-
     words = arguments.words
     if not words:
         raise UserError(
             "say what to do: t5x-like lm_eval run --model t5x_like --model_args checkpoint=DIR --tasks …"
         )
-    registering.register()
+    registration.register()
     if words[0] == "enable":
         print(
-            f"written: {registering.enable()}; lm_eval --model {registering.NAME} works in this environment"
+            f"written: {registration.enable()}; lm_eval --model {registration.NAME} works in this environment"
         )
         return 0
     if words[0] == "disable":
-        print(f"removed: {registering.disable()}")
+        print(f"removed: {registration.disable()}")
         return 0
     from lm_eval.__main__ import cli_evaluate  # pyright: ignore[reportMissingImports] - optional
 

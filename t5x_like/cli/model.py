@@ -86,8 +86,8 @@ def _config(arguments: argparse.Namespace) -> Any:
 
 def _config_of_directory(directory: str) -> Any:
     # These import JAX.
+    from t5x_like.model.zoo.architectures import architecture_for
     from t5x_like.pretrained.model_config import read_model_config
-    from t5x_like.pretrained.model_types import zoo_of
 
     if (as_path(directory) / "model.json").exists():
         return read_model_config(directory)
@@ -97,4 +97,4 @@ def _config_of_directory(directory: str) -> Any:
             f"{directory} is no model: it has neither model.json, as runs do, nor Hugging Face's config.json"
         )
     theirs = read_json(fields)
-    return zoo_of(theirs, str(fields)).from_hugging_face(theirs)
+    return architecture_for(theirs, str(fields)).from_hugging_face(theirs)

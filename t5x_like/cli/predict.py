@@ -8,14 +8,14 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator
 
-from t5x_like.cli.arguments import PREDICTION, load_configuration
-from t5x_like.cli.saved_run import add_saved_run_arguments, use_saved_run
+from t5x_like.cli.arguments import PREDICTION, add_checkpoint_arguments, load_configuration, use_saved_run
 from t5x_like.gin_config.user_error import UserError
+from t5x_like.io.files import write_jsonl
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of ``t5x-like predict``."""
-    add_saved_run_arguments(parser)
+    add_checkpoint_arguments(parser)
     parser.add_argument("--task", help="the task that words the input and names the vocabulary")
     parser.add_argument("--input", action="append", default=[], metavar="TEXT", help="may be repeated")
     parser.add_argument("--input_file", metavar="FILE", help="one input a line")
@@ -30,9 +30,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("say which task words the input: --task NAME (t5x-like tasks list)")
     use_saved_run(arguments, "gin/runs/predict.gin", TASK=arguments.task)
     loaded = load_configuration(arguments, PREDICTION)
-
-    from t5x_like.evaluation.run import predict
-    from t5x_like.io.files import write_jsonl
+    # JAX loads when the verb runs.
+    from t5x_like.evaluation.saved_runs import predict
 
     predictions = predict(loaded.value, _lines(arguments))
     if arguments.output:

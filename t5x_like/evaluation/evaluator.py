@@ -1,29 +1,108 @@
-"""Answers a task's held-out questions with a model, and scores the answers."""
+"""Evaluation of weights on held-out rows of their tasks, during training or of a finished run."""
 
-from collections.abc import Callable
+import functools
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from itertools import chain
+from typing import Any, Literal, NamedTuple, Protocol
 
-import numpy as np
+import jax
 from jax.sharding import Mesh
 
-from t5x_like.batch import Batch
-from t5x_like.evaluation.generation import Generation, make_generator
-from t5x_like.evaluation.likelihood import make_scorer
-from t5x_like.io.files import write_json, write_jsonl
-from t5x_like.partitioning.shard import check_batch_size, place, row_share
-from t5x_like.text.batches.features import SHIFTED_IN
-from t5x_like.text.seqio_bridge.evaluation_examples import Examples, load_examples
-from t5x_like.text.seqio_bridge.vocabulary import end_of
-from t5x_like.text.tasks import registry
+from t5x_like.evaluation.head_plan import HeadPlan
+from t5x_like.evaluation.head_predictor import HeadPredictor, SpanSearch
+from t5x_like.evaluation.prediction_log import replace_rows
+from t5x_like.evaluation.prompts import Prompter, PromptStyle
+from t5x_like.evaluation.questions import load_questions, load_seqio_questions, require_answers, tasks_having
+from t5x_like.evaluation.scores_file import Entry, Row, build_scores, write_scores
+from t5x_like.evaluation.text_answers import TextPlan
+from t5x_like.evaluation.text_model import TextCodec, TextModel
+from t5x_like.inference.generator import GenerationConfig
+from t5x_like.model import parameters
+from t5x_like.partitioning.shard import check_batch_size
+from t5x_like.text import registry
+from t5x_like.text.batches.head_questions import read_questions
+from t5x_like.text.batches.head_source import head_format_of
+from t5x_like.text.tasks.rows import RowPolicy
+
+_log = logging.getLogger(__name__)
+
+
+class TaskPlan(Protocol):
+    """One task's rows and how they are answered: ``TextPlan``, ``HeadPlan`` or ``PerplexityPlan``."""
+
+    @property
+    def inputs(self) -> Mapping[int, str]:
+        """Questions by number."""
+        ...
+
+    @property
+    def source_rows(self) -> list[Mapping[str, Any]]:
+        """The rows' own fields."""
+        ...
+
+    def answer(self, params: Any, answered: Collection[int] = ()) -> Iterator[list[Row]]:
+        """Yields rows of ``predictions.jsonl``, those of a batch together."""
+        ...
+
+    def score(self, rows: Sequence[Row], *, resamples: int = 0) -> Entry:
+        """The task's entry in ``scores.json``."""
+        ...
+
+
+class TaskResult(NamedTuple):
+    """A task's entry in ``scores.json``, and every answer."""
+
+    entry: Entry
+    rows: list[Row]
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Scores by metric; NaN where one is not a number."""
+        return {
+            name: float("nan") if value is None else value for name, value in self.entry["scores"].items()
+        }
+
+    @property
+    def baseline(self) -> dict[str, float | None]:
+        """Scores of always giving the most frequent training answer."""
+        return self.entry["baseline"]
+
+
+class Evaluator:
+    """One evaluation, compiled once and run on any weights.
+
+    Args:
+      plans: of each task.
+      facts: what each task's entry in ``scores.json`` says besides its scores.
+    """
+
+    def __init__(self, plans: Mapping[str, TaskPlan], facts: Mapping[str, Entry]):
+        self._plans, self._facts = plans, facts
+
+    def run(self, params: Any) -> dict[str, TaskResult]:
+        """Evaluates every task with these weights.
+
+        Raises:
+          ValueError: the model lacks the head that a task needs.
+        """
+        results = {}
+        for task, plan in self._plans.items():
+            rows = sorted(chain.from_iterable(plan.answer(params)), key=lambda row: row["number"])
+            results[task] = TaskResult(plan.score(rows) | self._facts[task], rows)
+        return results
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskEvaluation:
-    """Which questions, and how they are answered.
+    """Evaluation by answers in words. A mixture's tasks are evaluated one by one.
 
-    ``method`` "generate" writes the answer word by word; "rank" takes the likeliest of the task's ``labels``, as
-    suits a classification with few answers. A mixture's tasks are evaluated one by one.
+    Attributes:
+      method: "generate" writes the answer word by word; "rank" takes the likeliest of the task's ``labels``, as suits
+        a classification with few answers.
+      inputs_length: tokens of a question, as in training; the rest is cut.
+      targets_length: tokens of an answer whose likelihood is computed.
     """
 
     mixture: str
@@ -33,118 +112,134 @@ class TaskEvaluation:
     batch_size: int = 64
     limit: int | None = None
     method: Literal["generate", "rank"] = "generate"
-    generation: Generation = field(default_factory=Generation)
+    generation: GenerationConfig = field(default_factory=GenerationConfig)
+
+    def evaluator(self, config: Any, mesh: Mesh) -> Evaluator:
+        """Reads the rows for a model of this configuration.
+
+        Raises:
+          ValueError: unknown tasks or split, bad rows, or tasks that have no answers.
+        """
+        check_batch_size(self.batch_size, mesh)
+        plans, facts = {}, {}
+        # Tasks of one vocabulary share compiled programs.
+        model_with = functools.cache(functools.partial(TextModel.as_trained, config, mesh))
+        for task in tasks_having(self.mixture, self.split):
+            plans[task], facts[task] = self._plan(task, model_with)
+        return Evaluator(plans, facts)
+
+    def _plan(self, task: str, model_with: Callable[[TextCodec], TextModel]) -> tuple[TextPlan, Entry]:
+        definition: Any = registry.definition(task)
+        require_answers(task, definition)
+        skipped: Entry = {"skipped": 0, "first_skipped": []}
+        if definition is None:
+            lengths = {"inputs_length": self.inputs_length, "targets_length": self.targets_length}
+            questions, codec = load_seqio_questions(task, self.split, limit=self.limit, **lengths)
+            model = model_with(codec)
+        else:
+            policy = RowPolicy(definition.on_bad_row)
+            questions = load_questions(definition, self.split, limit=self.limit, policy=policy)
+            skipped = {"skipped": policy.num_skipped, "first_skipped": policy.first_skipped}
+            model = model_with(definition.tokenizer)
+        plan = TextPlan(
+            model=model,
+            questions=questions,
+            prompter=Prompter(task=task, style=PromptStyle()),
+            method=self.method,
+            prompt_length=self.inputs_length + (model.begin_id is not None),
+            batch_size=self.batch_size,
+            generation=self.generation,
+            target_length=self.targets_length,
+            scores_targets=bool(questions.likelihood_metrics),
+        )
+        return plan, {"split": self.split, "limit": self.limit, "method": self.method, **skipped}
 
 
-class TaskResult(NamedTuple):
-    """Scores by metric, the same for always giving the commonest training answer, and every answer."""
+@dataclass(frozen=True, kw_only=True)
+class HeadEvaluation:
+    """Evaluation of a fine-tuned head. A mixture's tasks are evaluated one by one.
 
-    scores: dict[str, float]
-    baseline: dict[str, float]
-    rows: list[dict[str, Any]]
+    Attributes:
+      inputs_length: longer texts are cut, contexts of questions read in windows.
+      max_answer_length: see ``SpanSearch``, as for the next two.
+    """
 
+    mixture: str
+    inputs_length: int
+    split: str = "validation"
+    batch_size: int = 64
+    limit: int | None = None
+    max_answer_length: int = 30
+    null_score_diff_threshold: float = 0.0
+    n_best: int = 20
 
-def write_results(results: dict[str, TaskResult], directory: str) -> None:
-    """Writes ``scores.json`` and ``predictions.jsonl``."""
-    write_jsonl(f"{directory}/predictions.jsonl", (row for result in results.values() for row in result.rows))
-    tasks = {
-        name: {
-            "scores": result.scores,
-            "baseline": result.baseline,
-            "baseline_name": "commonest training answer",
-            "examples": len(result.rows),
+    def evaluator(self, config: Any, mesh: Mesh) -> Evaluator:
+        """Reads the rows for a model of this configuration.
+
+        Raises:
+          ValueError: unknown tasks or split, bad rows, or tasks that no head reads.
+        """
+        check_batch_size(self.batch_size, mesh)
+        predictor = HeadPredictor(parameters.abstract(config)[0], mesh, batch_size=self.batch_size)
+        plans = {task: self._plan(task, predictor) for task in registry.names_of_tasks(self.mixture)}
+        facts = {
+            "split": self.split,
+            "limit": self.limit,
+            "method": "head",
+            "skipped": 0,
+            "first_skipped": [],
         }
-        for name, result in results.items()
-    }
-    write_json(f"{directory}/scores.json", {"tasks": tasks})
+        return Evaluator(plans, dict.fromkeys(plans, facts))
 
-
-class Evaluator:
-    """One evaluation, compiled once and run on any weights."""
-
-    def __init__(self, evaluation: TaskEvaluation, graphdef: Any, mesh: Mesh):
-        check_batch_size(evaluation.batch_size, mesh)
-        self._evaluation = evaluation
-        self._mesh = mesh
-        self._examples = {
-            task: load_examples(
-                task,
-                evaluation.split,
-                limit=evaluation.limit,
-                inputs_length=evaluation.inputs_length,
-                targets_length=evaluation.targets_length,
+    def _plan(self, task: str, predictor: HeadPredictor) -> HeadPlan:
+        head_format_of(task)  # refuses a task that no head reads
+        definition: Any = registry.definition(task)
+        plan = HeadPlan(
+            definition=definition,
+            split=self.split,
+            read=read_questions(definition, self.split, limit=self.limit),
+            predictor=predictor,
+            inputs_length=self.inputs_length,
+            spans=SpanSearch(
+                max_answer_length=self.max_answer_length,
+                null_score_diff_threshold=self.null_score_diff_threshold,
+                n_best=self.n_best,
+            ),
+        )
+        where, questions = f"task {task}, split {self.split}", plan.questions
+        if questions.examples.num_cut:
+            _log.warning(
+                "%s: %d of %d rows are longer than inputs_length=%d and were cut",
+                where,
+                questions.examples.num_cut,
+                len(questions),
+                self.inputs_length,
             )
-            for task in tasks_having(evaluation.mixture, evaluation.split)
-        }
-        self._score = make_scorer(graphdef, mesh)
-        ends = {end_of(examples.vocabulary) for examples in self._examples.values()}
-        self._generators = {
-            end: make_generator(
-                graphdef, evaluation.generation, mesh, eos_token_id=end, prompts_follow=SHIFTED_IN
-            )
-            for end in ends
-        }
-
-    def run(self, params: Any) -> dict[str, TaskResult]:
-        """Evaluates every task with these weights."""
-        return {task: self._run_task(examples, params) for task, examples in self._examples.items()}
-
-    def _run_task(self, examples: Examples, params: Any) -> TaskResult:
-        answer = self._generate if self._evaluation.method == "generate" else self._rank
-        texts = answer(examples, params)
-        rows = [
-            {"task": examples.task, "input": question, "target": target, "prediction": text}
-            for question, target, text in zip(examples.inputs_text, examples.targets_text, texts, strict=True)
-        ]
-        scores = examples.score(examples.postprocess(texts))
-        if examples.asks_for_likelihoods:
-            likelihoods = self._answers(examples, lambda batch: self._score(params, batch))
-            scores |= examples.score_likelihoods(likelihoods.tolist())
-            rows = [
-                row | {"log_likelihood": float(value)} for row, value in zip(rows, likelihoods, strict=True)
-            ]
-        return TaskResult(scores, examples.baseline(), rows)
-
-    def _generate(self, examples: Examples, params: Any) -> list[str]:
-        generate = self._generators[end_of(examples.vocabulary)]
-        ids = self._answers(examples, lambda batch: generate(params, batch))
-        return [examples.vocabulary.decode(row.tolist()) for row in ids]
-
-    def _rank(self, examples: Examples, params: Any) -> list[str]:
-        if not examples.labels:
-            raise ValueError(
-                f"task {examples.task!r} does not say which answers there are; give it labels, or use "
-                "method='generate'"
-            )
-        likelihoods = [
-            self._answers(examples, lambda batch: self._score(params, batch), answer=label)
-            for label in examples.labels
-        ]
-        return [examples.labels[best] for best in np.argmax(np.stack(likelihoods, axis=1), axis=1)]
-
-    def _answers(
-        self, examples: Examples, answer_batch: Callable[[Batch], np.ndarray], *, answer: str | None = None
-    ) -> np.ndarray:
-        """What ``answer_batch`` says of every example, in order; rows that only filled up a batch are left out."""
-        numbers, answers = [], []
-        for of_batch, batch in examples.batches(self._evaluation.batch_size, answer=answer):
-            numbers.append(of_batch)
-            answers.append(answer_batch(place(local_rows(batch, self._mesh), self._mesh))[: len(of_batch)])
-        return np.concatenate(answers)[np.argsort(np.concatenate(numbers))]
+        if not questions.num_labelled:
+            _log.warning("%s: no row has a label; predictions are given, and no scores", where)
+        return plan
 
 
-def tasks_having(mixture: str, split: str) -> list[str]:
-    """The tasks of a mixture that have the split: GLUE's has some that are only tested. All, if none has it."""
-    names = registry.names_of_tasks(mixture)
-    return [name for name in names if split in registry.splits_of(name)] or names
+def write_results(
+    results: Mapping[str, TaskResult],
+    directory: str,
+    *,
+    checkpoint: str,
+    step: int | None,
+    config: Any,
+    params: Any,
+) -> None:
+    """Writes ``scores.json`` and each task's ``predictions.jsonl``, from the first process."""
+    if jax.process_index() != 0:
+        return
+    for task, result in results.items():
+        replace_rows(directory, task, result.rows)
+    entries = {task: result.entry for task, result in results.items()}
+    facts = {"checkpoint": checkpoint, "step": step, "model": describe_model(config, params)}
+    write_scores(directory, build_scores(entries, **facts))
 
 
-def local_rows(batch: Batch, mesh: Mesh) -> Batch:
-    """The rows of a whole batch that this process lays on the mesh."""
-    index, count = row_share(mesh)
-
-    def share(rows: np.ndarray) -> np.ndarray:
-        size = len(rows) // count
-        return rows[index * size : (index + 1) * size]
-
-    return Batch(*(None if rows is None else share(rows) for rows in batch))
+def describe_model(config: Any, params: Any) -> dict[str, Any]:
+    """The architecture's name and the number of parameters, as ``scores.json`` has them."""
+    name = type(config).__name__.removesuffix("Config")
+    return {"model": name, "parameters": sum(leaf.size for leaf in jax.tree.leaves(params))}

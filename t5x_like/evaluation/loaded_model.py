@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import sys
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -13,6 +12,7 @@ from t5x_like.checkpoints.steps import absolute, find_checkpoints, finished_step
 from t5x_like.inference.decodable import as_ids
 from t5x_like.io.files import as_path, read_json
 from t5x_like.model import parameters
+from t5x_like.model.zoo.architectures import architecture_of
 from t5x_like.pretrained.head_classes import classes_at
 from t5x_like.pretrained.hugging_face import read_hugging_face
 from t5x_like.pretrained.model_config import load_run
@@ -220,7 +220,7 @@ def _sentinels_of(checkpoint: str, config: Any) -> int:
         fields = read_json(as_path(checkpoint) / "config.json")
         found = {fields[name] for name in fields if re.fullmatch(r"tasks\.\d+\.num_sentinels", name)}
         return found.pop() if len(found) == 1 else 100
-    return getattr(sys.modules[type(config).__module__], "NUM_SENTINELS", 0)
+    return architecture_of(config).num_sentinels
 
 
 def _beside(checkpoint: str, num_sentinels: int) -> Tokenizer | None:
@@ -237,7 +237,7 @@ def _begin_of(fields: dict[str, Any], tokenizer: Tokenizer, ends: tuple[int, ...
 
 def _positions(config: Any, fields: dict[str, Any]) -> int | None:
     for holder, names in (
-        (vars(config), ("num_positions",)),  # RoBERTa's files count two more than texts can have
+        (vars(config), ("max_position_embeddings",)),  # RoBERTa's files count two more than texts can have
         (fields, ("n_positions", "max_position_embeddings")),
     ):
         for name in names:

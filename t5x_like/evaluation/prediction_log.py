@@ -8,17 +8,14 @@ from typing import Any
 
 import jax
 
+from t5x_like.evaluation.scores_file import PREDICTIONS, SCORES, Row
 from t5x_like.io.files import as_path, read_json, read_jsonl, write_json, write_jsonl
 
 IDENTITY = "evaluation.json"
-PREDICTIONS = "predictions.jsonl"
-SCORES = "scores.json"
-
-Row = dict[str, Any]
 
 
 def refuse_others(directory: str, identity: Mapping[str, Any]) -> None:
-    """Whether results can go into ``directory``: into a new one, or after those of the same evaluation.
+    """Checks that results can go into ``directory``: into a new one, or after those of the same evaluation.
 
     Raises:
       ValueError: it holds another evaluation's results, of another checkpoint, task set or setting, or other files.
@@ -61,7 +58,7 @@ def _shown(value: Any) -> str:
     return text if len(text) < 80 else f"{text[:77]}…"
 
 
-class Record:
+class PredictionLog:
     """The answers to one task's questions, of which some may have been given before."""
 
     def __init__(self, directory: str, task: str, asked: Mapping[int, str]):
@@ -79,18 +76,19 @@ class Record:
             if jax.process_index() == 0:
                 write_jsonl(self.path, self.rows.values())  # without a line that was cut short
 
-    def add(self, rows: Iterable[Row]) -> None:
-        """Writes the answers of a batch, after those before it."""
+    def add(self, rows: Iterable[Row]) -> int:
+        """Writes the answers of a batch, after those before it, and returns the number of new ones."""
         new = [_of_json(row) for row in rows if row["number"] not in self.rows]
         self.rows |= {row["number"]: row for row in new}
         if jax.process_index() != 0 or not new:
-            return
+            return len(new)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in new))
             file.flush()
             if "://" not in os.fspath(self.path):
                 os.fsync(file.fileno())
+        return len(new)
 
     def finish(self) -> list[Row]:
         """All answers in the order of their questions, written so.
@@ -110,7 +108,7 @@ class Record:
 
     def _refuse_others(self) -> None:
         for number, row in self.rows.items():
-            if self._asked.get(number) != row["input"]:
+            if self._asked.get(number) != row.get("input", row.get("text")):
                 raise ValueError(
                     f"{self.path} has an answer to question {number}, which is another one now: the data, or the "
                     "limit, have changed. Nothing was overwritten; give another --output_dir"
@@ -119,8 +117,7 @@ class Record:
 
 def replace_rows(directory: str, task: str, rows: Sequence[Row]) -> None:
     """Writes all answers to a task's questions at once, in place of any before."""
-    if jax.process_index() == 0:
-        write_jsonl(as_path(directory) / task / PREDICTIONS, map(_of_json, rows))
+    write_jsonl(as_path(directory) / task / PREDICTIONS, map(_of_json, rows))
 
 
 def _of_json(value: Any) -> Any:

@@ -1,59 +1,69 @@
-"""A task's rows as questions with their true answers, where there are any: read without TensorFlow."""
+"""Rows of a task as questions with their true answers, where there are any; our own tasks need no TensorFlow."""
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+
+from t5x_like.text import registry
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.finding import SplitFiles
 from t5x_like.text.benchmarks.language_modelling import text_perplexities
 from t5x_like.text.benchmarks.task import BenchmarkTask
-from t5x_like.text.heads.formats import Regression
-from t5x_like.text.tasks import registry
+from t5x_like.text.heads import Regression
+from t5x_like.text.metrics.baselines import majority
+from t5x_like.text.metrics.by_name import MetricFunction
+from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.mixtures import Mixture
-from t5x_like.text.tasks.pairs import PairsTask, Worded
+from t5x_like.text.tasks.pairs import PairsTask, TextPair
+from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.rows import RowPolicy
 
 # What T5's wording writes where a row has no label.
 _UNKNOWN = "<unk>"
+_TRAINING_ROWS = 100_000  # read for the baseline, at most
 
 
 class Question(NamedTuple):
-    """One question by its place in the split, and what postprocessing needs to know of it (``example``)."""
+    """One question by its place in the split; ``example`` is what postprocessing needs to know of it."""
 
     number: int
     inputs: str
     targets: str
     example: Mapping[str, Any]
+    input_ids: np.ndarray | None = None  # where a seqio pipeline gives them
+    target_ids: np.ndarray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Questions:
-    """The questions of one task's split, in the order of its files."""
+    """The questions of one task's split, in the order of its files.
 
-    definition: PairsTask
+    Attributes:
+      labels: every answer there can be, in the order of their numbers; empty where answers are open.
+      is_number: whether answers are numbers.
+      postprocess: T5's, from a written answer to what metrics compare; None leaves answers as they are.
+      likelihood_metrics: those over the log-likelihoods of the true answers.
+      training_targets: reads the answers of the training split; raises ValueError where its files are missing.
+    """
+
+    task: str
     split: str
     rows: tuple[Question, ...]
-
-    @property
-    def task(self) -> str:
-        """Its name."""
-        return self.definition.name
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Every answer there can be, in the order of their numbers; empty where answers are open."""
-        return self.definition.answers
-
-    @property
-    def is_number(self) -> bool:
-        """Whether answers are numbers."""
-        definition = self.definition
-        return isinstance(definition, BenchmarkTask) and isinstance(definition.benchmark.form, Regression)
+    labels: tuple[str, ...] = ()
+    is_number: bool = False
+    metrics: Sequence[MetricFunction] = ()
+    likelihood_metrics: Sequence[MetricFunction] = ()
+    postprocess: Callable[..., Any] | None = None
+    training_targets: Callable[[], Iterable[str]] = tuple
 
     def is_labelled(self, row: Question) -> bool:
-        """Whether a row's true answer is known."""
+        """Returns True if a row's true answer is known."""
+        if row.input_ids is not None:  # users' own tasks, which have no word for a missing label
+            return True
         if row.targets == _UNKNOWN or row.example.get("label") == -1:
             return False
         if self.is_number:
@@ -61,7 +71,7 @@ class Questions:
         return not self.labels or row.targets in self.labels
 
     def is_valid(self, text: str) -> bool:
-        """Whether a written answer is one that there can be."""
+        """Returns True if a written answer is one of the task's."""
         if self.is_number:
             try:
                 return float(text) == float(text)
@@ -71,15 +81,47 @@ class Questions:
 
     def answer_of(self, row: Question, text: str, *, is_target: bool = False) -> Any:
         """A written answer as the task's metrics want it."""
-        postprocess = getattr(getattr(self.definition, "benchmark", None), "postprocess", None)
-        if postprocess is None:
+        if self.postprocess is None:
             return text
-        return postprocess(text, example=dict(row.example), is_target=is_target)
+        return self.postprocess(text, example=dict(row.example), is_target=is_target)
+
+    @functools.cached_property
+    def labelled(self) -> list[int]:
+        """Places of the rows whose true answers are known."""
+        return [place for place, row in enumerate(self.rows) if self.is_labelled(row)]
+
+    @functools.cached_property
+    def targets(self) -> list[Any]:
+        """True answers of the labelled rows, as the task's metrics want them."""
+        rows = (self.rows[place] for place in self.labelled)
+        return [self.answer_of(row, row.targets, is_target=True) for row in rows]
+
+    @functools.cached_property
+    def baseline(self) -> dict[str, float]:
+        """Scores of always giving the most frequent training answer; empty where no training split can be read."""
+        try:
+            answers = list(islice(self.training_targets(), _TRAINING_ROWS)) if self.metrics else []
+        except ValueError:  # its files need not be there to evaluate on others
+            answers = []
+
+        def score_texts(targets: Sequence[Any], texts: Sequence[str]) -> dict[str, float]:
+            rows = (self.rows[place] for place in self.labelled)
+            predictions = [self.answer_of(row, text) for row, text in zip(rows, texts, strict=True)]
+            found = (metric(targets, predictions) for metric in self.metrics)
+            return {name: value for scores in found for name, value in scores.items()}
+
+        return majority(answers, self.targets, [score_texts]).scores if answers else {}
 
 
 def are_texts(definition: PairsTask) -> bool:
-    """Whether there is nothing to answer, but texts to measure."""
+    """Returns True for a task without answers, whose texts are measured."""
     return text_perplexities in definition.metric_functions
+
+
+def tasks_having(mixture: str, split: str) -> list[str]:
+    """The tasks of a mixture that have the split, or all if none has it: GLUE's has some that are only tested."""
+    names = registry.names_of_tasks(mixture)
+    return [name for name in names if split in registry.splits_of(name)] or names
 
 
 def find_task(
@@ -99,12 +141,12 @@ def find_task(
     """
     known = registry.definition(name) if name not in catalogue.benchmarks() else None
     if isinstance(known, BenchmarkTask) and isinstance(known.files, SplitFiles):
-        return BenchmarkTask(
-            name=name,
-            benchmark=known.benchmark,
+        return replace(
+            known,
             vocabulary=vocabulary or known.vocabulary,
             num_sentinels=num_sentinels,
             data_dir=data_dir or known.data_dir,
+            files={},  # those of the folder
             on_bad_row=on_bad_row or known.on_bad_row,
         )
     if isinstance(known, PairsTask):
@@ -118,8 +160,8 @@ def find_task(
         raise ValueError(
             f"{name!r} is no task of questions and answers; name one that `t5x-like tasks list` tells"
         )
-    return BenchmarkTask(
-        name=name,
+    return catalogue.benchmark_task(
+        name,
         vocabulary=vocabulary,
         num_sentinels=num_sentinels,
         data_dir=data_dir,
@@ -128,7 +170,7 @@ def find_task(
 
 
 def published_rows(definition: Any, split: str) -> int | None:
-    """How many rows a benchmark's split is published with; None where that isn't known, or where wording changes it."""
+    """The number of rows that a benchmark's split is published with; None where unknown, or changed by wording."""
     if not isinstance(definition, BenchmarkTask) or not isinstance(definition.files, SplitFiles):
         return None
     benchmark = definition.benchmark
@@ -153,14 +195,65 @@ def load_questions(
     found = tuple(islice(rows, limit))
     if not found:
         raise ValueError(f"task {definition.name!r}, split {split!r}: no examples")
-    return Questions(definition=definition, split=split, rows=found)
+    benchmark = definition.benchmark if isinstance(definition, BenchmarkTask) else None
+    return Questions(
+        task=definition.name,
+        split=split,
+        rows=found,
+        labels=definition.answers,
+        is_number=benchmark is not None and isinstance(benchmark.head, Regression),
+        metrics=definition.metric_functions,
+        postprocess=benchmark and benchmark.postprocess,
+        training_targets=lambda: (row.targets for row in training_rows(definition)),
+    )
+
+
+def load_seqio_questions(
+    task: str, split: str, *, limit: int | None, inputs_length: int, targets_length: int
+) -> tuple[Questions, Any]:
+    """Questions of a task that is registered with seqio alone, and its ``SeqioCodec``.
+
+    Raises:
+      ValueError: there is no such task or split, or it has bad rows, or none.
+    """
+    # seqio and TensorFlow are imported for tasks that need them only.
+    from t5x_like.text.seqio_bridge.evaluation_rows import load_seqio_rows
+
+    found = load_seqio_rows(
+        task, split, limit=limit, inputs_length=inputs_length, targets_length=targets_length
+    )
+    columns = (found.inputs, found.targets, found.examples, found.input_ids, found.target_ids)
+    questions = Questions(
+        task=task,
+        split=split,
+        rows=tuple(Question(number, *row) for number, row in enumerate(zip(*columns, strict=True))),
+        metrics=found.metrics,
+        likelihood_metrics=found.likelihood_metrics,
+        postprocess=found.postprocess,
+        training_targets=found.training_targets,
+    )
+    return questions, found.codec
+
+
+def require_answers(task: str, definition: registry.Definition | None) -> None:
+    """Refuses tasks that have no answers to score.
+
+    Raises:
+      ValueError: a pretraining task, or one of conversations.
+    """
+    if isinstance(definition, PretrainingTask):
+        raise ValueError(f"{task!r} is a pretraining task: measure its loss, it has no answers to score")
+    if isinstance(definition, ChatTask):
+        raise ValueError(
+            f"{task!r} is a task of conversations: measure its loss, it has no metrics to score answers by"
+        )
 
 
 def learned_from(definition: PairsTask) -> PairsTask:
     """The task whose training split is learned from: itself, but for tasks that have none and are parts of others."""
     if not isinstance(definition, BenchmarkTask) or not definition.benchmark.training_task:
         return definition
-    return BenchmarkTask(
+    return catalogue.benchmark_task(
         name=definition.benchmark.training_task,
         vocabulary=definition.vocabulary,
         num_sentinels=definition.num_sentinels,
@@ -169,18 +262,17 @@ def learned_from(definition: PairsTask) -> PairsTask:
     )
 
 
-def training_rows(definition: PairsTask, *, limit: int | None = None) -> Sequence[Worded]:
-    """Labelled rows to learn from: for examples in prompts, and for the commonest answer. Empty where there are none.
+def training_rows(definition: PairsTask, *, limit: int | None = None) -> Iterable[TextPair]:
+    """Labelled rows of the training split: for examples in prompts, and for the most frequent answer.
 
     Raises:
-      ValueError: bad rows.
+      ValueError: bad rows, as they are read.
     """
     source = learned_from(definition)
-    if "train" not in source.splits:
-        return ()
-    return tuple(row for row in islice(source.read("train"), limit) if row.targets != _UNKNOWN)
+    if "train" in source.splits:
+        yield from (row for row in islice(source.read("train"), limit) if row.targets != _UNKNOWN)
 
 
-def _question(number: int, row: Worded) -> Question:
+def _question(number: int, row: TextPair) -> Question:
     texts = {"inputs_pretokenized": row.inputs, "targets_pretokenized": row.targets}
     return Question(number, row.inputs, row.targets, {**row.extras, **texts})

@@ -1,17 +1,18 @@
 """One evaluation as a frozen value: which checkpoint, which tasks, asked how, written where."""
 
+import hashlib
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 from t5x_like.evaluation.loaded_model import Kind
-from t5x_like.evaluation.prompts import DECODER_STYLE, PromptStyle
+from t5x_like.evaluation.prompts import PromptStyle
 from t5x_like.evaluation.questions import are_texts
+from t5x_like.evaluation.text_answers import Normalization
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.text.benchmarks.suites import SUITES
 from t5x_like.text.tasks.pairs import PairsTask
 
 Method = Literal["generate", "rank", "head", "measure"]
-Normalisation = Literal["none", "tokens", "bytes"]
 
 _SETTINGS_THAT_DECIDE = (
     "split",
@@ -22,7 +23,7 @@ _SETTINGS_THAT_DECIDE = (
     "max_new_tokens",
     "num_beams",
     "length_penalty",
-    "normalisation",
+    "normalization",
     "style",
     "limit",
     "on_bad_row",
@@ -30,13 +31,13 @@ _SETTINGS_THAT_DECIDE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuiteRun:
-    """What is evaluated, and how; gin files configure it as ``settings.SuiteRun``.
+class SuiteEvaluation:
+    """A checkpoint, the tasks it is evaluated on, and the settings; in gin ``suite_settings.SuiteEvaluation``.
 
     ``method``: "generate" writes answers word by word; "rank" takes the likeliest of a task's answers; "head" is what a
     fine-tuned encoder's head says; "measure" is what texts cost, of tasks of perplexity only. Where not given,
     encoders use their head, decoders rank where answers are known, and everything else writes, as T5 does.
-    ``normalisation`` divides likelihoods of ranked answers by their length.
+    ``normalization`` divides likelihoods of ranked answers by their length.
 
     ``inputs_length`` is what the model can read, at most 512 for encoders and 2,048 for decoders, where not given.
     ``max_new_tokens`` is what the longest of a task's answers takes, or 64.
@@ -57,7 +58,7 @@ class SuiteRun:
     max_new_tokens: int | None = None
     num_beams: int = 1
     length_penalty: float = 0.6
-    normalisation: Normalisation = "none"
+    normalization: Normalization = "none"
     style: PromptStyle | None = None
     batch_size: int = 32
     limit: int | None = None
@@ -78,9 +79,9 @@ class SuiteRun:
             raise ValueError(f"a task is named twice among {', '.join(self.tasks)}")
         if self.method is not None and self.method not in get_args(Method):
             raise ValueError(f"method is {self.method!r}; it is one of {', '.join(get_args(Method))}")
-        if self.normalisation not in get_args(Normalisation):
+        if self.normalization not in get_args(Normalization):
             raise ValueError(
-                f"normalisation is {self.normalisation!r}; it is one of {', '.join(get_args(Normalisation))}"
+                f"normalization is {self.normalization!r}; it is one of {', '.join(get_args(Normalization))}"
             )
         for name in ("batch_size", "inputs_length", "max_new_tokens", "num_beams", "limit"):
             value = getattr(self, name)
@@ -94,48 +95,42 @@ class SuiteRun:
             raise ValueError(f"resamples is {self.resamples}; give at least 2, or 0 for no intervals")
 
     def deciding(self) -> dict[str, Any]:
-        """The settings that answers depend on, as JSON has them."""
-        found = {name: getattr(self, name) for name in _SETTINGS_THAT_DECIDE}
-        return found | {"style": self.style and asdict(self.style), "tasks": list(self.tasks)}
+        """The settings that answers depend on, as JSON has them, and a hash of them."""
+        settings = {name: getattr(self, name) for name in _SETTINGS_THAT_DECIDE}
+        settings |= {"style": self.style and asdict(self.style), "tasks": list(self.tasks)}
+        given = {"vocabulary": self.vocabulary, "classes": list(self.classes)}
+        settings |= {name: value for name, value in given.items() if value}
+        digest = hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest()[:12]
+        tasks = settings.pop("tasks")
+        return {**settings, "task_names": tasks, "settings_hash": digest}
 
 
-def method_for(run: SuiteRun, kind: Kind, definition: PairsTask) -> Method:
-    """How one task is answered.
+def method_for(
+    definition: PairsTask, kind: Kind, *, asked: Method | None, num_shots: int, checkpoint: str
+) -> Method:
+    """The method by which one task is answered; ``asked`` is the user's, if any.
 
     Raises:
       ValueError: the model or the task can't do what is asked for.
     """
+    name = definition.name
     if are_texts(definition):
-        return _measured(run, kind, definition)
-    method = run.method
-    if method == "measure":
-        raise ValueError(f"task {definition.name!r} has questions to be answered, not texts to measure")
-    if method is None:
-        method = {"encoder": "head", "encoder_decoder": "generate"}.get(kind) or (
-            "rank" if definition.answers else "generate"
-        )
+        if kind != "decoder":
+            raise ValueError(f"task {name!r} measures texts, which needs a decoder; {checkpoint} is none")
+        if asked not in (None, "measure") or num_shots:
+            raise ValueError(f"task {name!r} measures texts: leave --method and --num_shots out")
+        return "measure"
+    if asked == "measure":
+        raise ValueError(f"task {name!r} has questions to be answered, not texts to measure")
+    usual: Method = "rank" if kind == "decoder" and definition.answers else "generate"
+    method = asked or ("head" if kind == "encoder" else usual)
     if kind == "encoder" and method != "head":
         raise ValueError(
-            f"{run.checkpoint} is an encoder, which writes nothing: --method {method} needs a decoder; fine-tune a "
+            f"{checkpoint} is an encoder, which writes nothing: --method {method} needs a decoder; fine-tune a "
             "head and use --method head"
         )
     if method == "rank" and not definition.answers:
         raise ValueError(
-            f"task {definition.name!r} has open answers, there is nothing to rank; use --method generate for it"
+            f"task {name!r} has open answers, there is nothing to rank; use --method generate for it"
         )
-    return method  # pyright: ignore[reportReturnType]
-
-
-def _measured(run: SuiteRun, kind: Kind, definition: PairsTask) -> Method:
-    if kind != "decoder":
-        raise ValueError(
-            f"task {definition.name!r} measures texts, which needs a decoder; {run.checkpoint} is none"
-        )
-    if run.method not in (None, "measure") or run.num_shots:
-        raise ValueError(f"task {definition.name!r} measures texts: leave --method and --num_shots out")
-    return "measure"
-
-
-def style_for(run: SuiteRun, kind: Kind) -> PromptStyle:
-    """How questions are worded to this kind of model."""
-    return run.style or (DECODER_STYLE if kind == "decoder" else PromptStyle())
+    return method

@@ -1,4 +1,4 @@
-"""What reads a stack's output: scores for words, for classes of tokens, for classes of whole sequences."""
+"""Heads on a stack's output: scores of words, of classes of tokens, of classes of whole sequences."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from t5x_like.model.layers.activations import ACTIVATIONS, Activation
 from t5x_like.model.layers.attention import MASKED
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
-from t5x_like.model.layers.initialise import FanIn, Initialisation
+from t5x_like.model.layers.feed_forward import ACTIVATIONS, Activation
+from t5x_like.model.layers.initializers import FanIn, Initializer
 from t5x_like.model.layers.linear import Linear
 from t5x_like.model.layers.norm import NormConfig, norm_of
 
@@ -34,7 +34,7 @@ class Transform(nnx.Module):
     """``norm(activation(dense(x)))``."""
 
     def __init__(
-        self, config: TransformConfig, model_dim: int, *, key: Key[Array, ""], init: Initialisation = FanIn()
+        self, config: TransformConfig, model_dim: int, *, key: Key[Array, ""], init: Initializer = FanIn()
     ):
         self.dense = Linear(
             model_dim, config.dim, axes=("embed", "mlp"), key=key, init=init, bias=config.bias
@@ -49,17 +49,21 @@ class Transform(nnx.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class WordsConfig:
-    """Scores for every word of the vocabulary. A ``tied`` head multiplies with the embedding table.
+    """The output layer over the vocabulary.
 
-    ``scale`` multiplies what is scored (T5: the width to the power -1/2), ``cap`` bends logits into a range by a tanh
-    (Gemma 2).
+    Attributes:
+      tie_word_embeddings: multiplies with the table of words, and has no kernel of its own.
+      bias: adds one to each word's logit.
+      transform: comes before the scores, where there is one.
+      scale: multiplies what is scored (T5: the width to the power -1/2).
+      final_logit_soft_cap: bends logits into this range by a tanh (Gemma 2).
     """
 
-    tied: bool
+    tie_word_embeddings: bool
     bias: bool = False
     transform: TransformConfig | None = None
     scale: float = 1.0
-    cap: float | None = None
+    final_logit_soft_cap: float | None = None
 
 
 class Words(nnx.Module):
@@ -72,7 +76,7 @@ class Words(nnx.Module):
         model_dim: int,
         *,
         key: Key[Array, ""],
-        init: Initialisation = FanIn(),
+        init: Initializer = FanIn(),
     ):
         transform_key, projection_key = jax.random.split(key)
         transform = config.transform
@@ -81,7 +85,7 @@ class Words(nnx.Module):
         num_columns = embeddings.padded_vocab_size
         self.projection = (
             None
-            if config.tied
+            if config.tie_word_embeddings
             else Linear(width, num_columns, axes=("embed", "vocab"), key=projection_key, init=init)
         )
         self.bias = nnx.Param(jnp.zeros((num_columns,)), axes=("vocab",)) if config.bias else None
@@ -100,8 +104,8 @@ class Words(nnx.Module):
             logits = table.logits(x)
         if self.bias is not None:
             logits = logits + self.bias[...][None, None]
-        if self.config.cap is not None:
-            logits = self.config.cap * jnp.tanh(logits / self.config.cap)
+        if (cap := self.config.final_logit_soft_cap) is not None:
+            logits = cap * jnp.tanh(logits / cap)
         if logits.shape[-1] == self.vocab_size:
             return logits
         is_word = jnp.arange(logits.shape[-1]) < self.vocab_size
@@ -125,7 +129,7 @@ class Pooler(nnx.Module):
     """Sentence embeddings, and what classifiers of sequences read."""
 
     def __init__(
-        self, config: PoolerConfig, model_dim: int, *, key: Key[Array, ""], init: Initialisation = FanIn()
+        self, config: PoolerConfig, model_dim: int, *, key: Key[Array, ""], init: Initializer = FanIn()
     ):
         transform = config.transform
         self.transform = transform and Transform(transform, model_dim, key=key, init=init)
@@ -138,7 +142,7 @@ class Pooler(nnx.Module):
         *,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B D"]:
-        """Padding, where segment ids are 0, is passed over; but what stands first is read whatever it is."""
+        """Ignores padding, where segment ids are 0; ``takes="first"`` reads the first place even if it is padding."""
         if segment_ids is None or self.config.takes == "first":
             segment_ids = jnp.ones(x.shape[:2], jnp.int32)
         takes = self.config.takes
@@ -181,7 +185,7 @@ class Scores(nnx.Module):
     """Next sentence, sentence order, classes, regression, choices: of sequences. Entities, spans: of tokens."""
 
     def __init__(
-        self, config: ScoresConfig, model_dim: int, *, key: Key[Array, ""], init: Initialisation = FanIn()
+        self, config: ScoresConfig, model_dim: int, *, key: Key[Array, ""], init: Initializer = FanIn()
     ):
         transform_key, out_key = jax.random.split(key)
         transform = config.transform
@@ -206,7 +210,7 @@ class Scores(nnx.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadsConfig:
-    """What a single stack is read by; any of it may be absent."""
+    """The heads of a stack, each of them optional."""
 
     words: WordsConfig | None = None
     pooler: PoolerConfig | None = None
@@ -227,7 +231,7 @@ class Heads(nnx.Module):
         model_dim: int,
         *,
         key: Key[Array, ""],
-        init: Initialisation = FanIn(),
+        init: Initializer = FanIn(),
     ):
         words_key, pooler_key, scores_key = jax.random.split(key, 3)
         words, pooler = config.words, config.pooler

@@ -1,4 +1,4 @@
-"""Words of a masked span from what stands at its ends (Joshi et al. 2020, §3.2, https://arxiv.org/abs/1907.10529)."""
+"""Words of a masked span from the tokens at its ends (Joshi et al. 2020, §3.2, https://arxiv.org/abs/1907.10529)."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.model.heads import Transform, TransformConfig, Words, WordsConfig
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
-from t5x_like.model.layers.initialise import FanIn, Initialisation
+from t5x_like.model.layers.initializers import FanIn, Initializer
 from t5x_like.model.layers.norm import NormConfig
 
 
@@ -38,7 +38,7 @@ class SpanBoundary(nnx.Module):
         model_dim: int,
         *,
         key: Key[Array, ""],
-        init: Initialisation = FanIn(),
+        init: Initializer = FanIn(),
     ):
         position_key, first_key, second_key = jax.random.split(key, 3)
         self.positions = Embedding(
@@ -54,7 +54,7 @@ class SpanBoundary(nnx.Module):
 
         num_inputs = 2 * model_dim + config.position_dim
         self.first = Transform(layer(model_dim), num_inputs, key=first_key, init=init)
-        words = WordsConfig(tied=True, bias=True, transform=layer(embeddings.embed_dim))
+        words = WordsConfig(tie_word_embeddings=True, bias=True, transform=layer(embeddings.embed_dim))
         self.words = Words(words, embeddings, model_dim, key=second_key, init=init)
         self.config = config
 
@@ -65,7 +65,7 @@ class SpanBoundary(nnx.Module):
         is_target: Bool[Array, "B L"],
         segment_ids: Int[Array, "B L"] | None,
     ) -> Float[Array, "B L V"]:
-        """What comes out where nothing is masked means nothing."""
+        """Scores of words. Those at places that aren't masked have no meaning."""
         starts_BL, ends_BL = spans_of(is_target, segment_ids)
         inside_BL = jnp.clip(jnp.arange(x.shape[1])[None] - starts_BL, 0, self.config.num_positions - 1)
         left_BLD, right_BLD = _at(x, starts_BL - 1), _at(x, ends_BL + 1)
@@ -89,5 +89,5 @@ def spans_of(
 
 
 def _at(x: Float[Array, "B L D"], places: Int[Array, "B L"]) -> Float[Array, "B L D"]:
-    """A row's own end stands for what would lie beyond it."""
+    """Vectors at ``places``; a place beyond the row counts as its nearest end."""
     return jnp.take_along_axis(x, jnp.clip(places, 0, x.shape[1] - 1)[..., None], axis=1)

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jax.sharding import Sharding
 
-from t5x_like.model.unread import Unread
+from t5x_like.model.lazy_array import LazyArray
 
 # Arrays up to this size are read once, and whole; larger ones once for each part that this process holds of them.
 _WHOLE_BYTES = 2**30
@@ -14,7 +14,7 @@ _WHOLE_BYTES = 2**30
 
 def put(array: Any, sharding: Sharding | None, *, whole_bytes: int = _WHOLE_BYTES) -> jax.Array:
     """``array`` as ``sharding`` cuts it. Of an unread one, memory holds one part at a time, or ``whole_bytes``."""
-    if not isinstance(array, Unread):
+    if not isinstance(array, LazyArray):
         return jax.device_put(array, sharding)
     if sharding is None or (array.nbytes <= whole_bytes and sharding.is_fully_addressable):
         return jax.device_put(np.asarray(array), sharding)

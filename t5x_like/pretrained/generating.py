@@ -2,13 +2,9 @@
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from t5x_like.inference.beam_search import beam_search
 from t5x_like.inference.decodable import check_length
-from t5x_like.inference.sampling import sample
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.pretrained.call_arguments import mask_rows, token_rows
 from t5x_like.pretrained.generation_framing import frame, new_columns, visible, widen
@@ -67,28 +63,12 @@ def num_new_tokens(
     embeddings = own or getattr(model.config, "embeddings", None)
     learned = None if embeddings is None else embeddings.positions
     longest = (1 if is_encoder_decoder else int(mask.sum(axis=1).max())) + number
-    if learned is not None and longest - 1 > learned.num_positions:
+    if learned is not None and longest - 1 > learned.max_position_embeddings:
         raise ValueError(
-            f"prompt and new tokens are up to {longest} long together, the model has {learned.num_positions} learned "
-            "positions; give a shorter prompt or lower max_new_tokens"
+            f"prompt and new tokens are up to {longest} long together, the model has "
+            f"{learned.max_position_embeddings} learned positions; give a shorter prompt or lower max_new_tokens"
         )
     return number
-
-
-def write(
-    model: Any, prompts: jax.Array, mask: jax.Array, key: Any, *, start: int, settings: dict[str, Any]
-) -> tuple[jax.Array, jax.Array | None]:
-    """New tokens, int32 [B, (num_return_sequences,) max_new_tokens], and scores of beams; for ``jax.jit``."""
-    max_new_tokens = settings["max_new_tokens"]
-    if isinstance(model, EncoderDecoder):
-        cache = model.start_cache(model.encode(prompts, mask), mask, max_length=max_new_tokens)
-        first = jnp.full(len(prompts), start, jnp.int32)
-    else:
-        first, cache = model.start_cache(prompts, mask, max_new_tokens=max_new_tokens)
-    if "num_beams" in settings:
-        beams = beam_search(model.decode_step, model.reorder_cache, cache, start_tokens=first, **settings)
-        return beams.tokens, beams.scores
-    return sample(model.decode_step, cache, key=key, start_tokens=first, **settings).tokens, None
 
 
 def widen_prompts(model: Any, ids: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -96,7 +76,7 @@ def widen_prompts(model: Any, ids: np.ndarray, mask: np.ndarray) -> tuple[np.nda
     if not isinstance(model, EncoderDecoder):
         return widen(ids, mask, on_the_left=True)
     learned = model.config.embeddings.positions
-    return widen(ids, mask, longest=None if learned is None else learned.num_positions)
+    return widen(ids, mask, longest=None if learned is None else learned.max_position_embeddings)
 
 
 def to_sequences(

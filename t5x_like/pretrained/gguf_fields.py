@@ -43,7 +43,7 @@ class GgufFields:
         self._left = {name.removeprefix(prefix) for name in metadata if name.startswith(prefix)}
 
     def read(
-        self, *, vocab_size: int, tied: bool, biases: set[str], frequencies: np.ndarray | None
+        self, *, vocab_size: int, tie_word_embeddings: bool, biases: set[str], frequencies: np.ndarray | None
     ) -> dict[str, Any]:
         """All fields. The arguments are told by the tensors; ``frequencies`` divide the rotary ones, [head_dim / 2]."""
         fields: dict[str, Any] = {
@@ -51,7 +51,7 @@ class GgufFields:
             "architectures": [_CLASSES[self._architecture]],
             "hidden_act": "silu",
             "vocab_size": vocab_size,
-            "tie_word_embeddings": tied,
+            "tie_word_embeddings": tie_word_embeddings,
         }
         fields |= {theirs: self._size(ours) for ours, theirs in _SIZES.items()}
         num_heads = fields["num_attention_heads"]

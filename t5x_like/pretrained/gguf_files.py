@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t5x_like.io.files import PathLike, as_path
-from t5x_like.model.zoo.weights import Source
+from t5x_like.model.zoo.weights import WeightSource
 from t5x_like.pretrained.gguf_fields import GgufFields
 
 _TYPES = ("F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1")
@@ -46,7 +46,7 @@ _FREQUENCIES = (
 class GgufModel(NamedTuple):
     """Weights under Hugging Face's names, and the fields of a ``config.json``."""
 
-    source: Source
+    source: WeightSource
     fields: dict[str, Any]
 
 
@@ -67,7 +67,7 @@ def read_gguf(path: PathLike) -> GgufModel:
     frequencies = tensors.pop(_FREQUENCIES, None)
     fields = GgufFields(metadata, str(path)).read(
         vocab_size=_shape(tensors["token_embd.weight"])[0] if "token_embd.weight" in tensors else 0,
-        tied="output.weight" not in tensors,
+        tie_word_embeddings="output.weight" not in tensors,
         biases={name.rpartition(".")[0].rpartition(".")[2] for name in tensors if name.endswith(".bias")},
         frequencies=None if frequencies is None else np.asarray(frequencies.data, np.float32),
     )
@@ -79,7 +79,7 @@ def _source(
     tensors: Mapping[str, Any],
     fields: Mapping[str, Any],
     dequantize: Callable[..., np.ndarray],
-) -> Source:
+) -> WeightSource:
     named = {_their_name(name, path): tensor for name, tensor in tensors.items()}
     rows_of = {"q_proj": fields["num_attention_heads"], "k_proj": fields["num_key_value_heads"]}
 
@@ -89,7 +89,7 @@ def _source(
         num_heads = rows_of.get(name.split(".")[-2]) if fields["model_type"] == "llama" else None
         return np.asarray(array if num_heads is None else _halves(array, num_heads), np.float32)
 
-    return Source(str(path), {name: _shape(tensor) for name, tensor in named.items()}, read)
+    return WeightSource(str(path), {name: _shape(tensor) for name, tensor in named.items()}, read)
 
 
 def _halves(array: np.ndarray, num_heads: int) -> np.ndarray:

@@ -1,13 +1,11 @@
 """Directories in Hugging Face's layout: ``config.json`` beside safetensors, to a model and back."""
 
-import importlib
 import logging
 import shutil
 import uuid
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
@@ -15,15 +13,22 @@ from jax.sharding import Mesh
 
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
-from t5x_like.model.zoo.t5x import t5x_weights
-from t5x_like.model.zoo.tasks import Task
-from t5x_like.model.zoo.weights import Source, Weight, read_weights, their_names, their_shapes, write_weights
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.architectures import architecture_for, architecture_of
+from t5x_like.model.zoo.model_tasks import ModelTask
+from t5x_like.model.zoo.weights import (
+    Weight,
+    WeightSource,
+    read_weights,
+    their_names,
+    their_shapes,
+    write_weights,
+)
 from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained import special_ids
 from t5x_like.pretrained.device_put import put
 from t5x_like.pretrained.gguf_files import read_gguf
 from t5x_like.pretrained.head_classes import fields_of_classes
-from t5x_like.pretrained.model_types import zoo_of
 from t5x_like.pretrained.safetensors_files import SafetensorsReader, StoredDtype, write_safetensors
 from t5x_like.pretrained.t5x_files import is_t5x, read_t5x, t5_config_of
 from t5x_like.pretrained.weight_matching import Match, match
@@ -44,7 +49,7 @@ def read_hugging_face(
     directory: PathLike,
     *,
     mesh: Mesh | None = None,
-    task: Task | None = None,
+    task: ModelTask | None = None,
     num_labels: int | None = None,
     seed: int = 0,
 ) -> HuggingFaceModel:
@@ -93,7 +98,7 @@ def configuration_of(directory: PathLike) -> Any:
       ValueError: there is none, or it is a model or a configuration that we don't know.
     """
     fields = _fields_of(directory)
-    return zoo_of(fields, str(directory)).from_hugging_face(fields)
+    return architecture_for(fields, str(directory)).from_hugging_face(fields)
 
 
 class _Opened(NamedTuple):
@@ -102,29 +107,31 @@ class _Opened(NamedTuple):
     fields: dict[str, Any]
 
 
-def _open(path: PathLike, *, task: Task | None = None, num_labels: int | None = None) -> _Opened:
+def _open(path: PathLike, *, task: ModelTask | None = None, num_labels: int | None = None) -> _Opened:
     asked = {"task": task, "num_labels": num_labels}
     asked = {name: value for name, value in asked.items() if value is not None}
     if not (as_path(path) / "config.json").exists() and is_t5x(path):
         source = read_t5x(path)
         config = replace(t5_config_of(source), **asked)
-        zoo = importlib.import_module(type(config).__module__)
-        return _Opened(config, Match(t5x_weights(config), source, (), ()), zoo.to_hugging_face(config))
+        architecture = architecture_of(config)
+        assert architecture.t5x_weights is not None
+        found = Match(architecture.t5x_weights(config), source, (), ())
+        return _Opened(config, found, architecture.to_hugging_face(config))
     if as_path(path).is_file():
         source, fields = read_gguf(path)
     else:
         fields = _fields_of(path)
         reader = SafetensorsReader(path)
-        source = Source(str(path), reader.shapes(), reader.read)
-    zoo = zoo_of(fields, str(path))
-    config = replace(zoo.from_hugging_face(fields), **asked)
-    table = zoo.hugging_face_weights(config)
+        source = WeightSource(str(path), reader.shapes(), reader.read)
+    architecture = architecture_for(fields, str(path))
+    config = replace(architecture.from_hugging_face(fields), **asked)
+    table = architecture.hugging_face_weights(config)
     found = match(
         table,
         source,
-        prefixes=(zoo.HUGGING_FACE_PREFIX, *getattr(zoo, "HUGGING_FACE_OTHER_PREFIXES", ())),
-        unused=zoo.HUGGING_FACE_UNUSED,
-        of_other_heads=_names_of_other_heads(zoo, config),
+        prefixes=(architecture.prefix, *architecture.other_prefixes),
+        unused=architecture.unused_weights,
+        of_other_heads=_names_of_other_heads(architecture, config),
         head_shapes=_shapes_of_scores(table, config) if asked else {},
     )
     return _Opened(config, found, fields)
@@ -154,12 +161,9 @@ def _shapes_of_scores(table: tuple[Weight, ...], config: Any) -> dict[str, tuple
     return their_shapes(rows, parameters.abstract(config)[1]) if rows else {}
 
 
-def _names_of_other_heads(zoo: ModuleType, config: Any) -> set[str]:
+def _names_of_other_heads(architecture: Architecture, config: Any) -> set[str]:
     """What files of the same model with other heads hold."""
-    tables = (
-        zoo.hugging_face_weights(replace(config, task=task))
-        for task in set(zoo.HUGGING_FACE_CLASSES.values())
-    )
+    tables = (architecture.hugging_face_weights(replace(config, task=task)) for task in architecture.tasks)
     return {name for table in tables for row in table for name in (*their_names(row), *row.copies)}
 
 
@@ -186,15 +190,15 @@ def write_hugging_face(
     target = as_path(directory)
     if target.exists() and any(target.iterdir()):
         raise ValueError(f"{target} is not empty; nothing was written. Give a new directory")
-    zoo = importlib.import_module(type(config).__module__)
-    table = _table_to_write(zoo, config)
+    architecture = architecture_of(config)
+    table = _table_to_write(architecture, config)
     shapes = their_shapes(table, params)
     neighbour = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
     neighbour.mkdir(parents=True)
     try:
         weights = write_weights(table, params)
         write_safetensors(neighbour, weights, shapes, dtype=dtype, max_shard_bytes=max_shard_bytes)
-        merged = _merged_fields(zoo, config, fields or {}) | {"torch_dtype": dtype}
+        merged = _merged_fields(architecture, config, fields or {}) | {"torch_dtype": dtype}
         if classes:
             merged |= fields_of_classes(classes)
         write_json(neighbour / "config.json", merged)
@@ -207,12 +211,12 @@ def write_hugging_face(
         shutil.rmtree(neighbour, ignore_errors=True)
 
 
-def _table_to_write(zoo: ModuleType, config: Any) -> tuple[Weight, ...]:
+def _table_to_write(architecture: Architecture, config: Any) -> tuple[Weight, ...]:
     """The names in files of a model without a head have no prefix."""
-    table = zoo.hugging_face_weights(config)
+    table = architecture.hugging_face_weights(config)
     if config.task != "base":
         return table
-    return tuple(row._replace(theirs=row.theirs.removeprefix(zoo.HUGGING_FACE_PREFIX)) for row in table)
+    return tuple(row._replace(theirs=row.theirs.removeprefix(architecture.prefix)) for row in table)
 
 
 def _fields_of(directory: PathLike) -> dict[str, Any]:
@@ -227,14 +231,14 @@ def _fields_of(directory: PathLike) -> dict[str, Any]:
     return fields
 
 
-def _merged_fields(zoo: ModuleType, config: Any, theirs: Mapping[str, Any]) -> dict[str, Any]:
-    ours = zoo.to_hugging_face(config)
+def _merged_fields(architecture: Architecture, config: Any, theirs: Mapping[str, Any]) -> dict[str, Any]:
+    ours = architecture.to_hugging_face(config)
     if theirs:
         ours = {name: value for name, value in ours.items() if name not in special_ids.NAMES}
     kept = {name: theirs[name] for name in ("model_type", *special_ids.NAMES) if name in theirs}
     classes = theirs.get("architectures") or ()
     if classes:
-        kept["architectures"] = [_class_like(classes[0], config.task, zoo.HUGGING_FACE_CLASSES)]
+        kept["architectures"] = [_class_like(classes[0], config.task, architecture.classes)]
     others = {name: value for name, value in theirs.items() if name not in _OTHER_FORMS}
     if config.task == "question_answering":
         ours["num_labels"] = 2  # some of transformers' classes take the number of ends from there
@@ -243,7 +247,7 @@ def _merged_fields(zoo: ModuleType, config: Any, theirs: Mapping[str, Any]) -> d
     return {**others, **ours, **kept}
 
 
-def _class_like(theirs: str, task: Task, classes: Mapping[str, Task]) -> str:
+def _class_like(theirs: str, task: ModelTask, classes: Mapping[str, ModelTask]) -> str:
     """What does ``task`` among the relatives of a class: for MT5ForConditionalGeneration MT5's, and not T5's."""
     able = [name for name, does in classes.items() if does == task]
     if theirs in able:

@@ -1,7 +1,6 @@
 """Where fine-tuning starts: another run's weights or a Hugging Face directory's, with the head that a task needs."""
 
 import dataclasses
-import importlib
 import logging
 import warnings
 from collections.abc import Sequence
@@ -15,7 +14,8 @@ from jax.sharding import Mesh
 from t5x_like.checkpoints.checkpoints import restore_params
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model import parameters
-from t5x_like.model.layers.stack import Rematerialisation
+from t5x_like.model.layers.stack import Remat
+from t5x_like.model.zoo.architectures import architecture_of
 from t5x_like.pretrained.device_put import put
 from t5x_like.pretrained.head_classes import classes_at, order_by_name
 from t5x_like.pretrained.hugging_face import configuration_of, read_hugging_face, with_fresh_heads
@@ -27,13 +27,13 @@ _log = logging.getLogger(__name__)
 _FREE = (
     "task",
     "num_labels",
-    "problem",
+    "problem_type",
     "dropout_rate",
     "classifier_dropout_rate",
     "answers_dropout_rate",
     "compute_dtype",
-    "rematerialisation",
-    "vocab_multiple",
+    "remat",
+    "pad_vocab_to_multiple_of",
 )
 
 
@@ -48,7 +48,7 @@ class CheckpointModel:
     dropout_rate: float | None = None
     classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
+    remat: Remat = "none"
 
     def resolve(self, directory: PathLike | None, head: tuple[str, int] | None) -> Any:
         """The checkpoint's configuration with a head: its kind and its number of scores.
@@ -63,7 +63,7 @@ class CheckpointModel:
         config = configuration_at(directory)
         given: dict[str, Any] = {
             "compute_dtype": self.compute_dtype,
-            "rematerialisation": self.rematerialisation,
+            "remat": self.remat,
             "dropout_rate": self.dropout_rate,
             "classifier_dropout_rate": self.classifier_dropout_rate,
         }
@@ -104,9 +104,7 @@ def with_head(config: Any, kind: str, num_labels: int, *, where: str) -> Any:
     Raises:
       ValueError: it can't have one of that kind.
     """
-    zoo = importlib.import_module(type(config).__module__)
-    able = set(getattr(zoo, "HUGGING_FACE_CLASSES", {}).values())
-    if kind not in able or not hasattr(config, "num_labels"):
+    if kind not in architecture_of(config).tasks or not hasattr(config, "num_labels"):
         raise ValueError(
             f"{where} is a {type(config).__name__}, which has no head for {kind.replace('_', ' ')}; take an encoder "
             "such as BERT, or let the model write its answers (without layout='encoder')"
@@ -140,10 +138,11 @@ def check_length(config: Any, length: int, *, what: str) -> None:
       ValueError: it has fewer.
     """
     learned = getattr(getattr(config, "embeddings", None), "positions", None)
-    if learned is not None and length > learned.num_positions:
+    if learned is not None and length > learned.max_position_embeddings:
         raise ValueError(
-            f"{what} is read with inputs_length={length}, but the model has {learned.num_positions} positions; lower "
-            f"it to at most {learned.num_positions}, INPUTS_LENGTH in recipes"
+            f"{what} is read with inputs_length={length}, but the model has "
+            f"{learned.max_position_embeddings} positions; lower it to at most "
+            f"{learned.max_position_embeddings}, INPUTS_LENGTH in recipes"
         )
 
 

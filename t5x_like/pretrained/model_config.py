@@ -1,10 +1,8 @@
 """``model.json``: which model a run directory's weights belong to."""
 
 import dataclasses
-import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any, get_args, get_type_hints
 
 from jax.sharding import Mesh
@@ -12,13 +10,14 @@ from jax.sharding import Mesh
 from t5x_like.checkpoints.checkpoints import restore_params, unread_params
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
+from t5x_like.model.zoo.architectures import architecture_named, architecture_of
 from t5x_like.partitioning.shard import with_shardings
 
 
 def write_model_config(directory: PathLike, config: Any) -> None:
     """Writes the configuration's ``model_type`` and every field of it."""
-    model_type = type(config).__module__.rpartition(".")[2]
-    write_json(as_path(directory) / "model.json", {"model_type": model_type, **dataclasses.asdict(config)})
+    fields = {"model_type": architecture_of(config).name, **dataclasses.asdict(config)}
+    write_json(as_path(directory) / "model.json", fields)
 
 
 def read_model_config(directory: PathLike) -> Any:
@@ -32,13 +31,10 @@ def read_model_config(directory: PathLike) -> Any:
         raise ValueError(f"{path} is missing: {directory} is not a run directory")
     fields = read_json(path)
     model_type = fields.pop("model_type", None)
-    try:
-        zoo = importlib.import_module(f"t5x_like.model.zoo.{model_type}")
-    except ModuleNotFoundError as error:
-        raise ValueError(f"{path}: there is no model {model_type!r} in this version") from error
-    config_class = _config_class(zoo)
-    if config_class is None:
-        raise ValueError(f"{path}: model_type {model_type!r} is not a model")
+    architecture = architecture_named(model_type)
+    if architecture is None:
+        raise ValueError(f"{path}: there is no model {model_type!r} in this version")
+    config_class = architecture.config_class
     hints = get_type_hints(config_class)
     return config_class(**{name: _restored(hints.get(name), value) for name, value in fields.items()})
 
@@ -58,12 +54,6 @@ def _restored(kind: Any, value: Any) -> Any:
 
 def _names(choice: type) -> set[str]:
     return {field.name for field in dataclasses.fields(choice)} if dataclasses.is_dataclass(choice) else set()
-
-
-def _config_class(zoo: ModuleType) -> type | None:
-    """The one class of the module that builds a model."""
-    own = (value for value in vars(zoo).values() if getattr(value, "__module__", None) == zoo.__name__)
-    return next((value for value in own if isinstance(value, type) and hasattr(value, "build")), None)
 
 
 def load_run(directory: PathLike, *, step: int | None = None, mesh: Mesh | None = None) -> tuple[Any, Any]:

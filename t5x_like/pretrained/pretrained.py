@@ -13,10 +13,11 @@ from jax.sharding import Mesh
 
 from t5x_like.inference.beam_search import EarlyStopping, PowerLengthPenalty
 from t5x_like.inference.decodable import as_ids
+from t5x_like.inference.generator import continue_prompts
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.heads import pool
-from t5x_like.model.zoo.tasks import GENERATIVE, Task
+from t5x_like.model.zoo.model_tasks import GENERATIVE, ModelTask
 from t5x_like.pretrained.call_arguments import argument_names, check_generation, refuse_unknown
 from t5x_like.pretrained.generating import (
     num_new_tokens,
@@ -24,7 +25,6 @@ from t5x_like.pretrained.generating import (
     read_prompts,
     to_sequences,
     widen_prompts,
-    write,
 )
 from t5x_like.pretrained.hugging_face import read_hugging_face, write_hugging_face
 from t5x_like.pretrained.outputs import Outputs, to_outputs
@@ -41,7 +41,7 @@ def from_pretrained(
     *,
     dtype: Dtype = "float32",
     mesh: Mesh | None = None,
-    task: Task | None = None,
+    task: ModelTask | None = None,
     num_labels: int | None = None,
     seed: int = 0,
 ) -> "Pretrained":
@@ -267,4 +267,4 @@ class Pretrained:
     ) -> Any:
         model = parameters.merge(self._graphdef, params)
         start = self.special_ids.decoder_start
-        return write(model, ids, mask, key, start=start, settings=dict(settings))
+        return continue_prompts(model, ids, mask, key, start_id=start, settings=dict(settings))

@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from t5x_like.pretrained.model_types import MODULES, zoo_of
+from t5x_like.model.zoo.architecture import T5_SPECIAL_IDS
+from t5x_like.model.zoo.architectures import by_model_type
 
 # Written as they were read, where a model was read.
 NAMES = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
-
-# Modules of ``zoo/`` where other ids are taken by default say so.
-_T5S_IDS = {"pad_token_id": 0, "eos_token_id": 1}
 
 
 class SpecialIds(NamedTuple):
@@ -30,8 +28,8 @@ def special_ids_of(fields: Mapping[str, Any]) -> SpecialIds:
 
     Without a start token, decoders start with padding.
     """
-    known = fields.get("model_type") in MODULES
-    defaults = getattr(zoo_of(fields, ""), "HUGGING_FACE_SPECIAL_IDS", _T5S_IDS) if known else _T5S_IDS
+    architecture = by_model_type().get(fields.get("model_type", ""))
+    defaults = T5_SPECIAL_IDS if architecture is None else architecture.special_ids
     ids = {name: fields.get(name, defaults.get(name)) for name in NAMES}
     pad, eos, start = ids["pad_token_id"], ids["eos_token_id"], ids["decoder_start_token_id"]
     fill = 0 if pad is None else pad

@@ -20,7 +20,7 @@ from etils import epath
 
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model.zoo.t5 import T5Config
-from t5x_like.model.zoo.weights import Source
+from t5x_like.model.zoo.weights import WeightSource
 
 _FOLDER = re.compile(r"checkpoint_(\d+)")
 _SCANNED = re.compile(r"(encoder|decoder)/(?:layers|\1)/(.+)")
@@ -35,7 +35,7 @@ class _Array(NamedTuple):
     read: Callable[[int | None], np.ndarray]
 
 
-def read_t5x(directory: PathLike) -> Source:
+def read_t5x(directory: PathLike) -> WeightSource:
     """The weights of one ``checkpoint_<step>`` folder, or of the newest in a run's, by T5X's names of unscanned layers.
 
     Raises:
@@ -61,10 +61,10 @@ def read_t5x(directory: PathLike) -> Source:
         name: _joined(name, array.shape if layer is None else _without_layers(array.shape))
         for name, (array, layer) in split.items()
     }
-    return Source(str(folder), shapes, read)
+    return WeightSource(str(folder), shapes, read)
 
 
-def t5_config_of(source: Source, **fields: Any) -> T5Config:
+def t5_config_of(source: WeightSource, **fields: Any) -> T5Config:
     """The sizes that the shapes tell, and ``fields`` for what they don't: dropout, distances, the dtype to compute in.
 
     Two up-projections mean gated gelu, one relu; without a head of its own, the model scores with its embeddings.

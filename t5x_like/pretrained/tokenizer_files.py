@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from t5x_like.io.files import PathLike, as_path
-from t5x_like.pretrained.model_types import zoo_of
+from t5x_like.model.zoo.architectures import architecture_for
 from t5x_like.text.vocabularies.opening import BYTES, open_tokenizer, vocabulary_files
-
-_BYTE_SENTINELS = 125  # ByT5's (Xue et al. 2022, https://arxiv.org/abs/2105.13626)
 
 
 def files_of(directory: PathLike | None) -> tuple[PathLike, ...]:
@@ -26,10 +24,10 @@ def vocabulary_of(directory: PathLike | None, fields: Mapping[str, Any], vocab_s
       ValueError: it has more ids than the model has embeddings, ``vocab_size``.
     """
     if fields.get("tokenizer_class") == "ByT5Tokenizer":
-        vocabulary = open_tokenizer(BYTES, _BYTE_SENTINELS)
+        vocabulary = open_tokenizer(BYTES, architecture_for(fields, "").num_byte_sentinels)
     elif files_of(directory):
         assert directory is not None
-        vocabulary = open_tokenizer(directory, getattr(zoo_of(fields, "here"), "NUM_SENTINELS", 0))
+        vocabulary = open_tokenizer(directory, architecture_for(fields, str(directory)).num_sentinels)
     else:
         return None
     if vocabulary.vocab_size > vocab_size:

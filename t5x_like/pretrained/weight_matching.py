@@ -4,7 +4,7 @@ import fnmatch
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from t5x_like.model.zoo.weights import Source, Weight, their_names
+from t5x_like.model.zoo.weights import Weight, WeightSource, their_names
 
 # What TensorFlow called a norm's weights, and early PyTorch files still do.
 _OLD_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}
@@ -14,14 +14,14 @@ class Match(NamedTuple):
     """Rows of a table that a source has, under the table's names, and what is on one side only."""
 
     table: tuple[Weight, ...]
-    source: Source
+    source: WeightSource
     fresh: tuple[str, ...]  # our paths, of heads that the source lacks
     idle: tuple[str, ...]  # their names, of heads that the model lacks
 
 
 def match(
     table: tuple[Weight, ...],
-    source: Source,
+    source: WeightSource,
     *,
     prefixes: tuple[str, ...],
     unused: tuple[str, ...] = (),
@@ -55,7 +55,7 @@ def match(
     absent = {row for row in absent if all(other in absent for other in heads if _part(other) == _part(row))}
     return Match(
         table=tuple(row for row in table if row not in absent),
-        source=Source(
+        source=WeightSource(
             source.where,
             {known: source.shapes[name] for known, name in ours_of.items()},
             lambda known: source.read(ours_of[known]),

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from t5x_like.io.files import read_json, read_jsonl, write_text
+from t5x_like.evaluation.scores_file import read_predictions, read_scores
+from t5x_like.io.files import write_text
 from t5x_like.reports.published_scores import published_for
 from t5x_like.reports.rendering import Headline, number, render, words
 from t5x_like.text.benchmarks.suites import SUITES
@@ -55,12 +56,13 @@ def write_evaluation_report(directory: PathLike, *, num_worst: int = 6) -> str:
     Returns:
       The report's path.
     """
-    found = read_json(Path(directory) / "scores.json")
+    found = read_scores(directory)
     tasks = found["tasks"]
-    facts = {label: found[name] for name, label in _FACTS.items() if found.get(name) is not None}
+    known = found["settings"] | dict(found)
+    facts = {label: known[name] for name, label in _FACTS.items() if known.get(name) is not None}
     sections = []
     for task, entry in tasks.items():
-        rows = list(read_jsonl(Path(directory) / task / "predictions.jsonl"))
+        rows = read_predictions(directory, task)
         shown = {label: entry[name] for name, label in _TASK_FACTS.items() if entry.get(name)}
         wrong = worst_answers(rows)
         sections.append(
@@ -88,7 +90,7 @@ def write_evaluation_report(directory: PathLike, *, num_worst: int = 6) -> str:
             for metric, value in (entry["scores"] or {"": None}).items()
         ],
         sources=_sources(tasks),
-        left_out=found.get("left_out", {}),
+        left_out=found["left_out"],
         tasks=sections,
         facts=facts | {name: str(version) for name, version in found["versions"].items()},
     )
@@ -108,10 +110,11 @@ def _benchmarks(tasks: Mapping[str, Any]) -> str:
 def _introduction(found: Mapping[str, Any]) -> str:
     examples = sum(entry["examples"] for entry in found["tasks"].values())
     methods: list[str] = sorted({entry["method"] for entry in found["tasks"].values()})
-    shots = f", {found['num_shots']} solved examples before each question" if found["num_shots"] else ""
-    first = f", the first {found['limit']:,} of each task" if found.get("limit") is not None else ""
+    settings = found["settings"]
+    shots = f", {settings['num_shots']} solved examples before each question" if settings["num_shots"] else ""
+    first = f", the first {settings['limit']:,} of each task" if settings["limit"] is not None else ""
     return (
-        f"{examples:,} questions of the {found['split']} split{first}, answers "
+        f"{examples:,} questions of the {settings['split']} split{first}, answers "
         f"{' or '.join(_METHODS[each] for each in methods)}{shots}. Scores are times 100, "
         "with 95\u00a0% intervals from rows drawn with replacement."
     )

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t5x_like.io.files import read_json, read_jsonl, write_text
+from t5x_like.evaluation.scores_file import Row, read_predictions, read_scores
+from t5x_like.io.files import read_jsonl, write_text
 from t5x_like.reports.curves import Curve, draw_loss_curves, read_curves
 from t5x_like.reports.machine import describe_machine
 from t5x_like.reports.rendering import Headline, number, render, words
@@ -43,7 +44,7 @@ class ReportedScore(NamedTuple):
     value: float
     baseline: float | None
     baseline_name: str
-    examples: int | None
+    examples: int
     references: Mapping[str, float]
 
     @property
@@ -65,7 +66,7 @@ class RunReport:
 
     Attributes:
       output: The file to write.
-      evaluation: Folder with ``scores.json`` and ``predictions.jsonl``.
+      evaluation: Folder with ``scores.json`` and each task's ``predictions.jsonl``.
       references: Scores of other methods, ``{task: {method: {metric: value}}}``.
       next_steps: Pairs of a sentence and a command.
       samples_per_task: The number of predictions shown for each task: its first ones, not its best.
@@ -90,7 +91,8 @@ class RunReport:
         for directory, name in [*metrics, (self.evaluation, "scores.json")]:
             if not (Path(directory) / name).is_file():
                 raise ValueError(f"{directory} has no {name}: nothing to report on; did it run?")
-        scores = list(self._scores(read_json(Path(self.evaluation) / "scores.json")))
+        tasks = read_scores(self.evaluation)["tasks"]
+        scores = list(self._scores(tasks))
         runs = [_described(run) for run in self.runs]
         html = render(
             "run_report.html.j2",
@@ -99,21 +101,23 @@ class RunReport:
             headlines=[*(run["headline"] for run in runs if run["headline"]), *_score_headlines(scores)],
             runs=runs,
             scores=scores,
-            predictions=_by_task(read_jsonl(Path(self.evaluation) / "predictions.jsonl")),
+            predictions={task: _shown(read_predictions(self.evaluation, task)) for task in tasks},
             samples_per_task=self.samples_per_task,
             next_steps=self.next_steps,
             machine=describe_machine(),
         )
         write_text(self.output, html)
 
-    def _scores(self, found: Mapping[str, Any]) -> Iterable[ReportedScore]:
-        for task, entry in found["tasks"].items():
+    def _scores(self, tasks: Mapping[str, Any]) -> Iterable[ReportedScore]:
+        for task, entry in tasks.items():
             methods = self.references.get(task, {})
             for metric, value in entry["scores"].items():
                 known = {method: values[metric] for method, values in methods.items() if metric in values}
-                baseline = entry.get("baseline", {}).get(metric)
-                name = entry.get("baseline_name", "baseline")
-                yield ReportedScore(task, metric, value, baseline, name, entry.get("examples"), known)
+                value = float("nan") if value is None else value
+                baseline = entry["baseline"].get(metric)
+                yield ReportedScore(
+                    task, metric, value, baseline, entry["baseline_name"], entry["examples"], known
+                )
 
 
 def _described(run: ReportedRun) -> dict[str, Any]:
@@ -156,10 +160,10 @@ def _score_headlines(scores: Sequence[ReportedScore]) -> list[Headline]:
     return list(first.values())
 
 
-def _by_task(predictions: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    tasks: dict[str, list[dict[str, Any]]] = {}
-    for row in predictions:
+def _shown(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Returns the texts of predictions, and whether each is exactly right."""
+    shown = []
+    for row in rows:
         texts = {name: str(row[name]) for name in ("input", "target", "prediction")}
-        right = texts["target"].strip() == texts["prediction"].strip()
-        tasks.setdefault(str(row["task"]), []).append({**texts, "right": right})
-    return tasks
+        shown.append({**texts, "right": texts["target"].strip() == texts["prediction"].strip()})
+    return shown

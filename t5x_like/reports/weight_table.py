@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from t5x_like.model.parameters import Buildable, abstract, flatten, unflatten
+from t5x_like.model.parameters import ModelConfig, abstract, flatten, unflatten
 from t5x_like.partitioning.shard import sharding_notes, tree_shardings
 
 _BYTES = 4  # weights are float32 whatever computation is in
@@ -22,7 +22,7 @@ class TableWeight(NamedTuple):
 Tree: TypeAlias = "dict[str, TableWeight | Tree]"
 
 
-def weight_table(config: Buildable, mesh: Any = None) -> str:
+def weight_table(config: ModelConfig, mesh: Any = None) -> str:
     """The table, and above it the whole; ``mesh`` (a ``Mesh`` or ``AbstractMesh``) adds what it cuts."""
     _, shapes, axes = abstract(config)
     names, weights = flatten(axes), flatten(shapes)

@@ -17,7 +17,7 @@ def gpt2(tmp_path_factory):
     """A decoder with drawn weights, and its vocabulary."""
     directory = tmp_path_factory.mktemp("models") / "gpt2"
     config = GPT2Config(
-        vocab_size=4224, model_dim=16, mlp_dim=32, num_heads=2, num_layers=1, num_positions=64
+        vocab_size=4224, model_dim=16, mlp_dim=32, num_heads=2, num_layers=1, max_position_embeddings=64
     )
     write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], directory)
     shutil.copyfile(shipped_directory("data") / "vocabulary" / "spiece.model", directory / "spiece.model")
@@ -52,11 +52,11 @@ def test_scores_are_printed_and_written_with_a_report(gpt2, wnli, tmp_path, caps
     assert printed.splitlines()[1].startswith("glue_wnli_v002  accuracy")
     assert "the report is out/report.html" in printed
     assert (tmp_path / "out/report.html").is_file()
-    assert read_json("out/scores.json")["num_shots"] == 1
+    assert read_json("out/scores.json")["settings"]["num_shots"] == 1
     assert evaluate(*flags, "--num_shots=2") == 2
     assert "num_shots 1, now 2" in capsys.readouterr().err
     shutil.copytree("out", "again")
-    assert evaluate("--mean_of", "out", "again", "--output_dir=means") == 0
+    assert main(["scores", "average", "out", "again", "--output_dir=means"]) == 0
     assert capsys.readouterr().out.splitlines()[1].split()[2:] == ["0.00", "2"]
     assert read_json("means/over_runs.json")["scores"]["glue_wnli_v002/accuracy"]["runs"] == 2
 
@@ -77,36 +77,35 @@ def test_a_submission_is_put_together_from_evaluations_of_a_task_each(gpt2, wnli
     flags = ["--tasks", "glue_wnli_v002", "--output_dir=out", "--batch_size=32", "--resamples=0"]
     assert evaluate(f"--checkpoint={gpt2}", *flags, "--split=test") == 0
     scores = read_json("out/scores.json")
-    write_json("ax/scores.json", scores | {"tasks": {"glue_ax_v002": {}}})
+    entry = scores["tasks"]["glue_wnli_v002"]
+    write_json("ax/scores.json", scores | {"tasks": {"glue_ax_v002": entry}})
     rows = [{"idx": number, "answer": number % 3, "prediction": "neutral"} for number in range(1104)]
     write_jsonl("ax/glue_ax_v002/predictions.jsonl", rows)
-    assert evaluate("--submission=both.zip", "--submission_of", "out", "ax") == 0
+    assert main(["submission", "make", "--output=both.zip", "out", "ax"]) == 0
     assert "both.zip: WNLI.tsv, AX.tsv, as the glue server wants them" in capsys.readouterr().out
     assert check_submission("both.zip").errors == ()
-    write_json("some/scores.json", scores | {"limit": 8})
+    write_json("some/scores.json", scores | {"tasks": {"glue_wnli_v002": entry | {"limit": 8}}})
     for wrong, message in (
-        (
-            ["--submission=a.zip", "--submission_of", "out", "out"],
-            "out has answers to glue_wnli_v002, and so has",
-        ),
-        (["--submission=a.zip", "--submission_of", "some"], "some is no evaluation of the whole test split"),
-        (["--submission_of", "out"], "say where to: --submission FILE.zip"),
+        (["--output=a.zip", "out", "out"], "out has answers to glue_wnli_v002, and so has"),
+        (["--output=a.zip", "some"], "some is no evaluation of the whole test split"),
+        (["--output=a.tsv", "out"], "servers take zip files"),
+        (["out"], "the following arguments are required: --output"),
     ):
-        assert evaluate(*wrong) == 2
+        assert main(["submission", "make", *wrong]) == 2
         assert message in capsys.readouterr().err
 
 
 def test_a_submission_is_looked_into(gpt2, wnli, tmp_path, capsys):
     rows = [{"idx": number, "answer": number % 2, "prediction": "0"} for number in range(146)]
     write_submission("good.zip", {"glue_wnli_v002": rows})
-    assert evaluate("--check_submission=good.zip", "--recipe=glue") == 0
+    assert main(["submission", "check", "good.zip", "--suite=glue"]) == 0
     printed = capsys.readouterr().out
     assert "WNLI.tsv: 146 answers\nmissing, without which the server tells no average: CoLA.tsv" in printed
     assert printed.endswith("good.zip: ok, as the glue server wants it\n")
     with zipfile.ZipFile("bad.zip", "w") as archive:
         archive.writestr("WNLI.tsv", "index\tprediction\n0\t1\n0\tyes\n")
         archive.writestr("notes.txt", "")
-    assert evaluate("--check_submission=bad.zip", "--recipe=super_glue") == 2
+    assert main(["submission", "check", "bad.zip", "--suite=super_glue"]) == 2
     told = capsys.readouterr().err
     for fault in (
         "bad.zip: the server would refuse it:\n  these are files for the server of glue, not of super_glue",
@@ -116,7 +115,7 @@ def test_a_submission_is_looked_into(gpt2, wnli, tmp_path, capsys):
         "notes.txt: is no file of this benchmark",
     ):
         assert fault in told
-    assert evaluate("--check_submission=none.zip") == 2
+    assert main(["submission", "check", "none.zip"]) == 2
     assert "none.zip: no such file or directory" in capsys.readouterr().err
 
 
@@ -155,39 +154,40 @@ def test_a_recipe_in_gin_says_all_of_it_and_flags_overrule_it(gpt2, wnli, capsys
         file.write(
             "include 'gin/runs/evaluate_suite.gin'\n"
             f"CHECKPOINT = {gpt2!r}\nEVALUATED_TASKS = ('glue_wnli_v002',)\nOUTPUT_DIR = 'out'\n"
-            "EVALUATION_BATCH_SIZE = 8\nsettings.SuiteRun.resamples = 0\n"
+            "EVALUATION_BATCH_SIZE = 8\nsuite_settings.SuiteEvaluation.resamples = 0\n"
             "SKIP_MISSING = True\nON_BAD_ROW = 'skip'\n"
         )
-    assert evaluate("--recipe=mine.gin", "--limit=8", "--normalisation=bytes") == 0
+    assert evaluate("--recipe=mine.gin", "--limit=8", "--normalization=bytes") == 0
     found = read_json("out/scores.json")
-    assert found["normalisation"] == "bytes"
-    assert found["on_bad_row"] == "skip"
+    assert found["settings"]["normalization"] == "bytes"
+    assert found["settings"]["on_bad_row"] == "skip"
     assert found["tasks"]["glue_wnli_v002"]["examples"] == 8
 
 
 def test_texts_are_measured(gpt2, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("One text of six words.")
-    assert evaluate(f"--checkpoint={gpt2}", "--text", str(tmp_path / "a.txt"), "--inputs_length=16") == 0
+    assert main(["perplexity", f"--checkpoint={gpt2}", str(tmp_path / "a.txt"), "--inputs_length=16"]) == 0
     assert "bits a byte" in capsys.readouterr().out
     for content, message in {
         b"One\ntext \xe9": "a.txt:2: invalid UTF-8 at byte 5",
         b" \n": "a.txt: nothing is in it",
     }.items():
         (tmp_path / "a.txt").write_bytes(content)
-        assert evaluate(f"--checkpoint={gpt2}", "--text", str(tmp_path / "a.txt")) == 2
+        assert main(["perplexity", f"--checkpoint={gpt2}", str(tmp_path / "a.txt")]) == 2
         assert message in capsys.readouterr().err
 
 
 def test_evaluations_that_are_no_runs_of_the_same_are_told(tmp_path, capsys):
     for name, shots in (("a", 0), ("b", 4)):
         entry = {"scores": {"accuracy": 50.0 + shots}}
-        found = {"tasks": {"glue_rte_v002": entry}, "averages": {}, "split": "validation", "num_shots": shots}
+        settings = {"split": "validation", "num_shots": shots}
+        found = {"tasks": {"glue_rte_v002": entry}, "averages": {}, "settings": settings}
         write_json(tmp_path / name / "scores.json", found)
-    assert evaluate("--mean_of", str(tmp_path / "a"), str(tmp_path / "b")) == 0
+    assert main(["scores", "average", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     shown = capsys.readouterr().out
     assert "52.00" in shown
     assert "these were not evaluated alike: num_shots is 0 and 4" in shown
-    assert evaluate("--mean_of", str(tmp_path / "a"), str(tmp_path / "b"), f"{tmp_path}/b/") == 2
+    assert main(["scores", "average", str(tmp_path / "a"), str(tmp_path / "b"), f"{tmp_path}/b/"]) == 2
     assert "is named more than once, and would count as several runs" in capsys.readouterr().err
 
 
@@ -222,10 +222,11 @@ def test_mistakes_are_told(gpt2, wnli, capsys, flags, message):
 def test_a_module_of_the_users_own_brings_tasks(gpt2, wnli, tmp_path, capsys):
     (tmp_path / "my_own_benchmarks.py").write_text(
         "from dataclasses import replace\n"
+        "from t5x_like.text import registry\n"
         "from t5x_like.text.benchmarks import catalogue\n"
         "from t5x_like.text.benchmarks.task import BenchmarkTask\n"
         "own = replace(catalogue.benchmark('glue_wnli_v002'), name='my_wnli')\n"
-        "BenchmarkTask(name='my_wnli', benchmark=own, vocabulary='bytes').register()\n"
+        "registry.register([BenchmarkTask(name='my_wnli', benchmark=own, vocabulary='bytes')])\n"
     )
     flags = [
         f"--checkpoint={gpt2}",

@@ -18,7 +18,7 @@ WORDS = [*("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), *["Ann", "saw", "Bo", 
 def published(tmp_path, monkeypatch):
     """A tiny BERT, and WSC's files below $T5X_LIKE_DATA."""
     config = BertConfig(
-        vocab_size=len(WORDS), model_dim=16, mlp_dim=32, num_heads=2, num_layers=1, num_positions=64
+        vocab_size=len(WORDS), model_dim=16, mlp_dim=32, num_heads=2, num_layers=1, max_position_embeddings=64
     )
     directory = tmp_path / "bert"
     write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], directory)
@@ -50,7 +50,9 @@ def test_a_run_is_asked_what_it_evaluated_itself_and_not_what_it_learned_from(pu
     assert (name, metric, rows) == ("super_glue_wsc_v102_simple_eval", "accuracy", "10")
     assert main(["evaluate", f"--checkpoint={run}", "--split=test"]) == 0
     assert capsys.readouterr().out.splitlines()[1].split() == [name, "-", "-", "-", "16"]
-    assert [row["idx"] for row in read_jsonl(run / "evaluation/predictions.jsonl")] == list(range(16))
+    assert [row["idx"] for row in read_jsonl(run / "evaluation" / name / "predictions.jsonl")] == list(
+        range(16)
+    )
 
 
 def test_lines_are_told_by_a_runs_head(published, tmp_path, monkeypatch, capsys):

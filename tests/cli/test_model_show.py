@@ -54,7 +54,7 @@ def test_a_recipe_is_shown_with_shapes_axes_and_totals(capsys: pytest.CaptureFix
 
 
 def test_flags_change_the_recipes_model(capsys: pytest.CaptureFixture[str]) -> None:
-    flags = ["--gin.VOCAB_SIZE=4096", "--gin.COMPUTE_DTYPE='float32'", "--gin.REMATERIALISATION='none'"]
+    flags = ["--gin.VOCAB_SIZE=4096", "--gin.COMPUTE_DTYPE='float32'", "--gin.REMAT='none'"]
     assert main(["model", "show", "gin/models/t5_1_1/tiny.gin", *flags]) == 0
     assert "4096 × 128" in capsys.readouterr().out
 

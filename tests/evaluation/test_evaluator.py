@@ -1,6 +1,68 @@
-"""Which tasks of a mixture are evaluated."""
+"""Evaluation on held-out rows: of our own tasks as files have them, of users' tasks through seqio."""
 
-from t5x_like.evaluation.evaluator import tasks_having
+import itertools
+import math
+import random
+
+import jax
+import numpy as np
+import pytest
+
+from t5x_like.evaluation.evaluator import TaskEvaluation, write_results
+from t5x_like.evaluation.prompts import Prompter, PromptStyle
+from t5x_like.evaluation.questions import load_questions, load_seqio_questions, tasks_having
+from t5x_like.evaluation.scores_file import read_scores
+from t5x_like.evaluation.text_model import TextModel
+from t5x_like.io.files import read_jsonl
+from t5x_like.model import parameters
+from t5x_like.model.zoo.gpt2 import GPT2Config
+from t5x_like.model.zoo.t5 import T5Config
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.text import registry
+from t5x_like.text.tasks.chat import ChatTask
+from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.tasks.text_task import TextTask
+from t5x_like.text.vocabularies.opening import open_tokenizer
+
+_numbers = itertools.count()
+SIZES = {"vocab_size": 384, "model_dim": 16, "mlp_dim": 32, "num_heads": 2}
+T5 = T5Config(**SIZES, head_dim=8, num_encoder_layers=1, num_decoder_layers=1)
+GPT2 = GPT2Config(**SIZES, num_layers=1, max_position_embeddings=64)
+
+
+@pytest.fixture
+def make_task(tmp_path):
+    """Registers a task of numbered rows with three classes."""
+
+    def make(num_rows=5):
+        name = f"evaluated_rows_{next(_numbers)}"
+        chooser = random.Random(0)
+        rows = [(f"row {number} " + "x" * chooser.randint(0, 12), number % 3) for number in range(num_rows)]
+        for split in ("train", "validation"):
+            lines = "".join(f"{text}\t{label}\n" for text, label in rows)
+            (tmp_path / f"{name}.{split}.tsv").write_text("text\tlabel\n" + lines)
+        task = TextTask(
+            name=name,
+            vocabulary="bytes",
+            files={split: str(tmp_path / f"{name}.{split}.tsv") for split in ("train", "validation")},
+            input_template="{text}",
+            target_template="{label}",
+            label_words={"0": "no", "1": "yes", "2": "maybe"},
+            metrics=("accuracy", "macro_f1"),
+        )
+        registry.register([task])
+        return task
+
+    return make
+
+
+def evaluation_of(task, **settings):
+    settings = {"inputs_length": 32, "targets_length": 8, "batch_size": 8} | settings
+    return TaskEvaluation(mixture=task, **settings)
+
+
+def weights(config):
+    return parameters.split(config.build(jax.random.key(0)))[1]
 
 
 def test_tasks_of_a_mixture_that_lack_the_split_are_left_out() -> None:
@@ -12,3 +74,139 @@ def test_tasks_of_a_mixture_that_lack_the_split_are_left_out() -> None:
 
 def test_a_split_that_no_task_has_is_left_to_be_complained_of() -> None:
     assert tasks_having("glue_ax_v002", "train") == ["glue_ax_v002"]
+
+
+def test_questions_come_in_the_files_order_and_end_as_in_training(make_task):
+    questions = load_questions(make_task(), "validation", limit=3)
+    assert [row.targets for row in questions.rows] == ["no", "yes", "maybe"]
+    assert questions.labels == ("no", "yes", "maybe")
+    tokenizer = open_tokenizer("bytes", 100)
+    for config, begin in ((T5, []), (GPT2, [0])):
+        model = TextModel.as_trained(config, MeshConfig().build(), tokenizer)
+        prompter = Prompter(task="x", style=PromptStyle())
+        prompts = [prompter.prompt(number, text) for number, text in enumerate(("hello", "x" * 50))]
+        short, long = model.encode_prompts(prompter, prompts, length=32 + len(begin))
+        assert short.ids.tolist() == [*begin, *tokenizer.encode("hello"), 1]
+        assert long.ids.tolist() == [*begin, *[ord("x") + 3] * 31, 1]
+        assert (short.cut, long.cut) == (0, 19)
+        (request,) = model.requests([short], ["yes"], length=8)
+        assert request.target == [124, 104, 118, 1]
+
+
+def test_predictions_are_scored_beside_the_most_frequent_training_answer(make_task):
+    questions = load_questions(make_task(4), "validation")
+    answers = ["no", "yes", "maybe", "other"]
+    scores = {
+        name: value
+        for metric in questions.metrics
+        for name, value in metric(questions.targets, answers).items()
+    }
+    assert scores["accuracy"] == 75.0
+    assert questions.baseline["accuracy"] == 50.0  # rows 0 and 3 of 0, 1, 2, 0
+
+
+@pytest.mark.parametrize("config", [T5, GPT2])
+@pytest.mark.parametrize("method", ["generate", "rank"])
+def test_every_row_is_answered_in_order_and_scores_are_written(make_task, tmp_path, config, method):
+    task = make_task(11).name
+    evaluator = evaluation_of(task, method=method).evaluator(config, MeshConfig().build())
+    params = weights(config)
+    results = evaluator.run(params)
+    write_results(results, str(tmp_path), checkpoint="run", step=3, config=config, params=params)
+    rows = list(read_jsonl(tmp_path / task / "predictions.jsonl"))
+    assert [row["number"] for row in rows] == list(range(11))
+    assert [row["target"] for row in rows] == [("no", "yes", "maybe")[number % 3] for number in range(11)]
+    found = read_scores(tmp_path)
+    entry = found["tasks"][task]
+    assert (found["checkpoint"], found["step"], found["model"]) == ("run", 3, type(config).__name__[:-6])
+    assert (entry["split"], entry["method"], entry["examples"]) == ("validation", method, 11)
+    assert entry["scores"] == results[task].scores
+    assert entry["baseline"]["accuracy"] == pytest.approx(400 / 11)
+    if method == "rank":
+        assert entry["invalid"] == 0
+        assert all(row["prediction"] == max(row["choices"], key=row["choices"].get) for row in rows)
+
+
+def test_ranking_needs_the_answers(make_task, tmp_path):
+    (tmp_path / "open.tsv").write_text("text\tanswer\na\tb\n")
+    task = TextTask(
+        name="open_answers",
+        vocabulary="bytes",
+        files={"validation": str(tmp_path / "open.tsv")},
+        input_template="{text}",
+        target_template="{answer}",
+    )
+    registry.register([task])
+    with pytest.raises(
+        ValueError, match="'open_answers' does not say which answers there are; give it labels"
+    ):
+        evaluation_of("open_answers", method="rank").evaluator(T5, MeshConfig().build())
+
+
+def test_users_own_postprocessing_and_metrics_over_likelihoods_are_used():
+    import seqio
+    import tensorflow as tf
+
+    from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
+
+    def rows(split, shuffle_files, seed=None):
+        return tf.data.Dataset.from_tensor_slices(
+            {"inputs": ["q1", "q2"], "targets": ["a", "b"], "answers": [["a", "A"], ["b", "B"]]}
+        )
+
+    def answers(text, *, example=None, is_target=False, **_):
+        return [answer.decode() for answer in example["answers"]] if is_target else text.strip()
+
+    def any_right(targets, predictions):
+        return {"any": np.mean([guess in right for guess, right in zip(predictions, targets, strict=True)])}
+
+    def mean_likelihood(targets, scores):
+        return {"likelihood": np.mean(scores)}
+
+    feature = seqio.Feature(load_vocabulary("bytes"), add_eos=True)
+    seqio.TaskRegistry.add(
+        "answers_of_user",
+        seqio.FunctionDataSource(rows, ["train"]),
+        output_features={"inputs": feature, "targets": feature},
+        preprocessors=[seqio.preprocessors.tokenize, seqio.preprocessors.append_eos_after_trim],
+        postprocess_fn=answers,
+        metric_fns=[any_right, mean_likelihood],
+    )
+    lengths = {"limit": None, "inputs_length": 32, "targets_length": 8}
+    questions, codec = load_seqio_questions("answers_of_user", "train", **lengths)
+    predictions = [questions.answer_of(*pair) for pair in zip(questions.rows, [" A", "c"], strict=True)]
+    assert questions.metrics[0](questions.targets, predictions) == {"any": 0.5}
+    assert questions.baseline == {"any": 0.5}
+    assert questions.labels == ()
+    assert [row.inputs for row in questions.rows] == ["q1", "q2"]
+    assert questions.rows[1].input_ids.tolist() == [*codec.encode_all(["q2"])[0], 1]
+    result = (
+        evaluation_of("answers_of_user", split="train").evaluator(T5, MeshConfig().build()).run(weights(T5))
+    )
+    rows = result["answers_of_user"].rows
+    assert result["answers_of_user"].scores["likelihood"] == pytest.approx(
+        np.mean([row["log_likelihood"] for row in rows])
+    )
+    assert all(math.isfinite(row["log_likelihood"]) for row in rows)
+
+
+def test_what_has_no_answers_is_refused(make_task, tmp_path):
+    (tmp_path / "corpus.txt").write_text("a text\n")
+    files = {"train": str(tmp_path / "corpus.txt")}
+    talks = tmp_path / "talks.jsonl"
+    talks.write_text('{"messages": []}\n')
+    registry.register(
+        [
+            PretrainingTask(name="evaluated_corpus", vocabulary="bytes", files=files),
+            ChatTask(name="evaluated_talks", vocabulary="bytes", files={"train": str(talks)}),
+        ]
+    )
+    mesh = MeshConfig().build()
+    for task, split, message in (
+        ("evaluated_corpus", "train", "is a pretraining task: measure its loss"),
+        ("evaluated_talks", "train", "is a task of conversations: measure its loss"),
+        (make_task().name, "test", "has no split 'test'; there are train, validation"),
+        ("no_such", "test", "no task or mixture 'no_such'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            evaluation_of(task, split=split).evaluator(T5, mesh)

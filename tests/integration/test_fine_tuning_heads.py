@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from t5x_like.cli.main import main
-from t5x_like.evaluation.heads import HeadEvaluation, HeadEvaluator
-from t5x_like.evaluation.run import EvaluationRun, evaluate
+from t5x_like.evaluation.evaluator import HeadEvaluation
+from t5x_like.evaluation.saved_runs import RunEvaluation
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.t5 import T5Config
@@ -22,12 +22,12 @@ from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.head_classes import classes_at
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, configuration_at, starting_params
-from t5x_like.text.batches.loader import LoaderConfig
-from t5x_like.text.heads.sources import head_for
-from t5x_like.text.tasks import registry
+from t5x_like.text import registry
+from t5x_like.text.batches.head_source import head_for
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.text_task import TextTask
-from t5x_like.training.experiment import Cadence, Experiment
+from t5x_like.training.experiment import Experiment, Intervals
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.train import train
 
@@ -38,7 +38,7 @@ BERT = BertConfig(
     mlp_dim=32,
     num_heads=2,
     num_layers=1,
-    num_positions=16,
+    max_position_embeddings=16,
     task="masked_lm",
 )
 LABELS = {"two_labels": ("vowel", "none"), "three_labels": ("first", "later", "none")}
@@ -96,7 +96,7 @@ def experiment(tasks, name, start_from, model_dir, **options):
         "evaluations": (HeadEvaluation(mixture=name, inputs_length=16, batch_size=24),),
         "optimizer": AdamW(learning_rate=Constant(value=0.01)),
         "loss": LossConfig(z_loss=0.0),
-        "cadence": Cadence(log_every_steps=20, evaluate_every_steps=0, save_every_steps=30),
+        "intervals": Intervals(log_every_steps=20, evaluate_every_steps=0, save_every_steps=30),
     }
     return Experiment(**settings | options)
 
@@ -208,8 +208,8 @@ def test_xlnet_learns_a_task_from_its_class_token_behind_the_text(tmp_path):
 
 def test_saved_weights_are_asked_again(tuned, tasks, tmp_path):
     asked = HeadEvaluation(mixture="two_labels", inputs_length=16, batch_size=16, limit=20)
-    run = EvaluationRun(checkpoint=str(tuned[0]), evaluations=(asked,), output_dir=str(tmp_path), tasks=tasks)
-    assert evaluate(run)["two_labels"].scores == {"accuracy": 100.0}
+    run = RunEvaluation(checkpoint=str(tuned[0]), evaluations=(asked,), output_dir=str(tmp_path), tasks=tasks)
+    assert evaluate_run(run)["two_labels"].scores == {"accuracy": 100.0}
     assert len((tmp_path / "predictions.jsonl").read_text().splitlines()) == 20
 
 
@@ -256,8 +256,8 @@ def test_texts_longer_than_the_models_positions_are_refused(tuned, tasks, publis
     with pytest.raises(ValueError, match=message):
         train(replace(run, evaluations=(asked,)))
     with pytest.raises(ValueError, match=message):
-        evaluate(
-            EvaluationRun(
+        evaluate_run(
+            RunEvaluation(
                 checkpoint=str(tuned[0]), evaluations=(asked,), output_dir=str(tmp_path / "out"), tasks=tasks
             )
         )
@@ -288,10 +288,8 @@ def test_training_a_model_with_another_head_is_refused_at_the_start(tasks, publi
 def test_asking_a_model_without_the_head_is_refused(tasks, published):
     registry.register(tasks)
     mesh = MeshConfig().build(jax.devices()[:1])
-    graphdef, params = parameters.split(BERT.build(jax.random.key(0)))
-    evaluator = HeadEvaluator(
-        HeadEvaluation(mixture="two_labels", inputs_length=16, batch_size=8), graphdef, mesh
-    )
+    _, params = parameters.split(BERT.build(jax.random.key(0)))
+    evaluator = HeadEvaluation(mixture="two_labels", inputs_length=16, batch_size=8).evaluator(BERT, mesh)
     with pytest.raises(
         ValueError, match=r"'two_labels' needs a head for sequence classification.*heads: none. Fine-tune"
     ):

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from t5x_like.evaluation.evaluator import TaskEvaluation
-from t5x_like.evaluation.generation import Generation
-from t5x_like.evaluation.run import EvaluationRun, PredictionRun, evaluate, predict
+from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, predict
+from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.model import parameters
 from t5x_like.pretrained.model_config import load_run
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
-from t5x_like.training.experiment import Cadence
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.training.experiment import Intervals
 from t5x_like.training.losses import LossConfig, token_losses
 from tests.integration import tiny_run
 
@@ -22,9 +23,9 @@ CAPITALS = TaskEvaluation(
     inputs_length=32,
     targets_length=4,
     batch_size=16,
-    generation=Generation(max_new_tokens=4),
+    generation=GenerationConfig(max_new_tokens=4),
 )
-SELDOM = Cadence(log_every_steps=20, evaluate_every_steps=0, save_every_steps=0)
+SELDOM = Intervals(log_every_steps=20, evaluate_every_steps=0, save_every_steps=0)
 COUNTING = LoaderConfig(
     mixture="counting",
     split="validation",
@@ -43,7 +44,7 @@ def pretrained(directory):
         directory,
         model_dir=str(directory / "pretrained"),
         total_steps=80,
-        cadence=SELDOM,
+        intervals=SELDOM,
         validations=(COUNTING,),
         evaluations=(CAPITALS,),
     )
@@ -78,7 +79,7 @@ def test_a_finished_run_run_again_does_nothing(pretrained, directory):
         directory,
         model_dir=str(directory / "pretrained"),
         total_steps=80,
-        cadence=SELDOM,
+        intervals=SELDOM,
         validations=(COUNTING,),
         evaluations=(CAPITALS,),
     )
@@ -103,7 +104,7 @@ def test_fine_tuning_starts_from_the_pretrained_weights_and_learns_the_task(pret
         start_from=start,
         train=LoaderConfig(mixture="capitals", batch_size=8, inputs_length=64, targets_length=32),
         model=replace(tiny_run.MODEL, dropout_rate=0.0),
-        cadence=SELDOM,
+        intervals=SELDOM,
         evaluations=(CAPITALS,),
     )
     assert tuned.last["evaluation/capitals"]["accuracy"] > 60
@@ -114,17 +115,18 @@ def test_fine_tuning_starts_from_the_pretrained_weights_and_learns_the_task(pret
 def test_generation_and_ranking_agree_and_prediction_answers_a_line(pretrained, directory):
     if not (directory / "tuned").exists():
         pytest.skip("needs the run of the fine-tuning test")
-    run = EvaluationRun(
+    run = RunEvaluation(
         checkpoint=str(directory / "tuned"),
         output_dir=str(directory / "scores"),
         evaluations=(CAPITALS, replace(CAPITALS, method="rank")),
     )
-    ranked = evaluate(run)["capitals"]
+    ranked = evaluate_run(run)["capitals"]
     assert ranked.scores["accuracy"] > 60
-    rows = list(read_jsonl(directory / "scores" / "predictions.jsonl"))
-    assert rows[0].keys() == {"task", "input", "target", "prediction"}
-    question = PredictionRun(checkpoint=str(directory / "tuned"), task="capitals", inputs_length=32)
-    question = replace(question, generation=Generation(max_new_tokens=4))
+    rows = list(read_jsonl(directory / "scores" / "capitals" / "predictions.jsonl"))
+    assert {"task", "number", "input", "target", "prediction", "answer"} <= rows[0].keys()
+    assert set(rows[0]["choices"]) == {"E", "F", "N", "O", "S", "T"}
+    question = RunPrediction(checkpoint=str(directory / "tuned"), task="capitals", inputs_length=32)
+    question = replace(question, generation=GenerationConfig(max_new_tokens=4))
     (answer,) = predict(question, ["one 1"])
     assert answer.input == "capital: one 1"
     assert answer.prediction == ranked.rows[0]["prediction"]
@@ -208,16 +210,24 @@ def test_metrics_that_ask_for_likelihoods_get_them(pretrained, directory):
         output_features=capitals.output_features,
         metric_fns=[mean_likelihood],
     )
-    run = EvaluationRun(
+    run = RunEvaluation(
         checkpoint=str(directory / "pretrained"),
         output_dir=str(directory / "likelihoods"),
         evaluations=(replace(CAPITALS, mixture="capitals_by_likelihood"),),
     )
-    result = evaluate(run)["capitals_by_likelihood"]
+    result = evaluate_run(run)["capitals_by_likelihood"]
     assert result.scores["mean_log_likelihood"] == pytest.approx(
         np.mean([row["log_likelihood"] for row in result.rows])
     )
     assert result.scores["mean_log_likelihood"] < 0
+    question = RunPrediction(
+        checkpoint=run.checkpoint,
+        task="capitals_by_likelihood",
+        inputs_length=32,
+        generation=CAPITALS.generation,
+    )
+    (answer,) = predict(question, ["one 1"])  # nothing is known of the wording of users' own tasks
+    assert answer.input == "one 1"
 
 
 def test_what_cannot_be_measured_is_found_before_training(directory):
@@ -227,7 +237,7 @@ def test_what_cannot_be_measured_is_found_before_training(directory):
             directory,
             model_dir=str(home),
             total_steps=4,
-            cadence=SELDOM,
+            intervals=SELDOM,
             validations=(replace(COUNTING, split="held_out"),),
         )
     assert not (home / "metrics.jsonl").exists()

@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text import registry
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.cache.writing import cache_split
-from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from tests.integration import tiny_run
@@ -20,7 +21,8 @@ import sys
 for name in ("tensorflow", "tensorflow_text", "seqio", "tensorflow_datasets", "gin"):
     sys.modules[name] = None  # importing it is an error
 from pathlib import Path
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from tests.integration import tiny_run
 
 home = Path(sys.argv[1])

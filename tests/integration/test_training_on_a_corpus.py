@@ -6,7 +6,7 @@ import json
 import pytest
 
 from t5x_like.cli.main import main
-from t5x_like.text.batches.loader import LoaderConfig
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.cache.writing import cache_split
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from tests.integration import tiny_run

@@ -17,8 +17,8 @@ from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
-from t5x_like.model.layers.initialise import Normal
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.initializers import Normal
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.positions import RelativeBuckets
 from t5x_like.model.layers.rotary import Rotary
 from t5x_like.model.layers.stack import StackConfig
@@ -32,6 +32,7 @@ class Tiny:
     """A decoder to be built."""
 
     config: DecoderConfig
+    vocab_size: int = VOCAB
 
     def build(self, key: jax.Array) -> Decoder:
         return Decoder(self.config, key=key)
@@ -45,7 +46,7 @@ def block(window: int | None = None, rotary: bool = False) -> BlockConfig:
             num_kv_heads=2,
             head_dim=6,
             positions=Rotary(rotated_dim=4) if rotary else None,
-            window=None if window is None else Window(before=window),
+            window=None if window is None else SlidingWindow(left=window),
         ),
         feed_forward=FeedForwardConfig(mlp_dim=24, activation="gelu"),
         init=Normal(0.3),
@@ -60,7 +61,7 @@ def tiny(*blocks: BlockConfig, **embeddings: Any) -> Tiny:
                 blocks=blocks, relative_positions=None if blocks[0].attention.positions else RelativeBuckets()
             ),
             heads=HeadsConfig(
-                words=WordsConfig(tied=True),
+                words=WordsConfig(tie_word_embeddings=True),
                 pooler=PoolerConfig(takes="last"),
                 scores=(ScoresConfig(name="sequence_classification", reads="pooled", num_outputs=3),),
             ),
@@ -72,14 +73,14 @@ def tiny(*blocks: BlockConfig, **embeddings: Any) -> Tiny:
 ROTATED = tiny(
     block(rotary=True),
     block(rotary=True, window=2),
-    positions=LearnedPositions(num_positions=POSITIONS),
+    positions=LearnedPositions(max_position_embeddings=POSITIONS),
 )
 # Distances in buckets; two positions for each token.
 BLANKS = tiny(
     block(),
     block(),
-    positions=LearnedPositions(num_positions=POSITIONS),
-    block_positions=LearnedPositions(num_positions=POSITIONS),
+    positions=LearnedPositions(max_position_embeddings=POSITIONS),
+    block_positions=LearnedPositions(max_position_embeddings=POSITIONS),
 )
 
 

@@ -93,11 +93,11 @@ def test_dropout_is_drawn_from_its_key_alone(model):
     assert np.abs(first - other).max() > 0.01
 
 
-def test_rematerialisation_changes_memory_and_not_gradients(model):
+def test_remat_changes_memory_and_not_gradients(model):
     params = parameters.split(model)[1]
 
     def gradient(kept):
-        graphdef, _, _ = parameters.abstract(replace(TINY, rematerialisation=kept))
+        graphdef, _, _ = parameters.abstract(replace(TINY, remat=kept))
 
         def loss(params):
             return jnp.sum(

@@ -7,7 +7,7 @@ import pytest
 
 from t5x_like.model.layers.attention import Attention, AttentionConfig
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
-from t5x_like.model.layers.masks import both, causal_mask, segment_mask
+from t5x_like.model.layers.masks import causal_mask, combine_masks, segment_mask
 from t5x_like.model.layers.norm import RMSNorm, RMSNormConfig
 from t5x_like.model.layers.residual import Residual
 
@@ -15,14 +15,14 @@ X = jax.random.normal(jax.random.key(0), (2, 5, 8))
 SEEN = jax.random.normal(jax.random.key(1), (2, 7, 8))
 
 
-@pytest.mark.parametrize("score_scale", [1.0, None])
-def test_attention_is_a_softmax_average_of_values(score_scale):
+@pytest.mark.parametrize("attention_scale", [1.0, None])
+def test_attention_is_a_softmax_average_of_values(attention_scale):
     attention = Attention(
-        AttentionConfig(num_heads=2, head_dim=3, score_scale=score_scale), 8, key=jax.random.key(2)
+        AttentionConfig(num_heads=2, head_dim=3, attention_scale=attention_scale), 8, key=jax.random.key(2)
     )
     bias = jax.random.normal(jax.random.key(3), (1, 2, 5, 7))
     mask = np.arange(7) < np.array([4, 7])[:, None, None, None]
-    found = attention(X, attention.keys_values(SEEN), mask=jnp.asarray(mask), bias=bias)
+    found = attention(X, attention.project_keys_values(SEEN), mask=jnp.asarray(mask), bias=bias)
 
     kernels = {name: np.asarray(getattr(attention, name).kernel[...]) for name in ("query", "key", "value")}
     split = {"query": X, "key": SEEN, "value": SEEN}
@@ -30,7 +30,7 @@ def test_attention_is_a_softmax_average_of_values(score_scale):
         name: (np.asarray(split[name]) @ kernel).reshape(2, -1, 2, 3) for name, kernel in kernels.items()
     }
     scores = np.einsum("blhk,bmhk->bhlm", heads["query"], heads["key"])
-    scores = scores / np.sqrt(3) if score_scale is None else scores
+    scores = scores / np.sqrt(3) if attention_scale is None else scores
     scores = np.where(mask, scores + np.asarray(bias), -np.inf)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)
@@ -40,7 +40,7 @@ def test_attention_is_a_softmax_average_of_values(score_scale):
 
 def test_a_query_that_may_look_nowhere_gets_a_number():
     attention = Attention(AttentionConfig(num_heads=2, head_dim=3), 8, key=jax.random.key(2))
-    found = attention(X, attention.keys_values(SEEN), mask=jnp.zeros((1, 1, 1, 7), bool))
+    found = attention(X, attention.project_keys_values(SEEN), mask=jnp.zeros((1, 1, 1, 7), bool))
     assert np.isfinite(found).all()
 
 
@@ -91,8 +91,8 @@ def test_segments_see_themselves_only_and_padding_sees_all_of_them():
 def test_both_masks_must_allow():
     causal = causal_mask(jnp.arange(3), jnp.arange(3))
     np.testing.assert_array_equal(causal[0, 0], np.tri(3, dtype=bool))
-    assert both(None, causal) is causal
-    assert both(causal, None) is causal
-    neither = both(causal, ~causal)
+    assert combine_masks(None, causal) is causal
+    assert combine_masks(causal, None) is causal
+    neither = combine_masks(causal, ~causal)
     assert neither is not None
     assert not neither.any()

@@ -11,7 +11,7 @@ from t5x_like.model.layers.attention import Attention, AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
 from t5x_like.model.layers.local_attention import block_length, local_attention, places_in_blocks
-from t5x_like.model.layers.masks import Window, both, segment_mask, window_mask
+from t5x_like.model.layers.masks import SlidingWindow, combine_masks, segment_mask, window_mask
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 from t5x_like.model.layers.rotary import Rotary
 from t5x_like.model.layers.stack import StackConfig
@@ -25,9 +25,13 @@ SEGMENTS = jnp.asarray([[1] * 6 + [2] * 9 + [0] * 2, [1] * 17, [0] * 3 + [1] * 1
 @pytest.mark.parametrize(
     "config",
     [
-        AttentionConfig(num_heads=4, head_dim=3, score_scale=1.0),
+        AttentionConfig(num_heads=4, head_dim=3, attention_scale=1.0),
         AttentionConfig(
-            num_heads=4, head_dim=4, num_kv_heads=2, score_cap=2.0, positions=Rotary(rotated_dim=4)
+            num_heads=4,
+            head_dim=4,
+            num_kv_heads=2,
+            attention_logit_soft_cap=2.0,
+            positions=Rotary(rotated_dim=4),
         ),
     ],
     ids=["plain", "grouped, capped, rotated"],
@@ -42,12 +46,12 @@ def test_blocks_find_what_a_mask_leaves(config: AttentionConfig, length: int) ->
     segments = SEGMENTS[:, :length]
     places = jnp.arange(length)
     positions = jnp.broadcast_to(places, segments.shape)
-    window = Window(before=RADIUS, after=RADIUS)
+    window = SlidingWindow(left=RADIUS, right=RADIUS)
     whole = attention(
         x,
-        attention.keys_values(x, positions),
+        attention.project_keys_values(x, positions),
         positions=positions,
-        mask=both(segment_mask(segments, segments), window_mask(places, places, window)),
+        mask=combine_masks(segment_mask(segments, segments), window_mask(places, places, window)),
         bias=relative(places, places, length, bidirectional=True),
     )
     blocked = local_attention(
@@ -65,15 +69,15 @@ def test_blocks_find_what_a_mask_leaves(config: AttentionConfig, length: int) ->
 @pytest.mark.parametrize(
     ("window", "length", "blocks"),
     [
-        (Window(before=3, after=3), 13, 4),
-        (Window(before=3, after=3), 12, None),
-        (Window(before=3), 99, None),
+        (SlidingWindow(left=3, right=3), 13, 4),
+        (SlidingWindow(left=3, right=3), 12, None),
+        (SlidingWindow(left=3), 99, None),
         (None, 99, None),
     ],
     ids=["long", "short", "one-sided", "all"],
 )
 def test_blocks_are_for_long_sequences_and_windows_to_both_sides(
-    window: Window | None, length: int, blocks: int | None
+    window: SlidingWindow | None, length: int, blocks: int | None
 ) -> None:
     assert block_length(window, length, jnp.ones((1, length), jnp.int32)) == blocks
     assert block_length(window, length, None) is None
@@ -108,13 +112,13 @@ def test_memory_grows_with_the_length_and_not_with_its_square() -> None:
 
 
 def test_layers_that_share_relative_positions_must_see_equally_far() -> None:
-    def block(window: Window | None) -> BlockConfig:
+    def block(window: SlidingWindow | None) -> BlockConfig:
         attention = AttentionConfig(num_heads=1, head_dim=4, window=window)
         return BlockConfig(
             model_dim=4, attention=attention, feed_forward=FeedForwardConfig(mlp_dim=4, activation="relu")
         )
 
-    blocks = (block(None), block(Window(before=2, after=2)))
+    blocks = (block(None), block(SlidingWindow(left=2, right=2)))
     with pytest.raises(ValueError, match="must see equally far"):
         StackConfig(blocks=blocks, relative_positions=RelativeBuckets())
     StackConfig(blocks=blocks)

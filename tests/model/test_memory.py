@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from t5x_like.batch import Batch
-from t5x_like.model.families.memory import Memory
+from t5x_like.model.families.segment_memory import Memory
 from t5x_like.model.zoo.transfo_xl import TransfoXLConfig
 from t5x_like.model.zoo.xlnet import XLNetConfig
 

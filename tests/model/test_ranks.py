@@ -11,33 +11,40 @@ from hypothesis import strategies as st
 
 import t5x_like
 from t5x_like.batch import Batch
-from t5x_like.model.layers.masks import Look, both, look_mask, rank_mask, segment_mask, strict_rank_mask
+from t5x_like.model.layers.masks import (
+    AttentionDirection,
+    combine_masks,
+    direction_mask,
+    rank_mask,
+    segment_mask,
+    strict_rank_mask,
+)
 from tests.model.zoo.tiny_models import LENGTH, TINY, VOCAB_SIZE
 
 TOKENS = np.random.default_rng(0).integers(0, VOCAB_SIZE, (2, LENGTH)).astype(np.int32)
 PLACES = np.arange(LENGTH, dtype=np.int32)
 
 
-def ranks_for(look: Look, source: int, total: int, length: int) -> np.ndarray:
+def ranks_for(look: AttentionDirection, source: int, total: int, length: int) -> np.ndarray:
     """What an objective writes for one of UniLM's ways of looking."""
     places = np.arange(length)
     return {
-        Look.BIDIRECTIONAL: np.zeros(length, int),
-        Look.LEFT_TO_RIGHT: places,
-        Look.RIGHT_TO_LEFT: np.maximum(total - 1 - places, 0),
-        Look.SEQUENCE_TO_SEQUENCE: np.maximum(places - source + 1, 0),
+        AttentionDirection.BIDIRECTIONAL: np.zeros(length, int),
+        AttentionDirection.LEFT_TO_RIGHT: places,
+        AttentionDirection.RIGHT_TO_LEFT: np.maximum(total - 1 - places, 0),
+        AttentionDirection.SEQUENCE_TO_SEQUENCE: np.maximum(places - source + 1, 0),
     }[look].astype(np.int32)
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.sampled_from(list(Look)), st.integers(0, 9), st.integers(1, 9))
-def test_ranks_say_what_unilms_masks_say(look: Look, source: int, total: int) -> None:
+@given(st.sampled_from(list(AttentionDirection)), st.integers(0, 9), st.integers(1, 9))
+def test_ranks_say_what_unilms_masks_say(look: AttentionDirection, source: int, total: int) -> None:
     source = min(source, total)
     ranks = jnp.asarray(ranks_for(look, source, total, 9))[None]
     segment_ids = jnp.asarray(np.arange(9) < total, jnp.int32)[None]
-    seen = both(rank_mask(ranks), segment_mask(segment_ids, segment_ids))
+    seen = combine_masks(rank_mask(ranks), segment_mask(segment_ids, segment_ids))
     assert seen is not None
-    wanted = look_mask(jnp.array([look]), jnp.array([source]), jnp.array([total]), length=9)
+    wanted = direction_mask(jnp.array([look]), jnp.array([source]), jnp.array([total]), length=9)
     np.testing.assert_array_equal(seen[0, 0, :total], wanted[0, :total])
 
 
@@ -61,15 +68,15 @@ def scores(name: str, **streams: np.ndarray) -> np.ndarray:
     return np.asarray(jax.jit(lambda model, batch: model(batch).logits)(model, batch))
 
 
-@pytest.mark.parametrize("look", list(Look))
-def test_an_encoder_reads_ranks_as_it_reads_masks(look: Look) -> None:
+@pytest.mark.parametrize("look", list(AttentionDirection))
+def test_an_encoder_reads_ranks_as_it_reads_masks(look: AttentionDirection) -> None:
     segment_ids = np.tile(PLACES < 10, (2, 1)).astype(np.int32)
-    mask = look_mask(jnp.full(2, look), jnp.full(2, 4), jnp.full(2, 10), length=LENGTH)
+    mask = direction_mask(jnp.full(2, look), jnp.full(2, 4), jnp.full(2, 10), length=LENGTH)
     given = {"encoder_input_tokens": TOKENS, "encoder_segment_ids": segment_ids}
     by_mask = scores("bert", **given, attention_mask=np.asarray(mask))
     by_ranks = scores("bert", **given, ranks=np.tile(ranks_for(look, 4, 10, LENGTH), (2, 1)))
     np.testing.assert_allclose(by_ranks[:, :10], by_mask[:, :10], atol=1e-6)
-    if look != Look.BIDIRECTIONAL:
+    if look != AttentionDirection.BIDIRECTIONAL:
         assert np.abs(by_ranks - scores("bert", **given))[:, :10].max() > 1e-3
 
 

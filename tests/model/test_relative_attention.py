@@ -128,7 +128,7 @@ def test_packed_examples_are_predicted_as_alone():
 
 
 def test_xlnet_learns_through_the_query_stream():
-    model = replace(XLNET, dropout_rate=0.1, rematerialisation="full").build(jax.random.key(0))
+    model = replace(XLNET, dropout_rate=0.1, remat="full").build(jax.random.key(0))
     mask = jnp.broadcast_to(jnp.tri(10, k=-1, dtype=bool), (2, 10, 10))
     batch = Batch(encoder_input_tokens=TOKENS, attention_mask=mask)
 

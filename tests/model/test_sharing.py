@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t5x_like.model import parameters
-from t5x_like.model.layers.self_attention import Surroundings
+from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.sharing import Sharing
 from t5x_like.model.layers.stack import Stack, StackConfig
 from t5x_like.model.zoo.post_norm_encoders import post_norm_block
@@ -42,7 +42,7 @@ def test_shared_layers_compute_and_learn_as_copies_would(sharing: Sharing) -> No
 
     def loss(graphdef, params):
         stack = parameters.merge(graphdef, parameters.unflatten(params))
-        return jnp.sum(jnp.sin(3 * stack(x, Surroundings()).output))
+        return jnp.sum(jnp.sin(3 * stack(x, AttentionContext()).output))
 
     value, gradients = jax.jit(jax.value_and_grad(lambda params: loss(few, params)))(shared)
     wanted, of_copies = jax.jit(jax.value_and_grad(lambda params: loss(many, params)))(copied)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from t5x_like.model import parameters
-from t5x_like.model.layers.self_attention import Surroundings
+from t5x_like.model.layers.self_attention import AttentionContext
 from tests.model.tiny_t5 import TINY, changed, graphdef_of, random_batch, weights_of
 
 
@@ -17,13 +17,13 @@ def test_a_scan_does_what_a_loop_over_layers_does():
 
     @jax.jit
     def loop(x):
-        around = Surroundings(bias=stack.relative_bias(positions, positions, 7, bidirectional=True))
+        context = AttentionContext(bias=stack.relative_bias(positions, positions, 7, bidirectional=True))
         for layer in range(TINY.num_encoder_layers):
             block = jax.tree.map(lambda array: array[layer], stack.layers["0"])  # noqa: B023
-            x = block(x, around).x
+            x = block(x, context).x
         return stack.final_norm(x)
 
-    scanned = jax.jit(lambda x: stack(x, Surroundings(bidirectional=True)).output)(x)
+    scanned = jax.jit(lambda x: stack(x, AttentionContext(bidirectional=True)).output)(x)
     np.testing.assert_allclose(scanned, loop(x), rtol=0, atol=1e-5)
 
 

@@ -12,7 +12,7 @@ from t5x_like.model import parameters
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.positions import RelativeBuckets
 from t5x_like.model.layers.transient_global import TransientGlobalConfig, blocks_of
 from tests.model.test_local_attention import TINY
@@ -78,8 +78,8 @@ def test_more_than_segments_cant_be_obeyed() -> None:
         model(Batch(encoder_input_tokens=random_tokens(1, 4), attention_mask=jnp.ones((1, 4, 4), bool)))
 
 
-@pytest.mark.parametrize("window", [None, Window(before=2)])
-def test_summaries_come_with_a_window_to_both_sides(window: Window | None) -> None:
+@pytest.mark.parametrize("window", [None, SlidingWindow(left=2)])
+def test_summaries_come_with_a_window_to_both_sides(window: SlidingWindow | None) -> None:
     summaries = TransientGlobalConfig(block_size=3, positions=RelativeBuckets())
     with pytest.raises(ValueError, match="equally far both ways"):
         BlockConfig(

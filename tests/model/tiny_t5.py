@@ -34,11 +34,11 @@ def graphdef_of(config: T5Config) -> Any:
 @functools.cache
 def weights_of(config: T5Config, seed: int = 0) -> parameters.Parameters:
     """Fresh weights, built under jit: in one second, not in the five that step by step takes."""
-    return _initialise(config, jax.random.key(seed))
+    return _initialize(config, jax.random.key(seed))
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _initialise(config: T5Config, key: jax.Array) -> parameters.Parameters:
+def _initialize(config: T5Config, key: jax.Array) -> parameters.Parameters:
     return parameters.split(config.build(key))[1]
 
 

@@ -15,7 +15,7 @@ from t5x_like.optimizers.parameter_groups import depth_factors, scale_by_depth
 from t5x_like.optimizers.schedules import Constant
 
 SIZES: dict[str, Any] = {"vocab_size": 16, "model_dim": 16, "mlp_dim": 32, "num_heads": 2}
-BERT = BertConfig(**SIZES, num_layers=3, num_positions=16, task="sequence_classification")
+BERT = BertConfig(**SIZES, num_layers=3, max_position_embeddings=16, task="sequence_classification")
 
 
 def factors_of(config, decay):

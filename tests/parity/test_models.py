@@ -7,8 +7,8 @@ from safetensors.numpy import load_file
 
 import t5x_like
 from t5x_like.model import parameters
+from t5x_like.model.zoo.architectures import architecture_for
 from t5x_like.model.zoo.weights import write_weights
-from t5x_like.pretrained.model_types import zoo_of
 from t5x_like.pretrained.transformers_api.by_family import call_of
 from t5x_like.pretrained.transformers_api.call import Context
 from tests.parity.fixtures import Fixture, fixture, names
@@ -51,7 +51,7 @@ def test_scores_hidden_states_and_loss(case):
 
 
 @pytest.mark.parametrize(
-    "name", some_always(names("grad_global_norm"), "albert_pretraining", "gemma2", "t5_v11")
+    "name", some_always(names("grad_global_norm"), "albert_pretraining", "gemma2", "olmo2", "t5_v11")
 )
 def test_gradients(case):
     pretrained = case.pretrained
@@ -68,14 +68,14 @@ def test_gradients(case):
     gradients = gradient(params, inputs)
     norm = np.sqrt(sum(float(np.sum(np.square(np.float64(g)))) for g in jax.tree.leaves(gradients)))
     np.testing.assert_allclose(norm, case.io["grad_global_norm"], rtol=2e-5)
-    table = zoo_of(pretrained.fields, case.name).hugging_face_weights(pretrained.config)
+    table = architecture_for(pretrained.fields, case.name).hugging_face_weights(pretrained.config)
     theirs = dict(write_weights(table, gradients))
     for name in case.meta["grads"]:
         wanted = case.io[f"grad__{name}"]
         np.testing.assert_allclose(theirs[name], wanted, atol=2e-5 * np.abs(wanted).max(), err_msg=name)
 
 
-@pytest.mark.parametrize("name", some_always(names("gen_prompt_ids"), "gemma2", "t5_v11"))
+@pytest.mark.parametrize("name", some_always(names("gen_prompt_ids"), "gemma2", "olmo2", "t5_v11"))
 def test_generated_ids(case):
     newer = (case.meta.get("recheck_with_5.23.0") or {}).get("v5_result") or {}
     prompts = case.io["gen_prompt_ids"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from t5x_like.model import parameters
-from t5x_like.model.zoo import llama
+from t5x_like.model.zoo.llama import LLAMA
 from t5x_like.model.zoo.weights import read_weights
 from t5x_like.pretrained.gguf_files import read_gguf
 from t5x_like.pretrained.pretrained import Pretrained
@@ -32,9 +32,9 @@ def pretrained():
     if file is None:
         pytest.skip(f"the package {PACKAGE}, which holds the weights, is not installed")
     source, fields = read_gguf(file)
-    config = llama.from_hugging_face(fields)
+    config = LLAMA.from_hugging_face(fields)
     graphdef, shapes, _ = parameters.abstract(config)
-    table = llama.hugging_face_weights(config)
+    table = LLAMA.hugging_face_weights(config)
     params = read_weights(table, shapes, source, place=lambda _, array: jnp.asarray(np.asarray(array)))
     return Pretrained(parameters.merge(graphdef, params), config, fields)
 

@@ -6,7 +6,7 @@ from safetensors.numpy import load_file
 
 import t5x_like
 from t5x_like.model import parameters
-from t5x_like.model.zoo.t5x import t5x_weights
+from t5x_like.model.zoo.t5 import t5x_weights
 from t5x_like.model.zoo.weights import read_weights, source_of, write_weights
 from tests.parity.fixtures import fixture
 

@@ -9,8 +9,7 @@ import pytest
 
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
-from t5x_like.model.zoo.t5 import T5Config
-from t5x_like.model.zoo.t5x import t5x_weights
+from t5x_like.model.zoo.t5 import T5Config, t5x_weights
 from t5x_like.model.zoo.weights import read_weights, source_of
 from t5x_like.optimizers.optimizers import Adafactor
 from t5x_like.partitioning.mesh import MeshConfig

@@ -19,7 +19,9 @@ SCALINGS = [
 
 @pytest.mark.parametrize("scaling", SCALINGS, ids=lambda scaling: type(scaling).__name__)
 def test_choices_are_told_apart(tmp_path: Path, scaling: Any) -> None:
-    config = LlamaConfig(vocab_size=8, model_dim=8, mlp_dim=8, num_heads=2, num_layers=1, scaling=scaling)
+    config = LlamaConfig(
+        vocab_size=8, model_dim=8, mlp_dim=8, num_heads=2, num_layers=1, rope_scaling=scaling
+    )
     write_model_config(tmp_path, config)
     assert read_model_config(tmp_path) == config
 

@@ -12,8 +12,7 @@ import tensorstore
 from flax import serialization, traverse_util
 
 from t5x_like.model import parameters
-from t5x_like.model.zoo.t5 import T5Config
-from t5x_like.model.zoo.t5x import t5x_weights
+from t5x_like.model.zoo.t5 import T5Config, t5x_weights
 from t5x_like.model.zoo.weights import read_weights, write_weights
 from t5x_like.pretrained.t5x_files import is_t5x, read_t5x, t5_config_of
 

@@ -13,7 +13,7 @@ from t5x_like.model.parameters import abstract
 from t5x_like.model.zoo.xlnet import XLNetConfig
 
 SIZES = sorted((shipped_directory("gin") / "models").glob("*/*.gin"))
-MACROS = ["COMPUTE_DTYPE='bfloat16'", "REMATERIALISATION='full'"]
+MACROS = ["COMPUTE_DTYPE='bfloat16'", "REMAT='full'"]
 
 
 @pytest.mark.parametrize("file", SIZES, ids=lambda file: f"{file.parent.name}/{file.stem}")

@@ -27,16 +27,23 @@ def test_every_file_defines_an_objective_and_names_its_paper(file):
     assert "http" in header
 
 
-@pytest.mark.parametrize("density", [0.1, 0.15, 0.25, 0.5])
-@pytest.mark.parametrize("mean_span", [2.0, 3.0, 5.0, 10.0])
-def test_span_corruption_takes_the_papers_densities_and_spans(density, mean_span):
-    objective = built("span_corruption", f"NOISE_DENSITY = {density}", f"MEAN_NOISE_SPAN = {mean_span}")
-    assert (objective.density, objective.mean_span) == (density, mean_span)
+@pytest.mark.parametrize("noise_density", [0.1, 0.15, 0.25, 0.5])
+@pytest.mark.parametrize("mean_noise_span_length", [2.0, 3.0, 5.0, 10.0])
+def test_span_corruption_takes_the_papers_densities_and_spans(noise_density, mean_noise_span_length):
+    objective = built(
+        "span_corruption",
+        f"NOISE_DENSITY = {noise_density}",
+        f"MEAN_NOISE_SPAN_LENGTH = {mean_noise_span_length}",
+    )
+    assert (objective.noise_density, objective.mean_noise_span_length) == (
+        noise_density,
+        mean_noise_span_length,
+    )
 
 
 @pytest.mark.parametrize(
     "name", ["iid_denoising", "drop_corrupted_tokens", "bert_style_denoising", "mass_style_denoising"]
 )
 def test_independent_noise_takes_any_density(name):
-    assert built(name).noise.density == 0.15
-    assert built(name, "NOISE_DENSITY = 0.5").noise.density == 0.5
+    assert built(name).noise.noise_density == 0.15
+    assert built(name, "NOISE_DENSITY = 0.5").noise.noise_density == 0.5

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from t5x_like.evaluation.run import EvaluationRun, PredictionRun
+from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction
 from t5x_like.gin_config.configuration import load
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import shipped_directory
@@ -17,7 +17,7 @@ from t5x_like.training.experiment import Experiment
 
 GIN = shipped_directory("gin")
 RECIPES = sorted(file for file in (GIN / "recipes").rglob("*.gin") if file.stem != "tasks")
-ROOTS = [Experiment, EvaluationRun, PredictionRun, RunReport]
+ROOTS = [Experiment, RunEvaluation, RunPrediction, RunReport]
 
 
 def required_macros(file: Path) -> list[str]:

@@ -46,9 +46,12 @@ def directory(tmp_path):
         "glue_stsb_v002": entry(scores={"pearson_corrcoef": None}, not_numbers=["pearson_corrcoef"]),
     }
     found = {
-        "checkpoint": "runs/<mine>", "step": 7, "model": "T5", "parameters": 1234, "split": "validation",
-        "num_shots": 2, "shot_seed": 0, "inputs_length": 64, "weights": "abc", "versions": {"jax": "0.10"},
-        "tasks": tasks, "averages": {"glue": {"score": None, "missing": ["glue_cola_v002/matthews_corrcoef"]}},
+        "checkpoint": "runs/<mine>", "step": 7, "model": "T5", "parameters": 1234, "versions": {"jax": "0.10"},
+        "settings": {
+            "split": "validation", "limit": None, "num_shots": 2, "shot_seed": 0, "inputs_length": 64, "weights": "abc",
+        },
+        "tasks": tasks, "left_out": {},
+        "averages": {"glue": {"score": None, "missing": ["glue_cola_v002/matthews_corrcoef"]}},
     }  # fmt: skip
     write_json(tmp_path / "scores.json", found)
     for task in tasks:

@@ -27,18 +27,19 @@ def story(tmp_path):
             {"step": 2, "split": "validation/psalms", "cross_entropy": 3.25},
         ],
     )
+    entry = {"baseline": {}, "baseline_name": "majority", "examples": 3}
     scores = {
-        "good_task": {
-            "scores": {"accuracy": 84.0},
-            "baseline": {"accuracy": 16.7},
-            "baseline_name": "majority",
-        },
-        "bad_task": {"scores": {"phoneme_error_rate": 95.0}, "baseline": {"phoneme_error_rate": 91.7}},
-        "bare_task": {"scores": {"bleu": 12.5}, "examples": 2000},
+        "good_task": entry | {"scores": {"accuracy": 84.0}, "baseline": {"accuracy": 16.7}},
+        "bad_task": entry
+        | {"scores": {"phoneme_error_rate": 95.0}, "baseline": {"phoneme_error_rate": 91.7}, "examples": 1},
+        "bare_task": entry | {"scores": {"bleu": 12.5}, "examples": 2000},
     }
-    write_json(tmp_path / "evaluation/scores.json", {"tasks": scores})
+    write_json(
+        tmp_path / "evaluation/scores.json", {"tasks": scores, "settings": {}, "averages": {}, "left_out": {}}
+    )
+    write_jsonl(tmp_path / "evaluation/bare_task/predictions.jsonl", [])
     write_jsonl(
-        tmp_path / "evaluation/predictions.jsonl",
+        tmp_path / "evaluation/good_task/predictions.jsonl",
         [
             {
                 "task": "good_task",
@@ -48,8 +49,11 @@ def story(tmp_path):
             },
             {"task": "good_task", "input": "two", "target": "a", "prediction": "<b>"},
             {"task": "good_task", "input": "three", "target": "a", "prediction": ""},
-            {"task": "bad_task", "input": "four", "target": "a", "prediction": "a"},
         ],
+    )
+    write_jsonl(
+        tmp_path / "evaluation/bad_task/predictions.jsonl",
+        [{"task": "bad_task", "input": "four", "target": "a", "prediction": "a"}],
     )
 
     def write(**changed):

@@ -3,12 +3,11 @@ import sys
 
 CONFIGURATION = (
     "t5x_like.text.batches.loader",
-    "t5x_like.text.seqio_bridge.evaluation_examples",
     "t5x_like.text.objectives.span_corruption",
     "t5x_like.text.tasks.mixtures",
     "t5x_like.text.tasks.pretraining",
-    "t5x_like.text.tasks.registry",
-    "t5x_like.text.tasks.showing",
+    "t5x_like.text.registry",
+    "t5x_like.text.seqio_bridge.task_examples",
     "t5x_like.text.tasks.text_task",
     "t5x_like.text.vocabularies.compare",
     "t5x_like.text.vocabularies.ids",

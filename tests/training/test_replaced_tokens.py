@@ -30,7 +30,7 @@ MODEL = ElectraPretrainingConfig(
     mlp_dim=64,
     num_heads=4,
     num_layers=2,
-    num_positions=LENGTH,
+    max_position_embeddings=LENGTH,
     generator_divisor=2,
 )
 LOSS = LossConfig(z_loss=0.0)

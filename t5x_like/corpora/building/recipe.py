@@ -95,7 +95,7 @@ class CorpusRecipe:
             "recipe": self.name,
             **words,
             "reading": repr(self.reading),
-            "on damage": self.reading.on_damage,
+            "on damage": self.reading.on_corruption,
             "format": self.format,
             "validation share": f"{round(self.validation_share * _PARTS) / _PARTS:g}",
         }

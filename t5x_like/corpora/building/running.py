@@ -16,8 +16,8 @@ from t5x_like.corpora.building.stages import (
 )
 from t5x_like.corpora.building.whole_files import is_partial
 from t5x_like.io.beam_runner import RunAll
-from t5x_like.io.process_pool import as_done, start_workers
 from t5x_like.io.progress import Progress
+from t5x_like.io.worker_pool import WorkerPool
 
 
 def run_stages(
@@ -42,7 +42,9 @@ def run_stages(
     needed = 1 if run_all else min(workers, max(len(tasks) for tasks in open_tasks.values()))
     with (
         Progress(plan.recipe.name, round(total), "bytes", shown=progress) as bar,
-        start_workers(needed, flag="--workers", kept="tasks") as processes,
+        WorkerPool(
+            run_task, needed if needed > 1 else 0, owner="the build", flag="--workers", kept="tasks"
+        ) as pool,
     ):
         bar.skip(round(total - left))
         reached = total - left
@@ -57,7 +59,7 @@ def run_stages(
             elif tasks:
                 # The longest first, so that none is left for the end.
                 tasks = sorted(tasks, key=lambda task: -costs[task.stage][task.number])
-                with contextlib.closing(as_done(run_task, tasks, processes)) as ended:
+                with contextlib.closing(pool.as_done(tasks)) as ended:
                     for task, _ in ended:
                         reached += costs[task.stage][task.number]
                         bar.reach(round(reached))

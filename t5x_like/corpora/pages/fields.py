@@ -33,7 +33,7 @@ def page_of(row: Mapping[str, Any], place: int, fields: Fields, log: FileLog) ->
     """The page of a row; None, after telling ``log``, of one that has no text, or none that is text.
 
     Raises:
-      ValueError: damage, under ``on_damage="fail"``.
+      ValueError: damage, under ``on_corruption="fail"``.
     """
     text = row.get(fields.text)
     if text is None:

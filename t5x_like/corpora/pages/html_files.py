@@ -20,7 +20,7 @@ def read_html(pieces: Iterable[Piece], log: FileLog, *, html: Html, max_page_byt
     """The one page of a file.
 
     Raises:
-      ValueError: damage, under ``on_damage="fail"``.
+      ValueError: damage, under ``on_corruption="fail"``.
     """
     log.count("html-file")
     body = content_of_page(pieces, log, max_page_bytes=max_page_bytes)

@@ -18,7 +18,7 @@ def read_jsonl(
     """The pages of one file; lines with nothing on them are passed over.
 
     Raises:
-      ValueError: damage, under ``on_damage="fail"``.
+      ValueError: damage, under ``on_corruption="fail"``.
     """
     log.count("jsonl-file")
     for number, line in in_lines(pieces, max_bytes=max_page_bytes):

@@ -12,7 +12,7 @@ def content_of_page(
     """All bytes of the file; None, after telling ``log``, of one that is damaged or too long. ``hint`` ends the latter.
 
     Raises:
-      ValueError: damage, under ``on_damage="fail"``.
+      ValueError: damage, under ``on_corruption="fail"``.
     """
     parts, size = [], 0
     for piece in pieces:

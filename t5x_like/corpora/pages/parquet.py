@@ -17,7 +17,7 @@ def read_parquet(
     """The pages of one file.
 
     Raises:
-      ValueError: damage, under ``on_damage="fail"``.
+      ValueError: damage, under ``on_corruption="fail"``.
     """
     import pyarrow
 

@@ -16,7 +16,7 @@ def read_text(pieces: Iterable[Piece], log: FileLog, *, max_page_bytes: int) -> 
     """The one page of a file.
 
     Raises:
-      ValueError: damage, under ``on_damage="fail"``.
+      ValueError: damage, under ``on_corruption="fail"``.
     """
     log.count("text-file")
     hint = "; if it has a document a line, say so: kind='lines'"
@@ -29,7 +29,7 @@ def read_lines(pieces: Iterable[Piece], log: FileLog, *, max_page_bytes: int) ->
     """The pages of a file that has one a line.
 
     Raises:
-      ValueError: damage, under ``on_damage="fail"``.
+      ValueError: damage, under ``on_corruption="fail"``.
     """
     log.count("lines-file")
     for number, line in in_lines(pieces, max_bytes=max_page_bytes):

@@ -14,7 +14,7 @@ from t5x_like.corpora.pages.jsonl import read_jsonl
 from t5x_like.corpora.pages.kinds import KINDS, Kind, find_kind, kind_of_name
 from t5x_like.corpora.pages.parquet import read_parquet
 from t5x_like.corpora.pages.plain_text import read_lines, read_text
-from t5x_like.corpora.pages.reading_log import FileLog, OnDamage, ReadLog
+from t5x_like.corpora.pages.reading_log import FileLog, OnCorruption, ReadLog
 from t5x_like.corpora.pages.warc import read_warc
 from t5x_like.corpora.pages.wet import read_wet
 from t5x_like.io.decompression import Caps, Piece, unpack
@@ -32,13 +32,13 @@ class Reading:
     as each file's name and first bytes tell. Any but parquet may be gzip or zstd. No kind is an archive of files, so
     that no name inside a file ever becomes a path.
 
-    ``on_damage="fail"`` stops at the first thing that can't be read, naming file and place; "skip" goes on behind it
-    and counts it. No more than ``max_page_bytes`` of a page are ever held; a file may unpack to ``max_file_bytes`` at
-    most, and to ``max_ratio`` times its size.
+    ``on_corruption="fail"`` stops at the first thing that can't be read, naming file and place; "skip" counts it and
+    continues after it. No more than ``max_page_bytes`` of a page are ever held; a file may unpack to ``max_file_bytes``
+    at most, and to ``max_ratio`` times its size.
     """
 
     kind: Kind | None = None
-    on_damage: OnDamage = field(default="fail", repr=False)  # which a build may change on its way
+    on_corruption: OnCorruption = field(default="fail", repr=False)  # which a build may change on its way
     text_field: str = "text"
     url_field: str = "url"
     timestamp_field: str = "timestamp"
@@ -51,8 +51,8 @@ class Reading:
     def __post_init__(self) -> None:
         if self.kind is not None and self.kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, or None; not {self.kind!r}")
-        if self.on_damage not in ("fail", "skip"):
-            raise ValueError(f"on_damage must be 'fail' or 'skip', not {self.on_damage!r}")
+        if self.on_corruption not in ("fail", "skip"):
+            raise ValueError(f"on_corruption must be 'fail' or 'skip', not {self.on_corruption!r}")
         for name in ("max_page_bytes", "max_file_bytes", "max_ratio"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, not {getattr(self, name)}")
@@ -80,15 +80,15 @@ def read_pages(
 ) -> Iterator[Found]:
     """The pages of one file, local or in a bucket, in its order, in memory that doesn't grow with the file.
 
-    What was left out is counted in ``log``, whose ``on_damage`` is set to that of ``reading``.
+    What was left out is counted in ``log``, whose ``on_corruption`` is set to that of ``reading``.
 
     Raises:
-      ValueError: no such file, or damage under ``on_damage="fail"``. Whatever the file holds, nothing else is raised;
-        what the disk or the bucket raises comes as it is.
+      ValueError: no such file, or damage under ``on_corruption="fail"``. Whatever the file holds, nothing else is
+        raised; what the disk or the bucket raises comes as it is.
     """
     file = os.fspath(path)
     log = ReadLog() if log is None else log
-    log.on_damage = reading.on_damage
+    log.on_corruption = reading.on_corruption
     try:
         stream = as_path(file).open("rb")
     except (FileNotFoundError, IsADirectoryError):

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
-OnDamage = Literal["fail", "skip"]
+OnCorruption = Literal["fail", "skip"]
 
 _EXAMPLES = 5
 
@@ -14,11 +14,11 @@ class ReadLog:
     """Counts by ``split-wet-file:passed``, ``split-wet-file:filtered:no_url``, ``split-wet-file:damaged:truncated``.
 
     ``filtered`` is what such files hold besides pages; ``damaged`` what couldn't be read as it should, of which
-    ``on_damage="fail"`` stops at the first; ``noticed`` what is odd about pages that were read. ``examples`` has the
-    first few of both, each with file and place. Can be pickled and merged.
+    ``on_corruption="fail"`` stops at the first; ``noticed`` what is odd about pages that were read. ``examples`` has
+    the first few of both, each with file and place. Can be pickled and merged.
     """
 
-    on_damage: OnDamage = "fail"
+    on_corruption: OnCorruption = "fail"
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
 
@@ -66,13 +66,13 @@ class FileLog:
         """Counts what can't be read as it should.
 
         Raises:
-          ValueError: ``on_damage`` is ``fail``.
+          ValueError: ``on_corruption`` is ``fail``.
         """
         told = f"{self.where(place)}: {reason}"
-        if self.log.on_damage == "fail":
+        if self.log.on_corruption == "fail":
             raise ValueError(
-                f"{told.rstrip('.')}{'' if told.endswith('?') else '.'} Correct the file, or set on_damage='skip' "
-                "(--gin.ON_DAMAGE=\"'skip'\") to leave such parts out, counted"
+                f"{told.rstrip('.')}{'' if told.endswith('?') else '.'} Correct the file, or set on_corruption='skip' "
+                "(--gin.ON_CORRUPTION=\"'skip'\") to leave such parts out, counted"
             )
         self._note(f"damaged:{what}", told)
 

@@ -21,7 +21,7 @@ def read_warc(pieces: Iterable[Piece], log: FileLog, *, html: Html, max_page_byt
     """The pages of one file.
 
     Raises:
-      ValueError: damage, under ``on_damage="fail"``.
+      ValueError: damage, under ``on_corruption="fail"``.
     """
     log.count("warc-file")
     with Extractor(html) as extract:

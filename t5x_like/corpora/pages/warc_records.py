@@ -88,7 +88,7 @@ def read_records(pieces: Iterable[Piece], log: FileLog, *, max_bytes: int) -> It
     """The records of a file. A damaged one is told to ``log`` and left out.
 
     Raises:
-      ValueError: damage, under ``on_damage="fail"``.
+      ValueError: damage, under ``on_corruption="fail"``.
     """
     buffer = _Buffer(pieces)
     after_cut = False

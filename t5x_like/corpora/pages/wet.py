@@ -4,7 +4,7 @@ TensorFlow Datasets' C4 reads WET files line by line, without regard to Content-
 page; lines that begin with ``WARC``, ``Content-`` or ``CONTENT-`` are headers wherever they stand, the last of a name
 counts, and are never text; other lines are text, stripped, empty ones left out. So is it here, page by page
 (../shared/golden/c4 has its output; what it does with odd records was found by running it). Where it stops at
-damage, ``on_damage`` decides. One difference: a file that begins with ``WARC/1.1`` has its records begin so.
+damage, ``on_corruption`` decides. One difference: a file that begins with ``WARC/1.1`` has its records begin so.
 The format: https://commoncrawl.org/the-data/get-started, https://iipc.github.io/warc-specifications/.
 """
 
@@ -37,7 +37,7 @@ def read_wet(pieces: Iterable[Piece], log: FileLog, *, max_page_bytes: int) -> I
     """The pages of one file.
 
     Raises:
-      ValueError: damage, under ``on_damage="fail"``.
+      ValueError: damage, under ``on_corruption="fail"``.
     """
     log.count("wet-file")
     for record in _records(pieces, log, max_page_bytes):

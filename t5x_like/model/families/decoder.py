@@ -12,11 +12,18 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
-from t5x_like.model.layers.cache import DecoderCache, reorder
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
-from t5x_like.model.layers.masks import both, causal_mask, prefix_mask, rank_mask, real_tokens, segment_mask
-from t5x_like.model.layers.self_attention import Surroundings
+from t5x_like.model.layers.kv_cache import DecoderCache, reorder
+from t5x_like.model.layers.masks import (
+    causal_mask,
+    combine_masks,
+    prefix_mask,
+    rank_mask,
+    real_tokens,
+    segment_mask,
+)
+from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.stack import Stack, StackConfig
 
 
@@ -24,7 +31,7 @@ from t5x_like.model.layers.stack import Stack, StackConfig
 class DecoderConfig:
     """One stack between an entrance and heads.
 
-    ``reads_prefixes``: prompts are prefixes, and relative positions tell what comes before from what comes after.
+    ``reads_prefixes``: prompts are prefixes, and relative positions distinguish before from after.
     """
 
     embeddings: EmbeddingsConfig
@@ -57,19 +64,19 @@ class Decoder(nnx.Module):
         mask = causal_mask(places, places) if batch.ranks is None else rank_mask(batch.ranks)
         if batch.prefix is not None:
             mask = mask | prefix_mask(batch.prefix)
-        mask = both(mask, segment_mask(segment_ids, segment_ids))
+        mask = combine_masks(mask, segment_mask(segment_ids, segment_ids))
         if batch.attention_mask is not None:
-            mask = both(mask, batch.attention_mask[:, None])
+            mask = combine_masks(mask, batch.attention_mask[:, None])
         embedded = self._embed(
             tokens, batch.decoder_positions, batch.block_positions, token_types=batch.token_types
         )
-        around = Surroundings(
+        context = AttentionContext(
             mask=mask,
             real=real_tokens(segment_ids),
             positions=batch.decoder_positions,
             bidirectional=self.config.reads_prefixes,
         )
-        decoded = self.decoder(embedded, around, dropout_key=dropout_key, collect_hidden=collect_hidden)
+        decoded = self.decoder(embedded, context, dropout_key=dropout_key, collect_hidden=collect_hidden)
         logits, pooled, scores = self.heads(
             decoded.output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
@@ -165,14 +172,14 @@ class Decoder(nnx.Module):
             return None if rows is None else jax.lax.dynamic_slice_in_dim(rows, cache.index, length, axis=1)
 
         positions = now(cache.positions)
-        around = Surroundings(
-            mask=both(mask, cache.key_mask[:, None, None, :]),
+        context = AttentionContext(
+            mask=combine_masks(mask, cache.key_mask[:, None, None, :]),
             positions=positions,
             bidirectional=self.config.reads_prefixes,
             index=cache.index,
         )
         embedded = self._embed(tokens, positions, now(cache.block_positions))
-        decoded = self.decoder.step(embedded, cache.layers, around)
+        decoded = self.decoder.step(embedded, cache.layers, context)
         assert decoded.layer_caches is not None
         return decoded.output, cache._replace(layers=decoded.layer_caches, index=cache.index + length)
 
@@ -211,10 +218,10 @@ class Decoder(nnx.Module):
 
     def _check_length(self, length: int) -> None:
         learned = self.config.embeddings.positions
-        if learned is not None and length > learned.num_positions:
+        if learned is not None and length > learned.max_position_embeddings:
             raise ValueError(
-                f"prompt and new tokens are {length} long together, the model has {learned.num_positions} learned "
-                "positions; give a shorter prompt or lower max_new_tokens"
+                f"prompt and new tokens are {length} long together, the model has "
+                f"{learned.max_position_embeddings} learned positions; give a shorter prompt or lower max_new_tokens"
             )
 
 

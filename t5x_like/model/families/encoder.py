@@ -13,8 +13,8 @@ from t5x_like.model.families.family import Predictions
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
-from t5x_like.model.layers.masks import both, rank_mask, real_tokens, segment_mask
-from t5x_like.model.layers.self_attention import Surroundings
+from t5x_like.model.layers.masks import combine_masks, rank_mask, real_tokens, segment_mask
+from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.stack import Stack, StackConfig
 from t5x_like.model.span_boundary import SpanBoundary, SpanBoundaryConfig
 
@@ -49,7 +49,7 @@ class Encoder(nnx.Module):
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
     ) -> Predictions:
         """Scores every position of the encoder's stream."""
-        segment_ids, around = batch.encoder_segment_ids, surroundings_of(batch)
+        segment_ids, context = batch.encoder_segment_ids, surroundings_of(batch)
         embedded = self.embedding(
             batch.encoder_input_tokens,
             dtype=jnp.dtype(self.config.compute_dtype),
@@ -57,7 +57,7 @@ class Encoder(nnx.Module):
             token_types=batch.token_types,
             task_types=batch.task_types,
         )
-        encoded = self.encoder(embedded, around, dropout_key=dropout_key, collect_hidden=collect_hidden)
+        encoded = self.encoder(embedded, context, dropout_key=dropout_key, collect_hidden=collect_hidden)
         logits, pooled, scores = self.heads(
             encoded.output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
@@ -77,17 +77,17 @@ class Encoder(nnx.Module):
         )
 
 
-def surroundings_of(batch: Batch) -> Surroundings:
-    """Who sees whom in the encoder's stream: all of the same example, unless the batch forbids it."""
+def surroundings_of(batch: Batch) -> AttentionContext:
+    """The mask of the encoder's stream: tokens see all of the same example, unless the batch forbids it."""
     segment_ids = batch.encoder_segment_ids
     mask = segment_mask(segment_ids, segment_ids)
     if batch.attention_mask is not None:
-        mask = both(mask, batch.attention_mask[:, None])
+        mask = combine_masks(mask, batch.attention_mask[:, None])
     if batch.ranks is not None:
-        mask = both(mask, rank_mask(batch.ranks))
+        mask = combine_masks(mask, rank_mask(batch.ranks))
     segments = jnp.ones_like(batch.encoder_input_tokens) if segment_ids is None else segment_ids
     is_only_cut = batch.attention_mask is None and batch.ranks is None
-    return Surroundings(
+    return AttentionContext(
         mask=mask,
         real=real_tokens(segment_ids),
         segment_ids=segments if is_only_cut else None,

@@ -11,11 +11,11 @@ from jaxtyping import Array, Float, Int, Key
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
-from t5x_like.model.layers.cache import DecoderCache, reorder
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
-from t5x_like.model.layers.masks import both, causal_mask, real_tokens, segment_mask
-from t5x_like.model.layers.self_attention import Surroundings
+from t5x_like.model.layers.kv_cache import DecoderCache, reorder
+from t5x_like.model.layers.masks import causal_mask, combine_masks, real_tokens, segment_mask
+from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.stack import Stack, StackConfig, StackOutput
 
 
@@ -73,15 +73,15 @@ class EncoderDecoder(nnx.Module):
         """Scores every target of ``batch``, looking at what has been encoded before."""
         segment_ids = batch.decoder_segment_ids
         places = jnp.arange(batch.decoder_input_tokens.shape[1])
-        around = Surroundings(
-            mask=both(causal_mask(places, places), segment_mask(segment_ids, segment_ids)),
+        context = AttentionContext(
+            mask=combine_masks(causal_mask(places, places), segment_mask(segment_ids, segment_ids)),
             real=real_tokens(segment_ids),
             positions=batch.decoder_positions,
             encoded=encoded.output,
             encoded_mask=segment_mask(segment_ids, batch.encoder_segment_ids),
         )
         embedded = self._embed_outputs(batch.decoder_input_tokens, batch.decoder_positions)
-        decoded = self.decoder(embedded, around, dropout_key=dropout_key, collect_hidden=collect_hidden)
+        decoded = self.decoder(embedded, context, dropout_key=dropout_key, collect_hidden=collect_hidden)
         logits, pooled, scores = self.heads(
             decoded.output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
@@ -99,7 +99,7 @@ class EncoderDecoder(nnx.Module):
     def encode(
         self, tokens: Int[Array, "B M"], segment_ids: Int[Array, "B M"] | None = None
     ) -> Float[Array, "B M D"]:
-        """What the decoder will look at."""
+        """The encoder's output, for the decoder's cross-attention."""
         return self._encode(tokens, segment_ids, None, None, collect_hidden=False).output
 
     def start_cache(
@@ -122,10 +122,10 @@ class EncoderDecoder(nnx.Module):
         """Reads one token a row and scores the next one. Rows are inputs, or the beams of one input after another."""
         keys = jnp.arange(cache.layers[0].own.keys.shape[2])
         positions = jnp.broadcast_to(cache.index, (len(tokens), 1))
-        around = Surroundings(
+        context = AttentionContext(
             mask=causal_mask(cache.index[None], keys), encoded_mask=cache.encoded_mask, index=cache.index
         )
-        decoded = self.decoder.step(self._embed_outputs(tokens[:, None], positions), cache.layers, around)
+        decoded = self.decoder.step(self._embed_outputs(tokens[:, None], positions), cache.layers, context)
         assert decoded.layer_caches is not None
         assert self.heads.words is not None
         logits = self.heads.words(decoded.output, self.embedding.tokens)[:, 0]
@@ -156,7 +156,7 @@ class EncoderDecoder(nnx.Module):
         dropout_key: Key[Array, ""] | None,
         collect_hidden: bool,
     ) -> StackOutput:
-        around = Surroundings(
+        context = AttentionContext(
             mask=segment_mask(segment_ids, segment_ids),
             real=real_tokens(segment_ids),
             segment_ids=jnp.ones_like(tokens) if segment_ids is None else segment_ids,
@@ -165,4 +165,4 @@ class EncoderDecoder(nnx.Module):
         )
         embedded = self.embedding(tokens, dtype=self._dtype, positions=positions)
         stack = self.decoder if self.encoder is None else self.encoder
-        return stack(embedded, around, dropout_key=dropout_key, collect_hidden=collect_hidden)
+        return stack(embedded, context, dropout_key=dropout_key, collect_hidden=collect_hidden)

@@ -1,11 +1,12 @@
-"""What every model family is: a function from a batch to scores."""
+"""The interface of model families: a function from a batch to scores."""
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Array, Float, Key
 
 from t5x_like.batch import Batch
-from t5x_like.model.families.memory import Memory
+from t5x_like.model.families.segment_memory import Memory
+from t5x_like.model.multiple_choice import as_rows
 
 
 class ExtraLoss(NamedTuple):
@@ -16,7 +17,7 @@ class ExtraLoss(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """What is logged as a mean: summed up over batches, one sum is divided by the other."""
+    """A logged mean: both numbers are summed over batches, then divided."""
 
     total: Float[Array, ""]
     count: Float[Array, ""]
@@ -43,12 +44,21 @@ class Predictions(NamedTuple):
     measures: dict[str, Measure] | None = None
 
 
+@runtime_checkable
 class Family(Protocol):
     """A model. Without a dropout key it is deterministic."""
 
     def __call__(
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
     ) -> Predictions: ...
+
+
+def predict(
+    model: Family, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, memory: Memory | None = None
+) -> Predictions:
+    """Calls a model on any batch: each choice of a question is a row, and ``memory`` is passed to models with one."""
+    given = {} if memory is None else {"memory": memory}
+    return model(as_rows(batch), dropout_key=dropout_key, **given)
 
 
 @runtime_checkable

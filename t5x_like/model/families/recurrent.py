@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
-from t5x_like.model.families.memory import (
+from t5x_like.model.families.segment_memory import (
     Memory,
     beside_memory,
     memory_of,
@@ -20,14 +20,14 @@ from t5x_like.model.families.memory import (
 )
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig, AdaptiveEmbedding, AdaptiveSoftmax
-from t5x_like.model.layers.cache import beam_rows
 from t5x_like.model.layers.dropout import fold
-from t5x_like.model.layers.masks import both, segment_mask
+from t5x_like.model.layers.kv_cache import beam_rows
+from t5x_like.model.layers.masks import combine_masks, segment_mask
 from t5x_like.model.layers.relative_attention import distances_between, encode_distances, past_mask
 from t5x_like.model.layers.relative_stack import (
+    RelativeAttentionContext,
     RelativeStack,
     RelativeStackConfig,
-    RelativeSurroundings,
     Streams,
     remember,
 )
@@ -58,7 +58,7 @@ class RecurrentOutput(NamedTuple):
 
 
 class RecurrentCache(NamedTuple):
-    """What decoding remembers: the memory, and which of its places hold a token."""
+    """State of decoding: the memory, and the places of it that hold a token."""
 
     memory: Float[Array, "N R P D"]
     real: Bool[Array, "R P"]
@@ -94,7 +94,7 @@ class Recurrent(nnx.Module):
         memory = recalled(memory, batch)
         mask = segment_mask(segment_ids, segment_ids)
         if batch.attention_mask is not None:
-            mask = both(mask, batch.attention_mask[:, None])
+            mask = combine_masks(mask, batch.attention_mask[:, None])
         read = self.read(
             batch.decoder_input_tokens,
             mask=mask,
@@ -130,23 +130,23 @@ class Recurrent(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
         collect_hidden: bool = False,
     ) -> RecurrentOutput:
-        """``mask``: who may look at whom inside the segment, but never ahead; ``memory_mask``: and at the memory."""
+        """``mask`` is for keys of the segment, of which later ones are never seen; ``memory_mask`` for the memory's."""
         config, dtype = self.config, jnp.dtype(self.config.compute_dtype)
         length, past = tokens.shape[1], 0 if memory is None else memory.shape[2]
         mask = beside_memory(mask, memory_mask, length=length, past=past)
         reach = config.memory_length - 1 if config.same_length else None
         distances = distances_between(length, past + length, both_ways=False)
-        around = RelativeSurroundings(
+        context = RelativeAttentionContext(
             distances=encode_distances(
                 distances, config.stack.model_dim, dtype, max_distance=config.stack.max_distance
             ),
-            mask=both(mask, past_mask(length, past + length, reach=reach)),
+            mask=combine_masks(mask, past_mask(length, past + length, reach=reach)),
         )
         embedded = self.embedding(tokens, dtype) * jnp.asarray(config.stack.model_dim**0.5, dtype)
         ran = self.stack(
             Streams(embedded),
             memory,
-            around,
+            context,
             dropout_key=fold(dropout_key, 0),
             collect_inputs=collect_hidden or keep_memory,
         )
@@ -169,7 +169,7 @@ class Recurrent(nnx.Module):
         return jnp.zeros((stack.num_layers, batch_size, self.config.memory_length, stack.model_dim), dtype)
 
     def new_memory(self, num_rows: int) -> Memory | None:
-        """What training begins with, ``None`` if nothing is to be remembered."""
+        """The empty memory that training begins with; ``None`` without one."""
         return memory_of(self.empty_memory(num_rows)) if self.config.memory_length else None
 
     def start_cache(

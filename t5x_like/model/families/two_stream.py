@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
-from t5x_like.model.families.memory import (
+from t5x_like.model.families.segment_memory import (
     Memory,
     beside_memory,
     memory_of,
@@ -19,16 +19,16 @@ from t5x_like.model.families.memory import (
     still_real,
 )
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
-from t5x_like.model.layers.cache import beam_rows
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
-from t5x_like.model.layers.initialise import initial_kernel
-from t5x_like.model.layers.masks import both, segment_mask, strict_rank_mask
+from t5x_like.model.layers.initializers import initial_kernel
+from t5x_like.model.layers.kv_cache import beam_rows
+from t5x_like.model.layers.masks import combine_masks, segment_mask, strict_rank_mask
 from t5x_like.model.layers.relative_attention import distances_between, encode_distances, past_mask
 from t5x_like.model.layers.relative_stack import (
+    RelativeAttentionContext,
     RelativeStack,
     RelativeStackConfig,
-    RelativeSurroundings,
     Streams,
     remember,
 )
@@ -66,7 +66,7 @@ class TwoStreamOutput(NamedTuple):
 
 
 class TwoStreamCache(NamedTuple):
-    """What has been read and written so far; every token sees those behind it too, so nothing can be kept of them."""
+    """The tokens so far. Each sees those after it too, so no keys and values can be kept."""
 
     tokens: Int[Array, "R L"]
     real: Bool[Array, "R L"]
@@ -84,7 +84,7 @@ class TwoStream(nnx.Module):
             model_dim,
             key=embedding_key,
             stddev=config.embeddings.stddev,
-            multiple=config.embeddings.vocab_multiple,
+            multiple=config.embeddings.pad_vocab_to_multiple_of,
         )
         self.query_embedding = nnx.Param(initial_kernel(init, query_key, (model_dim,)), axes=("embed",))
         self.stack = RelativeStack(config.stack, key=stack_key)
@@ -101,7 +101,7 @@ class TwoStream(nnx.Module):
     ) -> Predictions:
         """Scores every position of the encoder's stream.
 
-        With ``batch.ranks``, the order of prediction, or ``batch.attention_mask``, who comes before whom in it, each
+        With ``batch.ranks``, the order of prediction, or ``batch.attention_mask``, the same as a mask, each
         token is predicted from those that it sees, without knowing itself; where it sees none, from its place alone.
         Without them every token is known, as for fine-tuning.
 
@@ -111,9 +111,9 @@ class TwoStream(nnx.Module):
         memory = recalled(memory, batch)
         mask = segment_mask(segment_ids, segment_ids)
         if batch.attention_mask is not None:
-            mask = both(mask, batch.attention_mask[:, None])
+            mask = combine_masks(mask, batch.attention_mask[:, None])
         if batch.ranks is not None:
-            mask = both(mask, strict_rank_mask(batch.ranks))
+            mask = combine_masks(mask, strict_rank_mask(batch.ranks))
         read = self.read(
             batch.encoder_input_tokens,
             mask=mask,
@@ -156,10 +156,10 @@ class TwoStream(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
         collect_hidden: bool = False,
     ) -> TwoStreamOutput:
-        """``mask``: who may look at whom inside the segment, itself seen by content; ``memory_mask``: or at the memory.
+        """``mask`` is for keys of the segment, where content sees itself too; ``memory_mask`` for those of the memory.
 
         Queries stand at every position, or where the one-hot rows of ``target_mapping`` say. Without ``token_types``
-        nothing tells segments apart; the memory counts as type 0.
+        segments are not distinguished; the memory counts as type 0.
         """
         batch_size, length = tokens.shape
         past = 0 if memory is None else memory.shape[2]
@@ -169,18 +169,18 @@ class TwoStream(nnx.Module):
             self.query_embedding[...].astype(dtype), (batch_size, num_queries, self.config.stack.model_dim)
         )
         streams = Streams(self.embedding(tokens, dtype), queries if with_queries else None)
-        around = self._surroundings(length, past, mask, memory_mask, token_types)
+        context = self._context(length, past, mask, memory_mask, token_types)
         ran = self.stack(
             streams,
             memory,
-            around._replace(target_mapping=target_mapping, blind_see_nothing=blind_see_nothing),
+            context._replace(target_mapping=target_mapping, blind_see_nothing=blind_see_nothing),
             dropout_key=fold(dropout_key, 0),
             collect_inputs=collect_hidden or keep_memory,
         )
         return self._output(ran.streams, ran.inputs, memory, keep_memory, collect_hidden)
 
     def new_memory(self, num_rows: int) -> Memory | None:
-        """What training begins with, ``None`` where the memory's length isn't limited: training needs to know it."""
+        """The empty memory that training begins with; ``None`` where its length isn't limited."""
         length, stack = self.config.memory_length, self.config.stack
         if length is None:
             return None
@@ -230,14 +230,14 @@ class TwoStream(nnx.Module):
         rows = beam_rows(origins, num_rows=len(cache.tokens))
         return cache._replace(tokens=cache.tokens[rows], real=cache.real[rows])
 
-    def _surroundings(
+    def _context(
         self,
         length: int,
         past: int,
         mask: Bool[Array, "B 1 #L L"] | None,
         memory_mask: Bool[Array, "B 1 #L P"] | None,
         token_types: Int[Array, "B L"] | None,
-    ) -> RelativeSurroundings:
+    ) -> RelativeAttentionContext:
         config, num_keys = self.config, past + length
         distances = distances_between(length, num_keys, both_ways=config.direction == "both_ways")
         own = None if mask is None else mask | jnp.eye(length, dtype=bool)[None, None]
@@ -246,12 +246,12 @@ class TwoStream(nnx.Module):
         if config.direction != "both_ways":
             reach = past if config.direction == "backwards_equally" else None
             seen = past_mask(length, num_keys, reach=reach)
-            query_mask, content_mask = both(query_mask, seen), both(content_mask, seen)
+            query_mask, content_mask = combine_masks(query_mask, seen), combine_masks(content_mask, seen)
         is_other_segment = None
         if token_types is not None:
             types_BM = jnp.pad(token_types, ((0, 0), (past, 0)))
             is_other_segment = token_types[:, :, None] != types_BM[:, None, :]
-        return RelativeSurroundings(
+        return RelativeAttentionContext(
             distances=encode_distances(
                 distances,
                 config.stack.model_dim,

@@ -15,7 +15,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.model.layers.embedding import Embedding
-from t5x_like.model.layers.initialise import Normal
+from t5x_like.model.layers.initializers import Normal
 from t5x_like.model.layers.linear import Linear
 
 
@@ -43,7 +43,7 @@ class AdaptiveConfig:
     tied_projections: tuple[bool, ...] = ()
     stddev: float = 0.02
     projection_stddev: float = 0.01
-    vocab_multiple: int = 128
+    pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:
         borders = (0, *self.cutoffs, self.vocab_size)
@@ -68,20 +68,20 @@ class AdaptiveConfig:
 
     @property
     def tables(self) -> tuple[Cluster, ...]:
-        """What has a table to itself: all words, where they are equally wide."""
+        """The clusters with a table to themselves: all words together, where they are equally wide."""
         return self.clusters if self.shrink > 1 else (Cluster(0, self.vocab_size, self.embed_dim),)
 
     def num_rows(self, table: Cluster) -> int:
         """The rows of a table, up to a round number."""
         rows = table.stop - table.start
-        return rows + -rows % self.vocab_multiple
+        return rows + -rows % self.pad_vocab_to_multiple_of
 
     def is_projected(self, model_dim: int) -> bool:
-        """Whether embeddings are another space than the stream."""
+        """True if embeddings are projected to the width of the stream."""
         return self.shrink > 1 or self.embed_dim != model_dim
 
     def is_tied(self, number: int) -> bool:
-        """Whether a cluster's scores use the embeddings' projection."""
+        """True if a cluster's scores use the embeddings' projection."""
         return number < len(self.tied_projections) and self.tied_projections[number]
 
 
@@ -92,7 +92,7 @@ def _tables(config: AdaptiveConfig, key: Array) -> dict[str, Embedding]:
             table.dim,
             key=jax.random.fold_in(key, number),
             stddev=config.stddev,
-            multiple=config.vocab_multiple,
+            multiple=config.pad_vocab_to_multiple_of,
         )
         for number, table in enumerate(config.tables)
     }

@@ -1,7 +1,7 @@
 """Multi-head attention (Vaswani et al. 2017, §3.2), with keys and values for groups of heads (Ainslie et al. 2023)."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -9,10 +9,10 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.model.layers.dropout import dropout
-from t5x_like.model.layers.initialise import FanIn, Initialisation, into_stream
+from t5x_like.model.layers.initializers import FanIn, Initializer, into_stream
 from t5x_like.model.layers.linear import Linear
-from t5x_like.model.layers.masks import Window
-from t5x_like.model.layers.norm import NormConfig, norm_of
+from t5x_like.model.layers.masks import SlidingWindow
+from t5x_like.model.layers.norm import Norm, NormConfig, norm_of
 from t5x_like.model.layers.positions import RelativeBuckets
 from t5x_like.model.layers.rotary import Rotary, rotate
 
@@ -23,24 +23,51 @@ Positions: TypeAlias = Rotary | RelativeBuckets
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttentionConfig:
-    """Who looks how. ``positions`` are those that this layer itself speaks of.
+class QKNormConfig:
+    """Norms of projected queries and keys, before they are rotated.
 
-    ``score_scale`` multiplies scores, by default with ``head_dim ** -0.5``; T5 leaves them as they are and starts with
-    smaller queries instead. ``score_cap`` bends them into that range by a tanh (Gemma 2). ``query_key_norm`` is over
-    each head (Qwen3).
+    Attributes:
+      norm: the kind of both norms; each has its own weights.
+      over: ``"head"`` norms each head by itself, with weights that all heads share (Qwen 3). ``"all_heads"`` norms the
+        heads together, as one long vector (OLMo 2).
+    """
+
+    norm: NormConfig
+    over: Literal["head", "all_heads"] = "head"
+
+    def build(self, num_heads: int, head_dim: int) -> Norm:
+        """The norm of ``num_heads`` heads."""
+        return norm_of(self.norm, head_dim if self.over == "head" else num_heads * head_dim)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionConfig:
+    """Multi-head attention.
+
+    Attributes:
+      num_heads: heads of queries.
+      head_dim: the width of a head.
+      num_kv_heads: heads of keys and values, each for a group of queries; as many as ``num_heads`` where ``None``.
+      attention_scale: multiplies scores; ``head_dim ** -0.5`` where ``None``. T5 leaves scores as they are (1.0), and
+        starts with smaller queries instead.
+      attention_logit_soft_cap: bends scores into this range by a tanh (Gemma 2).
+      qk_norm: norms queries and keys.
+      in_bias: gives the projections of queries, keys and values a bias.
+      out_bias: gives the output projection one.
+      positions: those that act in this layer alone: rotations, or its own table of relative ones.
+      window: the places that a query sees, where not all.
     """
 
     num_heads: int
     head_dim: int
-    num_kv_heads: int | None = None  # as many as num_heads
-    score_scale: float | None = None
-    score_cap: float | None = None
-    query_key_norm: NormConfig | None = None
+    num_kv_heads: int | None = None
+    attention_scale: float | None = None
+    attention_logit_soft_cap: float | None = None
+    qk_norm: QKNormConfig | None = None
     in_bias: bool = False
     out_bias: bool = False
     positions: Positions | None = None
-    window: Window | None = None
+    window: SlidingWindow | None = None
 
     def __post_init__(self) -> None:
         if self.num_heads % self.kv_heads:
@@ -50,24 +77,24 @@ class AttentionConfig:
 
     @property
     def kv_heads(self) -> int:
-        """How many heads keys and values have."""
+        """``num_kv_heads``, or its default."""
         return self.num_kv_heads or self.num_heads
 
     @property
     def scale(self) -> float:
-        """What scores are multiplied with."""
-        return self.head_dim**-0.5 if self.score_scale is None else self.score_scale
+        """``attention_scale``, or its default."""
+        return self.head_dim**-0.5 if self.attention_scale is None else self.attention_scale
 
 
 class KeysValues(NamedTuple):
-    """What is looked at and what is found there."""
+    """Keys and values of the tokens that queries may attend to."""
 
     keys: Float[Array, "B M G K"]
     values: Float[Array, "B M G K"]
 
 
 class Attention(nnx.Module):
-    """Looks from each query at all keys; the caller decides by mask and bias."""
+    """Multi-head attention of queries to any keys and values; mask and bias come from the caller."""
 
     def __init__(
         self,
@@ -75,7 +102,7 @@ class Attention(nnx.Module):
         model_dim: int,
         *,
         key: Key[Array, ""],
-        init: Initialisation = FanIn(),
+        init: Initializer = FanIn(),
     ):
         joined, joined_kv = config.num_heads * config.head_dim, config.kv_heads * config.head_dim
         query_key, key_key, value_key, out_key = jax.random.split(key, 4)
@@ -85,7 +112,7 @@ class Attention(nnx.Module):
             init = replace(init, distribution="normal")
             query_init = replace(init, scale=init.scale * config.head_dim**-0.5 / config.scale)
 
-        def project(width: int, axis: str, key: Array, init: Initialisation) -> Linear:
+        def project(width: int, axis: str, key: Array, init: Initializer) -> Linear:
             return Linear(model_dim, width, axes=("embed", axis), key=key, init=init, bias=config.in_bias)
 
         self.query = project(joined, "joined_heads", query_key, query_init)
@@ -99,21 +126,22 @@ class Attention(nnx.Module):
             init=into_stream(init),
             bias=config.out_bias,
         )
-        norm = config.query_key_norm
-        self.query_norm = None if norm is None else norm_of(norm, config.head_dim)
-        self.key_norm = None if norm is None else norm_of(norm, config.head_dim)
+        norm = config.qk_norm
+        self.query_norm = None if norm is None else norm.build(config.num_heads, config.head_dim)
+        self.key_norm = None if norm is None else norm.build(config.kv_heads, config.head_dim)
         self.config = config
 
-    def keys_values(self, x: Float[Array, "B M D"], positions: Int[Array, "B M"] | None = None) -> KeysValues:
-        """What ``x`` offers to be looked at."""
-        keys_BMGK = self._heads(self.key(x))
-        keys_BMGK = keys_BMGK if self.key_norm is None else self.key_norm(keys_BMGK)
-        return KeysValues(self._turn(keys_BMGK, positions), self._heads(self.value(x)))
+    def project_keys_values(
+        self, x: Float[Array, "B M D"], positions: Int[Array, "B M"] | None = None
+    ) -> KeysValues:
+        """Keys and values of ``x``; keys are normed and rotated."""
+        keys_BMGK = self._normed_heads(self.key(x), self.key_norm)
+        return KeysValues(self.apply_rotary(keys_BMGK, positions), self._heads(self.value(x)))
 
     def __call__(
         self,
         x: Float[Array, "B L D"],
-        seen: KeysValues,
+        keys_values: KeysValues,
         *,
         positions: Int[Array, "B L"] | None = None,
         mask: Bool[Array, "..."] | None = None,
@@ -121,28 +149,40 @@ class Attention(nnx.Module):
         dropout_rate: float = 0.0,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B L D"]:
-        """``mask`` and ``bias`` broadcast to [B, H, L, M]. They stay apart until the softmax, which saves memory."""
-        scores_BHLM = self.scores(self.queries(x, positions), seen.keys.astype(x.dtype))
+        """Attends from ``x`` to ``keys_values``.
+
+        Args:
+          x: what queries are made of.
+          keys_values: as ``project_keys_values`` makes them.
+          positions: of the queries, where they are rotated.
+          mask: ``False`` prevents attention; broadcasts to [B, H, L, M].
+          bias: added to scores; broadcasts likewise. It stays apart from the mask, which saves memory.
+          dropout_rate: of the attention weights.
+          dropout_key: ``None`` for no dropout.
+
+        Returns:
+          The heads' averages of values, projected back to the stream's width.
+        """
+        scores_BHLM = self.scores(self.queries(x, positions), keys_values.keys.astype(x.dtype))
         if bias is not None:
             scores_BHLM = scores_BHLM + bias
         if mask is not None:
             scores_BHLM = jnp.where(mask, scores_BHLM, MASKED)
         weights_BHLM = jax.nn.softmax(scores_BHLM, axis=-1).astype(x.dtype)
         weights_BHLM = dropout(weights_BHLM, dropout_rate, dropout_key, shared_dim=2)
-        return self.out(self.find(weights_BHLM, seen.values.astype(x.dtype)))
+        return self.out(self.combine_values(weights_BHLM, keys_values.values.astype(x.dtype)))
 
     def queries(
         self, x: Float[Array, "B L D"], positions: Int[Array, "B L"] | None = None
     ) -> Float[Array, "B L H K"]:
-        """What ``x`` looks for."""
-        queries_BLHK = self._heads(self.query(x))
-        queries_BLHK = queries_BLHK if self.query_norm is None else self.query_norm(queries_BLHK)
-        return self._turn(queries_BLHK, positions)
+        """Queries of ``x``, normed and rotated."""
+        queries_BLHK = self._normed_heads(self.query(x), self.query_norm)
+        return self.apply_rotary(queries_BLHK, positions)
 
     def scores(
         self, queries: Float[Array, "B L H K"], keys: Float[Array, "B M G K"]
     ) -> Float[Array, "B H L M"]:
-        """How well keys fit queries, in float32."""
+        """Scaled and capped scores, in float32."""
         # Heads that share a key lie next to each other: J of them in each of the G groups.
         queries_BLGJK = queries.reshape(*queries.shape[:2], keys.shape[2], -1, queries.shape[-1])
         scores_BGJLM = jnp.einsum(
@@ -151,25 +191,31 @@ class Attention(nnx.Module):
         scores_BHLM = scores_BGJLM.reshape(scores_BGJLM.shape[0], -1, *scores_BGJLM.shape[3:])
         if self.config.scale != 1.0:
             scores_BHLM = scores_BHLM * self.config.scale
-        if self.config.score_cap is not None:
-            scores_BHLM = self.config.score_cap * jnp.tanh(scores_BHLM / self.config.score_cap)
+        if (cap := self.config.attention_logit_soft_cap) is not None:
+            scores_BHLM = cap * jnp.tanh(scores_BHLM / cap)
         return scores_BHLM
 
-    def find(
+    def combine_values(
         self, weights: Float[Array, "B H L M"], values: Float[Array, "B M G K"]
     ) -> Float[Array, "B L HK"]:
-        """The heads' averages of values, side by side."""
+        """The heads' weighted averages of values, side by side."""
         weights_BGJLM = weights.reshape(weights.shape[0], values.shape[2], -1, *weights.shape[2:])
         found_BLGJK = jnp.einsum("bgjlm,bmgk->blgjk", weights_BGJLM, values)
         return found_BLGJK.reshape(*found_BLGJK.shape[:2], -1)
 
-    def _turn(
+    def apply_rotary(
         self, heads: Float[Array, "B L H K"], positions: Int[Array, "B L"] | None
     ) -> Float[Array, "B L H K"]:
         if not isinstance(self.config.positions, Rotary):
             return heads
         assert positions is not None, "rotations need positions"
         return rotate(heads, positions, self.config.positions)
+
+    def _normed_heads(self, joined: Float[Array, "B L HK"], norm: Norm | None) -> Float[Array, "B L H K"]:
+        if norm is None or self.config.qk_norm is None:
+            return self._heads(joined)
+        by_head = self.config.qk_norm.over == "head"
+        return norm(self._heads(joined)) if by_head else self._heads(norm(joined))
 
     def _heads(self, joined: Float[Array, "B L HK"]) -> Float[Array, "B L H K"]:
         return joined.reshape(*joined.shape[:2], -1, self.config.head_dim)

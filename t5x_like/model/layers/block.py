@@ -9,15 +9,15 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.model.layers.attention import Attention, AttentionConfig
-from t5x_like.model.layers.cache import LayerCache
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
-from t5x_like.model.layers.initialise import FanIn, Initialisation
+from t5x_like.model.layers.initializers import FanIn, Initializer
+from t5x_like.model.layers.kv_cache import LayerCache
 from t5x_like.model.layers.mixture_of_experts import MixtureOfExperts, MixtureOfExpertsConfig
 from t5x_like.model.layers.norm import NormConfig, RMSNormConfig
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 from t5x_like.model.layers.residual import NormSlot, Residual
-from t5x_like.model.layers.self_attention import SelfAttention, Surroundings
+from t5x_like.model.layers.self_attention import AttentionContext, SelfAttention
 from t5x_like.model.layers.transient_global import TransientGlobal, TransientGlobalConfig
 
 FeedForwardSlot: TypeAlias = FeedForwardConfig | MixtureOfExpertsConfig
@@ -25,7 +25,7 @@ FeedForwardSlot: TypeAlias = FeedForwardConfig | MixtureOfExpertsConfig
 
 @dataclass(frozen=True, kw_only=True)
 class BlockConfig:
-    """What a block is made of.
+    """The parts of a block.
 
     ``attention_norms`` and ``feed_forward_norms`` say where norms stand around each layer. A ``parallel`` block's
     layers read the same stream and are added together (Wang and Komatsuzaki 2021, GPT-J). With ``transient_global``,
@@ -42,18 +42,18 @@ class BlockConfig:
     parallel: bool = False
     transient_global: TransientGlobalConfig | None = None
     dropout_rate: float = 0.0
-    init: Initialisation = FanIn()
+    init: Initializer = FanIn()
 
     def __post_init__(self) -> None:
         window = self.attention.window
-        if self.transient_global is not None and (window is None or window.before != window.after):
+        if self.transient_global is not None and (window is None or window.left != window.right):
             raise ValueError(
                 f"transient_global with window={window}; give one that reaches equally far both ways"
             )
 
 
 class BlockOutput(NamedTuple):
-    """The stream after a block, its changed cache, and what its router is charged with, if it has one."""
+    """Hidden states, updated KV cache, and mixture-of-experts load-balancing loss."""
 
     x: Float[Array, "B L D"]
     cache: LayerCache | None
@@ -86,55 +86,55 @@ class Block(nnx.Module):
     def __call__(
         self,
         x: Float[Array, "B L D"],
-        around: Surroundings,
+        context: AttentionContext,
         *,
         cache: LayerCache | None = None,
         dropout_key: Key[Array, ""] | None = None,
     ) -> BlockOutput:
-        """With a cache, ``x`` are its next tokens and the changed cache comes back."""
+        """Runs the block. With a cache, ``x`` are its next tokens, and the updated cache is returned."""
         rate = self.config.dropout_rate
-        changed, balance_loss = cache, jnp.zeros(())
+        new_cache, balance_loss = cache, jnp.zeros(())
 
         def attend(x: Array) -> Array:
-            nonlocal changed
+            nonlocal new_cache
             look = SelfAttention(self.self_attention, self.relative_bias, self.transient_global, rate)
-            found, changed = look(x, around, cache, fold(dropout_key, 0))
+            found, new_cache = look(x, context, cache, fold(dropout_key, 0))
             return found
 
         def attend_to_encoded(x: Array) -> Array:
-            return self._attend_to_encoded(x, around, cache, fold(dropout_key, 2))
+            return self._attend_to_encoded(x, context, cache, fold(dropout_key, 2))
 
         def feed(x: Array) -> Array:
             nonlocal balance_loss
             dropping = {"dropout_rate": rate, "dropout_key": fold(dropout_key, 4)}
             if not isinstance(self.feed_forward, MixtureOfExperts):
                 return self.feed_forward(x, **dropping)
-            found, balance_loss = self.feed_forward(x, mask=around.real, **dropping)
+            found, balance_loss = self.feed_forward(x, mask=context.real, **dropping)
             return found
 
         drop = {site: {"dropout_rate": rate, "dropout_key": fold(dropout_key, site)} for site in (1, 3, 5)}
         if self.config.parallel:
-            heard = self.around_self_attention.change(x, attend, **drop[1])
-            thought = self.around_feed_forward.change(x, feed, **drop[5])
-            return BlockOutput(x + heard + thought, changed, balance_loss)
+            attention_output = self.around_self_attention.change(x, attend, **drop[1])
+            mlp_output = self.around_feed_forward.change(x, feed, **drop[5])
+            return BlockOutput(x + attention_output + mlp_output, new_cache, balance_loss)
         x = self.around_self_attention(x, attend, **drop[1])
-        if self.around_cross_attention is not None and (around.encoded is not None or cache is not None):
+        if self.around_cross_attention is not None and (context.encoded is not None or cache is not None):
             x = self.around_cross_attention(x, attend_to_encoded, **drop[3])
         x = self.around_feed_forward(x, feed, **drop[5])
-        return BlockOutput(x, changed, balance_loss)
+        return BlockOutput(x, new_cache, balance_loss)
 
     def _attend_to_encoded(
-        self, x: Array, around: Surroundings, cache: LayerCache | None, dropout_key: Array | None
+        self, x: Array, context: AttentionContext, cache: LayerCache | None, dropout_key: Array | None
     ) -> Array:
-        cross, encoded = self.cross_attention, around.encoded
+        cross, encoded = self.cross_attention, context.encoded
         assert cross is not None
-        seen = cache.encoded if cache is not None else cross.keys_values(encoded)  # pyright: ignore[reportArgumentType]
+        seen = cache.encoded if cache is not None else cross.project_keys_values(encoded)  # pyright: ignore[reportArgumentType]
         assert seen is not None
         # With beams there are more rows than inputs: the beams of an input ask as so many queries.
         found = cross(
             x.reshape(seen.keys.shape[0], -1, x.shape[-1]),
             seen,
-            mask=around.encoded_mask,
+            mask=context.encoded_mask,
             dropout_rate=self.config.dropout_rate,
             dropout_key=dropout_key,
         )

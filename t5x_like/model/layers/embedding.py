@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
-from t5x_like.model.layers.initialise import Normal
+from t5x_like.model.layers.initializers import Normal
 from t5x_like.model.layers.linear import Linear
 from t5x_like.model.layers.norm import NormConfig, norm_of
 
@@ -44,16 +44,16 @@ class Embedding(nnx.Module):
 class LearnedPositions:
     """A vector for each position. ``offset`` rows lie before that of position 0: 2 in RoBERTa and BART."""
 
-    num_positions: int
+    max_position_embeddings: int
     offset: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingsConfig:
-    """What is added up. Missing types count as 0.
+    """The sum of all embeddings. Missing types count as 0.
 
     ``block_positions`` count inside a masked span (GLM). ``embed_dim`` other than the stack's needs ``projected``.
-    ``vocab_multiple``: the table has rows for the next multiple of it. ``scale`` multiplies words (Gemma).
+    ``pad_vocab_to_multiple_of``: the table has rows for the next multiple of it. ``scale`` multiplies words (Gemma).
     """
 
     vocab_size: int
@@ -66,17 +66,17 @@ class EmbeddingsConfig:
     projected: bool = False
     scale: float = 1.0
     stddev: float = 1.0
-    vocab_multiple: int = 128
+    pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "embed_dim", "vocab_multiple"):
+        for name in ("vocab_size", "embed_dim", "pad_vocab_to_multiple_of"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; give a positive number")
 
     @property
     def padded_vocab_size(self) -> int:
         """The number of rows of the table."""
-        return self.vocab_size + -self.vocab_size % self.vocab_multiple
+        return self.vocab_size + -self.vocab_size % self.pad_vocab_to_multiple_of
 
 
 class Embeddings(nnx.Module):
@@ -91,7 +91,7 @@ class Embeddings(nnx.Module):
         with_words: bool = True,
     ):
         keys = jax.random.split(key, 6)
-        table = {"stddev": config.stddev, "multiple": config.vocab_multiple}
+        table = {"stddev": config.stddev, "multiple": config.pad_vocab_to_multiple_of}
         self.tokens = (
             Embedding(config.vocab_size, config.embed_dim, key=keys[0], **table) if with_words else None
         )
@@ -179,14 +179,14 @@ def projection_to(model_dim: int, config: EmbeddingsConfig, *, key: Key[Array, "
 
 
 def _rows(positions: LearnedPositions | None) -> int:
-    return 0 if positions is None else positions.num_positions + positions.offset
+    return 0 if positions is None else positions.max_position_embeddings + positions.offset
 
 
 def _counted(tokens: Int[Array, "B L"], learned: LearnedPositions) -> Int[Array, "B L"]:
     length = tokens.shape[1]
-    if length > learned.num_positions:
+    if length > learned.max_position_embeddings:
         raise ValueError(
-            f"sequence of {length} tokens exceeds the {learned.num_positions} learned positions; give shorter "
-            "sequences, or a model with more positions"
+            f"sequence of {length} tokens exceeds the {learned.max_position_embeddings} learned positions; give "
+            "shorter sequences, or a model with more positions"
         )
     return jnp.broadcast_to(jnp.arange(length), tokens.shape)

@@ -1,20 +1,39 @@
 """The position-wise feed-forward layer, plain or gated."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 import jax
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
-from t5x_like.model.layers.activations import ACTIVATIONS, Activation
 from t5x_like.model.layers.dropout import dropout
-from t5x_like.model.layers.initialise import FanIn, Initialisation, into_stream
+from t5x_like.model.layers.initializers import FanIn, Initializer, into_stream
 from t5x_like.model.layers.linear import Linear
+
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "tanh"]
+
+ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "relu": jax.nn.relu,
+    "gelu": partial(jax.nn.gelu, approximate=False),
+    "gelu_tanh": partial(jax.nn.gelu, approximate=True),  # Hendrycks and Gimpel 2016, §2
+    "silu": jax.nn.silu,
+    "tanh": jax.numpy.tanh,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class FeedForwardConfig:
-    """``gated`` multiplies the activation with a second projection (Shazeer 2020, https://arxiv.org/abs/2002.05202)."""
+    """A feed-forward layer.
+
+    Attributes:
+      mlp_dim: its inner width.
+      activation: between its projections.
+      gated: multiplies the activation with a second projection (Shazeer 2020, https://arxiv.org/abs/2002.05202).
+      bias: gives all projections a bias.
+    """
 
     mlp_dim: int
     activation: Activation
@@ -31,7 +50,7 @@ class FeedForward(nnx.Module):
         model_dim: int,
         *,
         key: Key[Array, ""],
-        init: Initialisation = FanIn(),
+        init: Initializer = FanIn(),
     ):
         gate_key, up_key, down_key = jax.random.split(key, 3)
 

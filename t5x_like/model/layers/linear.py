@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
-from t5x_like.model.layers.initialise import FanIn, Initialisation, initial_kernel
+from t5x_like.model.layers.initializers import FanIn, Initializer, initial_kernel
 
 
 class Linear(nnx.Module):
@@ -17,7 +17,7 @@ class Linear(nnx.Module):
         *,
         axes: tuple[str, str],
         key: Key[Array, ""],
-        init: Initialisation = FanIn(),
+        init: Initializer = FanIn(),
         bias: bool = False,
     ):
         self.kernel = nnx.Param(initial_kernel(init, key, (num_inputs, num_outputs)), axes=axes)

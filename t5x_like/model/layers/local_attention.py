@@ -1,7 +1,7 @@
 """Local attention whose cost grows with the length and not with its square (Guo et al. 2022, §3.1.1).
 
 https://arxiv.org/abs/2112.07916. Tokens are cut into blocks one longer than the window reaches. A block's queries see
-keys of three blocks, their own and its neighbours, and of those what the window and the segments allow.
+keys of three blocks, their own and its neighbors, and of those what the window and the segments allow.
 
 Shape letters here: N blocks of all rows, S places in a block, T places in three.
 """
@@ -14,26 +14,28 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.model.layers.attention import MASKED, Attention, KeysValues
 from t5x_like.model.layers.dropout import dropout
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.masks import SlidingWindow
 
 
 class Aside(NamedTuple):
-    """What queries see besides their neighbours."""
+    """Keys and values that queries see besides their neighbors."""
 
     seen: KeysValues  # [B, M, G, K]
     mask: Bool[Array, "B 1 L M"]
     bias: Float[Array, "B H L M"]
 
 
-def block_length(window: Window | None, length: int, segment_ids: Int[Array, "B L"] | None) -> int | None:
-    """How long blocks are; ``None`` where looking at everything costs less, or more than segments say who sees whom."""
-    if window is None or segment_ids is None or window.before != window.after:
+def block_length(
+    window: SlidingWindow | None, length: int, segment_ids: Int[Array, "B L"] | None
+) -> int | None:
+    """The length of blocks; ``None`` where full attention costs less, or the mask is more than segments."""
+    if window is None or segment_ids is None or window.left != window.right:
         return None
-    return window.before + 1 if length > 3 * (window.before + 1) else None
+    return window.left + 1 if length > 3 * (window.left + 1) else None
 
 
 def places_in_blocks(length: int) -> tuple[Int[Array, " L"], Int[Array, " M"]]:
-    """Where a block's queries and its keys lie, counted from the first key."""
+    """Places of a block's queries and of its keys, counted from the first key."""
     return length + jnp.arange(length), jnp.arange(3 * length)
 
 
@@ -49,34 +51,34 @@ def local_attention(
     dropout_rate: float = 0.0,
     dropout_key: Key[Array, ""] | None = None,
 ) -> Float[Array, "B L D"]:
-    """What ``attention`` finds less than ``block_length`` places away, in the same segment.
+    """Attention to keys less than ``block_length`` places away, in the same segment.
 
     ``bias`` is between the ``places_in_blocks`` and broadcasts to [B, H, block_length, 3 * block_length].
     """
-    queries_BLHK, seen = attention.queries(x, positions), attention.keys_values(x, positions)
-    keys, values = (_with_neighbours(part.astype(x.dtype), block_length) for part in seen)
+    queries_BLHK, seen = attention.queries(x, positions), attention.project_keys_values(x, positions)
+    keys, values = (_with_neighbors(part.astype(x.dtype), block_length) for part in seen)
     scores = attention.scores(_in_blocks(queries_BLHK, block_length), keys)
     scores = scores if bias is None else scores + bias
     scores = jnp.where(_mask(segment_ids, block_length), scores, MASKED)
-    num_neighbours = scores.shape[-1]
+    num_neighbors = scores.shape[-1]
     if aside is not None:
         besides_BHLM = attention.scores(queries_BLHK, aside.seen.keys.astype(x.dtype)) + aside.bias
         besides_BHLM = jnp.where(aside.mask, besides_BHLM, MASKED)
         scores = jnp.concatenate([scores, _rows_in_blocks(besides_BHLM, block_length)], axis=-1)
     weights = jax.nn.softmax(scores, axis=-1).astype(x.dtype)
     weights = dropout(weights, dropout_rate, dropout_key, shared_dim=2)
-    found = attention.find(weights[..., :num_neighbours], values)
+    found = attention.combine_values(weights[..., :num_neighbors], values)
     if aside is not None:
         # Values are the same for all blocks: they are not copied to each.
-        besides = _rows_of_blocks(weights[..., num_neighbours:], len(x))
-        besides = attention.find(besides, aside.seen.values.astype(x.dtype))
+        besides = _rows_of_blocks(weights[..., num_neighbors:], len(x))
+        besides = attention.combine_values(besides, aside.seen.values.astype(x.dtype))
         found = found + _in_blocks(besides, block_length)
     return attention.out(found.reshape(len(x), -1, found.shape[-1])[:, : x.shape[1]])
 
 
 def _mask(segment_ids: Int[Array, "B L"], block_length: int) -> Bool[Array, "N 1 S T"]:
     queries = _in_blocks(segment_ids, block_length, fill=-2)
-    keys = _with_neighbours(segment_ids, block_length, fill=-1)
+    keys = _with_neighbors(segment_ids, block_length, fill=-1)
     from_place, to_place = places_in_blocks(block_length)
     near = jnp.abs(to_place[None, :] - from_place[:, None]) < block_length
     return ((queries[:, :, None] == keys[:, None, :]) & near[None])[:, None]
@@ -87,7 +89,7 @@ def _in_blocks(x: Array, length: int, fill: int = 0) -> Array:
     return _padded(x, 0, -x.shape[1] % length, fill).reshape(-1, length, *x.shape[2:])
 
 
-def _with_neighbours(x: Array, length: int, fill: int = 0) -> Array:
+def _with_neighbors(x: Array, length: int, fill: int = 0) -> Array:
     """[B, L, …] to [B * blocks, 3 * length, …]: each block between those beside it."""
     blocks = _padded(x, length, length + -x.shape[1] % length, fill)
     blocks = blocks.reshape(len(x), -1, length, *x.shape[2:])

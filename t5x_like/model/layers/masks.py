@@ -1,4 +1,4 @@
-"""Who may look at whom: masks are data made from the batch, never a property of a layer."""
+"""Attention masks: data made from the batch, never a property of a layer."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -8,17 +8,20 @@ from jaxtyping import Array, Bool, Int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
-    """How far local attention sees, in places of the stream, besides the query's own."""
+class SlidingWindow:
+    """The places that local attention sees besides the query's own.
 
-    before: int
-    after: int = 0
+    Attributes:
+      left: how many before it.
+      right: how many after it.
+    """
+
+    left: int
+    right: int = 0
 
     def __post_init__(self) -> None:
-        if self.before < 0 or self.after < 0:
-            raise ValueError(
-                f"a window of {self.before} places before and {self.after} after; give 0 or more"
-            )
+        if self.left < 0 or self.right < 0:
+            raise ValueError(f"a window of {self.left} places left and {self.right} right; give 0 or more")
 
 
 def real_tokens(segment_ids: Int[Array, "B L"] | None) -> Bool[Array, "B L"] | None:
@@ -52,17 +55,19 @@ def prefix_mask(prefix: Int[Array, "B M"]) -> Bool[Array, "B 1 1 M"]:
     return (prefix > 0)[:, None, None, :]
 
 
-def window_mask(queries: Int[Array, " L"], keys: Int[Array, " M"], window: Window) -> Bool[Array, "1 1 L M"]:
-    """True where the key lies at most ``before`` places before and ``after`` places after the query.
+def window_mask(
+    queries: Int[Array, " L"], keys: Int[Array, " M"], window: SlidingWindow
+) -> Bool[Array, "1 1 L M"]:
+    """True where the key lies at most ``left`` places before and ``right`` places after the query.
 
     Positions don't matter: tokens are as near as they stand, as in transformers, wherever they are said to be.
     """
     distance_LM = keys[None, :] - queries[:, None]
-    return ((distance_LM >= -window.before) & (distance_LM <= window.after))[None, None]
+    return ((distance_LM >= -window.left) & (distance_LM <= window.right))[None, None]
 
 
-class Look(IntEnum):
-    """Where the tokens of an example look (Dong et al. 2019, UniLM, https://arxiv.org/abs/1905.03197, figure 1)."""
+class AttentionDirection(IntEnum):
+    """The keys that an example's tokens attend to (Dong et al. 2019, https://arxiv.org/abs/1905.03197, figure 1)."""
 
     BIDIRECTIONAL = 0
     LEFT_TO_RIGHT = 1
@@ -70,28 +75,28 @@ class Look(IntEnum):
     SEQUENCE_TO_SEQUENCE = 3  # the source in both directions, the target at it and at what was written so far
 
 
-def look_mask(
-    looks: Int[Array, " B"],
+def direction_mask(
+    directions: Int[Array, " B"],
     source_lengths: Int[Array, " B"],
     total_lengths: Int[Array, " B"],
     *,
     length: int,
 ) -> Bool[Array, "B {length} {length}"]:
-    """True where the query may look at the key: one way of looking, a ``Look``, for each example.
+    """True where the query may look at the key: by an ``AttentionDirection`` for each example.
 
     Source and target follow each other from the row's start; beyond the total there is padding, seen by none. Goes
     into ``Batch.attention_mask``.
     """
     queries_L1, keys_1L = jnp.arange(length)[:, None], jnp.arange(length)[None, :]
-    before_BLL = jnp.broadcast_to(keys_1L <= queries_L1, (len(looks), length, length))
+    before_BLL = jnp.broadcast_to(keys_1L <= queries_L1, (len(directions), length, length))
     after_BLL = jnp.broadcast_to(keys_1L >= queries_L1, before_BLL.shape)
     source_BLL = before_BLL | (keys_1L[None] < source_lengths[:, None, None])
-    looks_B11 = looks[:, None, None]
+    directions_B11 = directions[:, None, None]
     allowed_BLL = (
-        (looks_B11 == Look.BIDIRECTIONAL)
-        | ((looks_B11 == Look.LEFT_TO_RIGHT) & before_BLL)
-        | ((looks_B11 == Look.RIGHT_TO_LEFT) & after_BLL)
-        | ((looks_B11 == Look.SEQUENCE_TO_SEQUENCE) & source_BLL)
+        (directions_B11 == AttentionDirection.BIDIRECTIONAL)
+        | ((directions_B11 == AttentionDirection.LEFT_TO_RIGHT) & before_BLL)
+        | ((directions_B11 == AttentionDirection.RIGHT_TO_LEFT) & after_BLL)
+        | ((directions_B11 == AttentionDirection.SEQUENCE_TO_SEQUENCE) & source_BLL)
     )
     return allowed_BLL & (keys_1L[None] < total_lengths[:, None, None])
 
@@ -100,7 +105,7 @@ def rank_mask(ranks: Int[Array, "B L"]) -> Bool[Array, "B 1 L L"]:
     """True where the key's rank in the order of prediction is the query's or a lower one.
 
     Equal ranks look at each other. All 0 is both ways, counting up left to right, counting down right to left; 0 for a
-    source and counting from 1 in the target is a prefix: the four of UniLM (see ``Look``).
+    source and counting from 1 in the target is a prefix: the four of UniLM (see ``AttentionDirection``).
     """
     return (ranks[:, None, :] <= ranks[:, :, None])[:, None]
 
@@ -115,8 +120,10 @@ def strict_rank_mask(ranks: Int[Array, "B L"]) -> Bool[Array, "B 1 L L"]:
     return ((keys_B1L < ranks[:, :, None]) | (keys_B1L == 0))[:, None]
 
 
-def both(left: Bool[Array, "..."] | None, right: Bool[Array, "..."] | None) -> Bool[Array, "..."] | None:
-    """What both masks allow; ``None`` allows everything."""
+def combine_masks(
+    left: Bool[Array, "..."] | None, right: Bool[Array, "..."] | None
+) -> Bool[Array, "..."] | None:
+    """The places that both masks allow; ``None`` allows everything."""
     if left is None or right is None:
         return right if left is None else left
     return jnp.logical_and(left, right)

@@ -1,4 +1,4 @@
-"""Normalisation of activations."""
+"""Normalization of activations."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -11,15 +11,25 @@ from jaxtyping import Array, Float
 
 @dataclass(frozen=True, kw_only=True)
 class RMSNormConfig:
-    """``scale_from_one``: the weight is what the scale has more than 1, as in Gemma."""
+    """Root-mean-square norm.
+
+    Attributes:
+      epsilon: added to the mean square.
+      zero_centered: scales with 1 + weight, as Gemma does.
+    """
 
     epsilon: float = 1e-6
-    scale_from_one: bool = False
+    zero_centered: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerNormConfig:
-    """``bias``: ModernBERT leaves it out."""
+    """Layer norm.
+
+    Attributes:
+      epsilon: added to the variance.
+      bias: adds one; ModernBERT leaves it out.
+    """
 
     epsilon: float = 1e-5
     bias: bool = True
@@ -32,17 +42,17 @@ class RMSNorm(nnx.Module):
     """Divides by the root mean square and scales: no mean, no bias (Zhang and Sennrich 2019, arXiv:1910.07467)."""
 
     def __init__(self, config: RMSNormConfig, dim: int):
-        start = jnp.zeros if config.scale_from_one else jnp.ones
+        start = jnp.zeros if config.zero_centered else jnp.ones
         self.scale = nnx.Param(start((dim,), jnp.float32), axes=("norm",))
         self.config = config
 
     def __call__(self, x: Float[Array, "*rows D"]) -> Float[Array, "*rows D"]:
         wide = x.astype(jnp.float32)  # squares of bfloat16 lose most of their digits
-        normalised = wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + self.config.epsilon)
+        normalized = wide * jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + self.config.epsilon)
         scale = _like(self.scale[...], x)
-        if self.config.scale_from_one:
-            return (normalised * (1.0 + scale)).astype(x.dtype)  # 1 + w would lose w in bfloat16
-        return normalised.astype(x.dtype) * scale.astype(x.dtype)
+        if self.config.zero_centered:
+            return (normalized * (1.0 + scale)).astype(x.dtype)  # 1 + w would lose w in bfloat16
+        return normalized.astype(x.dtype) * scale.astype(x.dtype)
 
 
 class LayerNorm(nnx.Module):
@@ -55,12 +65,12 @@ class LayerNorm(nnx.Module):
 
     def __call__(self, x: Float[Array, "*rows D"]) -> Float[Array, "*rows D"]:
         wide = x.astype(jnp.float32)
-        centred = wide - jnp.mean(wide, axis=-1, keepdims=True)
-        variance = jnp.mean(centred * centred, axis=-1, keepdims=True)
-        normalised = centred * jax.lax.rsqrt(variance + self.config.epsilon) * _like(self.scale[...], x)
+        centered = wide - jnp.mean(wide, axis=-1, keepdims=True)
+        variance = jnp.mean(centered * centered, axis=-1, keepdims=True)
+        normalized = centered * jax.lax.rsqrt(variance + self.config.epsilon) * _like(self.scale[...], x)
         if self.bias is not None:
-            normalised = normalised + _like(self.bias[...], x)
-        return normalised.astype(x.dtype)
+            normalized = normalized + _like(self.bias[...], x)
+        return normalized.astype(x.dtype)
 
 
 Norm: TypeAlias = RMSNorm | LayerNorm

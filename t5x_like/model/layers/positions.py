@@ -32,9 +32,9 @@ class RelativeBias(nnx.Module):
     """Adds to a score what its head has learned about the distance."""
 
     def __init__(self, config: RelativeBuckets, *, num_heads: int, key: Key[Array, ""]):
-        initialise = jax.nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
+        initialize = jax.nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
         self.table = nnx.Param(
-            initialise(key, (num_heads, config.num_buckets)), axes=("heads", "relpos_buckets")
+            initialize(key, (num_heads, config.num_buckets)), axes=("heads", "relpos_buckets")
         )
         self.config = config
 

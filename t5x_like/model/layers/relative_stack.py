@@ -1,7 +1,7 @@
 """Blocks that see a memory of earlier segments, run by one scan (Dai et al. 2019), with one stream or two.
 
-Two streams are XLNet's (Yang et al. 2019, https://arxiv.org/abs/1906.08237, §2.3): ``content`` knows the token it
-stands at, ``queries`` know only the place. Both look at the content stream, through the same weights.
+Two streams are XLNet's (Yang et al. 2019, https://arxiv.org/abs/1906.08237, §2.3): ``content`` knows the token at
+its place, ``queries`` know only the place. Both look at the content stream, through the same weights.
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from jaxtyping import Array, Bool, Float, Key
 
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
-from t5x_like.model.layers.initialise import Normal
+from t5x_like.model.layers.initializers import Normal
 from t5x_like.model.layers.norm import NormConfig
 from t5x_like.model.layers.relative_attention import Offer, RelativeAttention, RelativeAttentionConfig
 from t5x_like.model.layers.residual import NormSlot, Residual
-from t5x_like.model.layers.stack import Rematerialisation
+from t5x_like.model.layers.stack import Remat
 from t5x_like.partitioning.shard import constrain_rows
 
 _KEPT = {
@@ -41,7 +41,7 @@ class RelativeStackConfig:
     max_distance: int | None = None
     dropout_rate: float = 0.0
     attention_dropout_rate: float = 0.0
-    rematerialisation: Rematerialisation = "none"
+    remat: Remat = "none"
 
 
 class Streams(NamedTuple):
@@ -51,14 +51,14 @@ class Streams(NamedTuple):
     queries: Float[Array, "B T D"] | None = None
 
 
-class RelativeSurroundings(NamedTuple):
-    """What every block sees alike. Masks broadcast to [B, H, L, M]; ``blind_see_nothing``: see the attention."""
+class RelativeAttentionContext(NamedTuple):
+    """Inputs that all blocks share. Masks broadcast to [B, H, L, M]; ``blind_see_nothing``: see the attention."""
 
     distances: Float[Array, "R D"]  # encoded
     mask: Bool[Array, "..."] | None = None
     query_mask: Bool[Array, "..."] | None = None
     is_other_segment: Bool[Array, "B L M"] | None = None
-    target_mapping: Float[Array, "B T L"] | None = None  # where each query stands, one-hot
+    target_mapping: Float[Array, "B T L"] | None = None  # the place of each query, one-hot
     blind_see_nothing: bool = False
 
 
@@ -85,7 +85,7 @@ class RelativeBlock(nnx.Module):
         self,
         streams: Streams,
         memory: Float[Array, "B P D"] | None,
-        around: RelativeSurroundings,
+        context: RelativeAttentionContext,
         *,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Streams:
@@ -93,30 +93,30 @@ class RelativeBlock(nnx.Module):
         content, queries = streams
         seen = content if memory is None else jnp.concatenate([memory.astype(content.dtype), content], axis=1)
         before = self.around_attention.before
-        offer = self.attention.offer(seen if before is None else before(seen), around.distances)
-        content = self._renew(content, offer, around._replace(target_mapping=None), fold(dropout_key, 0))
+        offer = self.attention.offer(seen if before is None else before(seen), context.distances)
+        content = self._renew(content, offer, context._replace(target_mapping=None), fold(dropout_key, 0))
         if queries is not None:
-            around = around._replace(mask=around.query_mask)
-            queries = self._renew(queries, offer, around, fold(dropout_key, 1))
+            context = context._replace(mask=context.query_mask)
+            queries = self._renew(queries, offer, context, fold(dropout_key, 1))
         return Streams(content, queries)
 
     def _renew(
         self,
         stream: Float[Array, "B T D"],
         offer: Offer,
-        around: RelativeSurroundings,
+        context: RelativeAttentionContext,
         dropout_key: Key[Array, ""] | None,
     ) -> Float[Array, "B T D"]:
-        mapping, rate = around.target_mapping, self.config.dropout_rate
+        mapping, rate = context.target_mapping, self.config.dropout_rate
 
         def look(x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
             x = x if mapping is None else jnp.einsum("btl,btd->bld", mapping.astype(x.dtype), x)
             found = self.attention(
                 x,
                 offer,
-                mask=around.mask,
-                is_other_segment=around.is_other_segment,
-                blind_see_nothing=around.blind_see_nothing,
+                mask=context.mask,
+                is_other_segment=context.is_other_segment,
+                blind_see_nothing=context.blind_see_nothing,
                 dropout_rate=self.config.attention_dropout_rate,
                 dropout_key=fold(dropout_key, 0),
             )
@@ -141,7 +141,7 @@ class RelativeStack(nnx.Module):
         self,
         streams: Streams,
         memory: Float[Array, "N B P D"] | None,
-        around: RelativeSurroundings,
+        context: RelativeAttentionContext,
         *,
         dropout_key: Key[Array, ""] | None = None,
         collect_inputs: bool = False,
@@ -157,18 +157,18 @@ class RelativeStack(nnx.Module):
                 queries = dropout(queries, rate, fold(dropout_key, site + 1), shared_dim=1)
             return Streams(content, queries)
 
-        distances = dropout(around.distances, rate, fold(dropout_key, 5))
-        around = around._replace(distances=distances)
+        distances = dropout(context.distances, rate, fold(dropout_key, 5))
+        context = context._replace(distances=distances)
 
         def body(
             streams: Streams, layer: tuple[RelativeBlock, Array | None, Array | None]
         ) -> tuple[Streams, Streams | None]:
             block, memory, key = layer
             streams = jax.tree.map(constrain_rows, streams)
-            return block(streams, memory, around, dropout_key=key), streams if collect_inputs else None
+            return block(streams, memory, context, dropout_key=key), streams if collect_inputs else None
 
-        if self.config.rematerialisation != "none":
-            body = jax.checkpoint(body, policy=_KEPT[self.config.rematerialisation])
+        if self.config.remat != "none":
+            body = jax.checkpoint(body, policy=_KEPT[self.config.remat])
         streams, inputs = jax.lax.scan(body, drop(streams, 1), (self.layers, memory, keys))
         return RelativeStackOutput(drop(streams, 3), inputs)
 

@@ -1,4 +1,4 @@
-"""How a block looks at its own stream: with a cache or without, everywhere, in a window, or in blocks."""
+"""Self-attention of a block: with a cache or without, full, in a window, or in blocks."""
 
 from typing import Any, NamedTuple
 
@@ -6,15 +6,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.model.layers.attention import Attention, AttentionConfig
-from t5x_like.model.layers.cache import LayerCache, write_at
+from t5x_like.model.layers.kv_cache import LayerCache, write_at
 from t5x_like.model.layers.local_attention import block_length, local_attention, places_in_blocks
-from t5x_like.model.layers.masks import both, window_mask
+from t5x_like.model.layers.masks import combine_masks, window_mask
 from t5x_like.model.layers.positions import RelativeBias
 from t5x_like.model.layers.transient_global import Globals, TransientGlobal
 
 
-class Surroundings(NamedTuple):
-    """What every block of a stack sees alike."""
+class AttentionContext(NamedTuple):
+    """Inputs that all blocks of a stack share: masks, biases, positions, the encoder's output."""
 
     mask: Bool[Array, "..."] | None = None  # broadcasts to [B, H, L, M]
     bias: Float[Array, "..."] | None = None  # likewise
@@ -22,14 +22,14 @@ class Surroundings(NamedTuple):
     segment_ids: Int[Array, "B L"] | None = None  # where given, they say all that mask says
     global_blocks: Globals | None = None
     positions: Int[Array, "B L"] | None = None  # of the tokens in the stream
-    bidirectional: bool = False  # whether relative positions tell before from after
+    bidirectional: bool = False  # whether relative positions distinguish before from after
     encoded: Float[Array, "B M D"] | None = None
     encoded_mask: Bool[Array, "..."] | None = None
     index: Int[Array, ""] | None = None  # with a cache, the place of the stream's first token
 
 
 class SelfAttention(NamedTuple):
-    """The parts of a block that it looks at itself with; weights are the block's."""
+    """Self-attention made of a block's own parts."""
 
     attention: Attention
     relative_bias: RelativeBias | None  # of this layer alone; a stack's comes with the surroundings
@@ -39,73 +39,77 @@ class SelfAttention(NamedTuple):
     def __call__(
         self,
         x: Float[Array, "B L D"],
-        around: Surroundings,
+        context: AttentionContext,
         cache: LayerCache | None,
         dropout_key: Key[Array, ""] | None,
     ) -> tuple[Float[Array, "B L D"], LayerCache | None]:
-        """What is found, and the cache with what ``x`` itself offers."""
+        """Returns the attention's output, and the cache with the keys and values of ``x``."""
         dropping = {"dropout_rate": self.dropout_rate, "dropout_key": dropout_key}
         config, has_globals = self.attention.config, self.transient_global is not None
-        length = local_length(config, x.shape[1], around, has_globals=has_globals)
+        length = local_length(config, x.shape[1], context, has_globals=has_globals)
         if length is not None:
-            return self._locally(x, around, length, dropping), cache
-        seen = self.attention.keys_values(x, around.positions)
+            return self._locally(x, context, length, dropping), cache
+        seen = self.attention.project_keys_values(x, context.positions)
         if cache is not None:
-            assert around.index is not None
-            cache = cache._replace(own=write_at(cache.own, seen, around.index))
+            assert context.index is not None
+            cache = cache._replace(own=write_at(cache.own, seen, context.index))
             seen = cache.own
-        start = 0 if around.index is None else around.index
+        start = 0 if context.index is None else context.index
         places = jnp.arange(x.shape[1]) + start, jnp.arange(seen.keys.shape[1])
         found = self.attention(
             x,
             seen,
-            positions=around.positions,
-            mask=self._mask(around, *places),
-            bias=self._bias(around, *places),
+            positions=context.positions,
+            mask=self._mask(context, *places),
+            bias=self._bias(context, *places),
             **dropping,
         )
         return found, cache
 
     def _locally(
-        self, x: Array, around: Surroundings, length: int, dropping: dict[str, Any]
+        self, x: Array, context: AttentionContext, length: int, dropping: dict[str, Any]
     ) -> Float[Array, "B L D"]:
-        assert around.segment_ids is not None
+        assert context.segment_ids is not None
         aside = None
         if self.transient_global is not None:
-            assert around.global_blocks is not None
-            aside = self.transient_global(x, self.attention, around.global_blocks)
+            assert context.global_blocks is not None
+            aside = self.transient_global(x, self.attention, context.global_blocks)
         return local_attention(
             self.attention,
             x,
-            around.segment_ids,
+            context.segment_ids,
             block_length=length,
-            positions=around.positions,
-            bias=self._bias(around, *places_in_blocks(length)),
+            positions=context.positions,
+            bias=self._bias(context, *places_in_blocks(length)),
             aside=aside,
             **dropping,
         )
 
-    def _mask(self, around: Surroundings, queries: Array, keys: Array) -> Array | None:
+    def _mask(self, context: AttentionContext, queries: Array, keys: Array) -> Array | None:
         window = self.attention.config.window
-        return around.mask if window is None else both(around.mask, window_mask(queries, keys, window))
+        return (
+            context.mask
+            if window is None
+            else combine_masks(context.mask, window_mask(queries, keys, window))
+        )
 
-    def _bias(self, around: Surroundings, queries: Array, keys: Array) -> Array | None:
+    def _bias(self, context: AttentionContext, queries: Array, keys: Array) -> Array | None:
         if self.relative_bias is None:
-            return around.bias
-        return self.relative_bias(queries, keys, len(keys), bidirectional=around.bidirectional)
+            return context.bias
+        return self.relative_bias(queries, keys, len(keys), bidirectional=context.bidirectional)
 
 
 def local_length(
-    config: AttentionConfig, length: int, around: Surroundings, *, has_globals: bool
+    config: AttentionConfig, length: int, context: AttentionContext, *, has_globals: bool
 ) -> int | None:
-    """How long the blocks of local attention are, ``None`` where attention is not cut into blocks.
+    """The length of local attention's blocks; ``None`` where attention is not cut into blocks.
 
     Raises:
-      ValueError: summaries of blocks, but more than segments says who sees whom.
+      ValueError: summaries of blocks with a mask that is more than segments.
     """
     if not has_globals:
-        return block_length(config.window, length, around.segment_ids)
-    if around.segment_ids is None:
+        return block_length(config.window, length, context.segment_ids)
+    if context.segment_ids is None:
         raise ValueError("transient-global attention can't obey an attention_mask; give segment ids alone")
     assert config.window is not None
-    return config.window.before + 1
+    return config.window.left + 1

@@ -1,6 +1,7 @@
 """Blocks on top of each other: equal ones are stacked into arrays with a leading layers axis and run by one scan."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -10,19 +11,19 @@ from jaxtyping import Array, Float, Key
 
 from t5x_like.model.layers.attention import KeysValues
 from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
-from t5x_like.model.layers.cache import LayerCache
 from t5x_like.model.layers.dropout import dropout, fold
-from t5x_like.model.layers.layout import Layout, layout_of
+from t5x_like.model.layers.kv_cache import LayerCache
+from t5x_like.model.layers.layer_pattern import LayerPattern, layer_pattern_of
 from t5x_like.model.layers.local_attention import places_in_blocks
 from t5x_like.model.layers.norm import NormConfig, norm_of
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
-from t5x_like.model.layers.self_attention import Surroundings, local_length
+from t5x_like.model.layers.self_attention import AttentionContext, local_length
 from t5x_like.model.layers.sharing import Sharing, share, shared_block
 from t5x_like.model.layers.transient_global import globals_of
 from t5x_like.partitioning.shard import constrain_rows
 
-# Which values of the forward pass are kept for the backward pass: all; matrix products; nothing but each block's input.
-Rematerialisation = Literal["none", "minimal", "full"]
+# Values of the forward pass that are kept for the backward pass: all; matrix products; only the input of each block.
+Remat = Literal["none", "minimal", "full"]
 
 _KEPT = {
     "minimal": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
@@ -42,7 +43,7 @@ class StackConfig:
     final_norm: NormConfig | None = None
     output_dropout: bool = False
     sharing: Sharing | None = None
-    rematerialisation: Rematerialisation = "none"
+    remat: Remat = "none"
 
     def __post_init__(self) -> None:
         if not self.blocks:
@@ -63,9 +64,9 @@ class StackConfig:
         return self.blocks[0].model_dim
 
     @property
-    def layout(self) -> Layout:
-        """Which layers lie in which slot of ``Stack.layers``."""
-        return layout_of(self.blocks)
+    def layer_pattern(self) -> LayerPattern:
+        """The layers of each slot of ``Stack.layers``."""
+        return layer_pattern_of(self.blocks)
 
 
 class StackOutput(NamedTuple):
@@ -75,6 +76,21 @@ class StackOutput(NamedTuple):
     hidden: Float[Array, "N1 B L D"] | None
     layer_caches: tuple[LayerCache, ...] | None
     balance_loss: Float[Array, ""]
+
+
+class _Layer(NamedTuple):
+    """Inputs of the layers of a slot, with a leading axis of layers."""
+
+    block: Block | None
+    number: Array
+    cache: LayerCache | None
+    key: Any
+
+
+class _LayerOutput(NamedTuple):
+    own: KeysValues | None
+    balance_loss: Array
+    input: Array | None
 
 
 class Stack(nnx.Module):
@@ -90,7 +106,9 @@ class Stack(nnx.Module):
             return stacked if config.sharing is None else share(stacked, config.sharing)
 
         # By name and not in a list: split and merged again, the tenth of a list would come after the first.
-        self.layers = nnx.Dict({str(slot): build(layers) for slot, layers in enumerate(config.layout.slots)})
+        self.layers = nnx.Dict(
+            {str(slot): build(layers) for slot, layers in enumerate(config.layer_pattern.slots)}
+        )
         relative, block = config.relative_positions, config.blocks[0]
         heads = block.attention.num_heads
         self.relative_bias = relative and RelativeBias(relative, num_heads=heads, key=bias_key)
@@ -104,44 +122,44 @@ class Stack(nnx.Module):
     def __call__(
         self,
         x: Float[Array, "B L D"],
-        around: Surroundings,
+        context: AttentionContext,
         *,
         dropout_key: Key[Array, ""] | None = None,
         collect_hidden: bool = False,
     ) -> StackOutput:
-        """Runs whole sequences. ``around`` says who may look at whom; positions count from 0 where it has none."""
+        """Runs whole sequences. ``context`` has the mask; positions count from 0 where it has none."""
         places = jnp.arange(x.shape[1])
-        positions = around.positions
+        positions = context.positions
         positions = jnp.broadcast_to(places, x.shape[:2]) if positions is None else positions
         block, summaries = self.config.blocks[0], None
         has_globals = block.transient_global is not None
-        length = local_length(block.attention, x.shape[1], around, has_globals=has_globals)
+        length = local_length(block.attention, x.shape[1], context, has_globals=has_globals)
         queries, keys = (places, places) if length is None else places_in_blocks(length)
         if block.transient_global is not None:
-            assert around.segment_ids is not None
+            assert context.segment_ids is not None
             assert self.global_bias is not None
-            summaries = globals_of(around.segment_ids, block.transient_global, self.global_bias)
-        around = around._replace(
-            bias=self._bias(queries, keys, around),
+            summaries = globals_of(context.segment_ids, block.transient_global, self.global_bias)
+        context = context._replace(
+            bias=self._bias(queries, keys, context),
             global_blocks=summaries,
             positions=positions,
         )
-        return self._run(x, around, None, dropout_key, collect_hidden)
+        return self._run(x, context, None, dropout_key, collect_hidden)
 
     def step(
-        self, x: Float[Array, "B L D"], caches: tuple[LayerCache, ...], around: Surroundings
+        self, x: Float[Array, "B L D"], caches: tuple[LayerCache, ...], context: AttentionContext
     ) -> StackOutput:
-        """Runs the tokens whose first is at ``around.index`` against the cache of those before it.
+        """Runs the tokens whose first is at ``context.index`` against the cache of those before it.
 
-        ``around`` also has the mask over the cache, and positions if they differ from places.
+        ``context`` also has the mask over the cache, and positions if they differ from places.
         """
-        assert around.index is not None
-        queries = around.index + jnp.arange(x.shape[1])
+        assert context.index is not None
+        queries = context.index + jnp.arange(x.shape[1])
         keys = jnp.arange(caches[0].own.keys.shape[2])
-        if around.positions is None:
-            around = around._replace(positions=jnp.broadcast_to(queries, x.shape[:2]))
-        around = around._replace(bias=self._bias(queries, keys, around))
-        return self._run(x, around, caches, None, collect_hidden=False)
+        if context.positions is None:
+            context = context._replace(positions=jnp.broadcast_to(queries, x.shape[:2]))
+        context = context._replace(bias=self._bias(queries, keys, context))
+        return self._run(x, context, caches, None, collect_hidden=False)
 
     def empty_caches(
         self, batch_size: int, max_length: int, encoded: Float[Array, "B M D"] | None, dtype: jnp.dtype
@@ -154,91 +172,93 @@ class Stack(nnx.Module):
             own = KeysValues(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
             if encoded is None:
                 return LayerCache(own, None)
-            return LayerCache(own, jax.vmap(lambda block: block.cross_attention.keys_values(encoded))(block))
+            return LayerCache(
+                own, jax.vmap(lambda block: block.cross_attention.project_keys_values(encoded))(block)
+            )
 
-        return tuple(map(empty, self._blocks(), self.config.layout.slots))
+        return tuple(map(empty, self._blocks(), self.config.layer_pattern.slots))
 
     def _blocks(self) -> list[Block]:
         return [self.layers[str(slot)] for slot in range(len(self.layers))]
 
-    def _bias(self, queries: Array, keys: Array, around: Surroundings) -> Array | None:
+    def _bias(self, queries: Array, keys: Array, context: AttentionContext) -> Array | None:
         if self.relative_bias is None:
-            return around.bias
-        return self.relative_bias(queries, keys, len(keys), bidirectional=around.bidirectional)
+            return context.bias
+        return self.relative_bias(queries, keys, len(keys), bidirectional=context.bidirectional)
 
     def _run(
         self,
         x: Array,
-        around: Surroundings,
+        context: AttentionContext,
         caches: tuple[LayerCache, ...] | None,
         dropout_key: Key[Array, ""] | None,
         collect_hidden: bool,
     ) -> StackOutput:
         rate = self.config.blocks[0].dropout_rate
-        layout, slots = self.config.layout, self.config.layout.slots
-        layers_key = fold(dropout_key, 0)
-        keys = None if layers_key is None else jax.random.split(layers_key, len(self.config.blocks))
-        blocks, sharing = self._blocks(), self.config.sharing
-
-        def run_block(x: Array, layer: _Layer) -> tuple[Array, _LayerOutput]:
-            block = layer.block
-            if block is None:
-                assert sharing is not None
-                block = shared_block(blocks[0], sharing, layer.number)
-            ran: BlockOutput = block(constrain_rows(x), around, cache=layer.cache, dropout_key=layer.key)
-            # What is encoded stays as it is: returned from the scan it would be copied at every token.
-            own = None if ran.cache is None else ran.cache.own
-            return ran.x, _LayerOutput(own, ran.balance_loss, x if collect_hidden else None)
-
-        if self.config.rematerialisation != "none":
-            run_block = jax.checkpoint(run_block, policy=_KEPT[self.config.rematerialisation])
-
-        def run_pattern(x: Array, pattern: list[_Layer]) -> tuple[Array, list[_LayerOutput]]:
-            outputs = []
-            for layer in pattern:
-                x, output = run_block(x, layer)
-                outputs.append(output)
-            return x, outputs
-
-        layers = [
-            _Layer(
-                block=block if sharing is None else None,
-                number=jnp.asarray(numbers),
-                cache=None if caches is None else caches[slot],
-                key=None if keys is None else keys[jnp.asarray(numbers)],
-            )
-            for slot, (block, numbers) in enumerate(zip(blocks, slots, strict=True))
-        ]
-        leading, pattern = layers[: layout.num_leading], layers[layout.num_leading :]
         x = dropout(x, rate, fold(dropout_key, 1), shared_dim=1)
-        x, alone = run_pattern(x, [jax.tree.map(lambda array: array[0], layer) for layer in leading])
-        x, repeated = jax.lax.scan(run_pattern, x, pattern)
-        outputs = [jax.tree.map(lambda array: array[None], output) for output in alone] + list(repeated)
+        x, outputs = self._scan(x, context, self._layers(caches, fold(dropout_key, 0)), collect_hidden)
         x = x if self.final_norm is None else self.final_norm(x)
         if self.config.output_dropout:
             x = dropout(x, rate, fold(dropout_key, 2), shared_dim=1)
         return StackOutput(
             output=x,
-            hidden=_in_order(slots, outputs, x) if collect_hidden else None,
+            hidden=_in_order(self.config.layer_pattern.slots, outputs, x) if collect_hidden else None,
             layer_caches=caches
             and tuple(cache._replace(own=output.own) for cache, output in zip(caches, outputs, strict=True)),
             balance_loss=jnp.sum(jnp.concatenate([output.balance_loss for output in outputs])),
         )
 
+    def _layers(
+        self, caches: tuple[LayerCache, ...] | None, dropout_key: Key[Array, ""] | None
+    ) -> list[_Layer]:
+        """The layers of every slot, with their caches and dropout keys."""
+        keys = None if dropout_key is None else jax.random.split(dropout_key, len(self.config.blocks))
+        slots = zip(self._blocks(), self.config.layer_pattern.slots, strict=True)
+        return [
+            _Layer(
+                block=block if self.config.sharing is None else None,
+                number=jnp.asarray(numbers),
+                cache=None if caches is None else caches[slot],
+                key=None if keys is None else keys[jnp.asarray(numbers)],
+            )
+            for slot, (block, numbers) in enumerate(slots)
+        ]
 
-class _Layer(NamedTuple):
-    """What differs between the layers of a slot, with a leading axis of layers."""
+    def _scan(
+        self, x: Array, context: AttentionContext, layers: list[_Layer], collect_inputs: bool
+    ) -> tuple[Array, list[_LayerOutput]]:
+        """Runs the leading layers one by one, and the pattern that repeats by a scan."""
+        run_layer = partial(self._run_layer, context=context, collect_input=collect_inputs)
+        if self.config.remat != "none":
+            run_layer = jax.checkpoint(run_layer, policy=_KEPT[self.config.remat])
 
-    block: Block | None
-    number: Array
-    cache: LayerCache | None
-    key: Any
+        def run_pattern(x: Array, pattern: list[_Layer]) -> tuple[Array, list[_LayerOutput]]:
+            outputs = []
+            for layer in pattern:
+                x, output = run_layer(x, layer)
+                outputs.append(output)
+            return x, outputs
 
+        num_leading = self.config.layer_pattern.num_leading
+        leading = [jax.tree.map(lambda array: array[0], layer) for layer in layers[:num_leading]]
+        x, leading_outputs = run_pattern(x, leading)
+        x, scanned_outputs = jax.lax.scan(run_pattern, x, layers[num_leading:])
+        return x, [
+            *(jax.tree.map(lambda array: array[None], output) for output in leading_outputs),
+            *scanned_outputs,
+        ]
 
-class _LayerOutput(NamedTuple):
-    own: KeysValues | None
-    balance_loss: Array
-    input: Array | None
+    def _run_layer(
+        self, x: Array, layer: _Layer, *, context: AttentionContext, collect_input: bool
+    ) -> tuple[Array, _LayerOutput]:
+        block, sharing = layer.block, self.config.sharing
+        if block is None:
+            assert sharing is not None
+            block = shared_block(self._blocks()[0], sharing, layer.number)
+        ran: BlockOutput = block(constrain_rows(x), context, cache=layer.cache, dropout_key=layer.key)
+        # What is encoded stays as it is: returned from the scan it would be copied at every token.
+        own = None if ran.cache is None else ran.cache.own
+        return ran.x, _LayerOutput(own, ran.balance_loss, x if collect_input else None)
 
 
 def _in_order(

@@ -8,12 +8,14 @@ import jax
 
 from t5x_like.model.families.encoder import Encoder, EncoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
+from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.sharing import Sharing
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields
+from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ConfigFields
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.post_norm_encoders import (
     common_fields,
     embedding_rows,
@@ -22,7 +24,6 @@ from t5x_like.model.zoo.post_norm_encoders import (
     take_common,
     words_head_rows,
 )
-from t5x_like.model.zoo.tasks import Problem, Task, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.weights import Weight, dense, norm, per_layer
 
 Shared = Literal["all", "attention", "feed_forward", "none"]
@@ -46,18 +47,18 @@ class AlbertConfig:
     num_hidden_groups: int = 1
     inner_group_num: int = 1
     sharing: Shared = "all"
-    num_positions: int = 512
+    max_position_embeddings: int = 512
     num_token_types: int = 2
     activation: Activation = "gelu_tanh"
     norm_epsilon: float = 1e-12
-    task: Task = "pretraining"
+    task: ModelTask = "pretraining"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_hidden_groups <= self.num_layers:
@@ -86,12 +87,12 @@ class AlbertConfig:
         return EmbeddingsConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.embed_dim,
-            positions=LearnedPositions(num_positions=self.num_positions),
+            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
             num_token_types=self.num_token_types,
             norm=LayerNormConfig(epsilon=self.norm_epsilon),
             projected=True,
             stddev=0.02,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     def _stack(self) -> StackConfig:
@@ -107,7 +108,7 @@ class AlbertConfig:
         return StackConfig(
             blocks=(block,) * num_blocks,
             sharing=self._sharing(num_blocks),
-            rematerialisation=self.rematerialisation,
+            remat=self.remat,
         )
 
     def _sharing(self, num_blocks: int) -> Sharing | None:
@@ -132,14 +133,14 @@ class AlbertConfig:
         return heads_for(
             self.task,
             num_labels=self.num_labels,
-            words=WordsConfig(tied=True, bias=True, transform=transform),
+            words=WordsConfig(tie_word_embeddings=True, bias=True, transform=transform),
             pooler=PoolerConfig(transform=TransformConfig(dim=self.model_dim, activation="tanh")),
             pair="sentence_order",
             dropout_rate=classifier_dropout_of(self),
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, ModelTask] = {
     "AlbertForPreTraining": "pretraining",
     "AlbertForMaskedLM": "masked_lm",
     "AlbertForSequenceClassification": "sequence_classification",
@@ -148,10 +149,6 @@ HUGGING_FACE_CLASSES: dict[str, Task] = {
     "AlbertForQuestionAnswering": "question_answering",
     "AlbertModel": "base",
 }
-
-HUGGING_FACE_PREFIX = "albert."
-
-HUGGING_FACE_UNUSED = ("*.position_ids",)
 
 # Of the first release, with the only values that it had; no code reads them.
 _OF_THE_FIRST_RELEASE = {
@@ -169,16 +166,16 @@ def from_hugging_face(config: Mapping[str, Any]) -> AlbertConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     for name, value in _OF_THE_FIRST_RELEASE.items():
         fields.must_be(name, value)
-    common = take_common(config, fields, HUGGING_FACE_CLASSES, activation="gelu_new", dropout_rate=0.0)
+    common = take_common(config, fields, _CLASSES, activation="gelu_new", dropout_rate=0.0)
     common["classifier_dropout_rate"] = fields.take("classifier_dropout_prob", 0.1)
     ours = AlbertConfig(
         embed_dim=fields.take("embedding_size", 128),
         num_hidden_groups=fields.take("num_hidden_groups", 1),
         inner_group_num=fields.take("inner_group_num", 1),
-        num_positions=fields.take("max_position_embeddings", 512),
+        max_position_embeddings=fields.take("max_position_embeddings", 512),
         **common,
     )
     fields.finish()
@@ -192,7 +189,7 @@ def to_hugging_face(config: AlbertConfig) -> dict[str, Any]:
       ValueError: only a part of each block is shared, which transformers has no words for.
     """
     _refuse_partial_sharing(config)
-    common = common_fields(config, HUGGING_FACE_CLASSES, "albert")
+    common = common_fields(config, _CLASSES, "albert")
     del common["classifier_dropout"]
     return common | {
         "bos_token_id": 2,
@@ -200,7 +197,7 @@ def to_hugging_face(config: AlbertConfig) -> dict[str, Any]:
         "embedding_size": config.embed_dim,
         "eos_token_id": 3,
         "inner_group_num": config.inner_group_num,
-        "max_position_embeddings": config.num_positions,
+        "max_position_embeddings": config.max_position_embeddings,
         "num_hidden_groups": config.num_hidden_groups,
         "pad_token_id": 0,
     }
@@ -261,3 +258,16 @@ def _block_rows() -> list[Weight]:
         *dense("feed_forward/down", f"{theirs}.ffn_output"),
         *norm("around_feed_forward/final", f"{theirs}.full_layer_layer_norm"),
     ]
+
+
+ALBERT = Architecture(
+    name="albert",
+    config_class=AlbertConfig,
+    model_types=("albert",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="albert.",
+    unused_weights=("*.position_ids",),
+)

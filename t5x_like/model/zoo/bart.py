@@ -8,24 +8,25 @@ import jax
 
 from t5x_like.model.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
+from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
-from t5x_like.model.zoo.head_rows import score_rows
-from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.post_norm_encoders import post_norm_block, words_of
-from t5x_like.model.zoo.tasks import (
-    Problem,
-    Task,
+from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
+    ProblemType,
     class_of,
+    encoder_decoder_score_rows,
     label_fields,
     num_labels_of,
     problem_of,
     scoring_heads,
     task_of,
 )
-from t5x_like.model.zoo.weights import Transform, Weight, dense, norm, per_layer
+from t5x_like.model.zoo.post_norm_encoders import post_norm_block, words_of
+from t5x_like.model.zoo.weights import Weight, WeightTransform, dense, norm, per_layer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,16 +44,16 @@ class BartConfig:
     num_decoder_heads: int
     num_encoder_layers: int
     num_decoder_layers: int
-    num_positions: int = 1024
+    max_position_embeddings: int = 1024
     activation: Activation = "gelu"
     scaled_words: bool = False
-    task: Task = "sequence_to_sequence_lm"
+    task: ModelTask = "sequence_to_sequence_lm"
     num_labels: int = 3
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> EncoderDecoder:
         """The model with fresh weights."""
@@ -76,11 +77,11 @@ class BartConfig:
         return EmbeddingsConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.model_dim,
-            positions=LearnedPositions(num_positions=self.num_positions, offset=2),
+            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings, offset=2),
             norm=LayerNormConfig(),
             scale=self.model_dim**0.5 if self.scaled_words else 1.0,
             stddev=0.02,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     def _stack(self, stack: Literal["encoder", "decoder"]) -> StackConfig:
@@ -95,11 +96,11 @@ class BartConfig:
         )
         block = block if is_encoder else replace(block, cross_attention=block.attention)
         num_layers = self.num_encoder_layers if is_encoder else self.num_decoder_layers
-        return StackConfig(blocks=(block,) * num_layers, rematerialisation=self.rematerialisation)
+        return StackConfig(blocks=(block,) * num_layers, remat=self.remat)
 
     def _heads(self) -> HeadsConfig:
         if self.task == "sequence_to_sequence_lm":
-            return HeadsConfig(words=WordsConfig(tied=True, bias=True))
+            return HeadsConfig(words=WordsConfig(tie_word_embeddings=True, bias=True))
         if self.task == "base":
             return HeadsConfig()
         # The decoder reads the input again; its last token has seen everything (§3.1).
@@ -114,17 +115,12 @@ class BartConfig:
         return heads
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, ModelTask] = {
     "BartForConditionalGeneration": "sequence_to_sequence_lm",
     "BartForSequenceClassification": "sequence_classification",
     "BartForQuestionAnswering": "question_answering",
     "BartModel": "base",
 }
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "model."
-
-HUGGING_FACE_UNUSED: tuple[str, ...] = ()
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> BartConfig:
@@ -133,7 +129,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> BartConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     fields.must_be("is_encoder_decoder", True)
     fields.must_be("tie_word_embeddings", True)
     # Traits of BART's relatives, which older files name.
@@ -155,12 +151,12 @@ def from_hugging_face(config: Mapping[str, Any]) -> BartConfig:
         num_decoder_heads=fields.take("decoder_attention_heads"),
         num_encoder_layers=fields.take("encoder_layers"),
         num_decoder_layers=fields.take("decoder_layers"),
-        num_positions=fields.take("max_position_embeddings", 1024),
+        max_position_embeddings=fields.take("max_position_embeddings", 1024),
         activation=fields.take_name("activation_function", ACTIVATION_NAMES, "gelu"),
         scaled_words=fields.take("scale_embedding", False),
-        task=task_of(config, HUGGING_FACE_CLASSES, "sequence_to_sequence_lm"),
+        task=task_of(config, _CLASSES, "sequence_to_sequence_lm"),
         num_labels=num_labels_of({"num_labels": 3, **config}),
-        problem=problem_of(config),
+        problem_type=problem_of(config),
         dropout_rate=fields.take("dropout", 0.1),
     )
     fields.finish()
@@ -171,7 +167,7 @@ def to_hugging_face(config: BartConfig) -> dict[str, Any]:
     """The fields of a ``config.json``; what is not about the model has BART's usual values."""
     return {
         "activation_function": ACTIVATION_NAMES.theirs(config.activation),
-        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "architectures": [class_of(config.task, _CLASSES)],
         "bos_token_id": 0,
         "d_model": config.model_dim,
         "decoder_attention_heads": config.num_decoder_heads,
@@ -184,9 +180,9 @@ def to_hugging_face(config: BartConfig) -> dict[str, Any]:
         "encoder_layers": config.num_encoder_layers,
         "eos_token_id": 2,
         "is_encoder_decoder": True,
-        "max_position_embeddings": config.num_positions,
+        "max_position_embeddings": config.max_position_embeddings,
         "model_type": "bart",
-        **label_fields(config.num_labels, config.problem),
+        **label_fields(config.num_labels, config.problem_type),
         "pad_token_id": 1,
         "scale_embedding": config.scaled_words,
         "tie_word_embeddings": True,
@@ -198,7 +194,7 @@ def to_hugging_face(config: BartConfig) -> dict[str, Any]:
 def hugging_face_weights(config: BartConfig) -> tuple[Weight, ...]:
     """Our weights by Hugging Face's names."""
     words = words_of(config.embeddings)
-    one_row = Transform(lambda array: array[0], lambda array: array[None])
+    one_row = WeightTransform(lambda array: array[0], lambda array: array[None])
     copies = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
     table = [Weight("embedding/tokens/table", "model.shared.weight", words, copies=copies)]
     for stack, entrance, num_layers in (
@@ -213,7 +209,7 @@ def hugging_face_weights(config: BartConfig) -> tuple[Weight, ...]:
         ]
     if config.task == "sequence_to_sequence_lm":
         table.append(Weight("heads/words/bias", "final_logits_bias", one_row.then(words)))
-    return (*table, *score_rows(config.encoder_decoder.heads))
+    return (*table, *encoder_decoder_score_rows(config.encoder_decoder.heads))
 
 
 def _layer_rows(stack: str) -> list[Weight]:
@@ -232,3 +228,15 @@ def _layer_rows(stack: str) -> list[Weight]:
         *dense("feed_forward/down", f"{theirs}.fc2"),
         *norm("around_feed_forward/final", f"{theirs}.final_layer_norm"),
     ]
+
+
+BART = Architecture(
+    name="bart",
+    config_class=BartConfig,
+    model_types=("bart",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="model.",
+)

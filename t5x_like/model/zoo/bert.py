@@ -8,11 +8,13 @@ import jax
 
 from t5x_like.model.families.encoder import Encoder, EncoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
+from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields
+from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ConfigFields
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.post_norm_encoders import (
     common_fields,
     embedding_rows,
@@ -22,7 +24,6 @@ from t5x_like.model.zoo.post_norm_encoders import (
     take_common,
     words_head_rows,
 )
-from t5x_like.model.zoo.tasks import Problem, Task, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.weights import Weight, dense, per_layer
 
 
@@ -35,18 +36,18 @@ class BertConfig:
     mlp_dim: int
     num_heads: int
     num_layers: int
-    num_positions: int = 512
+    max_position_embeddings: int = 512
     num_token_types: int = 2
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
-    task: Task = "pretraining"
+    task: ModelTask = "pretraining"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> Encoder:
         """The model with fresh weights."""
@@ -68,11 +69,11 @@ class BertConfig:
         return EmbeddingsConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.model_dim,
-            positions=LearnedPositions(num_positions=self.num_positions),
+            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
             num_token_types=self.num_token_types,
             norm=LayerNormConfig(epsilon=self.norm_epsilon),
             stddev=0.02,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     def _stack(self) -> StackConfig:
@@ -84,7 +85,7 @@ class BertConfig:
             norm_epsilon=self.norm_epsilon,
             dropout_rate=self.dropout_rate,
         )
-        return StackConfig(blocks=(block,) * self.num_layers, rematerialisation=self.rematerialisation)
+        return StackConfig(blocks=(block,) * self.num_layers, remat=self.remat)
 
     def _heads(self) -> HeadsConfig:
         transform = TransformConfig(
@@ -95,13 +96,13 @@ class BertConfig:
         return heads_for(
             self.task,
             num_labels=self.num_labels,
-            words=WordsConfig(tied=True, bias=True, transform=transform),
+            words=WordsConfig(tie_word_embeddings=True, bias=True, transform=transform),
             pooler=PoolerConfig(transform=TransformConfig(dim=self.model_dim, activation="tanh")),
             dropout_rate=classifier_dropout_of(self),
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, ModelTask] = {
     "BertForPreTraining": "pretraining",
     "BertForMaskedLM": "masked_lm",
     "BertForNextSentencePrediction": "next_sentence",
@@ -111,11 +112,6 @@ HUGGING_FACE_CLASSES: dict[str, Task] = {
     "BertForQuestionAnswering": "question_answering",
     "BertModel": "base",
 }
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "bert."
-
-HUGGING_FACE_UNUSED = ("*.position_ids",)
 
 # What Google's own files said of the pooler and the direction; no code reads it.
 _OF_THE_FIRST_RELEASE = (
@@ -134,11 +130,11 @@ def from_hugging_face(config: Mapping[str, Any]) -> BertConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     fields.ignore(*_OF_THE_FIRST_RELEASE)
     ours = BertConfig(
-        num_positions=fields.take("max_position_embeddings", 512),
-        **take_common(config, fields, HUGGING_FACE_CLASSES),
+        max_position_embeddings=fields.take("max_position_embeddings", 512),
+        **take_common(config, fields, _CLASSES),
     )
     fields.finish()
     return ours
@@ -146,8 +142,8 @@ def from_hugging_face(config: Mapping[str, Any]) -> BertConfig:
 
 def to_hugging_face(config: BertConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
-    fields = {"max_position_embeddings": config.num_positions, "pad_token_id": 0}
-    return common_fields(config, HUGGING_FACE_CLASSES, "bert") | fields
+    fields = {"max_position_embeddings": config.max_position_embeddings, "pad_token_id": 0}
+    return common_fields(config, _CLASSES, "bert") | fields
 
 
 def hugging_face_weights(config: BertConfig) -> tuple[Weight, ...]:
@@ -175,3 +171,16 @@ def bert_weights(encoder: EncoderConfig, prefix: str) -> tuple[Weight, ...]:
         table += dense("heads/pooler/transform/dense", f"{prefix}.pooler.dense")
     names = {"next_sentence": "cls.seq_relationship", "question_answering": "qa_outputs"}
     return (*table, *score_rows(encoder, names))
+
+
+BERT = Architecture(
+    name="bert",
+    config_class=BertConfig,
+    model_types=("bert",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="bert.",
+    unused_weights=("*.position_ids",),
+)

@@ -8,11 +8,20 @@ import jax
 
 from t5x_like.model.families.encoder import Encoder, EncoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
+from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
-from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
+from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
+    ProblemType,
+    class_of,
+    classifier_dropout_of,
+    heads_for,
+    label_fields,
+)
 from t5x_like.model.zoo.post_norm_encoders import (
     embedding_rows,
     post_norm_block,
@@ -20,13 +29,12 @@ from t5x_like.model.zoo.post_norm_encoders import (
     take_task,
     words_head_rows,
 )
-from t5x_like.model.zoo.tasks import Problem, Task, class_of, classifier_dropout_of, heads_for, label_fields
 from t5x_like.model.zoo.weights import Weight, dense, norm, per_layer
 
 _NORM = LayerNormConfig(epsilon=1e-12)  # config.json has no field for it
 
 # Tasks whose head reads the first token, through a dense layer with a ReLU.
-_POOLED: tuple[Task, ...] = ("sequence_classification", "multiple_choice")
+_POOLED: tuple[ModelTask, ...] = ("sequence_classification", "multiple_choice")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,17 +46,17 @@ class DistilBertConfig:
     mlp_dim: int
     num_heads: int
     num_layers: int
-    num_positions: int = 512
+    max_position_embeddings: int = 512
     activation: Activation = "gelu"
-    task: Task = "masked_lm"
+    task: ModelTask = "masked_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     answers_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> Encoder:
         """The model with fresh weights."""
@@ -70,10 +78,10 @@ class DistilBertConfig:
         return EmbeddingsConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.model_dim,
-            positions=LearnedPositions(num_positions=self.num_positions),
+            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
             norm=_NORM,
             stddev=0.02,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     def _stack(self) -> StackConfig:
@@ -85,7 +93,7 @@ class DistilBertConfig:
             norm_epsilon=_NORM.epsilon,
             dropout_rate=self.dropout_rate,
         )
-        return StackConfig(blocks=(block,) * self.num_layers, rematerialisation=self.rematerialisation)
+        return StackConfig(blocks=(block,) * self.num_layers, remat=self.remat)
 
     def _heads(self) -> HeadsConfig:
         transform = TransformConfig(dim=self.model_dim, activation=self.activation, norm=_NORM)
@@ -93,7 +101,7 @@ class DistilBertConfig:
         return heads_for(
             self.task,
             num_labels=self.num_labels,
-            words=WordsConfig(tied=True, bias=True, transform=transform),
+            words=WordsConfig(tie_word_embeddings=True, bias=True, transform=transform),
             pooler=pooler if self.task in _POOLED else None,
             dropout_rate=classifier_dropout_of(self) if self.task in _POOLED else self.dropout_rate,
             answers_dropout_rate=self._answers_dropout_rate,
@@ -104,7 +112,7 @@ class DistilBertConfig:
         return self.dropout_rate if self.answers_dropout_rate is None else self.answers_dropout_rate
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, ModelTask] = {
     "DistilBertForMaskedLM": "masked_lm",
     "DistilBertForSequenceClassification": "sequence_classification",
     "DistilBertForMultipleChoice": "multiple_choice",
@@ -112,10 +120,6 @@ HUGGING_FACE_CLASSES: dict[str, Task] = {
     "DistilBertForQuestionAnswering": "question_answering",
     "DistilBertModel": "base",
 }
-
-HUGGING_FACE_PREFIX = "distilbert."
-
-HUGGING_FACE_UNUSED = ("*.position_ids",)
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> DistilBertConfig:
@@ -126,7 +130,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> DistilBertConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     fields.must_be("tie_word_embeddings", True)
     fields.must_be("tie_weights_", True)
     fields.ignore("attention_dropout", "sinusoidal_pos_embds")
@@ -136,12 +140,12 @@ def from_hugging_face(config: Mapping[str, Any]) -> DistilBertConfig:
         mlp_dim=fields.take("hidden_dim"),
         num_heads=fields.take("n_heads"),
         num_layers=fields.take("n_layers"),
-        num_positions=fields.take("max_position_embeddings", 512),
+        max_position_embeddings=fields.take("max_position_embeddings", 512),
         activation=fields.take_name("activation", ACTIVATION_NAMES, "gelu"),
         dropout_rate=fields.take("dropout", 0.1),
         classifier_dropout_rate=fields.take("seq_classif_dropout", 0.2),
         answers_dropout_rate=fields.take("qa_dropout", 0.1),
-        **take_task(config, HUGGING_FACE_CLASSES),
+        **take_task(config, _CLASSES),
     )
     fields.finish()
     return ours
@@ -151,16 +155,16 @@ def to_hugging_face(config: DistilBertConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
     return {
         "activation": ACTIVATION_NAMES.theirs(config.activation),
-        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "architectures": [class_of(config.task, _CLASSES)],
         "attention_dropout": config.dropout_rate,
         "dim": config.model_dim,
         "dropout": config.dropout_rate,
         "hidden_dim": config.mlp_dim,
-        "max_position_embeddings": config.num_positions,
+        "max_position_embeddings": config.max_position_embeddings,
         "model_type": "distilbert",
         "n_heads": config.num_heads,
         "n_layers": config.num_layers,
-        **label_fields(config.num_labels, config.problem),
+        **label_fields(config.num_labels, config.problem_type),
         "pad_token_id": 0,
         "qa_dropout": config.dropout_rate
         if config.answers_dropout_rate is None
@@ -207,3 +211,16 @@ def _layer_rows() -> list[Weight]:
         *dense("feed_forward/down", f"{theirs}.ffn.lin2"),
         *norm("around_feed_forward/final", f"{theirs}.output_layer_norm"),
     ]
+
+
+DISTILBERT = Architecture(
+    name="distilbert",
+    config_class=DistilBertConfig,
+    model_types=("distilbert",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="distilbert.",
+    unused_weights=("*.position_ids",),
+)

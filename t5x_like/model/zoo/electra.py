@@ -8,11 +8,13 @@ import jax
 
 from t5x_like.model.families.encoder import Encoder, EncoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig, WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
+from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields
+from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ConfigFields
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.post_norm_encoders import (
     common_fields,
     embedding_rows,
@@ -23,11 +25,10 @@ from t5x_like.model.zoo.post_norm_encoders import (
     take_rate,
     words_head_rows,
 )
-from t5x_like.model.zoo.tasks import Problem, Task, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.weights import Weight, dense, per_layer
 
 # What reads the pooled sequence, under which name files keep the dense layer before it.
-_POOLERS: dict[Task, str] = {
+_POOLERS: dict[ModelTask, str] = {
     "sequence_classification": "classifier.dense",
     "multiple_choice": "sequence_summary.summary",
 }
@@ -47,19 +48,19 @@ class ElectraConfig:
     mlp_dim: int
     num_heads: int
     num_layers: int
-    num_positions: int = 512
+    max_position_embeddings: int = 512
     num_token_types: int = 2
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
-    task: Task = "replaced_tokens"
+    task: ModelTask = "replaced_tokens"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     init_stddev: float = 0.02
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> Encoder:
         """The model with fresh weights."""
@@ -81,12 +82,12 @@ class ElectraConfig:
         return EmbeddingsConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.embed_dim,
-            positions=LearnedPositions(num_positions=self.num_positions),
+            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
             num_token_types=self.num_token_types,
             norm=LayerNormConfig(epsilon=self.norm_epsilon),
             projected=self.embed_dim != self.model_dim,
             stddev=self.init_stddev,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     def _stack(self) -> StackConfig:
@@ -99,7 +100,7 @@ class ElectraConfig:
             dropout_rate=self.dropout_rate,
             init_stddev=self.init_stddev,
         )
-        return StackConfig(blocks=(block,) * self.num_layers, rematerialisation=self.rematerialisation)
+        return StackConfig(blocks=(block,) * self.num_layers, remat=self.remat)
 
     def _heads(self) -> HeadsConfig:
         if self.task == "replaced_tokens":
@@ -117,13 +118,13 @@ class ElectraConfig:
         return heads_for(
             self.task,
             num_labels=self.num_labels,
-            words=WordsConfig(tied=True, bias=True, transform=transform),
+            words=WordsConfig(tie_word_embeddings=True, bias=True, transform=transform),
             pooler=pooler if self.task in _POOLERS else None,
             dropout_rate=rate,
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, ModelTask] = {
     "ElectraForPreTraining": "replaced_tokens",
     "ElectraForMaskedLM": "masked_lm",
     "ElectraForSequenceClassification": "sequence_classification",
@@ -132,10 +133,6 @@ HUGGING_FACE_CLASSES: dict[str, Task] = {
     "ElectraForQuestionAnswering": "question_answering",
     "ElectraModel": "base",
 }
-
-HUGGING_FACE_PREFIX = "electra."
-
-HUGGING_FACE_UNUSED = ("*.position_ids",)
 
 # What multiple choice reads: transformers lets it vary, ELECTRA doesn't.
 _SUMMARY = {"summary_activation": "gelu", "summary_type": "first", "summary_use_proj": True}
@@ -147,16 +144,16 @@ def from_hugging_face(config: Mapping[str, Any]) -> ElectraConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     for name, value in _SUMMARY.items():
         fields.must_be(name, value)
-    common = take_common(config, fields, HUGGING_FACE_CLASSES)
+    common = take_common(config, fields, _CLASSES)
     of_choices = take_rate(config, fields, "summary_last_dropout")
     if common["task"] == "multiple_choice":
         common["classifier_dropout_rate"] = 0.1 if of_choices is None else of_choices
     ours = ElectraConfig(
         embed_dim=fields.take("embedding_size", 128),
-        num_positions=fields.take("max_position_embeddings", 512),
+        max_position_embeddings=fields.take("max_position_embeddings", 512),
         init_stddev=float(config.get("initializer_range") or 0.02),
         **common,
     )
@@ -166,10 +163,10 @@ def from_hugging_face(config: Mapping[str, Any]) -> ElectraConfig:
 
 def to_hugging_face(config: ElectraConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
-    return common_fields(config, HUGGING_FACE_CLASSES, "electra") | {
+    return common_fields(config, _CLASSES, "electra") | {
         "embedding_size": config.embed_dim,
         "initializer_range": config.init_stddev,
-        "max_position_embeddings": config.num_positions,
+        "max_position_embeddings": config.max_position_embeddings,
         "pad_token_id": 0,
         "summary_last_dropout": classifier_dropout_of(config),
         **_SUMMARY,
@@ -202,3 +199,16 @@ def hugging_face_weights(config: ElectraConfig) -> tuple[Weight, ...]:
         "question_answering": "qa_outputs",
     }
     return (*table, *score_rows(encoder, names))
+
+
+ELECTRA = Architecture(
+    name="electra",
+    config_class=ElectraConfig,
+    model_types=("electra",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="electra.",
+    unused_weights=("*.position_ids",),
+)

@@ -4,19 +4,21 @@ Its files are the discriminator's: ``zoo/electra.py`` reads them, and export lea
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import jax
 
-from t5x_like.model.families.replaced_tokens import ReplacedTokens, ReplacedTokensConfig
-from t5x_like.model.layers.activations import Activation
+from t5x_like.model.families.generator_discriminator import (
+    GeneratorDiscriminator,
+    GeneratorDiscriminatorConfig,
+)
 from t5x_like.model.layers.embedding import EmbeddingsConfig
-from t5x_like.model.layers.stack import Rematerialisation
+from t5x_like.model.layers.feed_forward import Activation
+from t5x_like.model.layers.stack import Remat
 from t5x_like.model.parameters import Parameters
 from t5x_like.model.zoo import electra
-from t5x_like.model.zoo.tasks import Task
-from t5x_like.model.zoo.weights import Weight
+from t5x_like.model.zoo.model_tasks import ModelTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,15 +37,15 @@ class ElectraPretrainingConfig:
     num_layers: int
     generator_divisor: int = 4
     discriminator_weight: float = 50.0
-    num_positions: int = 512
+    max_position_embeddings: int = 512
     num_token_types: int = 2
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
     dropout_rate: float = 0.0
     init_stddev: float = 0.02
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:
         if self.discriminator_weight < 0:
@@ -58,23 +60,23 @@ class ElectraPretrainingConfig:
                     "choose a divisor of model_dim, mlp_dim and num_heads"
                 )
 
-    def build(self, key: jax.Array) -> ReplacedTokens:
+    def build(self, key: jax.Array) -> GeneratorDiscriminator:
         """Both models with fresh weights."""
-        config = ReplacedTokensConfig(
+        config = GeneratorDiscriminatorConfig(
             generator=self.generator.encoder,
             discriminator=self.discriminator.encoder,
             discriminator_weight=self.discriminator_weight,
         )
-        return ReplacedTokens(config, key=key)
+        return GeneratorDiscriminator(config, key=key)
 
     @property
     def discriminator(self) -> electra.ElectraConfig:
-        """What remains after pretraining."""
+        """The model that remains after pretraining."""
         return self._electra("replaced_tokens", divisor=1)
 
     @property
     def generator(self) -> electra.ElectraConfig:
-        """What makes up the replacements."""
+        """The model that makes up replacements."""
         return self._electra("masked_lm", divisor=self.generator_divisor)
 
     @property
@@ -83,11 +85,11 @@ class ElectraPretrainingConfig:
         return self.discriminator.embeddings
 
     @property
-    def task(self) -> Task:
-        """What the model does that remains."""
+    def task(self) -> ModelTask:
+        """The discriminator's task."""
         return "replaced_tokens"
 
-    def _electra(self, task: Task, *, divisor: int) -> electra.ElectraConfig:
+    def _electra(self, task: ModelTask, *, divisor: int) -> electra.ElectraConfig:
         return electra.ElectraConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.embed_dim,
@@ -95,7 +97,7 @@ class ElectraPretrainingConfig:
             mlp_dim=self.mlp_dim // divisor,
             num_heads=self.num_heads // divisor,
             num_layers=self.num_layers,
-            num_positions=self.num_positions,
+            max_position_embeddings=self.max_position_embeddings,
             num_token_types=self.num_token_types,
             activation=self.activation,
             norm_epsilon=self.norm_epsilon,
@@ -103,8 +105,8 @@ class ElectraPretrainingConfig:
             dropout_rate=self.dropout_rate,
             init_stddev=self.init_stddev,
             compute_dtype=self.compute_dtype,
-            rematerialisation=self.rematerialisation,
-            vocab_multiple=self.vocab_multiple,
+            remat=self.remat,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
 
@@ -121,13 +123,6 @@ def generator_params(params: Parameters) -> Parameters:
     return {"embedding": tables, "encoder": params["generator"], "heads": params["generator_heads"]}
 
 
-HUGGING_FACE_CLASSES = electra.HUGGING_FACE_CLASSES
-
-HUGGING_FACE_PREFIX = electra.HUGGING_FACE_PREFIX
-
-HUGGING_FACE_UNUSED = electra.HUGGING_FACE_UNUSED
-
-
 def to_hugging_face(config: ElectraPretrainingConfig) -> dict[str, Any]:
     """The fields of the discriminator's ``config.json``."""
     warnings.warn(
@@ -138,6 +133,11 @@ def to_hugging_face(config: ElectraPretrainingConfig) -> dict[str, Any]:
     return electra.to_hugging_face(config.discriminator)
 
 
-def hugging_face_weights(config: ElectraPretrainingConfig) -> tuple[Weight, ...]:
-    """The discriminator's table; what only the generator has is not in it."""
-    return electra.hugging_face_weights(config.discriminator)
+ELECTRA_PRETRAINING = replace(
+    electra.ELECTRA,
+    name="electra_pretraining",
+    config_class=ElectraPretrainingConfig,
+    model_types=(),
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=lambda config: electra.hugging_face_weights(config.discriminator),
+)

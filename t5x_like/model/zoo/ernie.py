@@ -12,14 +12,15 @@ import jax
 
 from t5x_like.model.families.encoder import Encoder, EncoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
+from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.bert import bert_weights
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields
+from t5x_like.model.zoo.config_fields import ConfigFields
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.post_norm_encoders import common_fields, post_norm_block, take_common
-from t5x_like.model.zoo.tasks import Problem, Task, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.weights import Weight
 
 
@@ -32,19 +33,19 @@ class ErnieConfig:
     mlp_dim: int
     num_heads: int
     num_layers: int
-    num_positions: int = 512
+    max_position_embeddings: int = 512
     num_token_types: int = 2
     num_task_types: int = 0
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
-    task: Task = "pretraining"
+    task: ModelTask = "pretraining"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> Encoder:
         """The model with fresh weights."""
@@ -66,12 +67,12 @@ class ErnieConfig:
         return EmbeddingsConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.model_dim,
-            positions=LearnedPositions(num_positions=self.num_positions),
+            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
             num_token_types=self.num_token_types,
             num_task_types=self.num_task_types,
             norm=LayerNormConfig(epsilon=self.norm_epsilon),
             stddev=0.02,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     def _stack(self) -> StackConfig:
@@ -83,7 +84,7 @@ class ErnieConfig:
             norm_epsilon=self.norm_epsilon,
             dropout_rate=self.dropout_rate,
         )
-        return StackConfig(blocks=(block,) * self.num_layers, rematerialisation=self.rematerialisation)
+        return StackConfig(blocks=(block,) * self.num_layers, remat=self.remat)
 
     def _heads(self) -> HeadsConfig:
         transform = TransformConfig(
@@ -94,13 +95,13 @@ class ErnieConfig:
         return heads_for(
             self.task,
             num_labels=self.num_labels,
-            words=WordsConfig(tied=True, bias=True, transform=transform),
+            words=WordsConfig(tie_word_embeddings=True, bias=True, transform=transform),
             pooler=PoolerConfig(transform=TransformConfig(dim=self.model_dim, activation="tanh")),
             dropout_rate=classifier_dropout_of(self),
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, ModelTask] = {
     "ErnieForPreTraining": "pretraining",
     "ErnieForMaskedLM": "masked_lm",
     "ErnieForNextSentencePrediction": "next_sentence",
@@ -111,10 +112,6 @@ HUGGING_FACE_CLASSES: dict[str, Task] = {
     "ErnieModel": "base",
 }
 
-HUGGING_FACE_PREFIX = "ernie."
-
-HUGGING_FACE_UNUSED = ("*.position_ids",)
-
 
 def from_hugging_face(config: Mapping[str, Any]) -> ErnieConfig:
     """The configuration that a ``config.json`` of ``model_type`` ernie describes.
@@ -122,12 +119,12 @@ def from_hugging_face(config: Mapping[str, Any]) -> ErnieConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     num_task_types = fields.take("task_type_vocab_size", 3)
     ours = ErnieConfig(
-        num_positions=fields.take("max_position_embeddings", 512),
+        max_position_embeddings=fields.take("max_position_embeddings", 512),
         num_task_types=num_task_types if fields.take("use_task_id", False) else 0,
-        **take_common(config, fields, HUGGING_FACE_CLASSES),
+        **take_common(config, fields, _CLASSES),
     )
     fields.finish()
     return ours
@@ -135,8 +132,8 @@ def from_hugging_face(config: Mapping[str, Any]) -> ErnieConfig:
 
 def to_hugging_face(config: ErnieConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
-    return common_fields(config, HUGGING_FACE_CLASSES, "ernie") | {
-        "max_position_embeddings": config.num_positions,
+    return common_fields(config, _CLASSES, "ernie") | {
+        "max_position_embeddings": config.max_position_embeddings,
         "pad_token_id": 0,
         "task_type_vocab_size": config.num_task_types or 3,
         "use_task_id": config.num_task_types > 0,
@@ -146,3 +143,16 @@ def to_hugging_face(config: ErnieConfig) -> dict[str, Any]:
 def hugging_face_weights(config: ErnieConfig) -> tuple[Weight, ...]:
     """Our weights by Hugging Face's names."""
     return bert_weights(config.encoder, "ernie")
+
+
+ERNIE = Architecture(
+    name="ernie",
+    config_class=ErnieConfig,
+    model_types=("ernie",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="ernie.",
+    unused_weights=("*.position_ids",),
+)

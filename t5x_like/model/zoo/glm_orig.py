@@ -13,11 +13,12 @@ from t5x_like.model.heads import WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ConfigFields
+from t5x_like.model.zoo.decoder_parts import heads_of_decoder
 from t5x_like.model.zoo.gpt2 import gpt_block, gpt_rows
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields
-from t5x_like.model.zoo.rotary_decoders import heads_of_decoder
-from t5x_like.model.zoo.tasks import Problem, Task, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, dense, norm, split_columns
 
 
@@ -26,7 +27,7 @@ class GLMOrigConfig:
     """A GLM of any size, as its authors published it.
 
     With ``block_positions`` a token of a blank has two positions: where the blank is in the text, and which it is
-    inside the blank, from 1 on. Both tables then have a row more than ``num_positions``.
+    inside the blank, from 1 on. Both tables then have a row more than ``max_position_embeddings``.
     """
 
     vocab_size: int
@@ -34,16 +35,16 @@ class GLMOrigConfig:
     mlp_dim: int
     num_heads: int
     num_layers: int
-    num_positions: int = 512
+    max_position_embeddings: int = 512
     block_positions: bool = True
     norm_epsilon: float = 1e-5
-    task: Task = "causal_lm"
+    task: ModelTask = "causal_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> Decoder:
         """The model with fresh weights."""
@@ -57,14 +58,16 @@ class GLMOrigConfig:
     @property
     def embeddings(self) -> EmbeddingsConfig:
         """Words, positions, and positions inside of blanks."""
-        positions = LearnedPositions(num_positions=self.num_positions + self.block_positions)
+        positions = LearnedPositions(
+            max_position_embeddings=self.max_position_embeddings + self.block_positions
+        )
         return EmbeddingsConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.model_dim,
             positions=positions,
             block_positions=positions if self.block_positions else None,
             stddev=0.02,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     @property
@@ -90,9 +93,9 @@ class GLMOrigConfig:
             stack=StackConfig(
                 blocks=(block,) * self.num_layers,
                 final_norm=LayerNormConfig(epsilon=self.norm_epsilon),
-                rematerialisation=self.rematerialisation,
+                remat=self.remat,
             ),
-            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tied=True)),
+            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tie_word_embeddings=True)),
             compute_dtype=self.compute_dtype,
         )
 
@@ -104,7 +107,7 @@ def blank_settings(
     *,
     max_new_tokens: int,
 ) -> dict[str, Any]:
-    """How ``start_cache`` reads prompts to fill one of their blanks each, those at ``places``.
+    """Arguments of ``start_cache`` for prompts of which one blank each is filled, the one at ``places``.
 
     Prompts are texts and, as the last token of all, the one that starts a blank's answer.
 
@@ -126,12 +129,7 @@ def blank_settings(
     }
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {"GLMForConditionalGeneration": "causal_lm"}
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "glm."
-
-HUGGING_FACE_UNUSED: tuple[str, ...] = ()
+_CLASSES: dict[str, ModelTask] = {"GLMForConditionalGeneration": "causal_lm"}
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> GLMOrigConfig:
@@ -140,7 +138,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> GLMOrigConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     fields.ignore("mask_token_id", "sop_token_id", "eop_token_id")
     fields.ignore("attention_dropout_prob", "embedding_dropout_prob")
     fields.must_be("relative_encoding", False)
@@ -154,12 +152,12 @@ def from_hugging_face(config: Mapping[str, Any]) -> GLMOrigConfig:
         mlp_dim=4 * model_dim,
         num_heads=fields.take("num_attention_heads"),
         num_layers=fields.take("num_layers"),
-        num_positions=fields.take("max_sequence_length", 512),
+        max_position_embeddings=fields.take("max_sequence_length", 512),
         block_positions=fields.take("block_position_encoding", True),
         norm_epsilon=fields.take("layernorm_epsilon", 1e-5),
-        task=task_of(config, HUGGING_FACE_CLASSES, "causal_lm"),
+        task=task_of(config, _CLASSES, "causal_lm"),
         num_labels=num_labels_of(config),
-        problem=problem_of(config),
+        problem_type=problem_of(config),
         dropout_rate=fields.take("output_dropout_prob", 0.1),
     )
     fields.finish()
@@ -184,7 +182,7 @@ def to_hugging_face(config: GLMOrigConfig) -> dict[str, Any]:
         "hidden_act": "gelu_tanh",
         "hidden_size": config.model_dim,
         "layernorm_epsilon": config.norm_epsilon,
-        "max_sequence_length": config.num_positions,
+        "max_sequence_length": config.max_position_embeddings,
         "model_type": "glm_orig",
         "num_attention_heads": config.num_heads,
         "num_layers": config.num_layers,
@@ -223,3 +221,15 @@ def hugging_face_weights(config: GLMOrigConfig) -> tuple[Weight, ...]:
         *norm("decoder/final_norm", "transformer.final_layernorm"),
         *([blocks] if config.block_positions else []),
     )
+
+
+GLM_ORIG = Architecture(
+    name="glm_orig",
+    config_class=GLMOrigConfig,
+    model_types=("glm_orig",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="glm.",
+)

@@ -8,18 +8,25 @@ import jax
 
 from t5x_like.model.families.decoder import Decoder, DecoderConfig
 from t5x_like.model.heads import WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
-from t5x_like.model.layers.feed_forward import FeedForwardConfig
-from t5x_like.model.layers.initialise import Normal
+from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
+from t5x_like.model.layers.initializers import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.residual import NormSlot
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
-from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.rotary_decoders import heads_of_decoder, score_rows, stack_rows
-from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
+from t5x_like.model.zoo.decoder_parts import heads_of_decoder, score_rows, stack_rows
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
+    ProblemType,
+    class_of,
+    num_labels_of,
+    problem_of,
+    task_of,
+)
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, norm, padded_rows, split_columns
 
 
@@ -36,19 +43,19 @@ class GPT2Config:
     mlp_dim: int
     num_heads: int
     num_layers: int
-    num_positions: int = 1024
+    max_position_embeddings: int = 1024
     activation: Activation = "gelu_tanh"
     norm_epsilon: float = 1e-5
     scaled_scores: bool = True
     scaled_by_layer: bool = False
-    tied: bool = True
-    task: Task = "causal_lm"
+    tie_word_embeddings: bool = True
+    task: ModelTask = "causal_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> Decoder:
         """The model with fresh weights."""
@@ -60,9 +67,9 @@ class GPT2Config:
         return EmbeddingsConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.model_dim,
-            positions=LearnedPositions(num_positions=self.num_positions),
+            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
             stddev=0.02,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     @property
@@ -73,9 +80,11 @@ class GPT2Config:
             stack=StackConfig(
                 blocks=tuple(map(self._block, range(self.num_layers))),
                 final_norm=LayerNormConfig(epsilon=self.norm_epsilon),
-                rematerialisation=self.rematerialisation,
+                remat=self.remat,
             ),
-            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tied=self.tied)),
+            heads=heads_of_decoder(
+                self.task, self.num_labels, WordsConfig(tie_word_embeddings=self.tie_word_embeddings)
+            ),
             compute_dtype=self.compute_dtype,
         )
 
@@ -86,7 +95,11 @@ class GPT2Config:
             model_dim=self.model_dim,
             mlp_dim=self.mlp_dim,
             attention=AttentionConfig(
-                num_heads=self.num_heads, head_dim=head_dim, score_scale=scale, in_bias=True, out_bias=True
+                num_heads=self.num_heads,
+                head_dim=head_dim,
+                attention_scale=scale,
+                in_bias=True,
+                out_bias=True,
             ),
             activation=self.activation,
             norm_epsilon=self.norm_epsilon,
@@ -125,21 +138,13 @@ def gpt_block(
     )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, ModelTask] = {
     "GPT2LMHeadModel": "causal_lm",
     "GPT2ForSequenceClassification": "sequence_classification",
     "GPT2ForTokenClassification": "token_classification",
     "GPT2ForQuestionAnswering": "question_answering",
     "GPT2Model": "base",
 }
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "transformer."
-
-HUGGING_FACE_UNUSED = ("*.attn.bias", "*.attn.masked_bias")  # the causal mask
-
-# Where a config.json has none.
-HUGGING_FACE_SPECIAL_IDS = {"bos_token_id": 50_256, "eos_token_id": 50_256}
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> GPT2Config:
@@ -148,25 +153,29 @@ def from_hugging_face(config: Mapping[str, Any]) -> GPT2Config:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     fields.ignore("reorder_and_upcast_attn")  # scores are always float32
-    common = take_gpt(config, fields, HUGGING_FACE_CLASSES, num_positions=1024)
+    common = take_gpt(config, fields, _CLASSES, max_position_embeddings=1024)
     ours = GPT2Config(
         **common,
         mlp_dim=fields.take("n_inner", 4 * common["model_dim"]),
         activation=fields.take_name("activation_function", ACTIVATION_NAMES, "gelu_new"),
         scaled_scores=fields.take("scale_attn_weights", True),
         scaled_by_layer=fields.take("scale_attn_by_inverse_layer_idx", False),
-        tied=fields.take("tie_word_embeddings", True),
+        tie_word_embeddings=fields.take("tie_word_embeddings", True),
     )
     fields.finish()
     return ours
 
 
 def take_gpt(
-    config: Mapping[str, Any], fields: HuggingFaceFields, classes: Mapping[str, Task], *, num_positions: int
+    config: Mapping[str, Any],
+    fields: ConfigFields,
+    classes: Mapping[str, ModelTask],
+    *,
+    max_position_embeddings: int,
 ) -> dict[str, Any]:
-    """What configurations of GPT and GPT-2 have in common; ``num_positions`` by default.
+    """Reads the fields that GPT and GPT-2 share; ``max_position_embeddings`` is the default.
 
     Raises:
       ValueError: a field has a value that these models can't express.
@@ -176,18 +185,18 @@ def take_gpt(
     fields.ignore("summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels")
     fields.ignore("summary_first_dropout")
     fields.must_be("n_special", 0)
-    num_positions = fields.take("n_positions", num_positions)
-    fields.must_be("n_ctx", num_positions)
+    max_position_embeddings = fields.take("n_positions", max_position_embeddings)
+    fields.must_be("n_ctx", max_position_embeddings)
     return {
         "vocab_size": fields.take("vocab_size"),
         "model_dim": fields.take("n_embd"),
         "num_heads": fields.take("n_head"),
         "num_layers": fields.take("n_layer"),
-        "num_positions": num_positions,
+        "max_position_embeddings": max_position_embeddings,
         "norm_epsilon": fields.take("layer_norm_epsilon", 1e-5),
         "task": task_of(config, classes, "base"),
         "num_labels": num_labels_of(config),
-        "problem": problem_of(config),
+        "problem_type": problem_of(config),
         "dropout_rate": fields.take("resid_pdrop", 0.1),
     }
 
@@ -195,17 +204,17 @@ def take_gpt(
 def to_hugging_face(config: GPT2Config) -> dict[str, Any]:
     """The fields of a ``config.json``."""
     return {
-        **gpt_fields(config, HUGGING_FACE_CLASSES, "gpt2"),
+        **gpt_fields(config, _CLASSES, "gpt2"),
         "activation_function": ACTIVATION_NAMES.theirs(config.activation),
         "n_inner": config.mlp_dim,
         "scale_attn_by_inverse_layer_idx": config.scaled_by_layer,
         "scale_attn_weights": config.scaled_scores,
-        "tie_word_embeddings": config.tied,
+        "tie_word_embeddings": config.tie_word_embeddings,
     }
 
 
-def gpt_fields(config: Any, classes: Mapping[str, Task], model_type: str) -> dict[str, Any]:
-    """What ``take_gpt`` has read, as fields of a ``config.json``."""
+def gpt_fields(config: Any, classes: Mapping[str, ModelTask], model_type: str) -> dict[str, Any]:
+    """Writes the fields that ``take_gpt`` reads."""
     return {
         "architectures": [class_of(config.task, classes)],
         "attn_pdrop": config.dropout_rate,
@@ -215,7 +224,7 @@ def gpt_fields(config: Any, classes: Mapping[str, Task], model_type: str) -> dic
         "n_embd": config.model_dim,
         "n_head": config.num_heads,
         "n_layer": config.num_layers,
-        "n_positions": config.num_positions,
+        "n_positions": config.max_position_embeddings,
         "num_labels": config.num_labels,
         "resid_pdrop": config.dropout_rate,
         "torch_dtype": "float32",
@@ -242,7 +251,7 @@ def gpt_rows(
     """All weights but a final norm's, given those of one layer and their names for the tables."""
     padded = padded_rows(decoder.embeddings.vocab_size, decoder.embeddings.padded_vocab_size)
     head = decoder.heads.words
-    tied = head is not None and head.tied
+    tied = head is not None and head.tie_word_embeddings
     table = [
         Weight(
             "embedding/tokens/table", f"{words}.weight", padded, copies=("lm_head.weight",) if tied else ()
@@ -279,3 +288,17 @@ def layer_rows(model_dim: int, norm_slot: NormSlot) -> list[Weight]:
         *norm(f"around_self_attention/{norm_slot}", f"{theirs}.ln_1"),
         *norm(f"around_feed_forward/{norm_slot}", f"{theirs}.ln_2"),
     ]
+
+
+GPT2 = Architecture(
+    name="gpt2",
+    config_class=GPT2Config,
+    model_types=("gpt2",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="transformer.",
+    unused_weights=("*.attn.bias", "*.attn.masked_bias"),  # the causal mask
+    special_ids={"bos_token_id": 50_256, "eos_token_id": 50_256},
+)

@@ -1,8 +1,7 @@
 """GPT-3 (Brown et al. 2020, https://arxiv.org/abs/2005.14165): GPT-2 in which every other layer sees only a band."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Literal
 
 import jax
 
@@ -11,13 +10,13 @@ from t5x_like.model.heads import WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.zoo.architecture import unpublished
+from t5x_like.model.zoo.decoder_parts import heads_of_decoder
 from t5x_like.model.zoo.gpt2 import gpt_block
-from t5x_like.model.zoo.rotary_decoders import heads_of_decoder
-from t5x_like.model.zoo.tasks import Problem, Task
-from t5x_like.model.zoo.weights import Weight
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,15 +34,15 @@ class GPT3Config:
     head_dim: int
     num_layers: int
     band: int = 256
-    num_positions: int = 2048
+    max_position_embeddings: int = 2048
     norm_epsilon: float = 1e-5
-    task: Task = "causal_lm"
+    task: ModelTask = "causal_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> Decoder:
         """The model with fresh weights."""
@@ -55,9 +54,9 @@ class GPT3Config:
         return EmbeddingsConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.model_dim,
-            positions=LearnedPositions(num_positions=self.num_positions),
+            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
             stddev=0.02,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     @property
@@ -68,9 +67,9 @@ class GPT3Config:
             stack=StackConfig(
                 blocks=tuple(self._block(is_banded=layer % 2 == 1) for layer in range(self.num_layers)),
                 final_norm=LayerNormConfig(epsilon=self.norm_epsilon),
-                rematerialisation=self.rematerialisation,
+                remat=self.remat,
             ),
-            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tied=True)),
+            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tie_word_embeddings=True)),
             compute_dtype=self.compute_dtype,
         )
 
@@ -83,7 +82,7 @@ class GPT3Config:
                 head_dim=self.head_dim,
                 in_bias=True,
                 out_bias=True,
-                window=Window(before=self.band - 1) if is_banded else None,
+                window=SlidingWindow(left=self.band - 1) if is_banded else None,
             ),
             activation="gelu_tanh",
             norm_epsilon=self.norm_epsilon,
@@ -93,43 +92,10 @@ class GPT3Config:
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {}
-
-HUGGING_FACE_PREFIX = ""
-
-HUGGING_FACE_UNUSED: tuple[str, ...] = ()
-
-
-def from_hugging_face(config: Mapping[str, Any]) -> GPT3Config:  # noqa: ARG001 - as of every model
-    """There is none.
-
-    Raises:
-      ValueError: always.
-    """
-    _refuse()
-
-
-def to_hugging_face(config: GPT3Config) -> dict[str, Any]:  # noqa: ARG001 - as of every model
-    """There is none.
-
-    Raises:
-      ValueError: always.
-    """
-    _refuse()
-
-
-def hugging_face_weights(config: GPT3Config) -> tuple[Weight, ...]:  # noqa: ARG001 - as of every model
-    """There are none.
-
-    Raises:
-      ValueError: always.
-    """
-    _refuse()
-
-
-def _refuse() -> NoReturn:
-    raise ValueError(
-        "transformers has no GPT-3: gpt2 has no banded layers, and gpt_neo has banded ones but neither biases of "
-        "queries nor scaled scores. Keep the run directory, which has all weights; or train a gpt2 or gpt_neo, which "
-        "can be exported"
-    )
+GPT3 = unpublished(
+    "gpt3",
+    GPT3Config,
+    "transformers has no GPT-3: gpt2 has no banded layers, and gpt_neo has banded ones but neither biases of "
+    "queries nor scaled scores. Keep the run directory, which has all weights; or train a gpt2 or gpt_neo, which "
+    "can be exported",
+)

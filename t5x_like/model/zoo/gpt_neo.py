@@ -8,17 +8,25 @@ import jax
 
 from t5x_like.model.families.decoder import Decoder, DecoderConfig
 from t5x_like.model.heads import WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.feed_forward import Activation
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
+from t5x_like.model.zoo.decoder_parts import decoder_classes, heads_of_decoder, projection
 from t5x_like.model.zoo.gpt2 import gpt_block, gpt_rows
-from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.rotary_decoders import classes_of, heads_of_decoder, projection
-from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
+    ProblemType,
+    class_of,
+    num_labels_of,
+    problem_of,
+    task_of,
+)
 from t5x_like.model.zoo.weights import Weight, dense, norm
 
 Reach = Literal["global", "local"]
@@ -39,17 +47,17 @@ class GPTNeoConfig:
     num_layers: int
     reaches: tuple[Reach, ...] = ("global", "local")
     window: int = 256
-    num_positions: int = 2048
+    max_position_embeddings: int = 2048
     activation: Activation = "gelu_tanh"
     norm_epsilon: float = 1e-5
-    tied: bool = True
-    task: Task = "causal_lm"
+    tie_word_embeddings: bool = True
+    task: ModelTask = "causal_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:
         if not self.reaches or self.num_layers % len(self.reaches):
@@ -67,9 +75,9 @@ class GPTNeoConfig:
         return EmbeddingsConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.model_dim,
-            positions=LearnedPositions(num_positions=self.num_positions),
+            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
             stddev=0.02,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     @property
@@ -81,9 +89,11 @@ class GPTNeoConfig:
             stack=StackConfig(
                 blocks=pattern * (self.num_layers // len(pattern)),
                 final_norm=LayerNormConfig(epsilon=self.norm_epsilon),
-                rematerialisation=self.rematerialisation,
+                remat=self.remat,
             ),
-            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tied=self.tied)),
+            heads=heads_of_decoder(
+                self.task, self.num_labels, WordsConfig(tie_word_embeddings=self.tie_word_embeddings)
+            ),
             compute_dtype=self.compute_dtype,
         )
 
@@ -94,9 +104,9 @@ class GPTNeoConfig:
             attention=AttentionConfig(
                 num_heads=self.num_heads,
                 head_dim=self.model_dim // self.num_heads,
-                score_scale=1.0,
+                attention_scale=1.0,
                 out_bias=True,
-                window=Window(before=self.window - 1) if reach == "local" else None,
+                window=SlidingWindow(left=self.window - 1) if reach == "local" else None,
             ),
             activation=self.activation,
             norm_epsilon=self.norm_epsilon,
@@ -105,15 +115,7 @@ class GPTNeoConfig:
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = classes_of("GPTNeo")
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "transformer."
-
-HUGGING_FACE_UNUSED = ("*.attn.attention.bias", "*.attn.attention.masked_bias")  # the causal mask
-
-# Where a config.json has none.
-HUGGING_FACE_SPECIAL_IDS = {"bos_token_id": 50_256, "eos_token_id": 50_256}
+_CLASSES: dict[str, ModelTask] = decoder_classes("GPTNeo")
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoConfig:
@@ -122,7 +124,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     fields.ignore("attention_dropout", "embed_dropout", "classifier_dropout")
     # Of a head for multiple choice, which none of the classes has.
     fields.ignore("summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels")
@@ -136,20 +138,20 @@ def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoConfig:
         num_layers=num_layers,
         reaches=_take_reaches(fields, num_layers),
         window=fields.take("window_size", 256),
-        num_positions=fields.take("max_position_embeddings", 2048),
+        max_position_embeddings=fields.take("max_position_embeddings", 2048),
         activation=fields.take_name("activation_function", ACTIVATION_NAMES, "gelu_new"),
         norm_epsilon=fields.take("layer_norm_epsilon", 1e-5),
-        tied=fields.take("tie_word_embeddings", True),
-        task=task_of(config, HUGGING_FACE_CLASSES, "base"),
+        tie_word_embeddings=fields.take("tie_word_embeddings", True),
+        task=task_of(config, _CLASSES, "base"),
         num_labels=num_labels_of(config),
-        problem=problem_of(config),
+        problem_type=problem_of(config),
         dropout_rate=fields.take("resid_dropout", 0.0),
     )
     fields.finish()
     return ours
 
 
-def _take_reaches(fields: HuggingFaceFields, num_layers: int) -> tuple[Reach, ...]:
+def _take_reaches(fields: ConfigFields, num_layers: int) -> tuple[Reach, ...]:
     """The shortest pattern of ``attention_types``, which may say it once or for every layer."""
     runs = fields.take("attention_types", [[["global", "local"], num_layers // 2]])
     layers = [reach for pattern, times in runs for _ in range(times) for reach in pattern]
@@ -173,20 +175,20 @@ def to_hugging_face(config: GPTNeoConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
     return {
         "activation_function": ACTIVATION_NAMES.theirs(config.activation),
-        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "architectures": [class_of(config.task, _CLASSES)],
         "attention_dropout": config.dropout_rate,
         "attention_types": [[list(config.reaches), config.num_layers // len(config.reaches)]],
         "embed_dropout": config.dropout_rate,
         "hidden_size": config.model_dim,
         "intermediate_size": config.mlp_dim,
         "layer_norm_epsilon": config.norm_epsilon,
-        "max_position_embeddings": config.num_positions,
+        "max_position_embeddings": config.max_position_embeddings,
         "model_type": "gpt_neo",
         "num_heads": config.num_heads,
         "num_labels": config.num_labels,
         "num_layers": config.num_layers,
         "resid_dropout": config.dropout_rate,
-        "tie_word_embeddings": config.tied,
+        "tie_word_embeddings": config.tie_word_embeddings,
         "torch_dtype": "float32",
         "vocab_size": config.vocab_size,
         "window_size": config.window,
@@ -212,3 +214,17 @@ def hugging_face_weights(config: GPTNeoConfig) -> tuple[Weight, ...]:
         *gpt_rows(config.decoder, layer, words="transformer.wte", positions="transformer.wpe"),
         *norm("decoder/final_norm", "transformer.ln_f"),
     )
+
+
+GPT_NEO = Architecture(
+    name="gpt_neo",
+    config_class=GPTNeoConfig,
+    model_types=("gpt_neo",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="transformer.",
+    unused_weights=("*.attn.attention.bias", "*.attn.attention.masked_bias"),  # the causal mask
+    special_ids={"bos_token_id": 50_256, "eos_token_id": 50_256},
+)

@@ -9,34 +9,41 @@ import numpy as np
 
 from t5x_like.model.families.decoder import Decoder, DecoderConfig
 from t5x_like.model.heads import WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
-from t5x_like.model.layers.feed_forward import FeedForwardConfig
-from t5x_like.model.layers.initialise import Normal
+from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
+from t5x_like.model.layers.initializers import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.rotary import Rotary, RotaryScaling
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
-from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.rope import Rope, rope_fields, take_rope
-from t5x_like.model.zoo.rotary_decoders import (
-    classes_of,
+from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
+from t5x_like.model.zoo.decoder_parts import (
+    decoder_classes,
     heads_of_decoder,
     projection,
     score_rows,
     stack_rows,
 )
-from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
-from t5x_like.model.zoo.weights import TRANSPOSED, Transform, Weight, dense, norm, padded_rows
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
+    ProblemType,
+    class_of,
+    num_labels_of,
+    problem_of,
+    task_of,
+)
+from t5x_like.model.zoo.rope import Rope, rope_fields, take_rope
+from t5x_like.model.zoo.weights import TRANSPOSED, Weight, WeightTransform, dense, norm, padded_rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class GPTNeoXConfig:
     """A GPT-NeoX of any size.
 
-    The first ``rotated`` part of every head is rotated. ``num_positions`` is the length it was trained for: told to
-    others, and no limit.
+    The first part of every head, its ``partial_rotary_factor``, is rotated. ``max_position_embeddings`` is the length
+    that it was trained for, and no limit here.
     """
 
     vocab_size: int
@@ -47,19 +54,19 @@ class GPTNeoXConfig:
     parallel: bool = True
     attention_bias: bool = True
     activation: Activation = "gelu"
-    rotated: float = 0.25
-    theta: float = 10_000.0
-    scaling: RotaryScaling | None = None
-    num_positions: int = 2048
+    partial_rotary_factor: float = 0.25
+    rope_theta: float = 10_000.0
+    rope_scaling: RotaryScaling | None = None
+    max_position_embeddings: int = 2048
     norm_epsilon: float = 1e-5
-    tied: bool = False
-    task: Task = "causal_lm"
+    tie_word_embeddings: bool = False
+    task: ModelTask = "causal_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> Decoder:
         """The model with fresh weights."""
@@ -72,7 +79,7 @@ class GPTNeoXConfig:
             vocab_size=self.vocab_size,
             embed_dim=self.model_dim,
             stddev=self._init().stddev,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     @property
@@ -90,10 +97,10 @@ class GPTNeoXConfig:
         )
         return DecoderConfig(
             embeddings=self.embeddings,
-            stack=StackConfig(
-                blocks=(block,) * self.num_layers, final_norm=norm, rematerialisation=self.rematerialisation
+            stack=StackConfig(blocks=(block,) * self.num_layers, final_norm=norm, remat=self.remat),
+            heads=heads_of_decoder(
+                self.task, self.num_labels, WordsConfig(tie_word_embeddings=self.tie_word_embeddings)
             ),
-            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tied=self.tied)),
             compute_dtype=self.compute_dtype,
         )
 
@@ -104,13 +111,13 @@ class GPTNeoXConfig:
 
     def _attention(self) -> AttentionConfig:
         head_dim = self.model_dim // self.num_heads
-        part = int(head_dim * self.rotated)
+        part = int(head_dim * self.partial_rotary_factor)
         rotation = Rotary(
             rotated_dim=part
             + part % 2,  # an odd part is rounded up, its frequencies are not: transformers' way
             frequency_dim=part,
-            theta=self.theta,
-            scaling=self.scaling,
+            theta=self.rope_theta,
+            scaling=self.rope_scaling,
         )
         return AttentionConfig(
             num_heads=self.num_heads,
@@ -121,16 +128,7 @@ class GPTNeoXConfig:
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = classes_of("GPTNeoX")
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "gpt_neox."
-
-# The causal mask, and frequencies.
-HUGGING_FACE_UNUSED = ("*.attention.bias", "*.attention.masked_bias", "*rotary_emb.inv_freq")
-
-# Where a config.json has none.
-HUGGING_FACE_SPECIAL_IDS = {"bos_token_id": 0, "eos_token_id": 2}
+_CLASSES: dict[str, ModelTask] = decoder_classes("GPTNeoX")
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoXConfig:
@@ -139,13 +137,13 @@ def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoXConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     fields.ignore("attention_dropout", "classifier_dropout")
     fields.ignore(
         "attention_probs_dropout_prob", "hidden_dropout_prob"
     )  # of GPT-NeoX-20B's file, and never read
-    num_positions = fields.take("max_position_embeddings", 2048)
-    rope = _take_rope(fields, num_positions)
+    max_position_embeddings = fields.take("max_position_embeddings", 2048)
+    rope = _take_rope(fields, max_position_embeddings)
     ours = GPTNeoXConfig(
         vocab_size=fields.take("vocab_size"),
         model_dim=fields.take("hidden_size"),
@@ -155,33 +153,33 @@ def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoXConfig:
         parallel=fields.take("use_parallel_residual", True),
         attention_bias=fields.take("attention_bias", True),
         activation=fields.take_name("hidden_act", ACTIVATION_NAMES, "gelu"),
-        rotated=rope.rotated,
-        theta=rope.theta,
-        scaling=rope.scaling,
-        num_positions=num_positions,
+        partial_rotary_factor=rope.rotated,
+        rope_theta=rope.theta,
+        rope_scaling=rope.scaling,
+        max_position_embeddings=max_position_embeddings,
         norm_epsilon=fields.take("layer_norm_eps", 1e-5),
-        tied=fields.take("tie_word_embeddings", False),
-        task=task_of(config, HUGGING_FACE_CLASSES, "base"),
+        tie_word_embeddings=fields.take("tie_word_embeddings", False),
+        task=task_of(config, _CLASSES, "base"),
         num_labels=num_labels_of(config),
-        problem=problem_of(config),
+        problem_type=problem_of(config),
         dropout_rate=fields.take("hidden_dropout", 0.0),
     )
     fields.finish()
     return ours
 
 
-def _take_rope(fields: HuggingFaceFields, num_positions: int) -> Rope:
+def _take_rope(fields: ConfigFields, max_position_embeddings: int) -> Rope:
     """The rotation, under this model's own names (4.x), under those of all models beside them (4.5x), or 5.x's."""
     theta, rotated = fields.take("rotary_emb_base", 10_000.0), fields.take("rotary_pct", 0.25)
     for name, value in (("rope_theta", theta), ("partial_rotary_factor", rotated)):
         fields.must_be(name, value)
-    return take_rope(fields, theta=theta, rotated=rotated, num_positions=num_positions)
+    return take_rope(fields, theta=theta, rotated=rotated, max_position_embeddings=max_position_embeddings)
 
 
 def to_hugging_face(config: GPTNeoXConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
     return {
-        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "architectures": [class_of(config.task, _CLASSES)],
         "attention_bias": config.attention_bias,
         "attention_dropout": config.dropout_rate,
         "hidden_act": ACTIVATION_NAMES.theirs(config.activation),
@@ -189,15 +187,15 @@ def to_hugging_face(config: GPTNeoXConfig) -> dict[str, Any]:
         "hidden_size": config.model_dim,
         "intermediate_size": config.mlp_dim,
         "layer_norm_eps": config.norm_epsilon,
-        "max_position_embeddings": config.num_positions,
+        "max_position_embeddings": config.max_position_embeddings,
         "model_type": "gpt_neox",
         "num_attention_heads": config.num_heads,
         "num_hidden_layers": config.num_layers,
         "num_labels": config.num_labels,
-        "rope_scaling": rope_fields(config.theta, config.scaling)["rope_scaling"],
-        "rotary_emb_base": config.theta,
-        "rotary_pct": config.rotated,
-        "tie_word_embeddings": config.tied,
+        "rope_scaling": rope_fields(config.rope_theta, config.rope_scaling)["rope_scaling"],
+        "rotary_emb_base": config.rope_theta,
+        "rotary_pct": config.partial_rotary_factor,
+        "tie_word_embeddings": config.tie_word_embeddings,
         "torch_dtype": "float32",
         "use_parallel_residual": config.parallel,
         "vocab_size": config.vocab_size,
@@ -208,7 +206,7 @@ def hugging_face_weights(config: GPTNeoXConfig) -> tuple[Weight, ...]:
     """Our weights by Hugging Face's names."""
     embeddings, heads = config.embeddings, config.decoder.heads
     words = padded_rows(embeddings.vocab_size, embeddings.padded_vocab_size)
-    tied = heads.words is not None and heads.words.tied
+    tied = heads.words is not None and heads.words.tie_word_embeddings
     table = [
         Weight(
             "embedding/tokens/table",
@@ -245,7 +243,7 @@ def _layer_rows(config: GPTNeoXConfig) -> list[Weight]:
     ]
 
 
-def _split_heads(num_heads: int) -> Transform:
+def _split_heads(num_heads: int) -> WeightTransform:
     """Theirs has query, key and value of the first head, then of the second …: [heads * 3 * K, D], biases without D."""
 
     def read(array: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -256,4 +254,22 @@ def _split_heads(num_heads: int) -> Transform:
         apart = [part.T.reshape(num_heads, -1, *part.shape[:-1]) for part in parts]
         return np.stack(apart, axis=1).reshape(-1, *parts[0].shape[:-1])
 
-    return Transform(read, write)
+    return WeightTransform(read, write)
+
+
+GPT_NEOX = Architecture(
+    name="gpt_neox",
+    config_class=GPTNeoXConfig,
+    model_types=("gpt_neox",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="gpt_neox.",
+    unused_weights=(
+        "*.attention.bias",
+        "*.attention.masked_bias",
+        "*rotary_emb.inv_freq",
+    ),  # the causal mask, and frequencies
+    special_ids={"bos_token_id": 0, "eos_token_id": 2},
+)

@@ -1,162 +1,48 @@
 """Llama (Touvron et al. 2023, https://arxiv.org/abs/2302.13971), Llama 2 and Llama 3 (Dubey et al. 2024)."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
-import jax
-
-from t5x_like.model.families.decoder import Decoder, DecoderConfig
-from t5x_like.model.heads import WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.attention import AttentionConfig
-from t5x_like.model.layers.block import BlockConfig
-from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
-from t5x_like.model.layers.initialise import Normal
-from t5x_like.model.layers.norm import RMSNormConfig
-from t5x_like.model.layers.rotary import Rotary, RotaryScaling
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
-from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.rotary_decoders import (
-    classes_of,
-    common_fields,
-    head_dim_field,
-    heads_of_decoder,
-    pre_norm_rows,
-    take_common,
-    take_kv_heads,
-    take_rotation,
-)
-from t5x_like.model.zoo.tasks import Problem, Task
-from t5x_like.model.zoo.weights import Weight
+from t5x_like.model.zoo.decoder_parts import decoder_classes
+from t5x_like.model.zoo.llama_like import LlamaLikeConfig
+from t5x_like.model.zoo.llama_like_files import LlamaLikeFields, llama_like
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlamaConfig:
+class LlamaConfig(LlamaLikeConfig):
     """A Llama of any size and generation.
 
-    ``num_kv_heads`` are as many as ``num_heads``, and ``head_dim`` is their part of ``model_dim``, unless given.
-    ``num_positions`` is the length it was trained for: told to others, and no limit.
+    Attributes:
+      attention_bias: gives all four projections of attention a bias.
+      mlp_bias: gives all projections of the feed-forward layer one.
     """
 
-    vocab_size: int
-    model_dim: int
-    mlp_dim: int
-    num_heads: int
-    num_layers: int
-    num_kv_heads: int | None = None
-    head_dim: int | None = None
-    activation: Activation = "silu"
     attention_bias: bool = False
     mlp_bias: bool = False
-    theta: float = 10_000.0
-    scaling: RotaryScaling | None = None
-    num_positions: int = 2048
-    norm_epsilon: float = 1e-6
-    tied: bool = False
-    task: Task = "causal_lm"
-    num_labels: int = 2
-    problem: Problem | None = None
-    dropout_rate: float = 0.0
-    compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
-
-    def build(self, key: jax.Array) -> Decoder:
-        """The model with fresh weights."""
-        return Decoder(self.decoder, key=key)
 
     @property
-    def embeddings(self) -> EmbeddingsConfig:
-        """Words alone."""
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
-            embed_dim=self.model_dim,
-            stddev=0.02,
-            vocab_multiple=self.vocab_multiple,
-        )
+    def feed_forward(self) -> FeedForwardConfig:
+        """The gated layer."""
+        return replace(super().feed_forward, bias=self.mlp_bias)
 
-    @property
-    def decoder(self) -> DecoderConfig:
-        """The model's parts."""
-        norm = RMSNormConfig(epsilon=self.norm_epsilon)
-        block = BlockConfig(
-            model_dim=self.model_dim,
-            attention=self._attention(),
-            feed_forward=FeedForwardConfig(
-                mlp_dim=self.mlp_dim, activation=self.activation, gated=True, bias=self.mlp_bias
-            ),
-            norm=norm,
-            dropout_rate=self.dropout_rate,
-            init=Normal(0.02),
-        )
-        return DecoderConfig(
-            embeddings=self.embeddings,
-            stack=StackConfig(
-                blocks=(block,) * self.num_layers, final_norm=norm, rematerialisation=self.rematerialisation
-            ),
-            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tied=self.tied)),
-            compute_dtype=self.compute_dtype,
-        )
-
-    def _attention(self) -> AttentionConfig:
-        head_dim = self.head_dim or self.model_dim // self.num_heads
-        return AttentionConfig(
-            num_heads=self.num_heads,
-            num_kv_heads=self.num_kv_heads,
-            head_dim=head_dim,
-            in_bias=self.attention_bias,
-            out_bias=self.attention_bias,
-            positions=Rotary(rotated_dim=head_dim, theta=self.theta, scaling=self.scaling),
-        )
+    def attention(self, layer: int) -> AttentionConfig:
+        """Self-attention of ``layer``."""
+        return replace(super().attention(layer), in_bias=self.attention_bias, out_bias=self.attention_bias)
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = classes_of("Llama")
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "model."
-HUGGING_FACE_OTHER_PREFIXES = ("transformer.",)  # of the class that answers questions
-
-HUGGING_FACE_UNUSED = ("*.rotary_emb.inv_freq",)
-
-# Where a config.json has none.
-HUGGING_FACE_SPECIAL_IDS = {"bos_token_id": 1, "eos_token_id": 2}
-
-
-def from_hugging_face(config: Mapping[str, Any]) -> LlamaConfig:
-    """The configuration that a ``config.json`` of ``model_type`` llama describes.
-
-    Raises:
-      ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
-    """
-    fields = HuggingFaceFields(config)
+def _take(fields: LlamaLikeFields, _: Any) -> dict[str, Any]:
     fields.ignore("pretraining_tp")  # computes the same in another order
-    common = take_common(config, fields, HUGGING_FACE_CLASSES, num_positions=2048)
-    ours = LlamaConfig(
-        **common,
-        **take_rotation(fields, common["num_positions"]),
-        num_kv_heads=take_kv_heads(config, fields, None),
-        head_dim=fields.take("head_dim", None),
-        activation=fields.take_name("hidden_act", ACTIVATION_NAMES, "silu"),
-        attention_bias=fields.take("attention_bias", False),
-        mlp_bias=fields.take("mlp_bias", False),
-    )
-    fields.finish()
-    return ours
+    return {}
 
 
-def to_hugging_face(config: LlamaConfig) -> dict[str, Any]:
-    """The fields of a ``config.json``."""
-    return {
-        **common_fields(config, HUGGING_FACE_CLASSES, "llama"),
-        "attention_bias": config.attention_bias,
-        **head_dim_field(config.head_dim),
-        "hidden_act": ACTIVATION_NAMES.theirs(config.activation),
-        "mlp_bias": config.mlp_bias,
-    }
-
-
-def hugging_face_weights(config: LlamaConfig) -> tuple[Weight, ...]:
-    """Our weights by Hugging Face's names."""
-    return pre_norm_rows(config.decoder, mlp_bias=config.mlp_bias, answering=HUGGING_FACE_OTHER_PREFIXES[0])
+LLAMA = llama_like(
+    "llama",
+    LlamaConfig,
+    decoder_classes("Llama"),
+    own_fields={"attention_bias": "attention_bias", "mlp_bias": "mlp_bias"},
+    take=_take,
+    answering="transformer.",
+    special_ids={"bos_token_id": 1, "eos_token_id": 2},
+)

@@ -1,4 +1,4 @@
-"""LongT5 (Guo et al. 2022, https://arxiv.org/abs/2112.07916): T5 1.1 whose encoder looks at neighbours."""
+"""LongT5 (Guo et al. 2022, https://arxiv.org/abs/2112.07916): T5 1.1 whose encoder looks at neighbors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,12 +8,13 @@ import jax
 
 from t5x_like.model.families.encoder import Encoder, EncoderConfig
 from t5x_like.model.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.layers.transient_global import TransientGlobalConfig
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ConfigFields
+from t5x_like.model.zoo.model_tasks import ENCODER_ALONE, ModelTask, class_of, task_of
 from t5x_like.model.zoo.t5_blocks import UNUSED, T5Parts, layer_rows, parts_fields, take_parts, word_rows
-from t5x_like.model.zoo.tasks import ENCODER_ALONE, Task, class_of, task_of
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, per_layer
 
 
@@ -29,7 +30,7 @@ class LongT5Config(T5Parts):
     num_decoder_layers: int
     local_radius: int = 127
     global_block_size: int | None = None
-    task: Task = "sequence_to_sequence_lm"
+    task: ModelTask = "sequence_to_sequence_lm"
 
     def build(self, key: jax.Array) -> EncoderDecoder | Encoder:
         """The model with fresh weights."""
@@ -56,25 +57,18 @@ class LongT5Config(T5Parts):
         )
 
     def _encoder(self) -> StackConfig:
-        window = Window(before=self.local_radius, after=self.local_radius)
+        window = SlidingWindow(left=self.local_radius, right=self.local_radius)
         size = self.global_block_size
         summaries = None if size is None else TransientGlobalConfig(block_size=size, positions=self.buckets)
         block = self.block(self.attention(window=window), transient_global=summaries)
         return self.stack(block, self.num_encoder_layers)
 
 
-# Ids after the pieces of ``spiece.model``, which stand for spans (Raffel et al. 2020, §3.1.4).
-NUM_SENTINELS = 100
-
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, ModelTask] = {
     "LongT5ForConditionalGeneration": "sequence_to_sequence_lm",
     "LongT5EncoderModel": "encoding",
     "LongT5Model": "base",
 }
-
-HUGGING_FACE_PREFIX = ""
-
-HUGGING_FACE_UNUSED = UNUSED
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> LongT5Config:
@@ -83,19 +77,19 @@ def from_hugging_face(config: Mapping[str, Any]) -> LongT5Config:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     num_layers = fields.take("num_layers")
     names = {"local": "local", "transient-global": "transient-global"}
     attention = fields.take_name("encoder_attention_type", names, "local")
     block_size = fields.take("global_block_size", 16)
-    task = task_of(config, HUGGING_FACE_CLASSES, "sequence_to_sequence_lm")
+    task = task_of(config, _CLASSES, "sequence_to_sequence_lm")
     ours = LongT5Config(
         num_encoder_layers=num_layers,
         num_decoder_layers=fields.take("num_decoder_layers", num_layers),
         local_radius=fields.take("local_radius", 127),
         global_block_size=block_size if attention == "transient-global" else None,
         task=task,
-        **take_parts(config, fields, task, tied=True, feed_forward="relu"),
+        **take_parts(config, fields, task, tie_word_embeddings=True, feed_forward="relu"),
     )
     fields.finish()
     return ours
@@ -106,7 +100,7 @@ def to_hugging_face(config: LongT5Config) -> dict[str, Any]:
     size = config.global_block_size
     attention: Literal["local", "transient-global"] = "local" if size is None else "transient-global"
     return {
-        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "architectures": [class_of(config.task, _CLASSES)],
         "encoder_attention_type": attention,
         "global_block_size": size or 16,
         "local_radius": config.local_radius,
@@ -145,3 +139,16 @@ def _around(stack: str, attention: str) -> list[Weight]:
         Weight(f"{stack}/relative_bias/table", bias, TRANSPOSED),
         Weight(f"{stack}/final_norm/scale", f"{stack}.final_layer_norm.weight"),
     ]
+
+
+LONGT5 = Architecture(
+    name="longt5",
+    config_class=LongT5Config,
+    model_types=("longt5",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    unused_weights=UNUSED,
+    num_sentinels=100,
+)

@@ -8,21 +8,20 @@ import jax
 
 from t5x_like.model.families.encoder import Encoder, EncoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
-from t5x_like.model.layers.feed_forward import FeedForwardConfig
-from t5x_like.model.layers.initialise import Normal
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
+from t5x_like.model.layers.initializers import Normal
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.rotary import Rotary
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
-from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.rope import rope_of
-from t5x_like.model.zoo.tasks import (
-    Problem,
-    Task,
+from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
+    ProblemType,
     class_of,
     classifier_dropout_of,
     num_labels_of,
@@ -30,6 +29,7 @@ from t5x_like.model.zoo.tasks import (
     scoring_heads,
     task_of,
 )
+from t5x_like.model.zoo.rope import rope_of
 from t5x_like.model.zoo.weights import (
     TRANSPOSED,
     Weight,
@@ -44,9 +44,9 @@ from t5x_like.model.zoo.weights import (
 class ModernBertConfig:
     """A ModernBERT of any size.
 
-    Every ``global_every``-th layer, the first one too, sees all tokens and rotates by ``global_theta``; the others see
-    half of ``window`` tokens to each side and rotate by ``local_theta``. Classifiers read the first token, or the
-    ``mean`` of all real ones. ``num_positions`` is the length it was trained for: told to others, and no limit.
+    Every ``global_every``-th layer, the first one too, sees all tokens and rotates by ``global_rope_theta``. The others
+    see half of ``window`` tokens to each side and rotate by ``local_rope_theta``. Classifiers read the first token, or
+    the ``mean`` of all real ones. ``max_position_embeddings`` is the length it was trained for; it is no limit here.
     """
 
     vocab_size: int
@@ -56,22 +56,22 @@ class ModernBertConfig:
     num_layers: int
     global_every: int = 3
     window: int = 128
-    global_theta: float = 160_000.0
-    local_theta: float = 10_000.0
+    global_rope_theta: float = 160_000.0
+    local_rope_theta: float = 10_000.0
     activation: Activation = "gelu"
     classifier_activation: Activation = "gelu"
     classifier_reads: Literal["first", "mean"] = "first"
-    num_positions: int = 8192
+    max_position_embeddings: int = 8192
     norm_epsilon: float = 1e-5
-    tied: bool = True
-    task: Task = "masked_lm"
+    tie_word_embeddings: bool = True
+    task: ModelTask = "masked_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> Encoder:
         """The model with fresh weights."""
@@ -85,7 +85,7 @@ class ModernBertConfig:
             embed_dim=self.model_dim,
             norm=self._norm,
             stddev=0.02,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     @property
@@ -96,7 +96,7 @@ class ModernBertConfig:
             stack=StackConfig(
                 blocks=tuple(map(self._block, range(self.num_layers))),
                 final_norm=self._norm,
-                rematerialisation=self.rematerialisation,
+                remat=self.remat,
             ),
             heads=self._heads(),
             compute_dtype=self.compute_dtype,
@@ -109,14 +109,14 @@ class ModernBertConfig:
     def _block(self, layer: int) -> BlockConfig:
         is_global, head_dim = layer % self.global_every == 0, self.model_dim // self.num_heads
         side = self.window // 2
-        theta = self.global_theta if is_global else self.local_theta
+        theta = self.global_rope_theta if is_global else self.local_rope_theta
         return BlockConfig(
             model_dim=self.model_dim,
             attention=AttentionConfig(
                 num_heads=self.num_heads,
                 head_dim=head_dim,
                 positions=Rotary(rotated_dim=head_dim, theta=theta),
-                window=None if is_global else Window(before=side, after=side),
+                window=None if is_global else SlidingWindow(left=side, right=side),
             ),
             feed_forward=FeedForwardConfig(mlp_dim=self.mlp_dim, activation=self.activation, gated=True),
             norm=self._norm,
@@ -132,7 +132,11 @@ class ModernBertConfig:
         if self.task == "base":
             return HeadsConfig()
         if self.task == "masked_lm":
-            return HeadsConfig(words=WordsConfig(tied=self.tied, bias=True, transform=transform))
+            return HeadsConfig(
+                words=WordsConfig(
+                    tie_word_embeddings=self.tie_word_embeddings, bias=True, transform=transform
+                )
+            )
         # transformers passes over padding on the left for choices, and for classes it doesn't.
         first = "first_real" if self.task == "multiple_choice" else "first"
         takes = first if self.classifier_reads == "first" else self.classifier_reads
@@ -149,7 +153,7 @@ class ModernBertConfig:
         return heads
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, ModelTask] = {
     "ModernBertForMaskedLM": "masked_lm",
     "ModernBertForSequenceClassification": "sequence_classification",
     "ModernBertForTokenClassification": "token_classification",
@@ -157,11 +161,6 @@ HUGGING_FACE_CLASSES: dict[str, Task] = {
     "ModernBertForMultipleChoice": "multiple_choice",
     "ModernBertModel": "base",
 }
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "model."
-
-HUGGING_FACE_UNUSED = ("*.rotary_emb.inv_freq",)
 
 _POOLING: dict[str, Literal["first", "mean"]] = {"cls": "first", "mean": "mean"}
 
@@ -172,7 +171,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> ModernBertConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     for name in ("attention_bias", "mlp_bias", "norm_bias", "classifier_bias"):
         fields.must_be(name, False)
     fields.must_be("decoder_bias", True)
@@ -197,12 +196,12 @@ def from_hugging_face(config: Mapping[str, Any]) -> ModernBertConfig:
         activation=fields.take_name("hidden_activation", ACTIVATION_NAMES, "gelu"),
         classifier_activation=fields.take_name("classifier_activation", ACTIVATION_NAMES, "gelu"),
         classifier_reads=fields.take_name("classifier_pooling", _POOLING, "cls"),
-        num_positions=fields.take("max_position_embeddings", 8192),
+        max_position_embeddings=fields.take("max_position_embeddings", 8192),
         norm_epsilon=fields.take("norm_eps", 1e-5),
-        tied=fields.take("tie_word_embeddings", True),
-        task=task_of(config, HUGGING_FACE_CLASSES, "base"),
+        tie_word_embeddings=fields.take("tie_word_embeddings", True),
+        task=task_of(config, _CLASSES, "base"),
         num_labels=num_labels_of(config),
-        problem=problem_of(config),
+        problem_type=problem_of(config),
         dropout_rate=fields.take("mlp_dropout", 0.0),
         classifier_dropout_rate=fields.take("classifier_dropout", 0.0),
     )
@@ -210,7 +209,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> ModernBertConfig:
     return ours
 
 
-def _take_thetas(config: Mapping[str, Any], fields: HuggingFaceFields) -> dict[str, Any]:
+def _take_thetas(config: Mapping[str, Any], fields: ConfigFields) -> dict[str, Any]:
     everywhere = fields.take("global_rope_theta", 160_000.0)
     # Where it is null, local layers rotate as global ones do.
     nearby = fields.take("local_rope_theta", everywhere if "local_rope_theta" in config else 10_000.0)
@@ -219,17 +218,20 @@ def _take_thetas(config: Mapping[str, Any], fields: HuggingFaceFields) -> dict[s
         if kind not in ropes:
             raise ValueError(f"config.json: rope_parameters of {kind} are not known; {', '.join(ropes)} are")
         ropes[kind] |= parameters
-    read = {kind: rope_of(parameters, num_positions=0) for kind, parameters in ropes.items()}
+    read = {kind: rope_of(parameters, max_position_embeddings=0) for kind, parameters in ropes.items()}
     for kind, rope in read.items():
         if rope.scaling is not None or rope.rotated != 1.0:
             raise ValueError(f"config.json: rope_parameters of {kind} are {ropes[kind]}; only theta may vary")
-    return {"global_theta": read["full_attention"].theta, "local_theta": read["sliding_attention"].theta}
+    return {
+        "global_rope_theta": read["full_attention"].theta,
+        "local_rope_theta": read["sliding_attention"].theta,
+    }
 
 
 def to_hugging_face(config: ModernBertConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
     return {
-        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "architectures": [class_of(config.task, _CLASSES)],
         "attention_bias": False,
         "classifier_activation": ACTIVATION_NAMES.theirs(config.classifier_activation),
         "classifier_bias": False,
@@ -237,13 +239,13 @@ def to_hugging_face(config: ModernBertConfig) -> dict[str, Any]:
         "classifier_pooling": "cls" if config.classifier_reads == "first" else "mean",
         "decoder_bias": True,
         "global_attn_every_n_layers": config.global_every,
-        "global_rope_theta": config.global_theta,
+        "global_rope_theta": config.global_rope_theta,
         "hidden_activation": ACTIVATION_NAMES.theirs(config.activation),
         "hidden_size": config.model_dim,
         "intermediate_size": config.mlp_dim,
         "local_attention": config.window,
-        "local_rope_theta": config.local_theta,
-        "max_position_embeddings": config.num_positions,
+        "local_rope_theta": config.local_rope_theta,
+        "max_position_embeddings": config.max_position_embeddings,
         "mlp_bias": False,
         "mlp_dropout": config.dropout_rate,
         "model_type": "modernbert",
@@ -253,7 +255,7 @@ def to_hugging_face(config: ModernBertConfig) -> dict[str, Any]:
         "num_hidden_layers": config.num_layers,
         "num_labels": config.num_labels,
         "pad_token_id": 0,
-        "tie_word_embeddings": config.tied,
+        "tie_word_embeddings": config.tie_word_embeddings,
         "torch_dtype": "float32",
         "vocab_size": config.vocab_size,
     }
@@ -263,19 +265,19 @@ def hugging_face_weights(config: ModernBertConfig) -> tuple[Weight, ...]:
     """Our weights by Hugging Face's names."""
     encoder, words = config.encoder, padded_rows(config.vocab_size, config.embeddings.padded_vocab_size)
     head = encoder.heads.words
-    copies = ("decoder.weight",) if head is not None and head.tied else ()
+    copies = ("decoder.weight",) if head is not None and head.tie_word_embeddings else ()
     table = [
         Weight("embedding/tokens/table", "model.embeddings.tok_embeddings.weight", words, copies=copies),
         Weight("embedding/norm/scale", "model.embeddings.norm.weight"),
         Weight("encoder/final_norm/scale", "model.final_norm.weight"),
     ]
-    for slot, layers in enumerate(encoder.stack.layout.slots):
+    for slot, layers in enumerate(encoder.stack.layer_pattern.slots):
         is_normed = bool(encoder.stack.blocks[layers[0]].attention_norms)
         rows = _layer_rows(config.model_dim, config.mlp_dim, is_normed=is_normed)
         table += per_layer(f"encoder/layers/{slot}", layers, rows)
     if head is not None:
         table += [*_transform_rows("heads/words"), Weight("heads/words/bias", "decoder.bias", words)]
-        if not head.tied:
+        if not head.tie_word_embeddings:
             table.append(Weight("heads/words/projection/kernel", "decoder.weight", words.then(TRANSPOSED)))
     for scores in encoder.heads.scores:
         ours = f"heads/scores/{scores.name}"
@@ -305,3 +307,16 @@ def _transform_rows(ours: str) -> list[Weight]:
         Weight(f"{ours}/transform/dense/kernel", "head.dense.weight", TRANSPOSED),
         Weight(f"{ours}/transform/norm/scale", "head.norm.weight"),
     ]
+
+
+MODERNBERT = Architecture(
+    name="modernbert",
+    config_class=ModernBertConfig,
+    model_types=("modernbert",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="model.",
+    unused_weights=("*.rotary_emb.inv_freq",),
+)

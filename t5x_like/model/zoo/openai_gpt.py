@@ -8,14 +8,15 @@ import jax
 
 from t5x_like.model.families.decoder import Decoder, DecoderConfig
 from t5x_like.model.heads import WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.layers.feed_forward import Activation
+from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ConfigFields, NameTable
+from t5x_like.model.zoo.decoder_parts import heads_of_decoder
 from t5x_like.model.zoo.gpt2 import gpt_block, gpt_fields, gpt_rows, layer_rows, take_gpt
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields, Names
-from t5x_like.model.zoo.rotary_decoders import heads_of_decoder
-from t5x_like.model.zoo.tasks import Problem, Task
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType
 from t5x_like.model.zoo.weights import Weight
 
 
@@ -28,16 +29,16 @@ class OpenAIGPTConfig:
     mlp_dim: int
     num_heads: int
     num_layers: int
-    num_positions: int = 512
+    max_position_embeddings: int = 512
     activation: Activation = "gelu_tanh"
     norm_epsilon: float = 1e-5
-    task: Task = "causal_lm"
+    task: ModelTask = "causal_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> Decoder:
         """The model with fresh weights."""
@@ -49,9 +50,9 @@ class OpenAIGPTConfig:
         return EmbeddingsConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.model_dim,
-            positions=LearnedPositions(num_positions=self.num_positions),
+            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
             stddev=0.02,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     @property
@@ -73,28 +74,20 @@ class OpenAIGPTConfig:
         )
         return DecoderConfig(
             embeddings=self.embeddings,
-            stack=StackConfig(blocks=(block,) * self.num_layers, rematerialisation=self.rematerialisation),
-            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tied=True)),
+            stack=StackConfig(blocks=(block,) * self.num_layers, remat=self.remat),
+            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tie_word_embeddings=True)),
             compute_dtype=self.compute_dtype,
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, ModelTask] = {
     "OpenAIGPTLMHeadModel": "causal_lm",
     "OpenAIGPTForSequenceClassification": "sequence_classification",
     "OpenAIGPTModel": "base",
 }
 
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "transformer."
-
-HUGGING_FACE_UNUSED = ("*.attn.bias", "*position_ids")  # the causal mask, and numbers from 0 on
-# Where a config.json has none.
-HUGGING_FACE_SPECIAL_IDS: dict[str, int] = {}
-
-
 # Their "gelu" is the approximation by a tanh, as in the paper's code.
-_ACTIVATION_NAMES = Names({"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"})
+_ACTIVATION_NAMES = NameTable({"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"})
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> OpenAIGPTConfig:
@@ -103,9 +96,9 @@ def from_hugging_face(config: Mapping[str, Any]) -> OpenAIGPTConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     fields.must_be("tie_word_embeddings", True)
-    common = take_gpt(config, fields, HUGGING_FACE_CLASSES, num_positions=512)
+    common = take_gpt(config, fields, _CLASSES, max_position_embeddings=512)
     ours = OpenAIGPTConfig(
         **common,
         mlp_dim=4 * common["model_dim"],
@@ -126,7 +119,7 @@ def to_hugging_face(config: OpenAIGPTConfig) -> dict[str, Any]:
             f"mlp_dim={config.mlp_dim} can't be written: openai-gpt's is 4 times model_dim={config.model_dim}"
         )
     return {
-        **gpt_fields(config, HUGGING_FACE_CLASSES, "openai-gpt"),
+        **gpt_fields(config, _CLASSES, "openai-gpt"),
         "afn": _ACTIVATION_NAMES.theirs(config.activation),
     }
 
@@ -139,3 +132,17 @@ def hugging_face_weights(config: OpenAIGPTConfig) -> tuple[Weight, ...]:
         words="transformer.tokens_embed",
         positions="transformer.positions_embed",
     )
+
+
+OPENAI_GPT = Architecture(
+    name="openai_gpt",
+    config_class=OpenAIGPTConfig,
+    model_types=("openai-gpt",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="transformer.",
+    unused_weights=("*.attn.bias", "*position_ids"),  # the causal mask, and numbers from 0 on
+    special_ids={},
+)

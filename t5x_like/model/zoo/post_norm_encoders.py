@@ -1,19 +1,25 @@
-"""What BERT and the encoders after it share: post-norm blocks, their fields, and the names of their weights."""
+"""The parts of BERT and the encoders after it: post-norm blocks, their fields, and the names of their weights."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from t5x_like.model.families.encoder import EncoderConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
-from t5x_like.model.layers.feed_forward import FeedForwardConfig
-from t5x_like.model.layers.initialise import Normal
+from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
+from t5x_like.model.layers.initializers import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.tasks import Task, class_of, label_fields, num_labels_of, problem_of, task_of
-from t5x_like.model.zoo.weights import Transform, Weight, dense, norm, padded_rows
+from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
+    class_of,
+    label_fields,
+    num_labels_of,
+    problem_of,
+    task_of,
+)
+from t5x_like.model.zoo.weights import Weight, WeightTransform, dense, norm, padded_rows
 
 
 def post_norm_block(
@@ -47,24 +53,24 @@ def post_norm_block(
     )
 
 
-def take_task(config: Mapping[str, Any], classes: Mapping[str, Task]) -> dict[str, Any]:
-    """What the model is for: the fields ``task``, ``num_labels`` and ``problem`` of a configuration."""
+def take_task(config: Mapping[str, Any], classes: Mapping[str, ModelTask]) -> dict[str, Any]:
+    """Reads the fields ``task``, ``num_labels`` and ``problem_type`` of a configuration."""
     return {
         "task": task_of(config, classes, "base"),
         "num_labels": num_labels_of(config),
-        "problem": problem_of(config),
+        "problem_type": problem_of(config),
     }
 
 
 def take_common(
     config: Mapping[str, Any],
-    fields: HuggingFaceFields,
-    classes: Mapping[str, Task],
+    fields: ConfigFields,
+    classes: Mapping[str, ModelTask],
     *,
     activation: str = "gelu",
     dropout_rate: float = 0.1,
 ) -> dict[str, Any]:
-    """What configurations of BERT and its like have, with transformers' defaults for this one.
+    """Reads the fields that BERT and its relatives share, with transformers' defaults for this one.
 
     Positions are taken by the caller: they are not counted alike.
     """
@@ -86,14 +92,14 @@ def take_common(
     }
 
 
-def take_rate(config: Mapping[str, Any], fields: HuggingFaceFields, name: str) -> float | None:
+def take_rate(config: Mapping[str, Any], fields: ConfigFields, name: str) -> float | None:
     """A rate of dropout, where one is given."""
     rate = fields.take(name, 0.0)
     return None if config.get(name) is None else rate
 
 
-def common_fields(config: Any, classes: Mapping[str, Task], model_type: str) -> dict[str, Any]:
-    """What ``take_common`` has read, as fields of a ``config.json``."""
+def common_fields(config: Any, classes: Mapping[str, ModelTask], model_type: str) -> dict[str, Any]:
+    """Writes the fields that ``take_common`` reads."""
     return {
         "architectures": [class_of(config.task, classes)],
         "attention_probs_dropout_prob": config.dropout_rate,
@@ -106,7 +112,7 @@ def common_fields(config: Any, classes: Mapping[str, Task], model_type: str) -> 
         "model_type": model_type,
         "num_attention_heads": config.num_heads,
         "num_hidden_layers": config.num_layers,
-        **label_fields(config.num_labels, config.problem),
+        **label_fields(config.num_labels, config.problem_type),
         "position_embedding_type": "absolute",
         "tie_word_embeddings": True,
         "torch_dtype": "float32",
@@ -115,7 +121,7 @@ def common_fields(config: Any, classes: Mapping[str, Task], model_type: str) -> 
     }
 
 
-def words_of(embeddings: EmbeddingsConfig) -> Transform:
+def words_of(embeddings: EmbeddingsConfig) -> WeightTransform:
     """From a table with a row for each word to ours, and back."""
     return padded_rows(embeddings.vocab_size, embeddings.padded_vocab_size)
 

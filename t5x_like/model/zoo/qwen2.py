@@ -1,158 +1,65 @@
 """Qwen 2 and 2.5 (Yang et al. 2024, https://arxiv.org/abs/2407.10671): Llama's block with biased queries and keys."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
-import jax
-
-from t5x_like.model.families.decoder import Decoder, DecoderConfig
-from t5x_like.model.heads import WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.attention import AttentionConfig
-from t5x_like.model.layers.block import BlockConfig
-from t5x_like.model.layers.embedding import EmbeddingsConfig
-from t5x_like.model.layers.feed_forward import FeedForwardConfig
-from t5x_like.model.layers.initialise import Normal
-from t5x_like.model.layers.norm import RMSNormConfig
-from t5x_like.model.layers.rotary import Rotary, RotaryScaling
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
-from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.rotary_decoders import (
-    classes_of,
-    common_fields,
-    heads_of_decoder,
-    late_window_fields,
-    pre_norm_rows,
-    sliding,
-    take_common,
-    take_kv_heads,
-    take_late_windows,
-    take_rotation,
-)
-from t5x_like.model.zoo.tasks import Problem, Task
-from t5x_like.model.zoo.weights import Weight
+from t5x_like.model.zoo.decoder_parts import decoder_classes
+from t5x_like.model.zoo.llama_like import LlamaLikeConfig
+from t5x_like.model.zoo.llama_like_files import LlamaLikeFields, llama_like
 
 
 @dataclass(frozen=True, kw_only=True)
-class Qwen2Config:
-    """A Qwen 2 of any size. Values are biased too, the way back is not.
+class Qwen2Config(LlamaLikeConfig):
+    """A Qwen 2 of any size. Queries, keys and values have biases, the output projection has none.
 
-    Layers from ``windowed_from`` on see ``window`` tokens, the query's own among them; with ``None`` all see all.
-    Fields without a word here are those of ``LlamaConfig``.
+    Attributes:
+      window: tokens that a token of a late layer sees, itself the last; ``None`` for all before it.
+      windowed_from: the first layer with a window.
     """
 
-    vocab_size: int
-    model_dim: int
-    mlp_dim: int
-    num_heads: int
-    num_layers: int
-    num_kv_heads: int | None = None
     window: int | None = None
     windowed_from: int = 0
-    activation: Activation = "silu"
-    theta: float = 10_000.0
-    scaling: RotaryScaling | None = None
-    num_positions: int = 32_768
-    norm_epsilon: float = 1e-6
-    tied: bool = False
-    task: Task = "causal_lm"
-    num_labels: int = 2
-    problem: Problem | None = None
-    dropout_rate: float = 0.0
-    compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    max_position_embeddings: int = 32_768
 
-    def build(self, key: jax.Array) -> Decoder:
-        """The model with fresh weights."""
-        return Decoder(self.decoder, key=key)
+    def window_of(self, layer: int) -> int | None:
+        """Late layers have a window."""
+        return None if layer < self.windowed_from else self.window
 
-    @property
-    def embeddings(self) -> EmbeddingsConfig:
-        """Words alone."""
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
-            embed_dim=self.model_dim,
-            stddev=0.02,
-            vocab_multiple=self.vocab_multiple,
-        )
-
-    @property
-    def decoder(self) -> DecoderConfig:
-        """The model's parts."""
-        norm = RMSNormConfig(epsilon=self.norm_epsilon)
-        windows = (None if layer < self.windowed_from else self.window for layer in range(self.num_layers))
-        return DecoderConfig(
-            embeddings=self.embeddings,
-            stack=StackConfig(
-                blocks=tuple(self._block(norm, window) for window in windows),
-                final_norm=norm,
-                rematerialisation=self.rematerialisation,
-            ),
-            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tied=self.tied)),
-            compute_dtype=self.compute_dtype,
-        )
-
-    def _block(self, norm: RMSNormConfig, window: int | None) -> BlockConfig:
-        head_dim = self.model_dim // self.num_heads
-        return BlockConfig(
-            model_dim=self.model_dim,
-            attention=AttentionConfig(
-                num_heads=self.num_heads,
-                num_kv_heads=self.num_kv_heads,
-                head_dim=head_dim,
-                in_bias=True,
-                positions=Rotary(rotated_dim=head_dim, theta=self.theta, scaling=self.scaling),
-                window=sliding(window),
-            ),
-            feed_forward=FeedForwardConfig(mlp_dim=self.mlp_dim, activation=self.activation, gated=True),
-            norm=norm,
-            dropout_rate=self.dropout_rate,
-            init=Normal(0.02),
-        )
+    def attention(self, layer: int) -> AttentionConfig:
+        """Self-attention of ``layer``."""
+        return replace(super().attention(layer), in_bias=True)
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = classes_of("Qwen2")
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "model."
-HUGGING_FACE_OTHER_PREFIXES = ("transformer.",)  # of the class that answers questions
-
-HUGGING_FACE_UNUSED = ("*.rotary_emb.inv_freq",)
-
-# Where a config.json has none.
-HUGGING_FACE_SPECIAL_IDS: dict[str, int] = {}
-
-
-def from_hugging_face(config: Mapping[str, Any]) -> Qwen2Config:
-    """The configuration that a ``config.json`` of ``model_type`` qwen2 describes.
-
-    Raises:
-      ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
-    """
-    fields = HuggingFaceFields(config)
-    common = take_common(config, fields, HUGGING_FACE_CLASSES, num_positions=32_768)
-    ours = Qwen2Config(
-        **common,
-        **take_rotation(fields, common["num_positions"]),
-        num_kv_heads=take_kv_heads(config, fields, 32),
-        **take_late_windows(config, fields, common["num_layers"]),
-        activation=fields.take_name("hidden_act", ACTIVATION_NAMES, "silu"),
-    )
-    fields.finish()
-    return ours
+def take_late_windows(fields: LlamaLikeFields, common: Mapping[str, Any]) -> dict[str, Any]:
+    """Layers from ``max_window_layers`` on see ``sliding_window`` tokens, if ``use_sliding_window`` says so."""
+    num_layers = common["num_layers"]
+    window = fields.take("sliding_window", None if "sliding_window" in fields.given else 4096)
+    windowed_from = min(fields.take("max_window_layers", 28), num_layers)
+    if not fields.take("use_sliding_window", False) or window is None or windowed_from == num_layers:
+        window, windowed_from = None, num_layers
+    num_windowed = num_layers - windowed_from
+    fields.must_be("layer_types", ["full_attention"] * windowed_from + ["sliding_attention"] * num_windowed)
+    return {"window": window, "windowed_from": windowed_from if num_windowed else 0}
 
 
-def to_hugging_face(config: Qwen2Config) -> dict[str, Any]:
-    """The fields of a ``config.json``."""
+def put_late_windows(config: Qwen2Config) -> dict[str, Any]:
+    """The inverse of ``take_late_windows``."""
     return {
-        **common_fields(config, HUGGING_FACE_CLASSES, "qwen2"),
-        "hidden_act": ACTIVATION_NAMES.theirs(config.activation),
-        **late_window_fields(config.window, config.windowed_from),
+        "max_window_layers": config.windowed_from,
+        "sliding_window": config.window,
+        "use_sliding_window": config.window is not None,
     }
 
 
-def hugging_face_weights(config: Qwen2Config) -> tuple[Weight, ...]:
-    """Our weights by Hugging Face's names."""
-    return pre_norm_rows(config.decoder, answering=HUGGING_FACE_OTHER_PREFIXES[0])
+QWEN2 = llama_like(
+    "qwen2",
+    Qwen2Config,
+    decoder_classes("Qwen2"),
+    take=take_late_windows,
+    put=put_late_windows,
+    num_kv_heads=32,
+    answering="transformer.",
+    special_ids={},
+)

@@ -8,11 +8,13 @@ import jax
 
 from t5x_like.model.families.encoder import Encoder, EncoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
+from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields
+from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ConfigFields
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.post_norm_encoders import (
     common_fields,
     embedding_rows,
@@ -22,13 +24,12 @@ from t5x_like.model.zoo.post_norm_encoders import (
     take_common,
     words_head_rows,
 )
-from t5x_like.model.zoo.tasks import Problem, Task, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.weights import Weight, dense, per_layer
 
 
 @dataclass(frozen=True, kw_only=True)
 class RobertaConfig:
-    """A RoBERTa of any size, for any task. ``num_positions`` are those that tokens can have.
+    """A RoBERTa of any size, for any task. ``max_position_embeddings`` are those that tokens can have.
 
     Before position 0 the table has a row for each id up to that of padding, as in fairseq: padding has the last of
     them, and other rows are never used. Whoever makes batches gives positions, which count real tokens only.
@@ -39,19 +40,19 @@ class RobertaConfig:
     mlp_dim: int
     num_heads: int
     num_layers: int
-    num_positions: int = 512
+    max_position_embeddings: int = 512
     num_token_types: int = 1
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-5
-    task: Task = "masked_lm"
+    task: ModelTask = "masked_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
     pad_token_id: int = 1
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> Encoder:
         """The model with fresh weights."""
@@ -73,11 +74,13 @@ class RobertaConfig:
         return EmbeddingsConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.model_dim,
-            positions=LearnedPositions(num_positions=self.num_positions, offset=self.pad_token_id + 1),
+            positions=LearnedPositions(
+                max_position_embeddings=self.max_position_embeddings, offset=self.pad_token_id + 1
+            ),
             num_token_types=self.num_token_types,
             norm=LayerNormConfig(epsilon=self.norm_epsilon),
             stddev=0.02,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     def _stack(self) -> StackConfig:
@@ -89,7 +92,7 @@ class RobertaConfig:
             norm_epsilon=self.norm_epsilon,
             dropout_rate=self.dropout_rate,
         )
-        return StackConfig(blocks=(block,) * self.num_layers, rematerialisation=self.rematerialisation)
+        return StackConfig(blocks=(block,) * self.num_layers, remat=self.remat)
 
     def _heads(self) -> HeadsConfig:
         transform = TransformConfig(
@@ -99,7 +102,7 @@ class RobertaConfig:
         return heads_for(
             self.task,
             num_labels=self.num_labels,
-            words=WordsConfig(tied=True, bias=True, transform=transform),
+            words=WordsConfig(tie_word_embeddings=True, bias=True, transform=transform),
             pooler=PoolerConfig(
                 transform=TransformConfig(dim=self.model_dim, activation="tanh"),
                 # fairseq's classifier drops before its dense layer and after it.
@@ -109,7 +112,7 @@ class RobertaConfig:
         )
 
 
-_TASKS: dict[str, Task] = {
+_TASKS: dict[str, ModelTask] = {
     "ForMaskedLM": "masked_lm",
     "ForSequenceClassification": "sequence_classification",
     "ForMultipleChoice": "multiple_choice",
@@ -119,13 +122,9 @@ _TASKS: dict[str, Task] = {
 }
 
 # XLM-R is a RoBERTa with another vocabulary; its files, too, have names that begin with "roberta.".
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, ModelTask] = {
     f"{model}{ending}": task for model in ("Roberta", "XLMRoberta") for ending, task in _TASKS.items()
 }
-
-HUGGING_FACE_PREFIX = "roberta."
-
-HUGGING_FACE_UNUSED = ("*.position_ids",)
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> RobertaConfig:
@@ -134,12 +133,12 @@ def from_hugging_face(config: Mapping[str, Any]) -> RobertaConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     pad_token_id = fields.take("pad_token_id", 1)
     ours = RobertaConfig(
-        num_positions=fields.take("max_position_embeddings", 512) - pad_token_id - 1,
+        max_position_embeddings=fields.take("max_position_embeddings", 512) - pad_token_id - 1,
         pad_token_id=pad_token_id,
-        **take_common(config, fields, HUGGING_FACE_CLASSES),
+        **take_common(config, fields, _CLASSES),
     )
     fields.finish()
     return ours
@@ -150,10 +149,10 @@ def to_hugging_face(config: RobertaConfig) -> dict[str, Any]:
     fields = {
         "bos_token_id": 0,
         "eos_token_id": 2,
-        "max_position_embeddings": config.num_positions + config.pad_token_id + 1,
+        "max_position_embeddings": config.max_position_embeddings + config.pad_token_id + 1,
         "pad_token_id": config.pad_token_id,
     }
-    return common_fields(config, HUGGING_FACE_CLASSES, "roberta") | fields
+    return common_fields(config, _CLASSES, "roberta") | fields
 
 
 def hugging_face_weights(config: RobertaConfig) -> tuple[Weight, ...]:
@@ -181,3 +180,19 @@ def hugging_face_weights(config: RobertaConfig) -> tuple[Weight, ...]:
             encoder, {"sequence_classification": "classifier.out_proj", "question_answering": "qa_outputs"}
         ),
     )
+
+
+ROBERTA = Architecture(
+    name="roberta",
+    config_class=RobertaConfig,
+    model_types=(
+        "roberta",
+        "xlm-roberta",
+    ),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="roberta.",
+    unused_weights=("*.position_ids",),
+)

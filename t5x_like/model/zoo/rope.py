@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from t5x_like.model.layers.rotary import LinearScaling, Llama3Scaling, RotaryScaling, YarnScaling
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields
+from t5x_like.model.zoo.config_fields import ConfigFields
 
 
 class Rope(NamedTuple):
@@ -16,7 +16,11 @@ class Rope(NamedTuple):
 
 
 def take_rope(
-    fields: HuggingFaceFields, *, theta: float = 10_000.0, num_positions: int, rotated: float | None = None
+    fields: ConfigFields,
+    *,
+    theta: float = 10_000.0,
+    max_position_embeddings: int,
+    rotated: float | None = None,
 ) -> Rope:
     """The rotation of all layers; ``theta`` and ``rotated`` are the defaults, the latter ``None`` if it is always 1.
 
@@ -29,29 +33,29 @@ def take_rope(
     scaling = fields.take("rope_scaling", {})
     older = {**scaling, **{name: fields.take(name, default) for name, default in names.items()}}
     newer = fields.take("rope_parameters", {})
-    read = rope_of({**older, **newer}, num_positions=num_positions)
-    if newer and scaling and rope_of(older, num_positions=num_positions) != read:
+    read = rope_of({**older, **newer}, max_position_embeddings=max_position_embeddings)
+    if newer and scaling and rope_of(older, max_position_embeddings=max_position_embeddings) != read:
         raise ValueError(f"config.json: rope_scaling {scaling} contradicts rope_parameters {newer}")
     if rotated is None and read.rotated != 1.0:
         raise ValueError(f"config.json: partial_rotary_factor is {read.rotated}; only 1.0 is supported")
     return read
 
 
-def rope_of(parameters: Mapping[str, Any], *, num_positions: int) -> Rope:
-    """What ``rope_parameters`` say. ``num_positions`` is the default of YaRN's original length.
+def rope_of(parameters: Mapping[str, Any], *, max_position_embeddings: int) -> Rope:
+    """Reads ``rope_parameters``. ``max_position_embeddings`` is the default of YaRN's original length.
 
     Raises:
       ValueError: a kind or a field that we don't know.
     """
-    fields = HuggingFaceFields(parameters)
+    fields = ConfigFields(parameters)
     theta, rotated = fields.take("rope_theta", 10_000.0), fields.take("partial_rotary_factor", 1.0)
     kind = fields.take("rope_type", fields.take("type", "default"))
-    scaling = _scaling_of(kind, fields, num_positions)
+    scaling = _scaling_of(kind, fields, max_position_embeddings)
     fields.finish()
     return Rope(theta, scaling, rotated)
 
 
-def _scaling_of(kind: str, fields: HuggingFaceFields, num_positions: int) -> RotaryScaling | None:
+def _scaling_of(kind: str, fields: ConfigFields, max_position_embeddings: int) -> RotaryScaling | None:
     original = "original_max_position_embeddings"
     match kind:
         case "default":
@@ -69,7 +73,7 @@ def _scaling_of(kind: str, fields: HuggingFaceFields, num_positions: int) -> Rot
             fields.must_be("truncate", True)
             return YarnScaling(
                 factor=_positive(fields, "factor"),
-                original_length=fields.take(original, num_positions),
+                original_length=fields.take(original, max_position_embeddings),
                 fast_turns=_positive(fields, "beta_fast", 32.0),
                 slow_turns=_positive(fields, "beta_slow", 1.0),
                 attention_factor=fields.take("attention_factor", 0.0) or None,
@@ -77,7 +81,7 @@ def _scaling_of(kind: str, fields: HuggingFaceFields, num_positions: int) -> Rot
     raise ValueError(f"config.json: rope_type is {kind!r}; default, linear, llama3, yarn are supported")
 
 
-def _positive(fields: HuggingFaceFields, name: str, default: float = 0.0) -> float:
+def _positive(fields: ConfigFields, name: str, default: float = 0.0) -> float:
     value = fields.take(name, default)
     if value > 0:
         return value

@@ -5,20 +5,19 @@ Its files are BERT's: ``zoo/bert.py`` reads them, and export leaves behind what 
 
 import dataclasses
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import jax
 
 from t5x_like.model.families.encoder import Encoder, EncoderConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig
+from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Rematerialisation
+from t5x_like.model.layers.stack import Remat
 from t5x_like.model.span_boundary import SpanBoundaryConfig
 from t5x_like.model.zoo import bert
-from t5x_like.model.zoo.tasks import Problem, Task
-from t5x_like.model.zoo.weights import Weight
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,20 +32,20 @@ class SpanBertConfig:
     mlp_dim: int
     num_heads: int
     num_layers: int
-    num_positions: int = 512
+    max_position_embeddings: int = 512
     num_token_types: int = 2
     num_span_positions: int = 20
     span_position_dim: int = 200
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
-    task: Task = "masked_lm"
+    task: ModelTask = "masked_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
-    vocab_multiple: int = 128
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
 
     def build(self, key: jax.Array) -> Encoder:
         """The model with fresh weights."""
@@ -54,7 +53,7 @@ class SpanBertConfig:
 
     @property
     def bert(self) -> bert.BertConfig:
-        """What remains after pretraining."""
+        """The model that remains after pretraining."""
         names = (field.name for field in dataclasses.fields(bert.BertConfig))
         return bert.BertConfig(**{name: getattr(self, name) for name in names})
 
@@ -76,13 +75,6 @@ class SpanBertConfig:
         return self.bert.embeddings
 
 
-HUGGING_FACE_CLASSES = bert.HUGGING_FACE_CLASSES
-
-HUGGING_FACE_PREFIX = bert.HUGGING_FACE_PREFIX
-
-HUGGING_FACE_UNUSED = bert.HUGGING_FACE_UNUSED
-
-
 def to_hugging_face(config: SpanBertConfig) -> dict[str, Any]:
     """The fields of a BERT's ``config.json``."""
     if config.encoder.span_boundary is not None:
@@ -94,6 +86,11 @@ def to_hugging_face(config: SpanBertConfig) -> dict[str, Any]:
     return bert.to_hugging_face(config.bert)
 
 
-def hugging_face_weights(config: SpanBertConfig) -> tuple[Weight, ...]:
-    """BERT's table; the span-boundary head is not in it."""
-    return bert.hugging_face_weights(config.bert)
+SPANBERT = replace(
+    bert.BERT,
+    name="spanbert",
+    config_class=SpanBertConfig,
+    model_types=(),
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=lambda config: bert.hugging_face_weights(config.bert),
+)

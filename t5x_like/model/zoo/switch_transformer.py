@@ -3,9 +3,8 @@
 With two experts to a token it is what GShard does (Lepikhin et al. 2020, https://arxiv.org/abs/2006.16668).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NoReturn
+from typing import Literal
 
 import jax
 
@@ -13,9 +12,9 @@ from t5x_like.model.families.encoder_decoder import EncoderDecoder, EncoderDecod
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.mixture_of_experts import MixtureOfExpertsConfig
 from t5x_like.model.layers.stack import StackConfig
+from t5x_like.model.zoo.architecture import unpublished
+from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.model.zoo.t5_blocks import T5Parts
-from t5x_like.model.zoo.tasks import Task
-from t5x_like.model.zoo.weights import Weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +32,7 @@ class SwitchTransformerConfig(T5Parts):
     balance_weight: float = 0.01
     router_z_weight: float = 0.0
     experts_every: int = 2
-    task: Task = "sequence_to_sequence_lm"
+    task: ModelTask = "sequence_to_sequence_lm"
 
     def build(self, key: jax.Array) -> EncoderDecoder:
         """The model with fresh weights."""
@@ -68,38 +67,9 @@ class SwitchTransformerConfig(T5Parts):
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {}
-
-
-def to_hugging_face(config: SwitchTransformerConfig) -> dict[str, Any]:  # noqa: ARG001 - as of every model
-    """Refuses.
-
-    Raises:
-      ValueError: always.
-    """
-    _refuse()
-
-
-def hugging_face_weights(config: SwitchTransformerConfig) -> tuple[Weight, ...]:  # noqa: ARG001 - as of every model
-    """Refuses.
-
-    Raises:
-      ValueError: always.
-    """
-    _refuse()
-
-
-def from_hugging_face(config: Mapping[str, Any]) -> SwitchTransformerConfig:  # noqa: ARG001 - as of every model
-    """Refuses.
-
-    Raises:
-      ValueError: always.
-    """
-    _refuse()
-
-
-def _refuse() -> NoReturn:
-    raise ValueError(
-        "Switch Transformers are not exchanged with Hugging Face: its routing drops other tokens, so the same "
-        "weights would be another model; keep the run directory"
-    )
+SWITCH_TRANSFORMER = unpublished(
+    "switch_transformer",
+    SwitchTransformerConfig,
+    "Switch Transformers are not exchanged with Hugging Face: its routing drops other tokens, so the same "
+    "weights would be another model; keep the run directory",
+)

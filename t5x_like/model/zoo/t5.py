@@ -13,10 +13,19 @@ from t5x_like.model.families.encoder import Encoder, EncoderConfig
 from t5x_like.model.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from t5x_like.model.heads import HeadsConfig
 from t5x_like.model.layers.stack import StackConfig
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields
-from t5x_like.model.zoo.t5_blocks import UNUSED, T5Parts, layer_rows, parts_fields, take_parts, word_rows
-from t5x_like.model.zoo.tasks import ENCODER_ALONE, Task, class_of, task_of
-from t5x_like.model.zoo.weights import TRANSPOSED, Weight, per_layer
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ConfigFields
+from t5x_like.model.zoo.model_tasks import ENCODER_ALONE, ModelTask, class_of, task_of
+from t5x_like.model.zoo.t5_blocks import (
+    UNUSED,
+    T5Parts,
+    layer_rows,
+    parts_fields,
+    take_parts,
+    up_projections,
+    word_rows,
+)
+from t5x_like.model.zoo.weights import TRANSPOSED, Weight, padded_rows, per_layer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +40,7 @@ class T5Config(T5Parts):
     num_decoder_layers: int
     relative_tables: Literal["one", "per_layer"] = "one"
     share_stacks: bool = False
-    task: Task = "sequence_to_sequence_lm"
+    task: ModelTask = "sequence_to_sequence_lm"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,10 +84,10 @@ class T5Config(T5Parts):
         return self.stack(block, num_layers, relative=shared)
 
 
-# Ids after the pieces of ``spiece.model``, which stand for spans (Raffel et al. 2020, §3.1.4).
-NUM_SENTINELS = 100
+# Before all weights but the head's, in files of classifiers.
+_PREFIX = "transformer."
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, ModelTask] = {
     "T5ForConditionalGeneration": "sequence_to_sequence_lm",
     "T5WithLMHeadModel": "sequence_to_sequence_lm",
     "T5ForSequenceClassification": "sequence_classification",
@@ -100,11 +109,6 @@ HUGGING_FACE_CLASSES: dict[str, Task] = {
     "UMT5Model": "base",
 }
 
-# Before all weights but the head's, in files of classifiers.
-HUGGING_FACE_PREFIX = "transformer."
-
-HUGGING_FACE_UNUSED = UNUSED
-
 
 def from_hugging_face(config: Mapping[str, Any]) -> T5Config:
     """The configuration that a ``config.json`` of ``model_type`` t5, mt5 or umt5 describes.
@@ -113,10 +117,10 @@ def from_hugging_face(config: Mapping[str, Any]) -> T5Config:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
     model_type = config.get("model_type", "t5")
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     fields.ignore("scalable_attention")  # in UMT5's files; its code doesn't read it
     num_layers = fields.take("num_layers")
-    task = task_of(config, HUGGING_FACE_CLASSES, "sequence_to_sequence_lm")
+    task = task_of(config, _CLASSES, "sequence_to_sequence_lm")
     ours = T5Config(
         num_encoder_layers=num_layers,
         num_decoder_layers=fields.take("num_decoder_layers", num_layers),
@@ -126,7 +130,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> T5Config:
             config,
             fields,
             task,
-            tied=model_type != "mt5",
+            tie_word_embeddings=model_type != "mt5",
             feed_forward="relu" if model_type == "t5" else "gated-gelu",
         ),
     )
@@ -142,8 +146,8 @@ def to_hugging_face(config: T5Config) -> dict[str, Any]:
     """
     _refuse_shared(config)
     model_type = "t5" if config.relative_tables == "one" else "umt5"
-    classes: dict[str, Task] = {
-        name: task for name, task in HUGGING_FACE_CLASSES.items() if name.startswith(model_type.upper())
+    classes: dict[str, ModelTask] = {
+        name: task for name, task in _CLASSES.items() if name.startswith(model_type.upper())
     }
     return {
         "architectures": [class_of(config.task, classes)],
@@ -184,10 +188,63 @@ def _stack_rows(config: T5Config, stack: str, num_layers: int) -> list[Weight]:
 
 
 def _prefixed(row: Weight) -> Weight:
-    copies = tuple(HUGGING_FACE_PREFIX + copy for copy in row.copies)
-    return row._replace(theirs=HUGGING_FACE_PREFIX + row.theirs, copies=copies)
+    copies = tuple(_PREFIX + copy for copy in row.copies)
+    return row._replace(theirs=_PREFIX + row.theirs, copies=copies)
 
 
 def _refuse_shared(config: T5Config) -> None:
     if config.share_stacks:
         raise ValueError("share_stacks: transformers has no T5 whose stacks share their weights")
+
+
+def t5x_weights(config: T5Config) -> tuple[Weight, ...]:
+    """Our weights by T5X's names, in its layout with one array a layer."""
+    words = padded_rows(config.vocab_size, config.embeddings.padded_vocab_size)
+    columns = TRANSPOSED.then(words).then(TRANSPOSED)
+    table = [Weight("embedding/tokens/table", "token_embedder/embedding", words)]
+    if config.head == "untied":
+        table.append(Weight("heads/words/projection/kernel", "decoder/logits_dense/kernel", columns))
+    attention = {kernel: kernel for kernel in ("query", "key", "value", "out")}
+    feed_forward = {"down": "wo"} | up_projections(config)
+    stacks = (("encoder", config.num_encoder_layers), ("decoder", config.num_decoder_layers))
+    for stack, num_layers in stacks:
+        own = "attention" if stack == "encoder" else "self_attention"
+        sublayers = [("self_attention", own, f"pre_{own}_layer_norm", attention)]
+        if stack == "decoder":
+            cross = "encoder_decoder_attention"
+            sublayers.append(("cross_attention", cross, "pre_cross_attention_layer_norm", attention))
+        sublayers.append(("feed_forward", "mlp", "pre_mlp_layer_norm", feed_forward))
+        rows = []
+        for sublayer, their_sublayer, norm, kernels in sublayers:
+            theirs = f"{stack}/layers_{{layer}}"
+            rows.append(Weight(f"around_{sublayer}/before/scale", f"{theirs}/{norm}/scale"))
+            rows += [
+                Weight(f"{sublayer}/{kernel}/kernel", f"{theirs}/{their_sublayer}/{name}/kernel")
+                for kernel, name in kernels.items()
+            ]
+        table += per_layer(f"{stack}/layers/0", tuple(range(num_layers)), rows)
+        table += [
+            Weight(f"{stack}/relative_bias/table", f"{stack}/relpos_bias/rel_embedding"),
+            Weight(f"{stack}/final_norm/scale", f"{stack}/{stack}_norm/scale"),
+        ]
+    return tuple(table)
+
+
+T5 = Architecture(
+    name="t5",
+    config_class=T5Config,
+    model_types=(
+        "t5",
+        "mt5",
+        "umt5",
+    ),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    t5x_weights=t5x_weights,
+    prefix=_PREFIX,
+    unused_weights=UNUSED,
+    num_sentinels=100,
+    num_byte_sentinels=125,  # ByT5's (Xue et al. 2022, https://arxiv.org/abs/2105.13626)
+)

@@ -1,4 +1,4 @@
-"""What T5 and its descendants share: sizes, blocks, fields of ``config.json``, and the names of weights."""
+"""The parts of T5 and its descendants: sizes, blocks, fields of ``config.json``, and the names of weights."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from t5x_like.model.layers.attention import AttentionConfig, Positions
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.layers.positions import RelativeBuckets
-from t5x_like.model.layers.stack import Rematerialisation, StackConfig
+from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.layers.transient_global import TransientGlobalConfig
-from t5x_like.model.zoo.head_rows import score_rows
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields
-from t5x_like.model.zoo.tasks import (
+from t5x_like.model.zoo.config_fields import ConfigFields
+from t5x_like.model.zoo.model_tasks import (
     ENCODER_ALONE,
-    Problem,
-    Task,
+    ModelTask,
+    ProblemType,
+    encoder_decoder_score_rows,
     label_fields,
     num_labels_of,
     problem_of,
@@ -51,13 +51,13 @@ class T5Parts:
     head: Head = "untied"
     dropout_rate: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
+    remat: Remat = "none"
     num_relative_buckets: int = 32
     max_relative_distance: int = 128
     norm_epsilon: float = 1e-6
-    vocab_multiple: int = 128
+    pad_vocab_to_multiple_of: int = 128
     num_labels: int = 2
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "model_dim", "mlp_dim", "num_heads", "head_dim"):
@@ -70,21 +70,25 @@ class T5Parts:
     def embeddings(self) -> EmbeddingsConfig:
         """One table for all stacks, and for a tied head."""
         return EmbeddingsConfig(
-            vocab_size=self.vocab_size, embed_dim=self.model_dim, vocab_multiple=self.vocab_multiple
+            vocab_size=self.vocab_size,
+            embed_dim=self.model_dim,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     @property
     def words(self) -> WordsConfig:
         """The head; a tied one scores smaller vectors, as its table isn't drawn for scores."""
         tied = self.head == "tied"
-        return WordsConfig(tied=tied, scale=self.model_dim**-0.5 if tied else 1.0)
+        return WordsConfig(tie_word_embeddings=tied, scale=self.model_dim**-0.5 if tied else 1.0)
 
-    def attention(self, positions: Positions | None = None, window: Window | None = None) -> AttentionConfig:
+    def attention(
+        self, positions: Positions | None = None, window: SlidingWindow | None = None
+    ) -> AttentionConfig:
         """Scores are left as they are: fresh queries are smaller instead."""
         return AttentionConfig(
             num_heads=self.num_heads,
             head_dim=self.head_dim,
-            score_scale=1.0,
+            attention_scale=1.0,
             positions=positions,
             window=window,
         )
@@ -123,14 +127,14 @@ class T5Parts:
             relative_positions=self.buckets if relative else None,
             final_norm=RMSNormConfig(epsilon=self.norm_epsilon),
             output_dropout=True,
-            rematerialisation=self.rematerialisation,
+            remat=self.remat,
         )
 
-    def heads(self, task: Task) -> HeadsConfig:
-        """Words, or what classifies and answers, or nothing.
+    def heads(self, task: ModelTask) -> HeadsConfig:
+        """The heads for ``task``.
 
-        Sequences are told by what the decoder makes of the input's last token, answers by what it makes of each; tokens
-        have classes by the encoder alone, as in transformers.
+        Sequence classification reads the decoder's state of the last input token, question answering that of every
+        token. Token classification reads the encoder, as in transformers.
 
         Raises:
           ValueError: the task is not one of T5's.
@@ -151,16 +155,21 @@ class T5Parts:
 
 
 def take_parts(
-    config: Mapping[str, Any], fields: HuggingFaceFields, task: Task, *, tied: bool, feed_forward: str
+    config: Mapping[str, Any],
+    fields: ConfigFields,
+    task: ModelTask,
+    *,
+    tie_word_embeddings: bool,
+    feed_forward: str,
 ) -> dict[str, Any]:
-    """The fields of ``T5Parts`` from those of a ``config.json``; ``tied`` and ``feed_forward`` where it is silent."""
+    """Reads the fields of ``T5Parts`` from a ``config.json``; the last two arguments are its defaults."""
     if task in ENCODER_ALONE:  # which transformers writes with false
         fields.ignore("is_encoder_decoder")
     else:
         fields.must_be("is_encoder_decoder", True)
     fields.ignore("initializer_factor", "classifier_dropout", "n_positions", "output_past")
     # transformers 5 always writes tie_word_embeddings = true and says in a field of its own what it meant before.
-    scaled = fields.take("scale_decoder_outputs", fields.take("tie_word_embeddings", tied))
+    scaled = fields.take("scale_decoder_outputs", fields.take("tie_word_embeddings", tie_word_embeddings))
     return {
         "vocab_size": fields.take("vocab_size"),
         "model_dim": fields.take("d_model"),
@@ -174,11 +183,11 @@ def take_parts(
         "max_relative_distance": fields.take("relative_attention_max_distance", 128),
         "norm_epsilon": fields.take("layer_norm_epsilon", 1e-6),
         "num_labels": num_labels_of(config),
-        "problem": problem_of(config),
+        "problem_type": problem_of(config),
     }
 
 
-def _take_feed_forward(fields: HuggingFaceFields, default: str) -> T5FeedForward:
+def _take_feed_forward(fields: ConfigFields, default: str) -> T5FeedForward:
     """``is_gated_act`` and ``dense_act_fn``, where given, decide; otherwise ``feed_forward_proj`` does."""
     projection = fields.take("feed_forward_proj", default)
     gate, _, activation = projection.rpartition("-")
@@ -201,7 +210,7 @@ def _take_feed_forward(fields: HuggingFaceFields, default: str) -> T5FeedForward
 
 
 def parts_fields(parts: T5Parts) -> dict[str, Any]:
-    """What ``take_parts`` has read, as fields of a ``config.json``; what is not about the model as in T5's own."""
+    """Writes the fields of ``T5Parts`` to a ``config.json``; those that don't describe the model are T5's own."""
     gated = parts.feed_forward == "gated_gelu"
     return {
         "d_ff": parts.mlp_dim,
@@ -217,7 +226,7 @@ def parts_fields(parts: T5Parts) -> dict[str, Any]:
         "is_gated_act": gated,
         "layer_norm_epsilon": parts.norm_epsilon,
         "num_heads": parts.num_heads,
-        **label_fields(parts.num_labels, parts.problem),
+        **label_fields(parts.num_labels, parts.problem_type),
         "pad_token_id": 0,
         "relative_attention_max_distance": parts.max_relative_distance,
         "relative_attention_num_buckets": parts.num_relative_buckets,
@@ -228,7 +237,7 @@ def parts_fields(parts: T5Parts) -> dict[str, Any]:
     }
 
 
-def word_rows(parts: T5Parts, task: Task) -> list[Weight]:
+def word_rows(parts: T5Parts, task: ModelTask) -> list[Weight]:
     """The table of words, and the weights of a head."""
     tied = parts.head == "tied"
     words = padded_rows(parts.vocab_size, parts.embeddings.padded_vocab_size)
@@ -237,7 +246,7 @@ def word_rows(parts: T5Parts, task: Task) -> list[Weight]:
     rows = [Weight("embedding/tokens/table", "shared.weight", words, copies=copies)]
     if task == "sequence_to_sequence_lm" and not tied:
         rows.append(Weight("heads/words/projection/kernel", "lm_head.weight", words.then(TRANSPOSED)))
-    return [*rows, *score_rows(parts.heads(task))]
+    return [*rows, *encoder_decoder_score_rows(parts.heads(task))]
 
 
 def layer_rows(parts: T5Parts, theirs: str, attentions: Iterable[tuple[str, str]]) -> list[Weight]:

@@ -3,17 +3,15 @@
 https://arxiv.org/abs/1910.10683. Nobody has published any, so there are no names of others for their weights.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
 
 import jax
 
 from t5x_like.model.families.decoder import Decoder, DecoderConfig
 from t5x_like.model.heads import HeadsConfig
+from t5x_like.model.zoo.architecture import unpublished
+from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.model.zoo.t5_blocks import T5Parts
-from t5x_like.model.zoo.tasks import Task
-from t5x_like.model.zoo.weights import Weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +20,7 @@ class T5LanguageModelConfig(T5Parts):
 
     num_layers: int
     reads_prefixes: bool = False
-    task: Task = "causal_lm"
+    task: ModelTask = "causal_lm"
 
     def build(self, key: jax.Array) -> Decoder:
         """The model with fresh weights."""
@@ -40,37 +38,8 @@ class T5LanguageModelConfig(T5Parts):
         )
 
 
-_NONE = "transformers has no decoder of T5's blocks; it can't be read or written in its form"
-
-HUGGING_FACE_CLASSES: dict[str, Task] = {}
-
-HUGGING_FACE_PREFIX = ""
-
-HUGGING_FACE_UNUSED: tuple[str, ...] = ()
-
-
-def from_hugging_face(config: Mapping[str, Any]) -> NoReturn:
-    """There is none.
-
-    Raises:
-      ValueError: always.
-    """
-    raise ValueError(f"config.json: model_type is {config.get('model_type')!r}; {_NONE}")
-
-
-def to_hugging_face(config: T5LanguageModelConfig) -> NoReturn:
-    """There is none.
-
-    Raises:
-      ValueError: always.
-    """
-    raise ValueError(f"{type(config).__name__}: {_NONE}")
-
-
-def hugging_face_weights(config: T5LanguageModelConfig) -> tuple[Weight, ...]:
-    """There are none.
-
-    Raises:
-      ValueError: always.
-    """
-    raise ValueError(f"{type(config).__name__}: {_NONE}")
+T5_LM = unpublished(
+    "t5_lm",
+    T5LanguageModelConfig,
+    "transformers has no decoder of T5's blocks; it can't be read or written in its form",
+)

@@ -10,14 +10,22 @@ from t5x_like.model.families.recurrent import Recurrent, RecurrentConfig
 from t5x_like.model.heads import HeadsConfig, WordsConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
-from t5x_like.model.layers.initialise import Normal
+from t5x_like.model.layers.initializers import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.relative_attention import RelativeAttentionConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig
-from t5x_like.model.layers.stack import Rematerialisation
-from t5x_like.model.zoo.hugging_face import HuggingFaceFields
-from t5x_like.model.zoo.rotary_decoders import heads_of_decoder
-from t5x_like.model.zoo.tasks import Problem, Task, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.layers.stack import Remat
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ConfigFields
+from t5x_like.model.zoo.decoder_parts import heads_of_decoder
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
+    ProblemType,
+    class_of,
+    num_labels_of,
+    problem_of,
+    task_of,
+)
 from t5x_like.model.zoo.transfo_xl_weights import transfo_xl_weights
 from t5x_like.model.zoo.weights import Weight
 
@@ -44,17 +52,17 @@ class TransfoXLConfig:
     norm_first: bool = False
     same_length: bool = False
     max_distance: int | None = None
-    task: Task = "causal_lm"
+    task: ModelTask = "causal_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     attention_dropout_rate: float = 0.0
     norm_epsilon: float = 1e-5
     init_stddev: float = 0.02
     projection_stddev: float = 0.01
-    vocab_multiple: int = 128
+    pad_vocab_to_multiple_of: int = 128
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
+    remat: Remat = "none"
 
     def __post_init__(self) -> None:
         for name in (
@@ -97,7 +105,7 @@ class TransfoXLConfig:
                 dropout_rate=self.dropout_rate,
                 attention_dropout_rate=self.attention_dropout_rate,
                 init=Normal(self.init_stddev),
-                rematerialisation=self.rematerialisation,
+                remat=self.remat,
             ),
             memory_length=self.memory_length,
             same_length=self.same_length,
@@ -109,7 +117,7 @@ class TransfoXLConfig:
     @property
     def heads(self) -> HeadsConfig:
         """Those that score no words: the vocabulary in clusters does that."""
-        words = WordsConfig(tied=self.tied_tables)
+        words = WordsConfig(tie_word_embeddings=self.tied_tables)
         return replace(heads_of_decoder(self.task, self.num_labels, words), words=None)
 
     @property
@@ -124,20 +132,15 @@ class TransfoXLConfig:
             tied_projections=self.tied_projections,
             stddev=self.init_stddev,
             projection_stddev=self.projection_stddev,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, ModelTask] = {
     "TransfoXLLMHeadModel": "causal_lm",
     "TransfoXLForSequenceClassification": "sequence_classification",
     "TransfoXLModel": "base",
 }
-
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "transformer."
-
-HUGGING_FACE_UNUSED: tuple[str, ...] = ()
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> TransfoXLConfig:
@@ -146,7 +149,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> TransfoXLConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     fields.must_be("is_encoder_decoder", False)
     fields.must_be("attn_type", 0)
     fields.must_be("untie_r", True)
@@ -172,9 +175,9 @@ def from_hugging_face(config: Mapping[str, Any]) -> TransfoXLConfig:
         norm_first=fields.take("pre_lnorm", False),
         same_length=fields.take("same_length", True),
         max_distance=_limit(fields.take("clamp_len", 1000)),
-        task=task_of(config, HUGGING_FACE_CLASSES, "causal_lm"),
+        task=task_of(config, _CLASSES, "causal_lm"),
         num_labels=num_labels_of(config),
-        problem=problem_of(config),
+        problem_type=problem_of(config),
         dropout_rate=fields.take("dropout", 0.1),
         attention_dropout_rate=fields.take("dropatt", 0.0),
         norm_epsilon=fields.take("layer_norm_epsilon", 1e-5),
@@ -185,12 +188,12 @@ def from_hugging_face(config: Mapping[str, Any]) -> TransfoXLConfig:
     return ours
 
 
-def _tied_projections(fields: HuggingFaceFields, num_cutoffs: int) -> tuple[bool, ...]:
+def _tied_projections(fields: ConfigFields, num_cutoffs: int) -> tuple[bool, ...]:
     shared = fields.take("proj_share_all_but_first", True)
     return _tuple_of(fields, "tie_projs", bool, [False, *[shared] * num_cutoffs])
 
 
-def _tuple_of(fields: HuggingFaceFields, name: str, kind: type, default: list[Any]) -> tuple[Any, ...]:
+def _tuple_of(fields: ConfigFields, name: str, kind: type, default: list[Any]) -> tuple[Any, ...]:
     values = fields.take(name, default)
     if any(type(value) is not kind for value in values):
         raise ValueError(f"config.json: {name} is {values!r}; its values must be of type {kind.__name__}")
@@ -206,7 +209,7 @@ def to_hugging_face(config: TransfoXLConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
     return {
         "adaptive": True,
-        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "architectures": [class_of(config.task, _CLASSES)],
         "attn_type": 0,
         "clamp_len": config.max_distance or -1,
         "cutoffs": list(config.cutoffs),
@@ -239,3 +242,15 @@ def to_hugging_face(config: TransfoXLConfig) -> dict[str, Any]:
 def hugging_face_weights(config: TransfoXLConfig) -> tuple[Weight, ...]:
     """Our weights by Hugging Face's names."""
     return transfo_xl_weights(config.recurrent)
+
+
+TRANSFO_XL = Architecture(
+    name="transfo_xl",
+    config_class=TransfoXLConfig,
+    model_types=("transfo-xl",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="transformer.",
+)

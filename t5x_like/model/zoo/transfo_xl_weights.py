@@ -5,8 +5,16 @@ import numpy as np
 from t5x_like.model.families.recurrent import RecurrentConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig
-from t5x_like.model.zoo.rotary_decoders import score_rows
-from t5x_like.model.zoo.weights import TRANSPOSED, Transform, Weight, dense, norm, padded_rows, per_layer
+from t5x_like.model.zoo.decoder_parts import score_rows
+from t5x_like.model.zoo.weights import (
+    TRANSPOSED,
+    Weight,
+    WeightTransform,
+    dense,
+    norm,
+    padded_rows,
+    per_layer,
+)
 
 
 def transfo_xl_weights(config: RecurrentConfig) -> tuple[Weight, ...]:
@@ -24,7 +32,7 @@ def transfo_xl_weights(config: RecurrentConfig) -> tuple[Weight, ...]:
 def _layer_rows(stack: RelativeStackConfig) -> list[Weight]:
     theirs, (slot,) = "transformer.layers.{layer}", stack.norm_slots
     heads = stack.attention.num_heads, stack.attention.head_dim
-    bias = Transform(lambda array: array.reshape(-1), lambda array: array.reshape(heads))
+    bias = WeightTransform(lambda array: array.reshape(-1), lambda array: array.reshape(heads))
     return [
         Weight(
             ("attention/query/kernel", "attention/key/kernel", "attention/value/kernel"),
@@ -81,14 +89,14 @@ def _softmax_rows(words: AdaptiveConfig, model_dim: int) -> list[Weight]:
 
 
 # Query, key and value, one above the other.
-_FUSED = Transform(
+_FUSED = WeightTransform(
     lambda array: tuple(part.T for part in np.split(array, 3)),
     lambda *parts: np.concatenate([part.T for part in parts]),
 )
 
 
-def _frequencies(model_dim: int) -> Transform:
+def _frequencies(model_dim: int) -> WeightTransform:
     exponents = np.arange(0, model_dim, 2, dtype=np.float32) / np.float32(model_dim)
     # Rounded where PyTorch rounds, for the same bits.
     frequencies = np.float32(1) / (10_000.0 ** exponents.astype(np.float64)).astype(np.float32)
-    return Transform(lambda _: (), lambda: frequencies)
+    return WeightTransform(lambda _: (), lambda: frequencies)

@@ -5,14 +5,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from t5x_like.model.lazy_array import Index, LazyArray
 from t5x_like.model.parameters import Parameters, flatten, unflatten
-from t5x_like.model.unread import Index, Unread
 
 _MOST_LINES = 20
 
 
-class Transform(NamedTuple):
-    """How an array of theirs becomes ours, and back; of one layer, where layers are stacked.
+class WeightTransform(NamedTuple):
+    """Conversion of an array of theirs to ours and back; of one layer, where layers are stacked.
 
     A fused array becomes several: ``read`` then gives a tuple of them, which ``write`` takes one by one.
     """
@@ -20,46 +20,46 @@ class Transform(NamedTuple):
     read: Callable[[np.ndarray], Any]
     write: Callable[..., np.ndarray]
 
-    def then(self, other: "Transform") -> "Transform":
+    def then(self, other: "WeightTransform") -> "WeightTransform":
         """First this, from one array to one, then ``other``, which may split it."""
-        return Transform(
+        return WeightTransform(
             lambda theirs: other.read(self.read(theirs)), lambda *ours: self.write(other.write(*ours))
         )
 
 
-SAME = Transform(lambda array: array, lambda array: array)
-TRANSPOSED = Transform(np.transpose, np.transpose)  # PyTorch's Linear stores [out, in]
+SAME = WeightTransform(lambda array: array, lambda array: array)
+TRANSPOSED = WeightTransform(np.transpose, np.transpose)  # PyTorch's Linear stores [out, in]
 
 
-def split_columns(*widths: int) -> Transform:
+def split_columns(*widths: int) -> WeightTransform:
     """Fused projections, ours side by side in theirs [in, sum of widths]; biases [sum of widths] too."""
     places = tuple(np.cumsum(widths)[:-1])
-    return Transform(
+    return WeightTransform(
         lambda array: tuple(np.split(array, places, axis=-1)), lambda *parts: np.concatenate(parts, axis=-1)
     )
 
 
-def padded_rows(num_rows: int, num_padded: int) -> Transform:
+def padded_rows(num_rows: int, num_padded: int) -> WeightTransform:
     """Our table has further rows, which are zero."""
 
     def read(array: np.ndarray) -> np.ndarray:
         padding = ((0, num_padded - num_rows), *((0, 0) for _ in array.shape[1:]))
         return np.pad(array, padding) if num_padded > len(array) == num_rows else array
 
-    return Transform(read, lambda array: array[:num_rows])
+    return WeightTransform(read, lambda array: array[:num_rows])
 
 
 class Weight(NamedTuple):
     """One row: our path, or paths where theirs is fused, and their name.
 
-    ``layers``: with ``{layer}`` in their name, which of their layers (numbers, or what stands for one in names) lie
+    ``layers``: with ``{layer}`` in their name, which of their layers (numbers, or their parts of names) lie
     along our leading axis. ``copies`` are further names under which files may repeat the array, as they do with tied
     weights.
     """
 
     ours: str | tuple[str, ...]
     theirs: str
-    transform: Transform = SAME
+    transform: WeightTransform = SAME
     copies: tuple[str, ...] = ()
     layers: tuple[int | str, ...] | None = None
 
@@ -87,7 +87,7 @@ def norm(ours: str, theirs: str) -> list[Weight]:
     return [Weight(f"{ours}/scale", f"{theirs}.weight"), Weight(f"{ours}/bias", f"{theirs}.bias")]
 
 
-class Source(NamedTuple):
+class WeightSource(NamedTuple):
     """Somebody else's arrays, read one at a time."""
 
     where: str  # for messages
@@ -95,9 +95,9 @@ class Source(NamedTuple):
     read: Callable[[str], np.ndarray]
 
 
-def source_of(arrays: Mapping[str, Any], where: str) -> Source:
+def source_of(arrays: Mapping[str, Any], where: str) -> WeightSource:
     """Arrays that are in memory already."""
-    return Source(
+    return WeightSource(
         where, {name: tuple(array.shape) for name, array in arrays.items()}, lambda name: arrays[name]
     )
 
@@ -105,9 +105,9 @@ def source_of(arrays: Mapping[str, Any], where: str) -> Source:
 def read_weights(
     table: tuple[Weight, ...],
     like: Parameters,
-    source: Source,
+    source: WeightSource,
     *,
-    place: Callable[[str, Unread], Any],
+    place: Callable[[str, LazyArray], Any],
     unused: tuple[str, ...] = (),
 ) -> Parameters:
     """Our weights, in float32 and in the shapes of ``like``, from theirs; ``place(path, unread)`` keeps each.
@@ -152,7 +152,7 @@ def _written(weight: Weight, leaves: Mapping[str, Any]) -> Iterator[tuple[str, n
 
 
 def their_names(weight: Weight) -> list[str]:
-    """Every name of theirs that a row stands for, in order."""
+    """All names of theirs in a row, in order of layers."""
     if weight.layers is None:
         return [weight.theirs]
     return [weight.theirs.format(layer=layer) for layer in weight.layers]
@@ -164,7 +164,7 @@ def _their_shape(weight: Weight, shapes: Mapping[str, tuple[int, ...]]) -> tuple
     return weight.transform.write(*(np.broadcast_to(np.float32(0), shape) for shape in ours)).shape
 
 
-def _choose_names(table: tuple[Weight, ...], source: Source) -> dict[str, str]:
+def _choose_names(table: tuple[Weight, ...], source: WeightSource) -> dict[str, str]:
     """Under which name a weight with copies is read: its own, or the first copy that is there."""
     chosen = {}
     for weight in table:
@@ -178,7 +178,7 @@ def _choose_names(table: tuple[Weight, ...], source: Source) -> dict[str, str]:
 def _refuse_differences(
     table: tuple[Weight, ...],
     shapes: dict[str, tuple[int, ...]],
-    source: Source,
+    source: WeightSource,
     chosen: dict[str, str],
     unused: tuple[str, ...],
 ) -> None:
@@ -201,7 +201,7 @@ def _refuse_differences(
         raise ValueError(f"the weights in {source.where} don't fit the model:{listed}")
 
 
-def _refuse_unlike_copies(table: tuple[Weight, ...], source: Source, chosen: dict[str, str]) -> None:
+def _refuse_unlike_copies(table: tuple[Weight, ...], source: WeightSource, chosen: dict[str, str]) -> None:
     for weight in table:
         name = chosen.get(weight.theirs, weight.theirs)
         for copy in weight.copies:
@@ -215,8 +215,8 @@ def _refuse_unlike_copies(table: tuple[Weight, ...], source: Source, chosen: dic
 
 
 def _unread(
-    weight: Weight, part: int, shape: tuple[int, ...], source: Source, chosen: dict[str, str]
-) -> Unread:
+    weight: Weight, part: int, shape: tuple[int, ...], source: WeightSource, chosen: dict[str, str]
+) -> LazyArray:
     """One of our arrays of a row, number ``part`` where theirs is fused."""
 
     def read_one(name: str) -> np.ndarray:
@@ -234,4 +234,4 @@ def _unread(
             stack[layer] = read_one(name)[inner]
         return stack
 
-    return Unread(shape, read, by_rows=weight.layers is not None)
+    return LazyArray(shape, read, by_rows=weight.layers is not None)

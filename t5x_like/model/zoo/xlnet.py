@@ -8,19 +8,19 @@ import jax
 
 from t5x_like.model.families.two_stream import Direction, TwoStream, TwoStreamConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
-from t5x_like.model.layers.activations import Activation
 from t5x_like.model.layers.embedding import EmbeddingsConfig
-from t5x_like.model.layers.feed_forward import FeedForwardConfig
-from t5x_like.model.layers.initialise import Normal
+from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
+from t5x_like.model.layers.initializers import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.relative_attention import RelativeAttentionConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig
-from t5x_like.model.layers.stack import Rematerialisation
-from t5x_like.model.zoo.hugging_face import ACTIVATION_NAMES, HuggingFaceFields
-from t5x_like.model.zoo.tasks import (
+from t5x_like.model.layers.stack import Remat
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
+from t5x_like.model.zoo.model_tasks import (
     OF_SEQUENCES,
-    Problem,
-    Task,
+    ModelTask,
+    ProblemType,
     class_of,
     classifier_dropout_of,
     num_labels_of,
@@ -28,7 +28,15 @@ from t5x_like.model.zoo.tasks import (
     scoring_heads,
     task_of,
 )
-from t5x_like.model.zoo.weights import TRANSPOSED, Transform, Weight, dense, norm, padded_rows, per_layer
+from t5x_like.model.zoo.weights import (
+    TRANSPOSED,
+    Weight,
+    WeightTransform,
+    dense,
+    norm,
+    padded_rows,
+    per_layer,
+)
 
 Summary = Literal["first", "last", "mean"]
 
@@ -51,17 +59,17 @@ class XLNetConfig:
     max_distance: int | None = None
     memory_length: int | None = None
     reuse_length: int | None = None
-    task: Task = "causal_lm"
+    task: ModelTask = "causal_lm"
     num_labels: int = 2
-    problem: Problem | None = None
+    problem_type: ProblemType | None = None
     summary: Summary = "last"
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     norm_epsilon: float = 1e-12
     init_stddev: float = 0.02
-    vocab_multiple: int = 128
+    pad_vocab_to_multiple_of: int = 128
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    rematerialisation: Rematerialisation = "none"
+    remat: Remat = "none"
 
     def __post_init__(self) -> None:
         for name in (
@@ -102,7 +110,7 @@ class XLNetConfig:
                     dropout_rate=self.dropout_rate,
                     attention_dropout_rate=self.dropout_rate,
                     init=Normal(self.init_stddev),
-                    rematerialisation=self.rematerialisation,
+                    remat=self.remat,
                 ),
                 heads=self.heads,
                 direction=self.direction,
@@ -120,7 +128,7 @@ class XLNetConfig:
             vocab_size=self.vocab_size,
             embed_dim=self.model_dim,
             stddev=self.init_stddev,
-            vocab_multiple=self.vocab_multiple,
+            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     @property
@@ -129,7 +137,7 @@ class XLNetConfig:
         if self.task == "base":
             return HeadsConfig()
         if self.task == "causal_lm":
-            return HeadsConfig(words=WordsConfig(tied=True, bias=True))
+            return HeadsConfig(words=WordsConfig(tie_word_embeddings=True, bias=True))
         summary = TransformConfig(dim=self.model_dim, activation="tanh")
         pooler = PoolerConfig(takes=self.summary, transform=summary)
         # Only what sums up a sequence is dropped from.
@@ -140,7 +148,7 @@ class XLNetConfig:
         return heads
 
 
-HUGGING_FACE_CLASSES: dict[str, Task] = {
+_CLASSES: dict[str, ModelTask] = {
     "XLNetLMHeadModel": "causal_lm",
     "XLNetForSequenceClassification": "sequence_classification",
     "XLNetForMultipleChoice": "multiple_choice",
@@ -149,11 +157,6 @@ HUGGING_FACE_CLASSES: dict[str, Task] = {
     "XLNetModel": "base",
 }
 
-# What names in files begin with, unless they are those of a model without a head.
-HUGGING_FACE_PREFIX = "transformer."
-
-HUGGING_FACE_UNUSED: tuple[str, ...] = ()
-
 
 def from_hugging_face(config: Mapping[str, Any]) -> XLNetConfig:
     """The configuration that a ``config.json`` of ``model_type`` xlnet describes.
@@ -161,14 +164,14 @@ def from_hugging_face(config: Mapping[str, Any]) -> XLNetConfig:
     Raises:
       ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
     """
-    fields = HuggingFaceFields(config)
+    fields = ConfigFields(config)
     fields.must_be("is_encoder_decoder", False)
     fields.must_be("bi_data", False)
     fields.must_be("tie_word_embeddings", True)
     # Files have a bias for each layer whatever untie_r says. The head whose ends depend on starts isn't here.
     fields.ignore("untie_r", "start_n_top", "end_n_top", "use_mems_eval", "use_mems_train")
     fields.ignore("n_token", "max_position_embeddings", "initializer_range")
-    task = task_of(config, HUGGING_FACE_CLASSES, "causal_lm")
+    task = task_of(config, _CLASSES, "causal_lm")
     ours = XLNetConfig(
         vocab_size=fields.take("vocab_size"),
         model_dim=fields.take("d_model"),
@@ -183,7 +186,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> XLNetConfig:
         reuse_length=_limit(fields, "reuse_len"),
         task=task,
         num_labels=num_labels_of(config),
-        problem=problem_of(config),
+        problem_type=problem_of(config),
         summary=_summary(fields, task),
         dropout_rate=fields.take("dropout", 0.1),
         classifier_dropout_rate=fields.take("summary_last_dropout", 0.1),
@@ -194,7 +197,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> XLNetConfig:
     return ours
 
 
-def _head_dim(fields: HuggingFaceFields) -> int:
+def _head_dim(fields: ConfigFields) -> int:
     model_dim, num_heads = fields.take("d_model"), fields.take("n_head")
     head_dim = fields.take("d_head", model_dim // num_heads)
     if head_dim * num_heads != model_dim:
@@ -205,20 +208,20 @@ def _head_dim(fields: HuggingFaceFields) -> int:
     return head_dim
 
 
-def _limit(fields: HuggingFaceFields, name: str) -> int | None:
+def _limit(fields: ConfigFields, name: str) -> int | None:
     """Their -1, 0 and null all mean that there is none."""
     limit = fields.take(name, -1)
     return limit if limit > 0 else None
 
 
-def _direction(fields: HuggingFaceFields) -> Direction:
+def _direction(fields: ConfigFields) -> Direction:
     names: dict[str, Direction] = {"bi": "both_ways", "uni": "backwards"}
     direction = fields.take_name("attn_type", names, "bi")
     equally = fields.take("same_length", False)  # says nothing where both ways are seen
     return "backwards_equally" if equally and direction == "backwards" else direction
 
 
-def _summary(fields: HuggingFaceFields, task: Task) -> Summary:
+def _summary(fields: ConfigFields, task: ModelTask) -> Summary:
     if task not in OF_SEQUENCES:
         fields.ignore("summary_type", "summary_use_proj", "summary_activation")
         return "last"
@@ -230,7 +233,7 @@ def _summary(fields: HuggingFaceFields, task: Task) -> Summary:
 def to_hugging_face(config: XLNetConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
     return {
-        "architectures": [class_of(config.task, HUGGING_FACE_CLASSES)],
+        "architectures": [class_of(config.task, _CLASSES)],
         "attn_type": "bi" if config.direction == "both_ways" else "uni",
         "bi_data": False,
         "clamp_len": config.max_distance or -1,
@@ -299,5 +302,17 @@ def _layer_rows(config: XLNetConfig) -> list[Weight]:
     ]
 
 
-def _reshaped(theirs: tuple[int, ...], ours: tuple[int, ...]) -> Transform:
-    return Transform(lambda array: array.reshape(ours), lambda array: array.reshape(theirs))
+def _reshaped(theirs: tuple[int, ...], ours: tuple[int, ...]) -> WeightTransform:
+    return WeightTransform(lambda array: array.reshape(ours), lambda array: array.reshape(theirs))
+
+
+XLNET = Architecture(
+    name="xlnet",
+    config_class=XLNetConfig,
+    model_types=("xlnet",),
+    classes=_CLASSES,
+    from_hugging_face=from_hugging_face,
+    to_hugging_face=to_hugging_face,
+    hugging_face_weights=hugging_face_weights,
+    prefix="transformer.",
+)

@@ -27,13 +27,15 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     inputs = {"input_ids": ids, **read_mask(given.get("attention_mask"), ids)}
     inputs |= read_labels(given) | num_choices
     learned = embeddings.positions
-    num_positions = (
-        getattr(config, "num_positions", 1) if learned is None else learned.num_positions + learned.offset
+    max_position_embeddings = (
+        getattr(config, "max_position_embeddings", 1)
+        if learned is None
+        else learned.max_position_embeddings + learned.offset
     )
     tables = {
         "token_type_ids": embeddings.num_token_types,
         "task_type_ids": embeddings.num_task_types,
-        "position_ids": num_positions,
+        "position_ids": max_position_embeddings,
     }
     read_ids(given, tables, inputs)
     if learned is not None:

@@ -31,15 +31,15 @@ def span_cross_entropy(
     return (one(start_logits, start) + one(end_logits, end)) / 2
 
 
-def classification_loss(logits: jax.Array, labels: jax.Array, problem: str | None) -> jax.Array:
-    """Logits [B, C]. Without a named problem, one class means regression, and whole numbers a single label."""
+def classification_loss(logits: jax.Array, labels: jax.Array, problem_type: str | None) -> jax.Array:
+    """Logits [B, C]. Without a ``problem_type``, one class means regression, and whole numbers a single label."""
     num_classes = logits.shape[-1]
-    if problem is None:
+    if problem_type is None:
         whole = jnp.issubdtype(labels.dtype, jnp.integer)
-        problem = "regression" if num_classes == 1 else "single_label" if whole else "multi_label"
-    if problem == "regression":
+        problem_type = "regression" if num_classes == 1 else "single_label" if whole else "multi_label"
+    if problem_type == "regression":
         return jnp.mean((logits.reshape(labels.shape) - labels) ** 2)
-    if problem == "single_label":
+    if problem_type == "single_label":
         return cross_entropy(logits, labels)
     return jnp.mean(binary_cross_entropy(logits, labels))
 

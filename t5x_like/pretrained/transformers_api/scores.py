@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from t5x_like.model.zoo.tasks import OF_SEQUENCES
+from t5x_like.model.zoo.model_tasks import OF_SEQUENCES
 from t5x_like.pretrained.call_arguments import numbers
 from t5x_like.pretrained.transformers_api import losses
 from t5x_like.pretrained.transformers_api.call import Context
@@ -100,7 +100,7 @@ def scores_of(
             named = {"labels": inputs["next_sentence_label"]} if "next_sentence_label" in inputs else {}
             return _with_loss(heads["next_sentence"], inputs | named, losses.cross_entropy)
         case "sequence_classification":
-            loss = partial(losses.classification_loss, problem=config.problem)
+            loss = partial(losses.classification_loss, problem_type=config.problem_type)
             return _with_loss(heads["sequence_classification"], inputs, loss)
         case "multiple_choice":
             scores = heads["multiple_choice"].reshape(-1, inputs["num_choices"].shape[0])

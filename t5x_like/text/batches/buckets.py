@@ -4,23 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from t5x_like.batch import Batch
+from t5x_like.batch import Batch, bucket_length
 from t5x_like.text.batches.order import permuted
-
-
-def bucket_lengths(limit: int, shortest: int = 32) -> list[int]:
-    """The limit, and what halving it gives down to ``shortest``."""
-    lengths = [limit]
-    while lengths[-1] % 2 == 0 and lengths[-1] > shortest:
-        lengths.append(lengths[-1] // 2)
-    return lengths
 
 
 def cut_to_bucket(batch: Batch, *, shortest: int = 16) -> Batch:
     """An encoder's batch without the columns of padding that the next shorter bucket doesn't need."""
     limit = batch.encoder_segment_ids.shape[-1]
     longest = int((batch.encoder_segment_ids > 0).sum(axis=-1).max(initial=0))
-    length = min(each for each in bucket_lengths(limit, shortest) if each >= longest)
+    length = bucket_length(longest, limit, shortest=shortest)
     if length == limit:
         return batch
     # What is there for each token ends in their length: [B, L], of choices [B, C, L].

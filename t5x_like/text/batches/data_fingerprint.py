@@ -1,13 +1,11 @@
-"""What decides the sequence of a loader's rows: kept with every place in it, so that no run goes on in other data."""
+"""The loader's data fingerprint, saved with each position so that a resumed run cannot silently switch data."""
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from t5x_like.text import registry
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.task_source import OpenedTasks
-from t5x_like.text.tasks import registry
-
-if TYPE_CHECKING:
-    from t5x_like.text.batches.loader import LoaderConfig
 
 _log = logging.getLogger(__name__)
 
@@ -19,18 +17,18 @@ _OTHER_TOKENS = (
 )
 
 
-def describe(config: "LoaderConfig", opened: OpenedTasks, *, pack: bool) -> dict[str, Any]:
-    """What decides the sequence of rows; the workers and the number of processes do not.
+def describe(config: LoaderConfig, opened: OpenedTasks, *, pack: bool) -> dict[str, Any]:
+    """Returns everything that decides the sequence of rows.
 
-    Nor does the batch size, but for rows that go on from batch to batch.
+    Workers and the number of processes do not. The batch size does only for rows that continue from batch to batch.
     """
-    some: dict[str, Any] = {"batch_size": config.batch_size} if opened.traits.contiguous else {}
-    if config.prompts != "prefix":
-        some["prompts"] = config.prompts
+    some: dict[str, Any] = {"batch_size": config.batch_size} if opened.spec.contiguous else {}
+    if config.prefix_attention != "bidirectional":
+        some["prefix_attention"] = config.prefix_attention
     if config.group_by_length:
         some["groups"] = config.batch_size
-    if config.learn != "targets":
-        some["learn"] = config.learn
+    if not config.loss_on_targets_only:
+        some["loss_on_targets_only"] = False
     return some | {
         "tasks": opened.names,
         "rates": [round(share, 9) for share in opened.shares],
@@ -41,7 +39,7 @@ def describe(config: "LoaderConfig", opened: OpenedTasks, *, pack: bool) -> dict
         "inputs_length": config.inputs_length,
         "targets_length": config.targets_length,
         "pack": pack,
-        "layout": opened.traits.layout,
+        "layout": opened.spec.layout,
         "shuffle": config.shuffle,
         "repeat": config.repeat,
         "seed": config.seed,
@@ -49,7 +47,7 @@ def describe(config: "LoaderConfig", opened: OpenedTasks, *, pack: bool) -> dict
 
 
 def compare(saved: dict[str, Any], now: dict[str, Any]) -> None:
-    """Whether a place in the data may be gone on from; what may change on the way is said.
+    """Checks that a run may continue from a saved position, and logs changes of the mixture.
 
     Raises:
       ValueError: it belongs to other data; shows the difference.

@@ -15,17 +15,10 @@ _BESIDE = ("token_types", "block_positions", "prefix", "ranks")
 SHIFTED_IN = 0  # what a decoder reads before it writes its first token
 
 
-class Placed(NamedTuple):
-    """An example and the number of its task."""
-
-    example: Example
-    task: int = 0
+Rows = Sequence[Sequence[Example]]
 
 
-Rows = Sequence[Sequence[Placed]]
-
-
-class Stream(NamedTuple):
+class TokenStream(NamedTuple):
     """One side of a batch: tokens with the segment and the position of each."""
 
     tokens: np.ndarray  # int32 [B, L]
@@ -52,13 +45,13 @@ def make_batch(
     """
     streams: dict[str, Any] = {}
     if layout != "decoder":
-        inputs = [[placed.example.inputs for placed in row] for row in rows]
+        inputs = [[example.inputs for example in row] for row in rows]
         encoder = lay_out(inputs, lengths.inputs, zero_is_padding=zero_is_padding)
         streams |= _named(encoder, "encoder", "encoder_input_tokens")
     if layout == "encoder":
         streams["target_tokens"] = _beside(rows, "targets", lengths.inputs)
         return Batch(**streams, **_of_targets(rows, encoder, fields))
-    targets = [[placed.example.targets for placed in row] for row in rows]
+    targets = [[example.targets for example in row] for row in rows]
     decoder = lay_out(targets, lengths.targets, zero_is_padding=zero_is_padding)
     streams |= _named(decoder, "decoder", "target_tokens")
     if layout == "decoder" and "inputs" in fields:
@@ -76,7 +69,7 @@ def make_batch_of_choices(
 ) -> Batch:
     """Rows of at most one example each, of which every choice is a row of an encoder: streams are [B, C, L]."""
     choices = [
-        [placed._replace(example=placed.example.choices[choice]) for placed in row]
+        [example.choices[choice]._replace(task=example.task) for example in row]
         for row in rows
         for choice in range(num_choices)
     ]
@@ -93,13 +86,13 @@ def make_batch_of_choices(
         None if stream is None else stream.reshape(len(rows), num_choices, *stream.shape[1:])
         for stream in batch
     )
-    labels = [row[0].example.label if row else -1 for row in rows]
+    labels = [row[0].label if row else -1 for row in rows]
     return Batch(*streams)._replace(sequence_labels=np.array(labels, np.int32))
 
 
 def lay_out(
     rows: Sequence[Sequence[np.ndarray | None]], length: int, *, zero_is_padding: bool = True
-) -> Stream:
+) -> TokenStream:
     """Sequences one after the other in each row, then padding, which is 0."""
     tokens, segment_ids, positions = (np.zeros((len(rows), length), np.int32) for _ in range(3))
     count = np.arange(length, dtype=np.int32)
@@ -114,7 +107,7 @@ def lay_out(
             start = end
     if zero_is_padding:
         segment_ids *= tokens != 0
-    return Stream(tokens, segment_ids, positions)
+    return TokenStream(tokens, segment_ids, positions)
 
 
 def shift_right(targets: np.ndarray, segment_ids: np.ndarray | None = None) -> np.ndarray:
@@ -127,7 +120,7 @@ def shift_right(targets: np.ndarray, segment_ids: np.ndarray | None = None) -> n
     return shifted
 
 
-def _named(stream: Stream, side: str, tokens: str) -> dict[str, np.ndarray]:
+def _named(stream: TokenStream, side: str, tokens: str) -> dict[str, np.ndarray]:
     return {
         tokens: stream.tokens,
         f"{side}_segment_ids": stream.segment_ids,
@@ -135,7 +128,7 @@ def _named(stream: Stream, side: str, tokens: str) -> dict[str, np.ndarray]:
     }
 
 
-def _of_targets(rows: Rows, stream: Stream, fields: Collection[str]) -> dict[str, np.ndarray]:
+def _of_targets(rows: Rows, stream: TokenStream, fields: Collection[str]) -> dict[str, np.ndarray]:
     """Weights, tasks and what some models read besides."""
     length = stream.tokens.shape[1]
     beside = {name: _beside(rows, name, length) for name in _BESIDE if name in fields}
@@ -143,16 +136,16 @@ def _of_targets(rows: Rows, stream: Stream, fields: Collection[str]) -> dict[str
     if "weights" in fields:
         beside["loss_weights"] *= _beside(rows, "weights", length, np.float32, absent=_all)
     if "label" in fields:
-        labels = [row[0].example.label if row else -1 for row in rows]
+        labels = [row[0].label if row else -1 for row in rows]
         beside["sequence_labels"] = np.array(labels, np.int32)
     if "value" in fields:
-        values = [row[0].example.value if row else np.nan for row in rows]
+        values = [row[0].value if row else np.nan for row in rows]
         beside["sequence_values"] = np.array(values, np.float32)
     if "span" in fields:
-        spans = [row[0].example.span if row else (-1, -1) for row in rows]
+        spans = [row[0].span if row else (-1, -1) for row in rows]
         beside["sequence_spans"] = np.array(spans, np.int32).reshape(-1, 2)
     if "continues" in fields:
-        follows = [row[0].example.continues if row else 0 for row in rows]
+        follows = [row[0].continues if row else 0 for row in rows]
         beside["continues"] = np.array(follows, np.int32)
     return beside | {"task_ids": _task_ids(rows, stream.segment_ids)}
 
@@ -169,11 +162,11 @@ def _beside(
     values = np.zeros((len(rows), length), dtype)
     for number, row in enumerate(rows):
         start = 0
-        for placed in row:
-            end = min(start + _length(placed.example), length)
-            given = getattr(placed.example, name)
+        for example in row:
+            end = min(start + _length(example), length)
+            given = getattr(example, name)
             if given is None and absent is not None:
-                given = absent(placed.example)
+                given = absent(example)
             if given is not None:
                 values[number, start:end] = given[: end - start]
             start = end
@@ -202,5 +195,5 @@ def _task_ids(rows: Rows, segment_ids: np.ndarray) -> np.ndarray:
     most = max((len(row) for row in rows), default=0)
     tasks = np.zeros((len(rows), most + 1), np.int32)
     for number, row in enumerate(rows):
-        tasks[number, 1 : len(row) + 1] = [placed.task for placed in row]
+        tasks[number, 1 : len(row) + 1] = [example.task for example in row]
     return np.take_along_axis(tasks, segment_ids, axis=1)

@@ -2,100 +2,25 @@
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from t5x_like.batch import Batch
+from t5x_like.io.worker_pool import WorkerPool
 from t5x_like.text.batches.buckets import cut_to_bucket
 from t5x_like.text.batches.data_fingerprint import compare, describe
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.open_tasks import open_tasks
-from t5x_like.text.batches.planner import Place, Planned, Planner
+from t5x_like.text.batches.planner import LoaderPosition, PlannedExample, Planner
 from t5x_like.text.batches.row_maker import RowMaker, join_rows, take_rows
-from t5x_like.text.batches.sources import Learn, Prompts
-from t5x_like.text.batches.workers import Workers
-from t5x_like.text.objectives.objective import Layout, Lengths
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoaderConfig:
-    """Which examples, and how they become batches.
-
-    ``batch_size`` counts rows over all processes. Lengths are in tokens, end of sequence included, and longer
-    examples are cut (T5's way: to one token less, then ended): ``inputs_length`` is that of the encoder's stream,
-    ``targets_length`` of the decoder's; a model without one doesn't read its. ``pack`` puts several examples in a
-    row where both sides fit, among a thousand that follow each other.
-
-    ``layout`` says which streams the model reads; it is the objective's own, and of questions and answers an
-    encoder-decoder's. "decoder" makes one stream of both: inputs (at most ``inputs_length`` of them), which nothing is
-    learned of, then targets. All see the inputs, as in a prefix language model; with ``prompts="causal"`` they are read
-    in order, as by models that have learned so (GPT). With ``learn="all"`` inputs are learned as targets are, as with
-    seqio's ``loss_on_targets_only=False``.
-
-    Training repeats for ever, every epoch in another order; ``repeat=False`` gives every example once (of a document
-    over 65,536 tokens one such part, as in each epoch), the last batch filled up with empty rows, for measuring.
-
-    Tokens come from ``cache``, a directory that ``t5x-like cache`` has written (``on_damage="quarantine"`` leaves out
-    the examples that touch damaged bytes), or are made at the start: up to ``memory_tokens`` tokens a task are then
-    held (2 or 4 bytes each). A larger task is read as a stream, which a restart replays from the start of its epoch.
-
-    ``layout="encoder"`` of a benchmark, or of a task from files with labels, gives what an encoder's head reads:
-    [CLS] A [SEP] B [SEP], unpacked, cut at ``inputs_length`` and only as long as a batch needs (where one process reads
-    it all). With ``group_by_length`` examples of like length, of a thousand that follow each other, share batches.
-
-    ``num_workers`` processes make batches; the batches are the same with any number of them.
-    """
-
-    mixture: str  # the name of a task or mixture
-    batch_size: int
-    inputs_length: int
-    targets_length: int
-    split: str = "train"
-    pack: bool = True
-    shuffle: bool = True
-    repeat: bool = True
-    seed: int = 0
-    cache: str | None = None
-    on_damage: Literal["fail", "quarantine"] = "fail"
-    memory_tokens: int = 500_000_000
-    num_workers: int = 0
-    layout: Layout | None = None
-    prompts: Prompts = "prefix"
-    learn: Learn = "targets"
-    group_by_length: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("batch_size", "memory_tokens"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("inputs_length", "targets_length"):
-            if getattr(self, name) < 2:
-                raise ValueError(f"{name} must be at least 2, a token and its end, got {getattr(self, name)}")
-        for name, choices in (("prompts", Prompts), ("learn", Learn)):
-            if getattr(self, name) not in get_args(choices):
-                known = " or ".join(map(repr, get_args(choices)))
-                raise ValueError(f"{name} must be {known}, got {getattr(self, name)!r}")
-        if self.learn == "all" and self.layout != "decoder":
-            raise ValueError(
-                "learn='all' learns inputs too, which only a decoder's one stream of inputs and targets can; set "
-                "layout='decoder', or leave learn out"
-            )
-        if self.layout is not None and self.layout not in get_args(Layout):
-            known = ", ".join(map(repr, get_args(Layout)))
-            raise ValueError(f"layout must be one of {known}, or None for a task's own; got {self.layout!r}")
-        if self.group_by_length and self.layout != "encoder":
-            raise ValueError(
-                "group_by_length is for tasks of encoders' heads (layout='encoder'); others are packed"
-            )
-        if self.num_workers < 0:
-            raise ValueError(f"num_workers must not be negative, got {self.num_workers}")
+from t5x_like.text.objectives.objective import Lengths
 
 
 class _Window(NamedTuple):
     """Rows that were made together, or this process's of them."""
 
-    place: Place
+    place: LoaderPosition
     num_rows: int
     rows: Batch
     numbers: np.ndarray  # int64, which of them ``rows`` are
@@ -117,15 +42,15 @@ class Loader:
         self._make = RowMaker(
             opened.sources,
             Lengths(config.inputs_length, config.targets_length),
-            opened.traits,
-            pack=config.pack and not opened.traits.fills_rows,
+            opened.spec,
+            pack=config.pack and not opened.spec.fills_rows,
             zero_is_padding=opened.ids.pad == 0,
         )
         self._planner = Planner(opened.sources, opened.shares, seed=config.seed, repeat=config.repeat)
         self._identity = describe(config, opened, pack=self._make.pack)
-        self.head = opened.traits.head
+        self.head = opened.spec.head
         self._cuts = self.head is not None and process_count == 1
-        self._workers: Workers[list[Planned], Batch] | None = None
+        self._workers: WorkerPool[list[PlannedExample], Batch] | None = None
         self._num_filled = np.zeros(2, np.int64)  # real tokens and places, since the start
         self._place = self._planner.first
         self._start(row=0)
@@ -175,7 +100,7 @@ class Loader:
           ValueError: the state belongs to other data.
         """
         compare(state["data"], self._identity)
-        self._place = Place.from_json(state["place"], self.task_names)
+        self._place = LoaderPosition.from_json(state["place"], self.task_names)
         self._start(row=int(state["row"]))
 
     @property
@@ -206,10 +131,10 @@ class Loader:
             self._window = window
         return self._window
 
-    def _made_windows(self, place: Place, row: int) -> Iterator[_Window]:
-        waiting: deque[tuple[Place, int, np.ndarray]] = deque()
+    def _made_windows(self, place: LoaderPosition, row: int) -> Iterator[_Window]:
+        waiting: deque[tuple[LoaderPosition, int, np.ndarray]] = deque()
 
-        def wanted() -> Iterator[list[Planned]]:
+        def wanted() -> Iterator[list[PlannedExample]]:
             begun = -row  # of the window's first row, as a row of some batch
             for here, planned in self._planner.windows(place):
                 if self.config.group_by_length:
@@ -230,10 +155,12 @@ class Loader:
             else:
                 yield _Window(here, num_planned, rows, numbers)
 
-    def _made(self, wanted: Iterator[list[Planned]]) -> Iterator[Batch]:
+    def _made(self, wanted: Iterator[list[PlannedExample]]) -> Iterator[Batch]:
         if self.config.num_workers:
-            self._workers = Workers(self._make, self.config.num_workers)
-            for _, rows in self._workers.map(wanted):
+            self._workers = WorkerPool(
+                self._make, self.config.num_workers, owner="the loader", flag="num_workers"
+            )
+            for _, rows in self._workers.in_order(wanted):
                 yield rows
             return
         for planned in wanted:

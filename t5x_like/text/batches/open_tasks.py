@@ -3,34 +3,37 @@
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from t5x_like.io.paths import find_files
-from t5x_like.text.batches.chats import Chats
-from t5x_like.text.batches.in_memory import Stored, TooLarge, hold
-from t5x_like.text.batches.pretraining_examples import PretrainingExamples
-from t5x_like.text.batches.recurrent_source import ContiguousRows
-from t5x_like.text.batches.sources import AsDecoder, Making, Pairs
-from t5x_like.text.batches.task_source import PAIRS, OpenedTask, OpenedTasks
-from t5x_like.text.heads.sources import open_head_task
-from t5x_like.text.objectives import sft
-from t5x_like.text.objectives.objective import Lengths, Traits
-from t5x_like.text.seqio_bridge.open_seqio_tasks import open_seqio_stream, open_seqio_task
-from t5x_like.text.tasks import registry
+from t5x_like.text import registry
+from t5x_like.text.batches.example_sources import (
+    ChatSource,
+    DecoderSource,
+    ExampleMaker,
+    ExampleSource,
+    PairSource,
+)
+from t5x_like.text.batches.head_source import head_format_of, open_head_task
+from t5x_like.text.batches.in_memory import ExampleStore, TooLarge, hold
+from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.batches.pretraining_examples import PretrainingSource
+from t5x_like.text.batches.recurrent_source import RecurrentSource
+from t5x_like.text.batches.task_source import OpenedTask, OpenedTasks
+from t5x_like.text.cache.fingerprint import task_fingerprint
+from t5x_like.text.cache.manifest import read_manifest
+from t5x_like.text.cache.reader import CachedExamples
+from t5x_like.text.objectives.objective import ExampleSpec, Lengths
 from t5x_like.text.tasks.chat import ChatTask
-from t5x_like.text.tasks.mixtures import Mixture
+from t5x_like.text.tasks.file_task import FileTask
+from t5x_like.text.tasks.pairs import PAIRS, PairsTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.tasks.tokenising import TokenisedTask, tokenizer_of, with_sentences
-from t5x_like.text.vocabularies.ids import Ids, ids_of
-
-if TYPE_CHECKING:
-    from t5x_like.text.batches.loader import LoaderConfig
-    from t5x_like.text.cache.reader import CachedExamples
+from t5x_like.text.vocabularies.ids import ids_of
 
 _log = logging.getLogger(__name__)
 
 
-def open_tasks(config: "LoaderConfig") -> OpenedTasks:
+def open_tasks(config: LoaderConfig) -> OpenedTasks:
     """Opens the tasks that ``config`` names.
 
     Raises:
@@ -43,7 +46,7 @@ def open_tasks(config: "LoaderConfig") -> OpenedTasks:
         names,
         [task.source for task in opened],
         [rate / sum(rates) for rate in rates],
-        _common([task.traits for task in opened], names),
+        _common([task.spec for task in opened], names),
         vocabulary,
         ids_of(vocabulary),
     )
@@ -60,7 +63,7 @@ def _common_vocabulary(vocabularies: Sequence[Any], names: Sequence[str]) -> Any
     return tokenizers[0]
 
 
-def tasks_and_rates(config: "LoaderConfig") -> tuple[list[str], list[float]]:
+def tasks_and_rates(config: LoaderConfig) -> tuple[list[str], list[float]]:
     """The tasks that have the split, and how often each is drawn; in measuring all count, whatever their rate."""
     names = registry.names_of_tasks(config.mixture)
     having = [name for name in names if config.split in registry.splits_of(name)]
@@ -73,54 +76,52 @@ def tasks_and_rates(config: "LoaderConfig") -> tuple[list[str], list[float]]:
     return having, [registry.rate_of(config.mixture, name, count) for name in having]
 
 
-def _open_task(name: str, config: "LoaderConfig") -> OpenedTask:
-    definition = registry.definition(name)
-    if config.layout == "encoder" and not isinstance(definition, PretrainingTask):
-        return open_head_task(definition, name, config)
+def _open_task(name: str, config: LoaderConfig) -> OpenedTask:
+    definition = registry.task(name)
+    if config.layout == "encoder" and (definition is None or not definition.is_pretraining):
+        head_format_of(name)
+        return open_head_task(definition, name, config)  # pyright: ignore[reportArgumentType] - a head reads it
     if config.cache is not None:
         return open_cached_task(name, config, config.cache)
-    if definition is None or isinstance(definition, Mixture):
-        return open_seqio_task(name, config)
+    if definition is None:
+        return registry.foreign().open_task(name, config)
     try:
-        held = hold(with_sentences(definition), config.split, memory_tokens=config.memory_tokens)
+        held = hold(definition.as_trained(), config.split, max_tokens_in_memory=config.max_tokens_in_memory)
     except TooLarge:
+        stream = f"task {name!r} has over {config.max_tokens_in_memory} tokens; to read it as a stream"
+        opened = registry.foreign(stream).open_stream(name, config)
         _log.warning(
             "task %s: over %d tokens, read as a stream and not from memory; with t5x-like cache any place in it can be "
             "gone to at once",
             name,
-            config.memory_tokens,
+            config.max_tokens_in_memory,
         )
-        return open_seqio_stream(name, config)
-    return open_stored(definition, held, tokenizer_of(definition), config)
+        return opened
+    return open_stored(definition, held, definition.tokenizer, config)
 
 
-def open_cached_task(name: str, config: "LoaderConfig", cache: str) -> OpenedTask:
-    """A task whose tokens a cache holds.
+def open_cached_task(name: str, config: LoaderConfig, cache: str) -> OpenedTask:
+    """Opens a task whose tokens a cache holds.
 
     Raises:
       ValueError: there is no such cache, it is damaged, or it was made from something else.
     """
-    from t5x_like.text.cache.fingerprint import task_fingerprint
-    from t5x_like.text.cache.reader import CachedExamples
-
-    definition = registry.definition(name)
-    if definition is None or isinstance(definition, Mixture):
-        task = registry.get_task(name)
-        fingerprint = task_fingerprint(task, config.split)
-        vocabulary = task.output_features["targets"].vocabulary
+    definition = registry.task(name)
+    if definition is None:
+        fingerprint = registry.foreign().fingerprint(name, config.split)
     else:
-        definition = with_sentences(definition)
-        fingerprint = task_fingerprint(definition, config.split, files=_told_by(definition, config.split))
-        vocabulary = tokenizer_of(definition)
+        definition = definition.as_trained()
+        files = _files_to_compare(definition, config.split)
+        fingerprint = task_fingerprint(definition, config.split, files=files)
     stored = CachedExamples.open(
-        f"{cache}/{name}/{config.split}", task_fingerprint=fingerprint, on_damage=config.on_damage
+        f"{cache}/{name}/{config.split}", task_fingerprint=fingerprint, on_corruption=config.on_corruption
     )
-    if definition is None or isinstance(definition, Mixture):
-        return _of_seqio(name, stored, vocabulary, config)
-    return open_stored(definition, stored, vocabulary, config)
+    if definition is None:
+        return _open_foreign_cache(name, stored, config)
+    return open_stored(definition, stored, definition.tokenizer, config)
 
 
-def _told_by(definition: TokenisedTask, split: str) -> Literal["sizes", "unread"]:
+def _files_to_compare(definition: FileTask[Any], split: str) -> Literal["sizes", "unread"]:
     """The files that a cache was made of need not be where it is read; where they are, they must be as large."""
     try:
         find_files(definition.files[split])
@@ -129,11 +130,11 @@ def _told_by(definition: TokenisedTask, split: str) -> Literal["sizes", "unread"
     return "sizes"
 
 
-def _of_seqio(name: str, stored: "CachedExamples", vocabulary: Any, config: "LoaderConfig") -> OpenedTask:
-    """What seqio's pipeline would still do after the cache: cut and end. Steps that do more need it itself.
+def _open_foreign_cache(name: str, stored: CachedExamples, config: LoaderConfig) -> OpenedTask:
+    """Cuts and ends examples as seqio's pipeline would after the cache.
 
     Raises:
-      ValueError: there are such steps.
+      ValueError: there are further steps, which need seqio itself.
     """
     steps = set(stored.manifest.contents.remaining_steps)
     if steps - {"append_eos_after_trim", "append_eos"}:
@@ -141,111 +142,135 @@ def _of_seqio(name: str, stored: "CachedExamples", vocabulary: Any, config: "Loa
             f"task {name!r} has steps after its cache ({', '.join(sorted(steps))}) that only seqio can take; train "
             "without the cache"
         )
+    vocabulary = registry.foreign().vocabulary(name)
     lengths = Lengths(config.inputs_length, config.targets_length)
     end = vocabulary.eos_id if steps else None
-    pairs = Pairs(name, stored, lengths, end=end, seed=config.seed, shuffle=config.shuffle)
-    return OpenedTask(pairs, PAIRS, vocabulary)
+    source = PairSource(name, stored, lengths, end=end, seed=config.seed, shuffle=config.shuffle)
+    return OpenedTask(source, PAIRS, vocabulary)
 
 
 def _num_cached(cache: str, name: str) -> int:
-    from t5x_like.text.cache.manifest import read_manifest
-
     return read_manifest(f"{cache}/{name}/train").num_examples
 
 
 def open_stored(
-    definition: TokenisedTask, stored: Stored, vocabulary: Any, config: "LoaderConfig"
+    definition: FileTask[Any], stored: ExampleStore, vocabulary: Any, config: LoaderConfig
 ) -> OpenedTask:
+    """Opens a task whose tokens are in memory or in a cache.
+
+    Raises:
+      ValueError: the task can't be learned with this vocabulary or these lengths.
+    """
     lengths = Lengths(config.inputs_length, config.targets_length)
-    order = {"seed": config.seed, "shuffle": config.shuffle}
-    ids = ids_of(vocabulary)
-    if isinstance(definition, PretrainingTask):
-        objective = definition.objective
-        _check_objective(definition, lengths, ids)
-        making = Making(objective, lengths, ids)
-        if objective.traits.contiguous:
-            source = ContiguousRows(definition.name, stored, making, batch_size=config.batch_size, **order)
-        else:
-            source = PretrainingExamples(definition.name, stored, making, **order)
-        return OpenedTask(source, objective.traits, vocabulary)
-    if isinstance(definition, ChatTask):
-        chats = Chats(definition.name, stored, lengths, **order)
-        if chats.num_trimmed:
+    source = definition.accept(_SourceBuilder(stored, lengths, vocabulary, config))
+    return OpenedTask(source, definition.spec, vocabulary)
+
+
+class _SourceBuilder(NamedTuple):
+    """Makes the source of a task's stored examples; a ``tasks.file_task.TaskVisitor``."""
+
+    stored: ExampleStore
+    lengths: Lengths
+    vocabulary: Any
+    config: LoaderConfig
+
+    def documents(self, task: PretrainingTask) -> ExampleSource:
+        ids = ids_of(self.vocabulary)
+        if ids.eos is None and task.spec.layout != "encoder":
+            raise ValueError(f"task {task.name!r}: {task.vocabulary!r} has no end of sequence")
+        try:
+            task.objective.check(self.lengths, ids)
+        except ValueError as error:
+            raise ValueError(f"task {task.name!r}: {error}") from None
+        maker = ExampleMaker(task.objective, self.lengths, ids)
+        if task.spec.contiguous:
+            batch_size = self.config.batch_size
+            return RecurrentSource(task.name, self.stored, maker, batch_size=batch_size, **self._order)
+        return PretrainingSource(task.name, self.stored, maker, **self._order)
+
+    def chats(self, task: ChatTask) -> ExampleSource:
+        source = ChatSource(task.name, self.stored, self.lengths, **self._order)
+        if source.num_trimmed:
             _log.warning(
                 "task %s: %d conversations are longer than targets_length=%d and were cut",
-                definition.name,
-                chats.num_trimmed,
-                lengths.targets,
+                task.name,
+                source.num_trimmed,
+                self.lengths.targets,
             )
-        return OpenedTask(chats, sft.TRAITS, vocabulary)
-    if ids.eos is None:
-        raise ValueError(f"task {definition.name!r}: {vocabulary} has no end of sequence, which targets need")
-    pairs = Pairs(definition.name, stored, lengths, end=ids.eos, **order)
-    if pairs.num_trimmed:
-        _log.warning(
-            "task %s: %d examples are longer than inputs_length=%d or targets_length=%d and were cut",
-            definition.name,
-            pairs.num_trimmed,
-            *lengths,
-        )
-    return OpenedTask(pairs, PAIRS, vocabulary)
+        return source
+
+    def pairs(self, task: PairsTask) -> ExampleSource:
+        end = ids_of(self.vocabulary).eos
+        if end is None:
+            raise ValueError(
+                f"task {task.name!r}: {self.vocabulary} has no end of sequence, which targets need"
+            )
+        source = PairSource(task.name, self.stored, self.lengths, end=end, **self._order)
+        if source.num_trimmed:
+            _log.warning(
+                "task %s: %d examples are longer than inputs_length=%d or targets_length=%d and were cut",
+                task.name,
+                source.num_trimmed,
+                *self.lengths,
+            )
+        return source
+
+    @property
+    def _order(self) -> dict[str, Any]:
+        return {"seed": self.config.seed, "shuffle": self.config.shuffle}
 
 
-def _check_objective(definition: PretrainingTask, lengths: Lengths, ids: Ids) -> None:
-    if ids.eos is None and definition.objective.traits.layout != "encoder":
-        raise ValueError(f"task {definition.name!r}: {definition.vocabulary!r} has no end of sequence")
-    try:
-        definition.objective.check(lengths, ids)
-    except ValueError as error:
-        raise ValueError(f"task {definition.name!r}: {error}") from None
-
-
-def _as_layout(opened: OpenedTask, config: "LoaderConfig") -> OpenedTask:
+def _as_layout(opened: OpenedTask, config: LoaderConfig) -> OpenedTask:
     """Questions and answers as one stream, where that is the layout asked for.
 
     Raises:
-      ValueError: ``learn="all"`` is asked for where a task itself says what is learned.
+      ValueError: ``loss_on_targets_only=False`` is given where a task itself says what is learned.
     """
-    if config.layout != "decoder" or opened.traits.layout == "decoder":
-        if config.learn == "all" and "weights" in opened.traits.fields:
+    if config.layout != "decoder" or opened.spec.layout == "decoder":
+        if not config.loss_on_targets_only and "weights" in opened.spec.fields:
             raise ValueError(
-                f"task {opened.source.name!r} says itself which tokens are learned; learn='all' is for inputs and "
-                "targets, leave it out"
+                f"task {opened.source.name!r} says itself which tokens are learned; loss_on_targets_only=False is for "
+                "inputs and targets, leave it out"
             )
         return opened
     lengths = Lengths(config.inputs_length, config.targets_length)
-    source = AsDecoder(opened.source, lengths, prompts=config.prompts, learn=config.learn)
-    return opened._replace(source=source, traits=source.traits)
+    source = DecoderSource(
+        opened.source,
+        lengths,
+        prefix_attention=config.prefix_attention,
+        loss_on_targets_only=config.loss_on_targets_only,
+    )
+    return opened._replace(source=source, spec=source.spec)
 
 
-def _common(traits: Sequence[Traits], names: Sequence[str]) -> Traits:
+def _common(spec: Sequence[ExampleSpec], names: Sequence[str]) -> ExampleSpec:
     """One layout, and all fields.
 
     Raises:
       ValueError: tasks of different layouts, or a contiguous one among others.
     """
-    if len({each.layout for each in traits}) > 1:
-        listed = ", ".join(f"{name}: {each.layout}" for name, each in zip(names, traits, strict=True))
+    if len({each.layout for each in spec}) > 1:
+        listed = ", ".join(f"{name}: {each.layout}" for name, each in zip(names, spec, strict=True))
         raise ValueError(
             f"tasks of different layouts can't share batches ({listed}); layout='decoder' makes one"
         )
-    if len({(each.head, each.num_choices, each.head and each.fields) for each in traits}) > 1:
+    if len({(each.head, each.num_choices, each.head and each.fields) for each in spec}) > 1:
         raise ValueError(
             f"{', '.join(names)} are for different heads, which can't share batches; train on one of them"
         )
-    contiguous = [name for name, each in zip(names, traits, strict=True) if each.contiguous]
+    contiguous = [name for name, each in zip(names, spec, strict=True) if each.contiguous]
     if contiguous and len(names) > 1:
         raise ValueError(
             f"rows of {contiguous[0]!r} go on where those of the batch before ended, so no other task can come "
             "between them; train on it alone, or give it an objective such as CausalLM"
         )
-    fields = dict.fromkeys(field for each in traits for field in each.fields)
-    fills_rows = any(each.fills_rows for each in traits)
-    return Traits(
-        layout=traits[0].layout,
+    fields = dict.fromkeys(field for each in spec for field in each.fields)
+    fills_rows = any(each.fills_rows for each in spec)
+    return ExampleSpec(
+        layout=spec[0].layout,
         fields=tuple(fields),
         fills_rows=fills_rows,
         contiguous=bool(contiguous),
-        num_choices=traits[0].num_choices,
-        head=traits[0].head,
+        num_choices=spec[0].num_choices,
+        head=spec[0].head,
     )

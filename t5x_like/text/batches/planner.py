@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from t5x_like.text.batches.example_sources import ExampleSource
 from t5x_like.text.batches.order import draw_tasks, key_of
-from t5x_like.text.batches.sources import Source
 
 WINDOW_EXAMPLES = 1024  # planned, made and packed together
 
 
-class Planned(NamedTuple):
+class PlannedExample(NamedTuple):
     """An example by its place, before any token of it is made."""
 
     task: int
@@ -19,7 +19,7 @@ class Planned(NamedTuple):
     position: int
 
 
-class Place(NamedTuple):
+class LoaderPosition(NamedTuple):
     """Where a window of the sequence begins, and by which shares it is drawn."""
 
     window: int
@@ -36,7 +36,7 @@ class Place(NamedTuple):
         }
 
     @classmethod
-    def from_json(cls, written: Mapping[str, Any], names: Sequence[str]) -> "Place":
+    def from_json(cls, written: Mapping[str, Any], names: Sequence[str]) -> "LoaderPosition":
         """The inverse of ``as_json``."""
         tasks = tuple((int(written["tasks"][name][0]), int(written["tasks"][name][1])) for name in names)
         return cls(int(written["window"]), tasks, tuple(float(written["shares"][name]) for name in names))
@@ -49,24 +49,24 @@ class Planner:
     """
 
     def __init__(
-        self, sources: Sequence[Source], shares: Sequence[float], *, seed: int, repeat: bool
+        self, sources: Sequence[ExampleSource], shares: Sequence[float], *, seed: int, repeat: bool
     ) -> None:
         self._sources, self._repeat = sources, repeat
         self._key = key_of(seed, "tasks")
         self._shares = tuple(shares)
 
     @property
-    def first(self) -> Place:
+    def first(self) -> LoaderPosition:
         """Where the sequence begins."""
-        return Place(0, ((0, 0),) * len(self._sources), self._shares)
+        return LoaderPosition(0, ((0, 0),) * len(self._sources), self._shares)
 
-    def windows(self, place: Place) -> Iterator[tuple[Place, list[Planned]]]:
+    def windows(self, place: LoaderPosition) -> Iterator[tuple[LoaderPosition, list[PlannedExample]]]:
         """Windows from a place on, with the places where they begin. The first has that place's own shares."""
         while planned := self._plan(place):
             yield place, planned
-            place = Place(place.window + 1, tuple(self._frontier), self._shares)
+            place = LoaderPosition(place.window + 1, tuple(self._frontier), self._shares)
 
-    def _plan(self, place: Place) -> list[Planned]:
+    def _plan(self, place: LoaderPosition) -> list[PlannedExample]:
         self._frontier = list(place.tasks)
         if not self._repeat:
             return self._in_turn()
@@ -75,8 +75,8 @@ class Planner:
         of_task = [iter(self._advance(task, int(count))) for task, count in enumerate(counts)]
         return [next(of_task[task]) for task in drawn]
 
-    def _in_turn(self) -> list[Planned]:
-        planned: list[Planned] = []
+    def _in_turn(self) -> list[PlannedExample]:
+        planned: list[PlannedExample] = []
         for task, source in enumerate(self._sources):
             while (place := self._frontier[task])[0] == 0 and len(planned) < WINDOW_EXAMPLES:
                 if (remaining := source.remaining(*place)) > 0:
@@ -85,16 +85,16 @@ class Planner:
                     self._frontier[task] = source.following(*place)
         return planned
 
-    def _advance(self, task: int, num_examples: int) -> list[Planned]:
+    def _advance(self, task: int, num_examples: int) -> list[PlannedExample]:
         """The task's next examples, through as many epochs as they take."""
         source = self._sources[task]
-        planned: list[Planned] = []
+        planned: list[PlannedExample] = []
         began = self._frontier[task][0]
         while len(planned) < num_examples:
             epoch, position = self._frontier[task]
             count = min(num_examples - len(planned), source.remaining(epoch, position))
             if count > 0:  # fewer than none remain where a changed objective cuts a window into fewer texts
-                planned += [Planned(task, epoch, place) for place in range(position, position + count)]
+                planned += [PlannedExample(task, epoch, place) for place in range(position, position + count)]
                 self._frontier[task] = (epoch, position + count)
                 continue
             self._frontier[task] = source.following(epoch, position)

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t5x_like.text.batches.in_memory import Stored
+from t5x_like.text.batches.example_sources import ExampleMaker, StoredSource
+from t5x_like.text.batches.in_memory import ExampleStore
 from t5x_like.text.batches.order import key_of, shuffled
 from t5x_like.text.batches.planner import WINDOW_EXAMPLES
-from t5x_like.text.batches.sources import Making, StoredSource
 from t5x_like.text.objectives.cutting import DOCUMENTS_TOGETHER, MAX_CHUNK, lay_window, texts_of
-from t5x_like.text.objectives.objective import Cuts, Example, Text, Window
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, Text
 from t5x_like.text.objectives.random_bits import seeds_of_rows
 
 WINDOW_TOKENS = 2**22  # held at once, of about as many bytes each as the vocabulary's ids take
@@ -26,20 +26,22 @@ _TEXTS_AT_ONCE = 512
 class _Opened(NamedTuple):
     """A window with where its texts lie, and in which order they come."""
 
-    window: Window
+    window: DocumentWindow
     cuts: Cuts
     order: np.ndarray
 
 
-class PretrainingExamples(StoredSource):
+class PretrainingSource(StoredSource):
     """Every epoch goes through all documents in an order of its own, window by window; texts are shuffled within one.
 
     A window has as many documents as make about ``WINDOW_TOKENS``, so that memory stays flat however many there are.
     """
 
-    def __init__(self, name: str, documents: Stored, making: Making, *, seed: int, shuffle: bool) -> None:
+    def __init__(
+        self, name: str, documents: ExampleStore, maker: ExampleMaker, *, seed: int, shuffle: bool
+    ) -> None:
         super().__init__(name, documents, seed=seed, shuffle=shuffle)
-        self._making, self._traits = making, making.objective.traits
+        self._maker, self._traits = maker, maker.objective.spec
         mean = max(float(np.mean(np.minimum(documents.lengths("tokens"), MAX_CHUNK))), 1.0)
         groups = max(round(WINDOW_TOKENS / mean / DOCUMENTS_TOGETHER), 1)
         self._per_window = min(groups * DOCUMENTS_TOGETHER, len(documents))
@@ -77,7 +79,7 @@ class PretrainingExamples(StoredSource):
         key = key_of(self._seed, self.name, self._copy_of(epoch), "corruption")
         seeds = seeds_of_rows(key, np.concatenate(drawn))
         parts = [slice(start, start + _TEXTS_AT_ONCE) for start in range(0, len(texts), _TEXTS_AT_ONCE)]
-        return [example for part in parts for example in self._making.make(texts[part], seeds[part])]
+        return [example for part in parts for example in self._maker.make(texts[part], seeds[part])]
 
     def __getstate__(self) -> dict[str, Any]:
         """What a worker needs; it opens windows of its own."""
@@ -94,16 +96,16 @@ class PretrainingExamples(StoredSource):
 
     def _lay(self, epoch: int, number: int) -> _Opened:
         places = np.arange(number * self._per_window, min((number + 1) * self._per_window, len(self._stored)))
-        making, copy = self._making, self._copy_of(epoch)
+        maker, copy = self._maker, self._copy_of(epoch)
         keys = [key_of(self._seed, self.name, copy, use) for use in ("chunks", "cuts")]
         numbers = self._ordered(places, copy, "documents")
         window = lay_window(
             self._stored.read(numbers),
             chunks=np.random.Philox(key=keys[0], counter=[0, 0, number, 0]).random_raw(len(numbers)),
-            eos=making.ids.eos if self._traits.ends_documents else None,
+            eos=maker.ids.eos if self._traits.ends_documents else None,
             with_sentences=self._traits.needs_sentences,
         )
-        cuts = making.objective.cut(window, making.lengths, keys[1] + np.uint64(number))
+        cuts = maker.objective.cut(window, maker.lengths, keys[1] + np.uint64(number))
         shuffle_key = key_of(self._seed, self.name, epoch, "order") + np.uint64(number)
         num_texts = len(cuts.starts)
         order = shuffled(num_texts, shuffle_key) if self._shuffle else np.arange(num_texts)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 
-class Ragged:
+class RaggedArray:
     """Sequences of token ids, read by number."""
 
     def __init__(self, flat: np.ndarray, ends: np.ndarray) -> None:
@@ -20,14 +20,14 @@ class Ragged:
         start = self.ends[number - 1] if number else 0
         return self.flat[start : self.ends[number]].astype(np.int32)
 
-    def part(self, numbers: np.ndarray) -> "Ragged":
+    def part(self, numbers: np.ndarray) -> "RaggedArray":
         """Some of the sequences, in the order given."""
         found = [
             self.flat[end - size : end]
             for end, size in zip(self.ends[numbers], self.lengths[numbers], strict=True)
         ]
         ends = np.cumsum([len(each) for each in found], dtype=np.int64)
-        return Ragged(np.concatenate([self.flat[:0], *found]), ends)
+        return RaggedArray(np.concatenate([self.flat[:0], *found]), ends)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -43,7 +43,7 @@ class Ragged:
             start = end
 
 
-class RaggedBuilder:
+class RaggedArrayBuilder:
     """Collects sequences for a Ragged."""
 
     def __init__(self, vocab_size: int) -> None:
@@ -61,7 +61,7 @@ class RaggedBuilder:
         if len(self._parts) > 50_000:  # each small array costs a hundred bytes of its own
             self._parts = [np.concatenate(self._parts)]
 
-    def build(self) -> Ragged:
+    def build(self) -> RaggedArray:
         """The sequences collected so far."""
         flat = np.concatenate(self._parts) if self._parts else np.zeros(0, self._dtype)
-        return Ragged(flat, np.cumsum(self._lengths, dtype=np.int64))
+        return RaggedArray(flat, np.cumsum(self._lengths, dtype=np.int64))

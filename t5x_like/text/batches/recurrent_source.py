@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t5x_like.text.batches.in_memory import Stored
-from t5x_like.text.batches.sources import Making, StoredSource
+from t5x_like.text.batches.example_sources import ExampleMaker, StoredSource
+from t5x_like.text.batches.in_memory import ExampleStore
 from t5x_like.text.objectives.objective import Example, Text
 
 _MOST_OPEN = 2  # epochs: two meet in a batch
@@ -21,7 +21,7 @@ class _Epoch(NamedTuple):
     bounds: np.ndarray  # int64 [B + 1]
 
 
-class ContiguousRows(StoredSource):
+class RecurrentSource(StoredSource):
     """Position ``t * B + b`` is row ``b`` of batch ``t``, which goes on where row ``b`` of batch ``t - 1`` ended.
 
     An epoch is every token once: the documents in an order of its own are cut into ``batch_size`` streams, whose
@@ -32,12 +32,19 @@ class ContiguousRows(StoredSource):
     """
 
     def __init__(
-        self, name: str, documents: Stored, making: Making, *, batch_size: int, seed: int, shuffle: bool
+        self,
+        name: str,
+        documents: ExampleStore,
+        maker: ExampleMaker,
+        *,
+        batch_size: int,
+        seed: int,
+        shuffle: bool,
     ) -> None:
         """Raises ValueError if there are fewer tokens than rows."""
         super().__init__(name, documents, seed=seed, shuffle=shuffle)
-        self._making, self._num_rows = making, batch_size
-        self._length, self._eos = making.lengths.targets, making.ids.eos
+        self._maker, self._num_rows = maker, batch_size
+        self._length, self._eos = maker.lengths.targets, maker.ids.eos
         sizes = documents.lengths("tokens")
         num_tokens = int(np.sum(sizes)) + int(np.count_nonzero(sizes))
         if num_tokens < batch_size:
@@ -68,7 +75,7 @@ class ContiguousRows(StoredSource):
         places = zip(starts.tolist(), ends.tolist(), first.tolist(), last.tolist(), strict=True)
         tokens = [self._tokens(opened, *place) for place in places]
         texts = [Text(each, len(each)) for each in tokens]
-        made = self._making.make(texts, np.zeros((len(texts), 2), np.uint64))
+        made = self._maker.make(texts, np.zeros((len(texts), 2), np.uint64))
         return [
             example._replace(continues=int(batch > 0)) for example, batch in zip(made, batches, strict=True)
         ]

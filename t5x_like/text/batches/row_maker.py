@@ -7,13 +7,13 @@ import numpy as np
 
 from t5x_like.batch import Batch
 from t5x_like.text.batches.buckets import like_lengths_together
-from t5x_like.text.batches.features import Placed, make_batch, make_batch_of_choices
+from t5x_like.text.batches.example_sources import ExampleSource
+from t5x_like.text.batches.features import make_batch, make_batch_of_choices
+from t5x_like.text.batches.head_source import HeadSource
 from t5x_like.text.batches.order import key_of
 from t5x_like.text.batches.packing import pack_rows
-from t5x_like.text.batches.planner import Planned
-from t5x_like.text.batches.sources import Source
-from t5x_like.text.heads.sources import HeadSource
-from t5x_like.text.objectives.objective import Layout, Lengths, Traits, lengths_of
+from t5x_like.text.batches.planner import PlannedExample
+from t5x_like.text.objectives.objective import Example, ExampleSpec, Layout, Lengths, lengths_of
 
 # Which limits count: of the encoder's stream, of the decoder's.
 _SIDES: dict[Layout, list[int]] = {"encoder": [0], "decoder": [1], "encoder_decoder": [0, 1]}
@@ -22,44 +22,46 @@ _SIDES: dict[Layout, list[int]] = {"encoder": [0], "decoder": [1], "encoder_deco
 class RowMaker(NamedTuple):
     """Makes examples, packs them and lays them out. What it gives depends on what it is given alone."""
 
-    sources: Sequence[Source]
+    sources: Sequence[ExampleSource]
     lengths: Lengths
-    traits: Traits
+    spec: ExampleSpec
     pack: bool
     zero_is_padding: bool
 
-    def __call__(self, planned: Sequence[Planned]) -> Batch:
+    def __call__(self, planned: Sequence[PlannedExample]) -> Batch:
         """As many rows as the examples take."""
-        placed = self._examples(planned)
-        numbers = [[number] for number in range(len(placed))]
+        examples = self._examples(planned)
+        numbers = [[number] for number in range(len(examples))]
         if self.pack:
-            sizes = lengths_of([each.example for each in placed])
-            sides = _SIDES[self.traits.layout]
+            sizes = lengths_of(examples)
+            sides = _SIDES[self.spec.layout]
             numbers = pack_rows(sizes[:, sides], [self.lengths[side] for side in sides])
-        return self.lay_out([[placed[number] for number in row] for row in numbers])
+        return self.lay_out([[examples[number] for number in row] for row in numbers])
 
-    def lay_out(self, rows: Sequence[Sequence[Placed]]) -> Batch:
+    def lay_out(self, rows: Sequence[Sequence[Example]]) -> Batch:
         """Rows of examples as a batch."""
-        if self.traits.num_choices:
+        if self.spec.num_choices:
             return make_batch_of_choices(
                 rows,
-                self.traits.num_choices,
+                self.spec.num_choices,
                 lengths=self.lengths,
-                fields=self.traits.fields,
+                fields=self.spec.fields,
                 zero_is_padding=self.zero_is_padding,
             )
         return make_batch(
             rows,
             lengths=self.lengths,
-            layout=self.traits.layout,
-            fields=self.traits.fields,
+            layout=self.spec.layout,
+            fields=self.spec.fields,
             packed=self.pack,
             zero_is_padding=self.zero_is_padding,
         )
 
-    def grouped(self, planned: Sequence[Planned], batch_size: int, key: tuple[object, ...]) -> list[Planned]:
+    def grouped(
+        self, planned: Sequence[PlannedExample], batch_size: int, key: tuple[object, ...]
+    ) -> list[PlannedExample]:
         """Rows of like length together, drawn by ``key``; an epoch of the only task before the next one."""
-        found: list[Planned] = []
+        found: list[PlannedExample] = []
         epochs = sorted({each.epoch for each in planned}) if len(self.sources) == 1 else [None]
         for epoch in epochs:
             rows = [each for each in planned if epoch in (None, each.epoch)]
@@ -68,29 +70,29 @@ class RowMaker(NamedTuple):
             found += [rows[number] for number in order]
         return found
 
-    def _size(self, planned: Planned) -> int:
+    def _size(self, planned: PlannedExample) -> int:
         """How long the row of an encoder's head is, before it is made."""
         source = self.sources[planned.task]
         assert isinstance(source, HeadSource)
         return int(source.sizes(planned.epoch, [planned.position])[0])
 
-    def release(self, planned: Sequence[Planned]) -> None:
+    def release(self, planned: Sequence[PlannedExample]) -> None:
         """Lets sources forget these examples and all before them."""
         last = {example.task: (example.epoch, example.position + 1) for example in planned}
         for task, place in last.items():
             self.sources[task].release(*place)
 
-    def _examples(self, planned: Sequence[Planned]) -> list[Placed]:
+    def _examples(self, planned: Sequence[PlannedExample]) -> list[Example]:
         """Makes examples, those of one task and epoch together."""
         numbers: dict[tuple[int, int], list[int]] = {}
         for number, example in enumerate(planned):
             numbers.setdefault((example.task, example.epoch), []).append(number)
-        placed: list[Placed] = [Placed(None)] * len(planned)  # pyright: ignore[reportArgumentType] - all are set below
+        examples = [Example()] * len(planned)
         for (task, epoch), of_task in numbers.items():
             made = self.sources[task].examples(epoch, [planned[number].position for number in of_task])
             for number, example in zip(of_task, made, strict=True):
-                placed[number] = Placed(example, task)
-        return placed
+                examples[number] = example._replace(task=task) if task else example
+        return examples
 
 
 def join_rows(parts: Sequence[Batch]) -> Batch:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from t5x_like.text.objectives.objective import Example
 
 
-class StreamedExamples:
+class StreamSource:
     """Asks the pipeline for each epoch anew, seeded by it, and reads it in order.
 
     Going back to a place, as after a restart, replays the epoch up to there. Shuffling is seqio's, within its

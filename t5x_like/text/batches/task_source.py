@@ -2,18 +2,16 @@
 
 from typing import Any, NamedTuple
 
-from t5x_like.text.batches.sources import Source
-from t5x_like.text.objectives.objective import Traits
-from t5x_like.text.vocabularies.ids import Ids
-
-PAIRS = Traits(layout="encoder_decoder")  # of inputs and targets
+from t5x_like.text.batches.example_sources import ExampleSource
+from t5x_like.text.objectives.objective import ExampleSpec
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 
 class OpenedTask(NamedTuple):
     """One task's examples, and what is known of them."""
 
-    source: Source
-    traits: Traits
+    source: ExampleSource
+    spec: ExampleSpec
     vocabulary: Any  # a tokenizer, or seqio's vocabulary
 
 
@@ -21,8 +19,8 @@ class OpenedTasks(NamedTuple):
     """What a loader reads. Shares sum to 1."""
 
     names: list[str]
-    sources: list[Source]
+    sources: list[ExampleSource]
     shares: list[float]
-    traits: Traits
+    spec: ExampleSpec
     vocabulary: Any
-    ids: Ids
+    ids: VocabularyIds

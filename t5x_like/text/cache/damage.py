@@ -11,7 +11,7 @@ from t5x_like.text.cache.manifest import REPAIR, Manifest, read_checked
 from t5x_like.text.cache.places import BLOCK
 from t5x_like.text.cache.shards import Index, Shard, checksums_of_file, index_name, unpack
 
-_POLICY = "or open it with on_damage='quarantine' to leave out what is damaged"
+_POLICY = "or open it with on_corruption='quarantine' to leave out what is damaged"
 
 
 def check_sizes(directory: str, manifest: Manifest) -> None:

@@ -13,7 +13,7 @@ from t5x_like.io.files import as_path, read_json, write_bytes, write_json
 from t5x_like.text.cache.content import Content
 from t5x_like.text.cache.records import Feature
 from t5x_like.text.cache.shards import Shard, checksum_of
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 MANIFEST = "manifest.json"
 STARTED = "started.json"  # what an unfinished cache is going to be
@@ -34,7 +34,7 @@ class Contents:
     features: tuple[Feature, ...]
     fingerprint: Fingerprint
     vocabulary_fingerprint: str
-    ids: Ids
+    ids: VocabularyIds
     remaining_steps: tuple[str, ...] = ()  # of a seqio pipeline: those that the cached examples still need
     cut: str = ""  # how examples are cut into shards, in words
 
@@ -169,7 +169,7 @@ def _contents(directory: str, value: Mapping[str, Any]) -> Contents:
         features=tuple(Feature(**feature) for feature in value["features"]),
         fingerprint=value["fingerprint"],
         vocabulary_fingerprint=value["vocabulary_fingerprint"],
-        ids=Ids(**ids),
+        ids=VocabularyIds(**ids),
         remaining_steps=tuple(value["remaining_steps"]),
         cut=value["cut"],
     )

@@ -20,11 +20,11 @@ from t5x_like.text.cache.manifest import (
 from t5x_like.text.cache.open_shards import OpenShards
 from t5x_like.text.cache.records import decode, record_sizes
 from t5x_like.text.cache.shards import checksum_of
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 _log = logging.getLogger(__name__)
 
-OnDamage = Literal["fail", "quarantine"]
+OnCorruption = Literal["fail", "quarantine"]
 
 
 class CachedExamples:
@@ -63,11 +63,11 @@ class CachedExamples:
         *,
         task_fingerprint: Fingerprint | None = None,
         vocabulary_fingerprint: str | None = None,
-        on_damage: OnDamage = "fail",
+        on_corruption: OnCorruption = "fail",
     ) -> "CachedExamples":
         """Opens a finished cache, which must have been made from the task and vocabulary of these fingerprints.
 
-        With ``on_damage="fail"`` files of a wrong size are found here and damaged bytes where they are read. With
+        With ``on_corruption="fail"`` files of a wrong size are found here and damaged bytes where they are read. With
         ``"quarantine"`` every byte is checked here: the examples that touch damaged ones are left out, so that all
         hosts number the others alike.
 
@@ -75,8 +75,8 @@ class CachedExamples:
           ValueError: no finished cache, one made from something else (shows the difference), or a damaged one (names
             file and offset).
         """
-        if on_damage not in ("fail", "quarantine"):
-            raise ValueError(f"on_damage must be 'fail' or 'quarantine', not {on_damage!r}")
+        if on_corruption not in ("fail", "quarantine"):
+            raise ValueError(f"on_corruption must be 'fail' or 'quarantine', not {on_corruption!r}")
         name = os.fspath(directory)
         if "://" in name:
             raise ValueError(
@@ -90,7 +90,7 @@ class CachedExamples:
         refuse_other(name, manifest.contents.decides, asked, what_to_do=again)
         for feature, checksum in manifest.lengths_checksums.items():
             read_checked(name, lengths_name(feature), checksum)
-        if on_damage == "fail":
+        if on_corruption == "fail":
             check_sizes(name, manifest)
             return cls(name, manifest)
         damage = find_damage(name, manifest)
@@ -105,7 +105,7 @@ class CachedExamples:
         return cls(name, manifest, kept=kept, is_damaged=True)
 
     @property
-    def ids(self) -> Ids:
+    def ids(self) -> VocabularyIds:
         """The vocabulary's special ids, sentinels, and where words begin."""
         return self.manifest.contents.ids
 

@@ -1,17 +1,16 @@
 """GLM's autoregressive blank infilling, with its document-level and sentence-level variants."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from t5x_like.text.objectives.blanks import Blanks, with_blanks
-from t5x_like.text.objectives.objective import Cuts, Example, Lengths, Text, Traits, Window
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_bits, random_fractions, seeds_of_rows
-from t5x_like.text.objectives.random_spans import Spans, draw_lengths, place_apart
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.objectives.random_spans import RandomSpans, draw_lengths, place_apart
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 _SHORT, _DOCUMENT, _SENTENCES = range(3)  # what a text's blanks are; its label
 _LENGTHS, _PLACES, _ORDER, _SENTENCE = range(4)  # uses of a text's random numbers
@@ -38,8 +37,9 @@ class BlankInfilling:
     ``b c [END] a [END]``. What it reads of a blank has the position of its ``[M]``; see ``with_blanks``.
 
     Each text's blanks are, at these rates: short, with lengths from Poisson(``mean_length``) without 0, until
-    ``density`` of the tokens are blank; one at the end, of ``min_document_share`` to all of the tokens (``[gMASK]``,
-    ``document_rate``); or whole sentences until ``density`` of the tokens are blank (``[sMASK]``, ``sentence_rate``).
+    ``noise_density`` of the tokens are blank; one at the end, of ``min_document_share`` to all of the tokens
+    (``[gMASK]``, ``document_rate``); or whole sentences until ``noise_density`` of the tokens are blank (``[sMASK]``,
+    ``sentence_rate``).
 
     Texts are documents and parts of them, as long as leaves room for the blanks. Should more of them be drawn than
     there is room for, the last short one is longer, and fewer sentences are blank.
@@ -48,7 +48,7 @@ class BlankInfilling:
     don't touch, is from the authors' code, https://github.com/THUDM/GLM.
     """
 
-    density: float = 0.15
+    noise_density: float = 0.15
     mean_length: float = 3.0
     document_rate: float = 0.0
     sentence_rate: float = 0.0
@@ -56,8 +56,8 @@ class BlankInfilling:
     special: BlankIds = BlankIds()
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.density <= 0.5:
-            raise ValueError(f"density must be above 0 and at most 0.5, got {self.density}")
+        if not 0.0 < self.noise_density <= 0.5:
+            raise ValueError(f"noise_density must be above 0 and at most 0.5, got {self.noise_density}")
         if not 1.0 <= self.mean_length <= 10.0:
             raise ValueError(f"mean_length must lie between 1 and 10 tokens, got {self.mean_length}")
         if min(self.document_rate, self.sentence_rate) < 0.0 or self.document_rate + self.sentence_rate > 1.0:
@@ -71,15 +71,15 @@ class BlankInfilling:
             )
 
     @property
-    def traits(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """A decoder's, whose part A is a prefix."""
-        return Traits(
+        return ExampleSpec(
             layout="decoder",
             fields=("inputs", "weights", "prefix", "positions", "block_positions"),
             needs_sentences=self.sentence_rate > 0.0,
         )
 
-    def check(self, lengths: Lengths, ids: Ids) -> None:
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """See ``Objective.check``."""
         least = min(self._text_length(kind, lengths.targets) for kind in range(3))
         if least < 2:
@@ -104,7 +104,7 @@ class BlankInfilling:
                 f"{ids.num_sentinels}; raise num_sentinels"
             )
 
-    def cut(self, window: Window, lengths: Lengths, key: np.ndarray) -> Cuts:
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Parts of documents, each as long as its kind of blanks allows; the kind is its label."""
         most = [max(self._text_length(kind, lengths.targets), 1) for kind in range(3)]
         count = int(np.sum(-(-np.diff(window.ends, prepend=0) // min(most)))) if len(window.ends) else 0
@@ -121,7 +121,9 @@ class BlankInfilling:
         table = np.array(places, np.int64).reshape(-1, 3)
         return Cuts(table[:, :1], table[:, 1:2], table[:, 2])
 
-    def make(self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: Ids) -> list[Example]:
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
         """Draws blanks by each text's label."""
         kinds = np.array([max(text.label, _SHORT) for text in texts], np.int64)
         sizes = np.array([len(text.tokens) for text in texts], np.int64)
@@ -148,13 +150,7 @@ class BlankInfilling:
             end=end or 0,
         )
 
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """The same through seqio."""
-        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
-
-        return as_preprocessors(self)
-
-    def _id(self, name: str, ids: Ids) -> int | None:
+    def _id(self, name: str, ids: VocabularyIds) -> int | None:
         given = getattr(self.special, name)
         instead = {
             "mask": ids.mask,
@@ -171,7 +167,7 @@ class BlankInfilling:
         return np.array([self.mean_length**n / math.factorial(n) for n in range(1, _LONGEST + 1)])
 
     def _goal(self, size: int) -> int:
-        return max(int(size * self.density), 1)
+        return max(int(size * self.noise_density), 1)
 
     def _most_blanks(self, kind: int, size: int) -> int:
         """How many blanks a text has room for: of short ones, all that are drawn in 99.9 % of texts."""
@@ -193,23 +189,25 @@ class BlankInfilling:
             size -= 1
         return max(size, 0)
 
-    def _short(self, sizes: np.ndarray, kinds: np.ndarray, seeds: np.ndarray, lengths: Lengths) -> Spans:
+    def _short(
+        self, sizes: np.ndarray, kinds: np.ndarray, seeds: np.ndarray, lengths: Lengths
+    ) -> RandomSpans:
         """As many columns as a full text needs, so that a row's numbers don't depend on the others."""
         chosen = kinds == _SHORT
         most = self._most_blanks(_SHORT, self._text_length(_SHORT, lengths.targets))
         totals = sizes[chosen]
-        goals = np.maximum((totals * self.density).astype(np.int64), 1)
+        goals = np.maximum((totals * self.noise_density).astype(np.int64), 1)
         fractions = random_fractions(seeds[chosen], most, use=_LENGTHS)
         drawn = draw_lengths(goals, self._shares, fractions, totals)
         return place_apart(drawn, totals, random_fractions(seeds[chosen], most, use=_PLACES))
 
-    def _at_end(self, sizes: np.ndarray, kinds: np.ndarray, seeds: np.ndarray) -> Spans:
+    def _at_end(self, sizes: np.ndarray, kinds: np.ndarray, seeds: np.ndarray) -> RandomSpans:
         chosen = kinds == _DOCUMENT
         totals = sizes[chosen]
         least = np.maximum(np.ceil(totals * self.min_document_share).astype(np.int64), 1)
         fractions = random_fractions(seeds[chosen], 1, use=_LENGTHS)[:, 0]
         drawn = least + (fractions * (totals - least + 1)).astype(np.int64)
-        return Spans((totals - drawn)[:, None], drawn[:, None])
+        return RandomSpans((totals - drawn)[:, None], drawn[:, None])
 
     def _sentences(self, row: int, text: Text, seed: np.ndarray, lengths: Lengths) -> np.ndarray:
         """Whole sentences in random order until their share is reached, or there is no room for another."""
@@ -222,7 +220,7 @@ class BlankInfilling:
         return np.stack([np.full(len(taken), row), edges[taken], edges[taken + 1]], axis=1)
 
 
-def _listed(rows: np.ndarray, spans: Spans) -> np.ndarray:
+def _listed(rows: np.ndarray, spans: RandomSpans) -> np.ndarray:
     """int64 [S, 3]: row, start and end of each span."""
     is_there = spans.are_there
     starts = spans.starts[is_there]

@@ -1,14 +1,17 @@
 """GPT's language model: each token from those before it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from t5x_like.text.objectives.cutting import cut_documents, cut_runs
-from t5x_like.text.objectives.objective import Cuts, Example, Lengths, Text, Traits, Window
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
+from t5x_like.text.vocabularies.ids import VocabularyIds
+
+# Examples of supervised fine-tuning, as ``answers_only`` makes them.
+SFT_SPEC = ExampleSpec(layout="decoder", fields=("inputs", "weights"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +38,11 @@ class CausalLM:
             raise ValueError(f"begin_with must be 'eos' or 'bos', got {self.begin_with!r}")
 
     @property
-    def traits(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """A decoder's, which reads tokens as they stand."""
-        return Traits(layout="decoder", fields=("inputs",), ends_documents=True)
+        return ExampleSpec(layout="decoder", fields=("inputs",), ends_documents=True)
 
-    def check(self, lengths: Lengths, ids: Ids) -> None:
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """See ``Objective.check``."""
         del lengths
         if self.begin_with == "bos" and ids.bos is None:
@@ -48,14 +51,16 @@ class CausalLM:
                 "raise num_sentinels so that one can be lent"
             )
 
-    def cut(self, window: Window, lengths: Lengths, key: np.ndarray) -> Cuts:
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Even runs over all documents of the window, or parts of each; the token before goes along."""
         del key
         if self.isolate_documents:
-            return _with_token_before(window, cut_documents(window, lengths.targets))
-        return _with_token_before(window, cut_runs(window, lengths.targets, together=None))
+            return with_token_before(window, cut_documents(window, lengths.targets))
+        return with_token_before(window, cut_runs(window, lengths.targets, together=None))
 
-    def make(self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: Ids) -> list[Example]:
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
         """All but the last token in, all but the first one out."""
         del seeds, lengths
         examples = []
@@ -66,14 +71,25 @@ class CausalLM:
             examples.append(Example(inputs=inputs, targets=text.tokens[1:]))
         return examples
 
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """The same through seqio."""
-        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
 
-        return as_preprocessors(self)
-
-
-def _with_token_before(window: Window, cuts: Cuts) -> Cuts:
+def with_token_before(window: DocumentWindow, cuts: Cuts) -> Cuts:
     """Texts that begin with the token before them: of the window's first text its last token, an end of sequence."""
     before = (cuts.starts - 1) % max(len(window.tokens), 1)
     return Cuts(np.hstack([before, cuts.starts]), np.hstack([before + 1, cuts.ends]), cuts.labels)
+
+
+def answers_only(tokens: np.ndarray, answers: np.ndarray, *, limit: int) -> Example:
+    """Predicts each token from those before it; tokens of answers have loss weight 1, others 0.
+
+    ``tokens`` int32 [L]; ``answers`` [2 N], where each answer begins and ends. The example has L - 1 targets, or the
+    first ``limit``. Of ``q ? a b </s>`` with the answer from 2 on, inputs are ``q ? a b``, targets ``? a b </s>`` and
+    weights ``0 1 1 1``.
+
+    As in Ouyang et al. 2022, §3.5, https://arxiv.org/abs/2203.02155, with the loss on answers alone.
+    """
+    targets = tokens[1 : limit + 1].astype(np.int32)
+    # An odd number of borders up to here: inside an answer.
+    inside = np.searchsorted(answers, np.arange(1, len(targets) + 1), side="right") % 2
+    return Example(
+        inputs=tokens[: len(targets)].astype(np.int32), targets=targets, weights=inside.astype(np.float32)
+    )

@@ -1,14 +1,14 @@
 """Transformer-XL's language model: rows that go on where the same row of the batch before ended."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from t5x_like.text.objectives.causal_lm import CausalLM
-from t5x_like.text.objectives.objective import Cuts, Example, Lengths, Text, Traits, Window
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +34,9 @@ class ContiguousLM:
         return CausalLM(begin_with=self.begin_with)
 
     @property
-    def traits(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """Rows of a decoder, each in its stream's order."""
-        return Traits(
+        return ExampleSpec(
             layout="decoder",
             fields=("inputs", "continues"),
             ends_documents=True,
@@ -44,20 +44,16 @@ class ContiguousLM:
             contiguous=True,
         )
 
-    def check(self, lengths: Lengths, ids: Ids) -> None:
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """See ``Objective.check``."""
         self._by_row.check(lengths, ids)
 
-    def cut(self, window: Window, lengths: Lengths, key: np.ndarray) -> Cuts:
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Even runs over all documents of the window: one stream."""
         return self._by_row.cut(window, lengths, key)
 
-    def make(self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: Ids) -> list[Example]:
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
         """All but the last token in, all but the first one out."""
         return self._by_row.make(texts, seeds, lengths, ids)
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """The same through seqio."""
-        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
-
-        return as_preprocessors(self)

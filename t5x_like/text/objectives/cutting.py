@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from t5x_like.text.objectives.objective import Cuts, Text, Window
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Text
 
 MAX_CHUNK = 65_536  # tokens of one document used in one epoch
 DOCUMENTS_TOGETHER = 128
@@ -16,7 +16,7 @@ def lay_window(
     chunks: np.ndarray,
     eos: int | None = None,
     with_sentences: bool = True,
-) -> Window:
+) -> DocumentWindow:
     """Lays documents end to end, ``eos`` after each if given, and ``with_sentences`` their ends if records have them.
 
     Of a document over 65,536 tokens one such chunk is used, drawn by ``chunks``, uint64 [D], so that no single one
@@ -44,7 +44,7 @@ def lay_window(
         tokens.append(part)
         end += len(part)
         ends.append(end)
-    return Window(
+    return DocumentWindow(
         tokens=np.concatenate(tokens) if tokens else np.zeros(0, np.int32),
         ends=np.array(ends, np.int64),
         sentence_ends=np.concatenate(sentences) if sentences else None,
@@ -52,7 +52,7 @@ def lay_window(
     )
 
 
-def cut_runs(window: Window, run_length: int, *, together: int | None = DOCUMENTS_TOGETHER) -> Cuts:
+def cut_runs(window: DocumentWindow, run_length: int, *, together: int | None = DOCUMENTS_TOGETHER) -> Cuts:
     """Joins ``together`` documents at a time, or all, and cuts each such text into runs of ``run_length`` tokens.
 
     The last run of each may be shorter (Raffel et al. 2020's code joins 128).
@@ -64,7 +64,7 @@ def cut_runs(window: Window, run_length: int, *, together: int | None = DOCUMENT
     return _even(window.ends[np.minimum(last, len(window.ends) - 1)], run_length)
 
 
-def cut_documents(window: Window, most: int) -> Cuts:
+def cut_documents(window: DocumentWindow, most: int) -> Cuts:
     """Every document by itself; those over ``most`` tokens in as many parts as it takes."""
     return _even(window.ends, most)
 
@@ -78,14 +78,14 @@ def _even(ends: np.ndarray, most: int) -> Cuts:
     return Cuts(starts[:, None], np.minimum(starts + most, np.repeat(ends, parts))[:, None])
 
 
-def texts_of(window: Window, cuts: Cuts, numbers: Sequence[int] | np.ndarray) -> list[Text]:
+def texts_of(window: DocumentWindow, cuts: Cuts, numbers: Sequence[int] | np.ndarray) -> list[Text]:
     """The texts of these numbers."""
     starts, ends = cuts.starts[numbers].tolist(), cuts.ends[numbers].tolist()
     labels = [-1] * len(starts) if cuts.labels is None else cuts.labels[numbers].tolist()
     return [_text(window, *place) for place in zip(starts, ends, labels, strict=True)]
 
 
-def _text(window: Window, starts: list[int], ends: list[int], label: int) -> Text:
+def _text(window: DocumentWindow, starts: list[int], ends: list[int], label: int) -> Text:
     parts = [window.tokens[start:end] for start, end in zip(starts, ends, strict=True)]
     tokens = parts[0] if len(parts) == 1 else np.concatenate(parts)
     spans = None if window.spans is None else _spans_within(window.spans, starts, ends)

@@ -1,15 +1,14 @@
-"""T5's denoising objectives: any noise, what stands in its place, and what is to be foretold."""
+"""T5's denoising objectives: a noise mask, its replacement in the inputs, and the target format."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any, Literal
 
 import numpy as np
 
 from t5x_like.text.objectives.cutting import by_length, cut_runs, stacked
-from t5x_like.text.objectives.noise import IidNoise, Noise, SpanNoise
-from t5x_like.text.objectives.objective import Cuts, Example, Lengths, Text, Traits, Window
+from t5x_like.text.objectives.noise import IidNoise, MaskTokens, Noise, Replacement, SpanNoise, TargetFormat
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_fractions
 from t5x_like.text.objectives.replacing import (
     gathered,
@@ -20,28 +19,14 @@ from t5x_like.text.objectives.replacing import (
     spans_to_sentinels,
     with_column,
 )
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
-
-@dataclass(frozen=True, kw_only=True)
-class MaskTokens:
-    """A mask for every noise token, or another word for ``random_rate`` of them."""
-
-    random_rate: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.random_rate <= 1.0:
-            raise ValueError(f"random_rate must lie between 0 and 1, got {self.random_rate}")
-
-
-Replacement = Literal["unique_sentinels", "one_sentinel", "dropped", "random", "gathered", "shuffled"]
-Foretold = Literal["text", "unique_sentinels", "one_sentinel", "dropped"]
 _SHORTENS = ("unique_sentinels", "one_sentinel", "dropped")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Denoising:
-    """Corrupts the tokens that are noise; what is to be foretold is the whole text or the noise.
+    """Corrupts the tokens that are noise; targets are the whole text or the noise alone.
 
     With noise in the places of b, c and f, ``a b c d e f`` becomes
 
@@ -65,14 +50,16 @@ class Denoising:
 
     noise: Noise = field(default_factory=IidNoise)
     inputs: Replacement | MaskTokens = "unique_sentinels"
-    targets: Foretold = "unique_sentinels"
+    targets: TargetFormat = "unique_sentinels"
 
     def __post_init__(self) -> None:
         known = Replacement.__args__
         if not isinstance(self.inputs, MaskTokens) and self.inputs not in known:
             raise ValueError(f"inputs must be MaskTokens() or one of {', '.join(known)}, not {self.inputs!r}")
-        if self.targets not in Foretold.__args__:
-            raise ValueError(f"targets must be one of {', '.join(Foretold.__args__)}, not {self.targets!r}")
+        if self.targets not in TargetFormat.__args__:
+            raise ValueError(
+                f"targets must be one of {', '.join(TargetFormat.__args__)}, not {self.targets!r}"
+            )
 
     def lengths(self, text_length: int) -> tuple[int, int]:
         """Lengths of both sides, with end of sequence; of independent and of regular noise on average."""
@@ -103,11 +90,11 @@ class Denoising:
         return length
 
     @property
-    def traits(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """T5 joins documents without a mark."""
-        return Traits(layout="encoder_decoder")
+        return ExampleSpec(layout="encoder_decoder")
 
-    def check(self, lengths: Lengths, ids: Ids) -> None:
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """See ``Objective.check``."""
         text_length = self.text_length(lengths.inputs)
         needed = self.lengths(text_length)[1]
@@ -122,12 +109,14 @@ class Denoising:
         if mask_of(ids) is None and (isinstance(self.inputs, MaskTokens) or "one_sentinel" in sides):
             raise ValueError("the vocabulary has neither sentinels nor a mask; raise num_sentinels")
 
-    def cut(self, window: Window, lengths: Lengths, key: np.ndarray) -> Cuts:
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Even runs over 128 documents."""
         del key
         return cut_runs(window, self.text_length(lengths.inputs))
 
-    def make(self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: Ids) -> list[Example]:
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
         """Corrupts texts, those of one length together."""
         examples: list[Example] = [Example()] * len(texts)
         for length, numbers in by_length(texts).items():
@@ -138,7 +127,12 @@ class Denoising:
         return examples
 
     def corrupt(
-        self, tokens: np.ndarray, is_noise: np.ndarray, seeds: np.ndarray, lengths: Lengths, ids: Ids
+        self,
+        tokens: np.ndarray,
+        is_noise: np.ndarray,
+        seeds: np.ndarray,
+        lengths: Lengths,
+        ids: VocabularyIds,
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Inputs and targets, ended, of rows int32 [N, L] with given noise, bool [N, L]; ``seeds`` draw new words."""
         assert ids.eos is not None, "a loader refuses vocabularies without an end"
@@ -149,12 +143,14 @@ class Denoising:
             changed = with_column(self._changed(tokens, is_noise, seeds, ids), ids.eos)
             side = changed, np.ones(changed.shape, bool)
         if self.targets == "text":
-            foretold = ended, np.ones(ended.shape, bool)
+            target_side = ended, np.ones(ended.shape, bool)
         else:
-            foretold = _shortened(ended, with_column(~is_noise, False), self.targets, ids)
-        return rows_of(*side, most=lengths.inputs), rows_of(*foretold, most=lengths.targets)
+            target_side = _shortened(ended, with_column(~is_noise, False), self.targets, ids)
+        return rows_of(*side, most=lengths.inputs), rows_of(*target_side, most=lengths.targets)
 
-    def _changed(self, tokens: np.ndarray, is_noise: np.ndarray, seeds: np.ndarray, ids: Ids) -> np.ndarray:
+    def _changed(
+        self, tokens: np.ndarray, is_noise: np.ndarray, seeds: np.ndarray, ids: VocabularyIds
+    ) -> np.ndarray:
         """Rows as long as before."""
         if self.inputs == "shuffled":
             return shuffled(tokens, is_noise, seeds, use=2)
@@ -168,14 +164,8 @@ class Denoising:
         is_random = is_noise & (random_fractions(seeds, tokens.shape[1], use=2) < self.inputs.random_rate)
         return np.where(is_random, random_words(tokens.shape, seeds, ids, use=3), masked)
 
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """T5's pipeline as seqio steps: chunks of 65,536, 128 documents together, split, corrupt, end."""
-        from t5x_like.text.seqio_bridge import preprocessors
 
-        return [*preprocessors.denoising(self), preprocessors.append_end]
-
-
-def require_sentinels(needed: int, lengths: Lengths, ids: Ids) -> None:
+def require_sentinels(needed: int, lengths: Lengths, ids: VocabularyIds) -> None:
     """Refuses vocabularies with fewer.
 
     Raises:
@@ -189,7 +179,7 @@ def require_sentinels(needed: int, lengths: Lengths, ids: Ids) -> None:
 
 
 def _shortened(
-    tokens: np.ndarray, is_span: np.ndarray, becomes: str, ids: Ids
+    tokens: np.ndarray, is_span: np.ndarray, becomes: str, ids: VocabularyIds
 ) -> tuple[np.ndarray, np.ndarray]:
     if becomes == "dropped":
         return tokens, ~is_span

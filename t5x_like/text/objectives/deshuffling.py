@@ -1,17 +1,16 @@
 """T5's deshuffling: the words of a text in any order, to be put right."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from t5x_like.text.objectives.denoising import Denoising
 from t5x_like.text.objectives.noise import IidNoise
-from t5x_like.text.objectives.objective import Cuts, Example, Lengths, Text, Traits, Window
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
-_ALL_SHUFFLED = Denoising(noise=IidNoise(density=1.0), inputs="shuffled", targets="text")
+ALL_SHUFFLED = Denoising(noise=IidNoise(noise_density=1.0), inputs="shuffled", targets="text")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,22 +24,20 @@ class Deshuffling:
     """
 
     @property
-    def traits(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """T5 joins documents without a mark."""
-        return _ALL_SHUFFLED.traits
+        return ALL_SHUFFLED.spec
 
-    def check(self, lengths: Lengths, ids: Ids) -> None:
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """See ``Objective.check``."""
-        _ALL_SHUFFLED.check(lengths, ids)
+        ALL_SHUFFLED.check(lengths, ids)
 
-    def cut(self, window: Window, lengths: Lengths, key: np.ndarray) -> Cuts:
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Even runs over 128 documents."""
-        return _ALL_SHUFFLED.cut(window, lengths, key)
+        return ALL_SHUFFLED.cut(window, lengths, key)
 
-    def make(self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: Ids) -> list[Example]:
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
         """Shuffles texts, those of one length together."""
-        return _ALL_SHUFFLED.make(texts, seeds, lengths, ids)
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """T5's pipeline as seqio steps."""
-        return _ALL_SHUFFLED.preprocessors()
+        return ALL_SHUFFLED.make(texts, seeds, lengths, ids)

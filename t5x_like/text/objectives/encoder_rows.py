@@ -1,19 +1,19 @@
 """What the objectives of an encoder of BERT's kind share: rows of one text, or of a pair of segments, each framed."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from t5x_like.text.objectives.cutting import cut_documents, cut_runs
 from t5x_like.text.objectives.framing import frame, require_frame, to_examples
 from t5x_like.text.objectives.masking import Masking
-from t5x_like.text.objectives.objective import Cuts, Example, Lengths, Text, Traits, Window
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.sentence_cutting import cut_full_sentences
 from t5x_like.text.objectives.token_masking import TokenMasking
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 # What a row holds: even runs over joined documents; one document, or an even part of it; as many whole sentences as
 # fit, across documents or of one (RoBERTa's FULL-SENTENCES and DOC-SENTENCES, Liu et al. 2019, §4.2).
@@ -32,12 +32,6 @@ class EncoderRows:
                 f"num_copies must be at least 1, or None for new masks in every epoch, got {self.num_copies}"
             )
 
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """See ``Objective.preprocessors``."""
-        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
-
-        return as_preprocessors(self)  # pyright: ignore[reportArgumentType] - its final classes are objectives
-
 
 @dataclass(frozen=True, kw_only=True)
 class SingleTexts(EncoderRows):
@@ -53,9 +47,9 @@ class SingleTexts(EncoderRows):
         super().__post_init__()
 
     @property
-    def traits(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """Rows of an encoder, which several texts may share."""
-        return Traits(
+        return ExampleSpec(
             layout="encoder",
             fields=("weights",),
             ends_documents=self.input_format != "documents",
@@ -63,11 +57,11 @@ class SingleTexts(EncoderRows):
             num_copies=self.num_copies,
         )
 
-    def check(self, lengths: Lengths, ids: Ids) -> None:
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """See ``Objective.check``."""
         require_frame(ids, room=1, limit=lengths.inputs, special=2)
 
-    def cut(self, window: Window, lengths: Lengths, key: np.ndarray) -> Cuts:
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Texts of the input format."""
         del key
         most = lengths.inputs - 2
@@ -91,9 +85,9 @@ class MaskedPairs(EncoderRows, ABC):
         require_shares(short_rate=self.short_rate)
 
     @property
-    def traits(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """A pair is a row, with a label."""
-        return Traits(
+        return ExampleSpec(
             layout="encoder",
             fields=("weights", "token_types", "label"),
             needs_sentences=True,
@@ -101,16 +95,18 @@ class MaskedPairs(EncoderRows, ABC):
             num_copies=self.num_copies,
         )
 
-    def check(self, lengths: Lengths, ids: Ids) -> None:
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """See ``Objective.check``."""
         require_frame(ids, room=2, limit=lengths.inputs, special=3)
         self.masking.check(ids)
 
     @abstractmethod
-    def cut(self, window: Window, lengths: Lengths, key: np.ndarray) -> Cuts:
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """See ``Objective.cut``."""
 
-    def make(self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: Ids) -> list[Example]:
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
         """Frames and masks pairs together."""
         del lengths
         framed = frame(texts, ids)

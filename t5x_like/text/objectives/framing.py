@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 
 from t5x_like.text.objectives.objective import Example, Text
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 
-class Framed(NamedTuple):
+class FramedTexts(NamedTuple):
     """N rows as long as the longest; behind the end of a shorter one stands nothing to be read."""
 
     tokens: np.ndarray  # int32 [N, M]
@@ -19,14 +19,14 @@ class Framed(NamedTuple):
     texts: Sequence[Text]
 
 
-class Masked(NamedTuple):
+class MaskedTexts(NamedTuple):
     """What became of framed rows."""
 
     inputs: np.ndarray  # int32 [N, M]
     is_target: np.ndarray  # bool [N, M], what is to be predicted
 
 
-def require_frame(ids: Ids, *, room: int, limit: int, special: int) -> None:
+def require_frame(ids: VocabularyIds, *, room: int, limit: int, special: int) -> None:
     """Refuses vocabularies and limits that leave no place for a text.
 
     Raises:
@@ -45,7 +45,7 @@ def require_frame(ids: Ids, *, room: int, limit: int, special: int) -> None:
         )
 
 
-def special_ids(ids: Ids) -> np.ndarray:
+def special_ids(ids: VocabularyIds) -> np.ndarray:
     """bool [vocab_size]: padding, ends, beginnings, classification, separation, mask and sentinels.
 
     Not the unknown piece, which stands for a word.
@@ -57,7 +57,7 @@ def special_ids(ids: Ids) -> np.ndarray:
     return is_special
 
 
-def drawable(ids: Ids) -> np.ndarray:
+def drawable(ids: VocabularyIds) -> np.ndarray:
     """int32 [R]: the ids that may stand for a word: all but special ones and the unknown."""
     is_drawable = ~special_ids(ids)
     if ids.unknown is not None:
@@ -65,7 +65,7 @@ def drawable(ids: Ids) -> np.ndarray:
     return np.flatnonzero(is_drawable).astype(np.int32)
 
 
-def frame(texts: Sequence[Text], ids: Ids) -> Framed:
+def frame(texts: Sequence[Text], ids: VocabularyIds) -> FramedTexts:
     """``[CLS] A [SEP]``, or ``[CLS] A [SEP] B [SEP]`` where a text has two segments.
 
     Devlin et al. 2019, §3, https://arxiv.org/abs/1810.04805.
@@ -85,7 +85,7 @@ def frame(texts: Sequence[Text], ids: Ids) -> Framed:
             end = len(text.tokens) + 2
             row[first + 2 : end] = text.tokens[first:]
             row[end] = ids.sep
-    return Framed(
+    return FramedTexts(
         tokens=tokens,
         is_text=~special_ids(ids)[tokens],
         lengths=lengths,
@@ -94,7 +94,7 @@ def frame(texts: Sequence[Text], ids: Ids) -> Framed:
     )
 
 
-def to_examples(framed: Framed, masked: Masked, *, pairs: bool = False) -> list[Example]:
+def to_examples(framed: FramedTexts, masked: MaskedTexts, *, pairs: bool = False) -> list[Example]:
     """Examples whose targets are the unmasked rows, weighted 1 where they are to be predicted.
 
     With ``pairs``, segment B has token type 1 and the text's label is the sequence's.

@@ -1,14 +1,13 @@
 """T5's language model: a decoder reads documents one after the other, and foretells every token."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from t5x_like.text.objectives.cutting import cut_runs
-from t5x_like.text.objectives.objective import Cuts, Example, Lengths, Text, Traits, Window
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,29 +20,25 @@ class FullLM:
     """
 
     @property
-    def traits(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """For decoders."""
-        return Traits(layout="decoder", ends_documents=True)
+        return ExampleSpec(layout="decoder", ends_documents=True)
 
-    def check(self, lengths: Lengths, ids: Ids) -> None:
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """See ``Objective.check``."""
         if lengths.targets < 2:
             raise ValueError(f"targets_length of {lengths.targets} leaves nothing to read; use at least 2")
         if ids.eos is None:
             raise ValueError("the vocabulary has no end of sequence, which stands between documents")
 
-    def cut(self, window: Window, lengths: Lengths, key: np.ndarray) -> Cuts:
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Even runs over 128 documents with their ends."""
         del key
         return cut_runs(window, lengths.targets)
 
-    def make(self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: Ids) -> list[Example]:
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
         """Texts as they are."""
         del seeds, lengths, ids
         return [Example(targets=text.tokens) for text in texts]
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """T5's pipeline as seqio steps: chunks of 65,536, ended, 128 documents together, split."""
-        from t5x_like.text.seqio_bridge import preprocessors
-
-        return preprocessors.full_lm()

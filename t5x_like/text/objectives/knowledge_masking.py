@@ -7,17 +7,17 @@ import numpy as np
 
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_file
-from t5x_like.text.objectives.framing import Framed, Masked
+from t5x_like.text.objectives.framing import FramedTexts, MaskedTexts
 from t5x_like.text.objectives.masking import budgets, choose
 from t5x_like.text.objectives.phrases import Phrases
 from t5x_like.text.objectives.word_masking import WordMasking
-from t5x_like.text.vocabularies.ids import Ids, ids_of
+from t5x_like.text.vocabularies.ids import VocabularyIds, ids_of
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnowledgeMasking(WordMasking):
-    """Masks ``density`` of a row in units that mean something: annotated phrases and entities, and single words.
+    """Masks ``noise_density`` of a row in units that mean something: annotated phrases and entities, and single words.
 
     ``a new york b`` becomes ``a [MASK] [MASK] b`` if ``new york`` is one. Units are the spans that the task's
     ``spans_column`` supplies, and the lines of ``word_list``, tokenised with ``vocabulary`` (the task's own): of those
@@ -39,7 +39,7 @@ class KnowledgeMasking(WordMasking):
                 "task's"
             )
 
-    def check(self, ids: Ids) -> None:
+    def check(self, ids: VocabularyIds) -> None:
         """See ``Masking.check``."""
         super().check(ids)
         if self.word_list is None or self.vocabulary is None:
@@ -56,7 +56,7 @@ class KnowledgeMasking(WordMasking):
             )
         _phrases(self.word_list, self.vocabulary)
 
-    def mask(self, framed: Framed, seeds: np.ndarray, ids: Ids) -> Masked:
+    def mask(self, framed: FramedTexts, seeds: np.ndarray, ids: VocabularyIds) -> MaskedTexts:
         """See ``Masking.mask``.
 
         Raises:
@@ -64,10 +64,10 @@ class KnowledgeMasking(WordMasking):
         """
         starts = self._starts(framed, ids)
         units = starts & ~self._goes_on(framed, starts)
-        is_target = choose(units, budgets(framed, self.density), framed, seeds)
+        is_target = choose(units, budgets(framed, self.noise_density), framed, seeds)
         return self._masked(framed, is_target, seeds, ids)
 
-    def _goes_on(self, framed: Framed, starts: np.ndarray) -> np.ndarray:
+    def _goes_on(self, framed: FramedTexts, starts: np.ndarray) -> np.ndarray:
         """bool [N, M]: inside a phrase, and not its first token."""
         spans = [] if self.word_list is None else [self._listed(framed, starts, self.word_list)]
         spans += _annotated(framed)
@@ -82,14 +82,14 @@ class KnowledgeMasking(WordMasking):
         np.add.at(changes, flat[:, 1], -1)
         return (np.cumsum(changes)[:-1] > 0).reshape(framed.tokens.shape)
 
-    def _listed(self, framed: Framed, starts: np.ndarray, word_list: str) -> np.ndarray:
+    def _listed(self, framed: FramedTexts, starts: np.ndarray, word_list: str) -> np.ndarray:
         # Rows begin and end with special ids, which no phrase has: none is found across two.
         assert self.vocabulary is not None, "refused when made"
         phrases = _phrases(word_list, self.vocabulary)
         return phrases.find(framed.tokens.ravel(), starts.ravel())
 
 
-def _annotated(framed: Framed) -> list[np.ndarray]:
+def _annotated(framed: FramedTexts) -> list[np.ndarray]:
     """The texts' spans, int64 [N, 2], as places in all rows laid end to end."""
     width = framed.tokens.shape[1]
     found = []

@@ -10,7 +10,7 @@ from t5x_like.text.objectives.framing import frame, to_examples
 from t5x_like.text.objectives.masking import Masking
 from t5x_like.text.objectives.objective import Example, Lengths, Text
 from t5x_like.text.objectives.token_masking import TokenMasking
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +33,14 @@ class MaskedLM(SingleTexts):
         require_masking(self.masking)
         super().__post_init__()
 
-    def check(self, lengths: Lengths, ids: Ids) -> None:
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """See ``Objective.check``."""
         super().check(lengths, ids)
         self.masking.check(ids)
 
-    def make(self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: Ids) -> list[Example]:
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
         """Frames and masks texts together."""
         del lengths
         framed = frame(texts, ids)

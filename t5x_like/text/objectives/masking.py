@@ -8,10 +8,10 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from t5x_like.text.objectives.framing import Framed, Masked
+from t5x_like.text.objectives.framing import FramedTexts, MaskedTexts
 from t5x_like.text.objectives.random_bits import random_bits, random_fractions
 from t5x_like.text.objectives.replacing import random_words
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 _ORDER, _LENGTHS, _KIND, _WORD = range(100, 104)  # uses of a text's random numbers
 _PLACE = np.uint64(2**20 - 1)  # the low bits of a sorting key say whose it is
@@ -21,7 +21,7 @@ _PLACE = np.uint64(2**20 - 1)  # the low bits of a sorting key say whose it is
 class Masking(Protocol):
     """A frozen dataclass that says which tokens are masked."""
 
-    def check(self, ids: Ids) -> None:
+    def check(self, ids: VocabularyIds) -> None:
         """Refuses vocabularies that it can't work with.
 
         Raises:
@@ -29,19 +29,19 @@ class Masking(Protocol):
         """
         ...
 
-    def mask(self, framed: Framed, seeds: np.ndarray, ids: Ids) -> Masked:
+    def mask(self, framed: FramedTexts, seeds: np.ndarray, ids: VocabularyIds) -> MaskedTexts:
         """Masks rows, each by its own seed, uint64 [N, 2]. No special id is masked, or stands for a word."""
         ...
 
 
-def require_rates(density: float, mask_rate: float, random_rate: float) -> None:
+def require_rates(noise_density: float, mask_rate: float, random_rate: float) -> None:
     """Refuses shares that are none.
 
     Raises:
       ValueError: says which.
     """
-    if not 0.0 < density < 1.0:
-        raise ValueError(f"density must lie between 0 and 1, got {density}")
+    if not 0.0 < noise_density < 1.0:
+        raise ValueError(f"noise_density must lie between 0 and 1, got {noise_density}")
     if min(mask_rate, random_rate) < 0.0 or mask_rate + random_rate > 1.0:
         raise ValueError(
             f"mask_rate={mask_rate} and random_rate={random_rate} must not be negative, nor be over 1 together; "
@@ -49,7 +49,7 @@ def require_rates(density: float, mask_rate: float, random_rate: float) -> None:
         )
 
 
-def require_words(ids: Ids) -> None:
+def require_words(ids: VocabularyIds) -> None:
     """Refuses vocabularies that don't tell where words begin.
 
     Raises:
@@ -62,17 +62,17 @@ def require_words(ids: Ids) -> None:
         )
 
 
-def budgets(framed: Framed, density: float) -> np.ndarray:
+def budgets(framed: FramedTexts, noise_density: float) -> np.ndarray:
     """int64 [N]: how many tokens of each row are to be predicted, as BERT counts: special ids too, and at least 1."""
-    return np.maximum(np.rint(framed.lengths * density), 1).astype(np.int64)
+    return np.maximum(np.rint(framed.lengths * noise_density), 1).astype(np.int64)
 
 
-def token_starts(framed: Framed) -> np.ndarray:
+def token_starts(framed: FramedTexts) -> np.ndarray:
     """bool [N, M]: every token by itself."""
     return framed.is_text
 
 
-def word_starts(framed: Framed, ids: Ids) -> np.ndarray:
+def word_starts(framed: FramedTexts, ids: VocabularyIds) -> np.ndarray:
     """bool [N, M]: where words begin; a segment begins one whatever its first piece says."""
     assert ids.starts_word is not None, "check refuses such vocabularies"
     begins = ids.starts_word[framed.tokens]
@@ -80,7 +80,9 @@ def word_starts(framed: Framed, ids: Ids) -> np.ndarray:
     return begins & framed.is_text
 
 
-def joined_starts(starts: np.ndarray, shares: np.ndarray, framed: Framed, seeds: np.ndarray) -> np.ndarray:
+def joined_starts(
+    starts: np.ndarray, shares: np.ndarray, framed: FramedTexts, seeds: np.ndarray
+) -> np.ndarray:
     """bool [N, M]: units joined to longer ones, ``n`` of them with a probability ∝ ``shares[n - 1]``.
 
     The whole row is laid out with lengths drawn one after the other, so that lengths among the units that are then
@@ -108,7 +110,7 @@ def unit_numbers(starts: np.ndarray) -> np.ndarray:
 def choose(
     starts: np.ndarray,
     room: np.ndarray,
-    framed: Framed,
+    framed: FramedTexts,
     seeds: np.ndarray,
     *,
     divisible_at: np.ndarray | None = None,
@@ -162,15 +164,15 @@ def _take_all(sizes: np.ndarray, room: np.ndarray) -> np.ndarray:
 
 
 def replace(
-    framed: Framed,
+    framed: FramedTexts,
     is_target: np.ndarray,
     seeds: np.ndarray,
-    ids: Ids,
+    ids: VocabularyIds,
     *,
     mask_rate: float,
     random_rate: float,
     alike: np.ndarray | None = None,
-) -> Masked:
+) -> MaskedTexts:
     """Puts the mask, a random word, or the word itself in the place of targets (80 %, 10 % and 10 % in BERT).
 
     Drawn for each token, or once for all tokens that have one number of ``alike``, int64 [N, M]. Random words are
@@ -184,4 +186,4 @@ def replace(
     inputs[is_target & (kind < mask_rate)] = ids.mask
     is_random = is_target & (kind >= mask_rate) & (kind < mask_rate + random_rate)
     inputs[is_random] = random_words(inputs.shape, seeds, ids, use=_WORD)[is_random]
-    return Masked(inputs, is_target)
+    return MaskedTexts(inputs, is_target)

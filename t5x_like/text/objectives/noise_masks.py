@@ -3,7 +3,7 @@
 import numpy as np
 
 
-def count_noise(length: int, *, density: float, mean_span: float) -> tuple[int, int]:
+def count_noise(length: int, *, noise_density: float, mean_noise_span_length: float) -> tuple[int, int]:
     """How many of ``length`` tokens are noise, and in how many spans (Raffel et al. 2020, §3.1.4).
 
     Rounding is T5's, half to even in float32, and at least one token is noise and one is not. Where T5 itself
@@ -11,9 +11,9 @@ def count_noise(length: int, *, density: float, mean_span: float) -> tuple[int, 
     density 0.5 and mean span 1), there are as many spans as fit.
     """
     length = max(length, 2)
-    num_noise = int(np.round(np.float32(length) * np.float32(density)))
+    num_noise = int(np.round(np.float32(length) * np.float32(noise_density)))
     num_noise = min(max(num_noise, 1), length - 1)
-    num_spans = max(1, int(np.round(np.float32(num_noise) / np.float32(mean_span))))
+    num_spans = max(1, int(np.round(np.float32(num_noise) / np.float32(mean_noise_span_length))))
     return num_noise, min(num_spans, num_noise, length - num_noise)
 
 
@@ -36,15 +36,19 @@ def cut_at_random(num_items: int, num_parts: int, numbers: np.ndarray) -> np.nda
     return np.diff(edges, axis=-1)
 
 
-def random_spans(length: int, uniforms: np.ndarray, *, density: float, mean_span: float) -> np.ndarray:
+def random_spans(
+    length: int, uniforms: np.ndarray, *, noise_density: float, mean_noise_span_length: float
+) -> np.ndarray:
     """T5's noise mask, bool [..., length]: starts with kept tokens and ends with a span of noise.
 
     ``uniforms`` [..., uniforms_needed(length)]: the first place the noise, the rest the tokens between.
     At density 0 nothing is noise.
     """
-    if length == 0 or density == 0.0:
+    if length == 0 or noise_density == 0.0:
         return np.zeros((*uniforms.shape[:-1], length), bool)
-    num_noise, num_spans = count_noise(length, density=density, mean_span=mean_span)
+    num_noise, num_spans = count_noise(
+        length, noise_density=noise_density, mean_noise_span_length=mean_noise_span_length
+    )
     num_kept = max(length, 2) - num_noise
     noise_lengths = cut_at_random(num_noise, num_spans, uniforms[..., : num_noise - 1])
     kept_lengths = cut_at_random(num_kept, num_spans, uniforms[..., num_noise - 1 : max(length, 2) - 2])

@@ -1,12 +1,12 @@
 """What every pretraining objective is: how text is cut for it, and how a cut becomes something to learn."""
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 # Which streams a model reads; targets belong to the last of them.
 Layout = Literal["encoder", "decoder", "encoder_decoder"]
@@ -19,7 +19,7 @@ class Lengths(NamedTuple):
     targets: int
 
 
-class Window(NamedTuple):
+class DocumentWindow(NamedTuple):
     """Some documents laid end to end, in the order in which they were drawn."""
 
     tokens: np.ndarray  # [T], of any integer type
@@ -65,9 +65,10 @@ class Example(NamedTuple):
     span: tuple[int, int] = (-1, -1)  # first and last token of an answer; (0, 0) where there is none
     choices: tuple["Example", ...] = ()  # each a row of its own, in place of all that belongs to a stream
     continues: int = 0  # 1 where it goes on where the same row of the batch before ended
+    task: int = 0  # number in the mixture, which the loader sets
 
 
-class Traits(NamedTuple):
+class ExampleSpec(NamedTuple):
     """What an objective takes and gives.
 
     ``fields``: those of ``Example`` that it fills besides inputs and targets; of a decoder's, inputs too.
@@ -100,11 +101,11 @@ class Objective(Protocol):
     """A frozen dataclass with these. Every method is a pure function: randomness is an argument."""
 
     @property
-    def traits(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """What it takes and gives."""
         ...
 
-    def check(self, lengths: Lengths, ids: Ids) -> None:
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """Refuses limits and vocabularies that it can't work with.
 
         Raises:
@@ -112,14 +113,12 @@ class Objective(Protocol):
         """
         ...
 
-    def cut(self, window: Window, lengths: Lengths, key: np.ndarray) -> Cuts:
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Where the texts of a window lie, drawn by ``key``, uint64 [2]. The order doesn't matter."""
         ...
 
-    def make(self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: Ids) -> list[Example]:
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
         """One example for each text, by its own seed, uint64 [N, 2], and no other; ended and within the limits."""
-        ...
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """The same as seqio preprocessors, from tokenised documents (``targets``) to examples."""
         ...

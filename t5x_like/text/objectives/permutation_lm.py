@@ -1,15 +1,15 @@
 """XLNet's permutation language model: tokens are predicted in a random order, from those before them in it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from t5x_like.text.objectives.objective import Cuts, Example, Lengths, Text, Traits, Window
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_below, random_bits, random_fractions
-from t5x_like.text.objectives.segment_cutting import Kind, cut_segments
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.objectives.segment_cutting import SegmentKind, cut_segments
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 _LENGTHS, _PLACES, _ORDER = range(3)  # uses of a text's random numbers
 
@@ -43,11 +43,11 @@ class PermutationLM:
             raise ValueError(f"random_rate must lie between 0 and 1, got {self.random_rate}")
 
     @property
-    def traits(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """An encoder's; who sees whom is in the ranks."""
-        return Traits(layout="encoder", fields=("weights", "token_types", "ranks"))
+        return ExampleSpec(layout="encoder", fields=("weights", "token_types", "ranks"))
 
-    def check(self, lengths: Lengths, ids: Ids) -> None:
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """See ``Objective.check``."""
         missing = [name for name in ("cls", "sep") if getattr(ids, name) is None]
         if missing:
@@ -62,15 +62,19 @@ class PermutationLM:
                 f"and special ids; set it to {least} or more"
             )
 
-    def cut(self, window: Window, lengths: Lengths, key: np.ndarray) -> Cuts:
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Texts over all documents of the window, of two segments or one."""
         room = lengths.inputs - 2 - self.two_segments
         if not self.two_segments:
-            return cut_segments(window, [Kind(1.0, room)], key)
+            return cut_segments(window, [SegmentKind(1.0, room)], key)
         rates = (1.0 - self.random_rate, False), (self.random_rate, True)
-        return cut_segments(window, [Kind(rate, room, True, is_random) for rate, is_random in rates], key)
+        return cut_segments(
+            window, [SegmentKind(rate, room, True, is_random) for rate, is_random in rates], key
+        )
 
-    def make(self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: Ids) -> list[Example]:
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
         """Draws what is predicted, and in which order."""
         del lengths
         rows = _rows(texts, ids)
@@ -90,12 +94,6 @@ class PermutationLM:
             )
             for row, end in enumerate(rows.ends)
         ]
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """The same through seqio."""
-        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
-
-        return as_preprocessors(self)
 
     def _targets(self, counts: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """bool [N, L]: which tokens of texts with ``counts``, int64 [N], are predicted."""
@@ -123,7 +121,7 @@ class _Rows(NamedTuple):
     ends: list[int]
 
 
-def _rows(texts: Sequence[Text], ids: Ids) -> _Rows:
+def _rows(texts: Sequence[Text], ids: VocabularyIds) -> _Rows:
     assert ids.cls is not None, "check refuses such vocabularies"
     has_two = [text.second < len(text.tokens) for text in texts]
     ends = [len(text.tokens) + 2 + two for text, two in zip(texts, has_two, strict=True)]

@@ -1,22 +1,21 @@
 """The prefix language model: the first part of a text is read, the rest is written."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from t5x_like.text.objectives.cutting import cut_documents
-from t5x_like.text.objectives.objective import Cuts, Example, Lengths, Text, Traits, Window
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_below
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixLM:
     """``a b c d`` becomes inputs ``a b`` and targets ``c d``, each ended. Any split is as likely.
 
-    Documents stay apart, as in T5; of the last single token of one nothing is made. On average ``density`` of the
+    Documents stay apart, as in T5; of the last single token of one nothing is made. On average ``noise_density`` of the
     tokens are to be foretold: at 0.5 prefixes have from one token to all but one, at 0.25 at least half of them.
 
     A decoder learns it from ``LoaderConfig(layout="decoder", …)``: prefix and rest in one stream, of which all see the
@@ -25,11 +24,13 @@ class PrefixLM:
     Raffel et al. 2020, §3.2.1 and §3.3.1, https://arxiv.org/abs/1910.10683.
     """
 
-    density: float = 0.5
+    noise_density: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.density <= 0.5:
-            raise ValueError(f"density must lie above 0 and up to 0.5 (any split), got {self.density}")
+        if not 0.0 < self.noise_density <= 0.5:
+            raise ValueError(
+                f"noise_density must lie above 0 and up to 0.5 (any split), got {self.noise_density}"
+            )
 
     def text_length(self, inputs_length: int) -> int:
         """The most tokens of a text, T5's: inputs_length less an end.
@@ -45,15 +46,15 @@ class PrefixLM:
         """int64 [N]: the least that inputs have of texts of these lengths; all but one token are the most."""
         most = np.maximum(text_lengths - 1, 0)
         # In float32 and half to even, as T5 rounds.
-        shares = np.float32(1 - 2 * self.density) * most.astype(np.float32)
+        shares = np.float32(1 - 2 * self.noise_density) * most.astype(np.float32)
         return np.minimum(most, np.maximum(np.round(shares).astype(np.int64), 1))
 
     @property
-    def traits(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """Documents stay apart."""
-        return Traits(layout="encoder_decoder")
+        return ExampleSpec(layout="encoder_decoder")
 
-    def check(self, lengths: Lengths, ids: Ids) -> None:
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """See ``Objective.check``."""
         del ids
         text_length = self.text_length(lengths.inputs)
@@ -64,14 +65,16 @@ class PrefixLM:
                 f"{lengths.targets}; set targets_length to {needed}, or lower inputs_length"
             )
 
-    def cut(self, window: Window, lengths: Lengths, key: np.ndarray) -> Cuts:
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Documents, in parts where they are too long."""
         del key
         cuts = cut_documents(window, self.text_length(lengths.inputs))
         can_split = (cuts.ends - cuts.starts)[:, 0] > 1
         return Cuts(cuts.starts[can_split], cuts.ends[can_split])
 
-    def make(self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: Ids) -> list[Example]:
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
         """Splits texts."""
         del lengths
         assert ids.eos is not None, "a loader refuses vocabularies without an end"
@@ -81,12 +84,6 @@ class PrefixLM:
         choices = np.maximum(text_lengths, 1) - shortest
         prefixes = shortest + random_below(choices[:, None], seeds, 1)[:, 0]
         return [_split(text.tokens, split, eos) for text, split in zip(texts, prefixes.tolist(), strict=True)]
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """T5's pipeline as seqio steps: chunks of 65,536, split, the prefix apart, end."""
-        from t5x_like.text.seqio_bridge import preprocessors
-
-        return [*preprocessors.prefix_lm(self), preprocessors.append_end]
 
 
 def _split(tokens: np.ndarray, at: int, eos: int) -> Example:

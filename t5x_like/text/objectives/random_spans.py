@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 
-class Spans(NamedTuple):
+class RandomSpans(NamedTuple):
     """Up to S spans in each of N rows, in order of their places; those beyond a row's count have length 0."""
 
     starts: np.ndarray  # int64 [N, S]
@@ -35,7 +35,7 @@ def draw_lengths(
     return np.minimum(lengths, np.maximum(room, 0))
 
 
-def place_apart(lengths: np.ndarray, totals: np.ndarray, fractions: np.ndarray) -> Spans:
+def place_apart(lengths: np.ndarray, totals: np.ndarray, fractions: np.ndarray) -> RandomSpans:
     """Puts spans into rows of ``totals``, int64 [N], tokens, in the order given, at least one token between two.
 
     ``fractions`` [N, S] decide: of the tokens that are left over, a number drawn for each span, sorted, stands before
@@ -48,4 +48,4 @@ def place_apart(lengths: np.ndarray, totals: np.ndarray, fractions: np.ndarray) 
     before[~is_there] = np.iinfo(np.int64).max
     before.sort(axis=1)
     taken = np.cumsum(lengths + 1, axis=1) - lengths - 1
-    return Spans(np.where(is_there, before, 0) + np.where(is_there, taken, 0), lengths)
+    return RandomSpans(np.where(is_there, before, 0) + np.where(is_there, taken, 0), lengths)

@@ -20,14 +20,14 @@ from t5x_like.text.objectives.masking import (
 )
 from t5x_like.text.objectives.objective import Example, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_fractions
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 _WORD = 110  # a use of a text's random numbers
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplacedTokens(SingleTexts):
-    """Replaces ``density`` of the words by others, and asks of every word whether it was.
+    """Replaces ``noise_density`` of the words by others, and asks of every word whether it was.
 
     ``a b c d`` becomes inputs ``[CLS] a x c d [SEP]`` and targets ``0 0 1 0 0 0``, with a weight of 1 on all but
     special ids (which are never replaced: the paper counts them as true). A word that is drawn again is no replaced
@@ -39,15 +39,15 @@ class ReplacedTokens(SingleTexts):
     Clark et al. 2020, §2 and §3.3, https://arxiv.org/abs/2003.10555.
     """
 
-    density: float = 0.15
+    noise_density: float = 0.15
     whole_words: bool = False
     frequencies: str | None = None
 
     def __post_init__(self) -> None:
-        require_rates(self.density, 0.0, 1.0)
+        require_rates(self.noise_density, 0.0, 1.0)
         super().__post_init__()
 
-    def check(self, lengths: Lengths, ids: Ids) -> None:
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """See ``Objective.check``."""
         super().check(lengths, ids)
         if self.whole_words:
@@ -55,12 +55,14 @@ class ReplacedTokens(SingleTexts):
         if self.frequencies is not None:
             _edges(self.frequencies, ids.vocab_size, drawable(ids).tobytes())
 
-    def make(self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: Ids) -> list[Example]:
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
         """Frames texts and replaces words of all together."""
         del lengths
         framed = frame(texts, ids)
         starts = word_starts(framed, ids) if self.whole_words else token_starts(framed)
-        chosen = choose(starts, budgets(framed, self.density), framed, seeds)
+        chosen = choose(starts, budgets(framed, self.noise_density), framed, seeds)
         inputs = framed.tokens.copy()
         draws = random_fractions(seeds, framed.tokens.shape[1], use=_WORD)[chosen]
         inputs[chosen] = self._draw(draws, ids)
@@ -71,7 +73,7 @@ class ReplacedTokens(SingleTexts):
             for row, end in enumerate(framed.lengths.tolist())
         ]
 
-    def _draw(self, fractions: np.ndarray, ids: Ids) -> np.ndarray:
+    def _draw(self, fractions: np.ndarray, ids: VocabularyIds) -> np.ndarray:
         words = drawable(ids)
         if self.frequencies is None:
             return words[(fractions * len(words)).astype(np.int64)]

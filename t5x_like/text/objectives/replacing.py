@@ -4,7 +4,7 @@ import numpy as np
 
 from t5x_like.text.objectives.framing import drawable
 from t5x_like.text.objectives.random_bits import random_below, random_bits
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 _LOW = np.uint64(2**32 - 1)
 
@@ -28,7 +28,7 @@ def rows_of(tokens: np.ndarray, is_kept: np.ndarray, *, most: int | None = None)
 
 
 def spans_to_sentinels(
-    tokens: np.ndarray, is_span: np.ndarray, ids: Ids, *, unique: bool = True
+    tokens: np.ndarray, is_span: np.ndarray, ids: VocabularyIds, *, unique: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
     """One sentinel for each run where ``is_span`` [N, L], and what is kept then, bool [N, L].
 
@@ -62,12 +62,12 @@ def gathered(tokens: np.ndarray, seeds: np.ndarray, *, use: int) -> np.ndarray:
     return np.take_along_axis(tokens, random_below(length, seeds, length, use=use), axis=1)
 
 
-def random_words(shape: tuple[int, int], seeds: np.ndarray, ids: Ids, *, use: int) -> np.ndarray:
+def random_words(shape: tuple[int, int], seeds: np.ndarray, ids: VocabularyIds, *, use: int) -> np.ndarray:
     """Any of the vocabulary's ids but its special ones and sentinels, int32 [N, L]."""
     words = drawable(ids)
     return words[random_below(len(words), seeds, shape[1], use=use)]
 
 
-def mask_of(ids: Ids) -> int | None:
+def mask_of(ids: VocabularyIds) -> int | None:
     """T5's masks are its first sentinel; a vocabulary without sentinels has a mask."""
     return ids.first_sentinel if ids.num_sentinels else ids.mask

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from t5x_like.text.objectives.objective import Cuts, Window
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow
 from t5x_like.text.objectives.random_bits import random_fractions, seeds_of_rows
 
 
-class Kind(NamedTuple):
+class SegmentKind(NamedTuple):
     """One kind of text, and how often it is drawn."""
 
     share: float
@@ -18,7 +18,7 @@ class Kind(NamedTuple):
     is_random: bool = False  # the second comes from anywhere else in the window
 
 
-def cut_segments(window: Window, kinds: Sequence[Kind], key: np.ndarray) -> Cuts:
+def cut_segments(window: DocumentWindow, kinds: Sequence[SegmentKind], key: np.ndarray) -> Cuts:
     """Texts one after the other over all documents of the window; their labels are the numbers of their kinds.
 
     Where the first of two segments ends is drawn uniformly. A random second one leaves the true one to the next text.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from t5x_like.text.objectives.cutting import cut_documents
-from t5x_like.text.objectives.objective import Cuts, Window
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow
 from t5x_like.text.objectives.random_bits import random_bits, seeds_of_rows
 
 Pair = tuple[int, int, int, int, int]  # start, end, start, end, label
@@ -22,7 +22,7 @@ class Sentences(NamedTuple):
     first: np.ndarray  # int64 [D + 1], the first sentence of each document, and S
 
 
-def sentences_of(window: Window, most: int) -> Sentences:
+def sentences_of(window: DocumentWindow, most: int) -> Sentences:
     """The window's sentences, those over ``most`` tokens cut into parts.
 
     Raises:
@@ -36,11 +36,11 @@ def sentences_of(window: Window, most: int) -> Sentences:
             "in the task, or give each document its sentence_ends"
         )
     ends = np.union1d(window.sentence_ends, window.ends)
-    edges = np.append(0, cut_documents(Window(window.tokens, ends), most).ends[:, 0])
+    edges = np.append(0, cut_documents(DocumentWindow(window.tokens, ends), most).ends[:, 0])
     return Sentences(edges, np.searchsorted(edges, np.append(0, window.ends)))
 
 
-def cut_full_sentences(window: Window, most: int, *, across_documents: bool) -> Cuts:
+def cut_full_sentences(window: DocumentWindow, most: int, *, across_documents: bool) -> Cuts:
     """As many whole sentences as fit ``most`` tokens, one text after the other, from one document or across them.
 
     Windows have an end of sequence after each document; the one at a text's end is left out.

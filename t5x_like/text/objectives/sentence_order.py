@@ -7,7 +7,7 @@ import numpy as np
 
 from t5x_like.text.objectives.encoder_rows import MaskedPairs, require_shares
 from t5x_like.text.objectives.masking import Masking
-from t5x_like.text.objectives.objective import Cuts, Lengths, Window
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Lengths
 from t5x_like.text.objectives.random_bits import random_bits
 from t5x_like.text.objectives.sentence_cutting import Pair, chunk_end, pair_cuts, sentences_of, target_lengths
 from t5x_like.text.objectives.token_masking import TokenMasking
@@ -31,7 +31,7 @@ class SentenceOrder(MaskedPairs):
         super().__post_init__()
         require_shares(swap_rate=self.swap_rate)
 
-    def cut(self, window: Window, lengths: Lengths, key: np.ndarray) -> Cuts:
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Pairs of neighbours, swapped or not."""
         room = lengths.inputs - 3
         edges, first = (array.tolist() for array in sentences_of(window, room))

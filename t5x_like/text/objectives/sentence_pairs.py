@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from t5x_like.text.objectives.encoder_rows import MaskedPairs, require_shares
-from t5x_like.text.objectives.objective import Cuts, Lengths, Window
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Lengths
 from t5x_like.text.objectives.random_bits import random_bits
 from t5x_like.text.objectives.sentence_cutting import Pair, chunk_end, pair_cuts, sentences_of, target_lengths
 
@@ -51,7 +51,7 @@ class SentencePairs(MaskedPairs):
             raise ValueError(f"segments must be 'segments' or 'sentences', got {self.segments!r}")
         require_shares(random_next_rate=self.random_next_rate)
 
-    def cut(self, window: Window, lengths: Lengths, key: np.ndarray) -> Cuts:
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Pairs of segments, of one document or two."""
         room = lengths.inputs - 3
         edges, first = (array.tolist() for array in sentences_of(window, room))

@@ -1,8 +1,7 @@
 """T5's span corruption: sentinels stand for dropped spans, the targets say what was dropped."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -10,13 +9,13 @@ from t5x_like.text.objectives.cutting import cut_runs
 from t5x_like.text.objectives.denoising import Denoising, require_sentinels
 from t5x_like.text.objectives.noise import SpanNoise
 from t5x_like.text.objectives.noise_masks import count_noise
-from t5x_like.text.objectives.objective import Cuts, Example, Lengths, Text, Traits, Window
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpanCorruption:
-    """Drops ``density`` of the tokens in spans of ``mean_span`` on average.
+    """Drops ``noise_density`` of the tokens in spans of ``mean_noise_span_length`` on average.
 
     ``a b c d e f`` becomes inputs ``a <0> d e <1>`` and targets ``<0> b c <1> f``. Sentinels count down from
     the end of the vocabulary; there is none at the end of the targets.
@@ -27,20 +26,24 @@ class SpanCorruption:
     Raffel et al. 2020, §3.1.4, https://arxiv.org/abs/1910.10683.
     """
 
-    density: float = 0.15
-    mean_span: float = 3.0
+    noise_density: float = 0.15
+    mean_noise_span_length: float = 3.0
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.density < 1.0:
-            raise ValueError(f"density must lie between 0 and 1, got {self.density}")
-        if self.mean_span < 1.0:
-            raise ValueError(f"mean_span must be at least 1 token, got {self.mean_span}")
+        if not 0.0 < self.noise_density < 1.0:
+            raise ValueError(f"noise_density must lie between 0 and 1, got {self.noise_density}")
+        if self.mean_noise_span_length < 1.0:
+            raise ValueError(
+                f"mean_noise_span_length must be at least 1 token, got {self.mean_noise_span_length}"
+            )
 
     def lengths(self, raw_length: int) -> tuple[int, int]:
         """Lengths of inputs and targets, each with end of sequence, made of ``raw_length`` tokens."""
         if raw_length < 2:  # one token cannot be dropped without dropping all: T5's targets are one sentinel
             return raw_length + 1, raw_length + 1
-        num_noise, num_spans = count_noise(raw_length, density=self.density, mean_span=self.mean_span)
+        num_noise, num_spans = count_noise(
+            raw_length, noise_density=self.noise_density, mean_noise_span_length=self.mean_noise_span_length
+        )
         return raw_length - num_noise + num_spans + 1, num_noise + num_spans + 1
 
     def raw_length(self, inputs_length: int) -> int:
@@ -65,27 +68,31 @@ class SpanCorruption:
         while self._planned(length + 1)[0] <= inputs_length:
             length += 1
         targets_length = self._planned(length)[1]
-        if self.density == 0.5 and targets_length > inputs_length:
+        if self.noise_density == 0.5 and targets_length > inputs_length:
             return length - 1, targets_length - 1
         return length, targets_length
 
     def _planned(self, raw_length: int) -> tuple[int, int]:
         # In float64 and without the bounds of count_noise: how T5 plans lengths, not how it masks.
-        num_noise = round(raw_length * self.density)
-        num_spans = round(num_noise / self.mean_span)
+        num_noise = round(raw_length * self.noise_density)
+        num_spans = round(num_noise / self.mean_noise_span_length)
         return raw_length - num_noise + num_spans + 1, num_noise + num_spans + 1
 
     @property
     def denoising(self) -> Denoising:
         """The same as denoising: lengths alone are planned otherwise."""
-        return Denoising(noise=SpanNoise(density=self.density, mean_span=self.mean_span))
+        return Denoising(
+            noise=SpanNoise(
+                noise_density=self.noise_density, mean_noise_span_length=self.mean_noise_span_length
+            )
+        )
 
     @property
-    def traits(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """T5 joins documents without a mark."""
-        return Traits(layout="encoder_decoder")
+        return ExampleSpec(layout="encoder_decoder")
 
-    def check(self, lengths: Lengths, ids: Ids) -> None:
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """See ``Objective.check``."""
         raw_length = self.raw_length(lengths.inputs)
         needed = self.lengths(raw_length)[1]
@@ -95,20 +102,22 @@ class SpanCorruption:
                 f"{lengths.targets}; set targets_length to {needed}, or lower inputs_length"
             )
         require_sentinels(
-            count_noise(raw_length, density=self.density, mean_span=self.mean_span)[1], lengths, ids
+            count_noise(
+                raw_length,
+                noise_density=self.noise_density,
+                mean_noise_span_length=self.mean_noise_span_length,
+            )[1],
+            lengths,
+            ids,
         )
 
-    def cut(self, window: Window, lengths: Lengths, key: np.ndarray) -> Cuts:
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Even runs over 128 documents."""
         del key
         return cut_runs(window, self.raw_length(lengths.inputs))
 
-    def make(self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: Ids) -> list[Example]:
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
         """Corrupts texts, those of one length together."""
         return self.denoising.make(texts, seeds, lengths, ids)
-
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """T5's pipeline as seqio steps: chunks of 65,536, 128 documents together, split, corrupt, end."""
-        from t5x_like.text.seqio_bridge import preprocessors
-
-        return [*preprocessors.span_corruption(self), preprocessors.append_end]

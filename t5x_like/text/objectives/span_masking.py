@@ -4,15 +4,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from t5x_like.text.objectives.framing import Framed, Masked
+from t5x_like.text.objectives.framing import FramedTexts, MaskedTexts
 from t5x_like.text.objectives.masking import budgets, choose, joined_starts, unit_numbers
 from t5x_like.text.objectives.word_masking import WordMasking
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpanMasking(WordMasking):
-    """Masks ``density`` of a row in spans of words, all of a span in the same way (mask, random words, or as it was).
+    """Masks ``noise_density`` of a row in spans of words.
+
+    All words of a span are treated alike: masked, replaced by random words, or kept.
 
     ``a b c d e`` becomes ``a [MASK] [MASK] [MASK] e``. A span has n ≤ ``max_span`` words with a probability ∝
     ``p (1 - p)^(n - 1)``: 3.8 on average. The last one is cut, between words, where the share to be masked ends. The
@@ -39,9 +41,9 @@ class SpanMasking(WordMasking):
         shares = self.p * (1 - self.p) ** np.arange(self.max_span)
         return shares / shares.sum()
 
-    def mask(self, framed: Framed, seeds: np.ndarray, ids: Ids) -> Masked:
+    def mask(self, framed: FramedTexts, seeds: np.ndarray, ids: VocabularyIds) -> MaskedTexts:
         """See ``Masking.mask``."""
         words = self._starts(framed, ids)
         spans = joined_starts(words, self.shares(), framed, seeds)
-        is_target = choose(spans, budgets(framed, self.density), framed, seeds, divisible_at=words)
+        is_target = choose(spans, budgets(framed, self.noise_density), framed, seeds, divisible_at=words)
         return self._masked(framed, is_target, seeds, ids, alike=unit_numbers(spans))

@@ -2,19 +2,19 @@
 
 import functools
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from t5x_like.text.objectives.cutting import DOCUMENTS_TOGETHER
 from t5x_like.text.objectives.noise_masks import count_noise
-from t5x_like.text.objectives.objective import Cuts, Example, Lengths, Text, Traits, Window
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.prefix_lm import PrefixLM
 from t5x_like.text.objectives.random_bits import random_fractions, seeds_of_rows
 from t5x_like.text.objectives.span_corruption import SpanCorruption
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 Mode = Literal["R", "S", "X"]
 MODES: tuple[Mode, ...] = ("R", "S", "X")
@@ -35,14 +35,17 @@ class Denoiser:
             raise ValueError(f"a denoiser's rate must be above 0, got {self.rate}; or leave it out")
 
 
-def _spans(mode: Mode, mean_span: float, density: float) -> Denoiser:
-    return Denoiser(mode=mode, objective=SpanCorruption(density=density, mean_span=mean_span))
+def _spans(mode: Mode, mean_noise_span_length: float, noise_density: float) -> Denoiser:
+    return Denoiser(
+        mode=mode,
+        objective=SpanCorruption(noise_density=noise_density, mean_noise_span_length=mean_noise_span_length),
+    )
 
 
 TABLE_1 = (
     _spans("R", 3.0, 0.15),
     _spans("R", 8.0, 0.15),
-    Denoiser(mode="S", objective=PrefixLM(density=0.25)),
+    Denoiser(mode="S", objective=PrefixLM(noise_density=0.25)),
     _spans("X", 3.0, 0.5),
     _spans("X", 8.0, 0.5),
     _spans("X", 64.0, 0.15),
@@ -97,11 +100,11 @@ class UL2:
         return int(self.mode_ids is not None)
 
     @property
-    def traits(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """Documents are joined without a mark."""
-        return Traits(layout="encoder_decoder")
+        return ExampleSpec(layout="encoder_decoder")
 
-    def check(self, lengths: Lengths, ids: Ids) -> None:
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """See ``Objective.check``."""
         for denoiser, text_length in zip(self.denoisers, self.text_lengths(lengths), strict=True):
             if text_length < 2:
@@ -116,7 +119,7 @@ class UL2:
                 f"{self.most_sentinels} are asked for: lower most_sentinels or raise num_sentinels"
             )
 
-    def cut(self, window: Window, lengths: Lengths, key: np.ndarray) -> Cuts:
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Runs over 128 documents, each with its denoiser as label and as long as that asks for."""
         if not len(window.ends):
             return Cuts(np.zeros((0, 1), np.int64), np.zeros((0, 1), np.int64), np.zeros(0, np.int64))
@@ -139,7 +142,9 @@ class UL2:
         edges = np.cumsum([denoiser.rate for denoiser in self.denoisers])
         return np.searchsorted(edges[:-1], fractions * edges[-1], side="right")
 
-    def make(self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: Ids) -> list[Example]:
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
         """By each text's own denoiser; one that came without is drawn by its seed, the text cut to its length."""
         labels = np.array([text.label for text in texts], np.int64)
         labels = np.where(labels < 0, self._draw(random_fractions(seeds, 1, use=8)[:, 0]), labels)
@@ -159,7 +164,7 @@ class UL2:
                 examples[number] = example._replace(inputs=np.concatenate([mode, example.inputs]))
         return examples
 
-    def _modes(self, ids: Ids) -> tuple[dict[str, np.ndarray], Ids]:
+    def _modes(self, ids: VocabularyIds) -> tuple[dict[str, np.ndarray], VocabularyIds]:
         """Each mode's ids, and what ids are left."""
         if self.mode_ids == "sentinels":
             last = ids.first_sentinel + 1 - ids.num_sentinels
@@ -170,12 +175,6 @@ class UL2:
         given = self.mode_ids if isinstance(self.mode_ids, Mapping) else {}
         return {mode: np.array(given.get(mode, ()), np.int32) for mode in MODES}, ids
 
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """The same code over windows of 128 documents."""
-        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
-
-        return as_preprocessors(self)
-
 
 @functools.lru_cache(maxsize=64)
 def _text_length(objective: SpanCorruption | PrefixLM, limits: Lengths, most_sentinels: int) -> int:
@@ -184,9 +183,13 @@ def _text_length(objective: SpanCorruption | PrefixLM, limits: Lengths, most_sen
             shortest = int(objective.shortest_prefix(np.array([text_length]))[0])
             return text_length > limits.inputs or text_length - shortest + 1 > limits.targets
         inputs, targets = objective.lengths(text_length)
-        spans = count_noise(text_length, density=objective.density, mean_span=objective.mean_span)[1]
+        spans = count_noise(
+            text_length,
+            noise_density=objective.noise_density,
+            mean_noise_span_length=objective.mean_noise_span_length,
+        )[1]
         return inputs > limits.inputs or targets > limits.targets or spans > most_sentinels
 
-    least_kept = 0.0 if isinstance(objective, PrefixLM) else objective.density
+    least_kept = 0.0 if isinstance(objective, PrefixLM) else objective.noise_density
     most = int(max(limits.inputs, 1) / (1.0 - least_kept)) + 2
     return bisect_right(range(1, most + 1), 0, key=is_too_long)

@@ -1,12 +1,11 @@
 """UniLM's mixture of language models: one encoder that reads both ways, either way, or a source before its target."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from t5x_like.text.objectives.framing import Framed, frame, require_frame
+from t5x_like.text.objectives.framing import FramedTexts, frame, require_frame
 from t5x_like.text.objectives.masking import (
     budgets,
     choose,
@@ -15,9 +14,9 @@ from t5x_like.text.objectives.masking import (
     require_rates,
     token_starts,
 )
-from t5x_like.text.objectives.objective import Cuts, Example, Lengths, Text, Traits, Window
-from t5x_like.text.objectives.segment_cutting import Kind, cut_segments
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
+from t5x_like.text.objectives.segment_cutting import SegmentKind, cut_segments
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 # How a text is read: its label. Of the last, the second segment doesn't follow the first.
 BOTH_WAYS, LEFT_TO_RIGHT, RIGHT_TO_LEFT, SOURCE_TO_TARGET, BOTH_WAYS_RANDOM = range(5)
@@ -26,7 +25,7 @@ _TYPES = np.array([[0, 1], [2, 2], [3, 3], [4, 5], [0, 1]], np.int32)  # of each
 
 @dataclass(frozen=True, kw_only=True)
 class UniLM:
-    """Masks ``density`` of the tokens; which others each may be predicted from depends on the text.
+    """Masks ``noise_density`` of the tokens; which others each may be predicted from depends on the text.
 
     One third of the texts is read both ways, one third as source and target (the source both ways, the target from it
     and from what stands before), one sixth from left to right and one sixth from right to left. These are ``ranks``:
@@ -43,7 +42,7 @@ class UniLM:
     Dong et al. 2019, §2.3 and §2.7, https://arxiv.org/abs/1905.03197.
     """
 
-    density: float = 0.15
+    noise_density: float = 0.15
     mask_rate: float = 0.8
     random_rate: float = 0.1
     shares: tuple[float, float, float] = (0.8, 0.1, 0.1)  # of single tokens, pairs and triples
@@ -51,45 +50,47 @@ class UniLM:
     types_tell_kinds: bool = False
 
     def __post_init__(self) -> None:
-        require_rates(self.density, self.mask_rate, self.random_rate)
+        require_rates(self.noise_density, self.mask_rate, self.random_rate)
         if min(self.shares) < 0.0 or not sum(self.shares):
             raise ValueError(f"shares must not be negative, nor all 0, got {self.shares}")
 
     @property
-    def traits(self) -> Traits:
+    def spec(self) -> ExampleSpec:
         """An encoder's; who sees whom is in the ranks."""
         label = ("label",) if self.predicts_next else ()
-        return Traits(
+        return ExampleSpec(
             layout="encoder",
             fields=("weights", "token_types", "ranks", *label),
             fills_rows=self.predicts_next,
         )
 
-    def check(self, lengths: Lengths, ids: Ids) -> None:
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """See ``Objective.check``."""
         require_frame(ids, room=2, limit=lengths.inputs, special=3)
 
-    def cut(self, window: Window, lengths: Lengths, key: np.ndarray) -> Cuts:
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Texts over all documents of the window."""
         one, two = lengths.inputs - 2, lengths.inputs - 3
         random_share = 1 / 6 if self.predicts_next else 0.0
         kinds = [
-            Kind(1 / 3 - random_share, two, True),
-            Kind(1 / 6, one),
-            Kind(1 / 6, one),
-            Kind(1 / 3, two, True),
-            Kind(random_share, two, True, True),
+            SegmentKind(1 / 3 - random_share, two, True),
+            SegmentKind(1 / 6, one),
+            SegmentKind(1 / 6, one),
+            SegmentKind(1 / 3, two, True),
+            SegmentKind(random_share, two, True, True),
         ]
         return cut_segments(window, kinds, key)
 
-    def make(self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: Ids) -> list[Example]:
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
         """Masks texts, and says who sees whom by each text's label."""
         del lengths
         framed = frame(texts, ids)
         kinds = np.array([max(text.label, BOTH_WAYS) for text in texts], np.int64)
         tokens = token_starts(framed)
         starts = joined_starts(tokens, np.array(self.shares), framed, seeds)
-        is_target = choose(starts, budgets(framed, self.density), framed, seeds, divisible_at=tokens)
+        is_target = choose(starts, budgets(framed, self.noise_density), framed, seeds, divisible_at=tokens)
         masked = replace(
             framed, is_target, seeds, ids, mask_rate=self.mask_rate, random_rate=self.random_rate
         )
@@ -107,13 +108,7 @@ class UniLM:
             for row, end in enumerate(framed.lengths.tolist())
         ]
 
-    def preprocessors(self) -> Sequence[Callable[..., Any]]:
-        """The same through seqio."""
-        from t5x_like.text.seqio_bridge.objective_preprocessors import as_preprocessors
-
-        return as_preprocessors(self)
-
-    def _types(self, framed: Framed, kinds: np.ndarray) -> np.ndarray:
+    def _types(self, framed: FramedTexts, kinds: np.ndarray) -> np.ndarray:
         is_second = np.arange(framed.tokens.shape[1]) >= framed.second[:, None]
         if not self.types_tell_kinds:
             return is_second.astype(np.int32)
@@ -125,7 +120,7 @@ class UniLM:
         return {BOTH_WAYS: 0, BOTH_WAYS_RANDOM: 1}.get(kind, -1)
 
 
-def _ranks(framed: Framed, kinds: np.ndarray) -> np.ndarray:
+def _ranks(framed: FramedTexts, kinds: np.ndarray) -> np.ndarray:
     """int32 [N, M]."""
     places = np.arange(framed.tokens.shape[1])[None]
     last = framed.lengths[:, None] - 1

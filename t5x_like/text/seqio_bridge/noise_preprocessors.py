@@ -1,42 +1,46 @@
 """Noise and what replaces it, in TensorFlow: given T5's seeds, T5's own masks and tokens, id for id."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Union
 
 import seqio
 import tensorflow as tf
 
-from t5x_like.text.objectives.noise import IidNoise, RegularNoise
-
-if TYPE_CHECKING:
-    from t5x_like.text.objectives.denoising import Foretold, MaskTokens, Replacement
-    from t5x_like.text.objectives.noise import Noise
+from t5x_like.text.objectives.noise import (
+    IidNoise,
+    MaskTokens,
+    Noise,
+    RegularNoise,
+    Replacement,
+    TargetFormat,
+)
 
 Seeds = Sequence[tf.Tensor]  # int64 [2] each
 _T5_RESERVED_IDS = 3  # padding, end and unknown are never drawn as random words
 
 
-def noise_mask(noise: "Noise", length: tf.Tensor, seeds: Seeds) -> tf.Tensor:
+def noise_mask(noise: Noise, length: tf.Tensor, seeds: Seeds) -> tf.Tensor:
     """bool [length]; takes two seeds."""
     if isinstance(noise, IidNoise):
-        return tf.random.stateless_uniform(tf.reshape(length, [1]), seeds[0]) < noise.density
+        return tf.random.stateless_uniform(tf.reshape(length, [1]), seeds[0]) < noise.noise_density
     if isinstance(noise, RegularNoise):
         return regular_spans(length, seeds, noise)
-    mask = random_spans(length, seeds, noise.density, noise.mean_span)
+    mask = random_spans(length, seeds, noise.noise_density, noise.mean_noise_span_length)
     return roll(mask, seeds) if noise.roll else mask
 
 
-def random_spans(length: tf.Tensor, seeds: Seeds, density: float, mean_span: float) -> tf.Tensor:
+def random_spans(
+    length: tf.Tensor, seeds: Seeds, noise_density: float, mean_noise_span_length: float
+) -> tf.Tensor:
     """``noise_masks.random_spans`` in TensorFlow: the first seed places the noise, the second the rest."""
     padded = tf.maximum(length, 2)
-    num_noise = tf.cast(tf.round(tf.cast(padded, tf.float32) * density), tf.int32)
+    num_noise = tf.cast(tf.round(tf.cast(padded, tf.float32) * noise_density), tf.int32)
     num_noise = tf.clip_by_value(num_noise, 1, padded - 1)
-    num_spans = tf.cast(tf.round(tf.cast(num_noise, tf.float32) / mean_span), tf.int32)
+    num_spans = tf.cast(tf.round(tf.cast(num_noise, tf.float32) / mean_noise_span_length), tf.int32)
     num_spans = tf.minimum(tf.maximum(num_spans, 1), tf.minimum(num_noise, padded - num_noise))
     noise = _cut_at_random(num_noise, num_spans, seeds[0])
     kept = _cut_at_random(padded - num_noise, num_spans, seeds[1])
     lengths = tf.reshape(tf.stack([kept, noise], axis=1), [-1])
-    return tf.repeat(tf.range(2 * num_spans) % 2 == 1, lengths)[:length] & (density > 0.0)
+    return tf.repeat(tf.range(2 * num_spans) % 2 == 1, lengths)[:length] & (noise_density > 0.0)
 
 
 def _cut_at_random(num_items: tf.Tensor, num_parts: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
@@ -58,15 +62,15 @@ def regular_spans(length: tf.Tensor, seeds: Seeds, noise: RegularNoise) -> tf.Te
     span = tf.random.stateless_uniform(
         [], seeds[0], minval=noise.shortest, maxval=noise.longest + 1, dtype=tf.int32
     )
-    period = tf.cast(tf.round(tf.cast(span, tf.float32) / noise.density), tf.int32)
+    period = tf.cast(tf.round(tf.cast(span, tf.float32) / noise.noise_density), tf.int32)
     offset = tf.random.stateless_uniform([], seeds[1], maxval=period, dtype=tf.int32)
     return (tf.range(length) + offset) % period < span
 
 
-def prefix(length: tf.Tensor, seeds: Seeds, density: float) -> tf.Tensor:
+def prefix(length: tf.Tensor, seeds: Seeds, noise_density: float) -> tf.Tensor:
     """How many tokens ``PrefixLM`` puts into the prefix, int32; takes one seed."""
     most = length - 1
-    shares = tf.cast(tf.round((1 - 2 * density) * tf.cast(most, tf.float32)), tf.int32)
+    shares = tf.cast(tf.round((1 - 2 * noise_density) * tf.cast(most, tf.float32)), tf.int32)
     least = tf.minimum(most, tf.maximum(shares, 1))
     return tf.random.stateless_uniform([], seeds[0], minval=least, maxval=most + 1, dtype=tf.int32)
 
@@ -74,7 +78,7 @@ def prefix(length: tf.Tensor, seeds: Seeds, density: float) -> tf.Tensor:
 def replace_noise(
     tokens: tf.Tensor,
     is_noise: tf.Tensor,
-    becomes: Union["Replacement", "Foretold", "MaskTokens"],
+    becomes: Replacement | TargetFormat | MaskTokens,
     vocab_size: int,
     seeds: Seeds,
 ) -> tf.Tensor:

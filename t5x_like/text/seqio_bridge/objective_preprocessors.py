@@ -1,4 +1,4 @@
-"""Any objective as a seqio preprocessor: the numpy code that training uses, over windows of a dataset's documents."""
+"""Objectives as seqio preprocessors, from tokenized documents (``targets``) to examples."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -9,17 +9,43 @@ import seqio
 import tensorflow as tf
 
 from t5x_like.text.objectives.cutting import DOCUMENTS_TOGETHER, lay_window, texts_of
+from t5x_like.text.objectives.denoising import Denoising
+from t5x_like.text.objectives.deshuffling import ALL_SHUFFLED, Deshuffling
+from t5x_like.text.objectives.full_lm import FullLM
 from t5x_like.text.objectives.objective import Example, Lengths, Objective
+from t5x_like.text.objectives.prefix_lm import PrefixLM
 from t5x_like.text.objectives.random_bits import seeds_of_rows
-from t5x_like.text.vocabularies.ids import Ids, ids_of
+from t5x_like.text.objectives.span_corruption import SpanCorruption
+from t5x_like.text.seqio_bridge import preprocessors
+from t5x_like.text.vocabularies.ids import VocabularyIds, ids_of
 
 Features = Mapping[str, seqio.Feature]
+Steps = Sequence[Callable[..., tf.data.Dataset]]
 
 
-def as_preprocessors(objective: Objective) -> Sequence[Callable[..., tf.data.Dataset]]:
-    """From documents (``targets``, and ``sentence_ends`` and ``spans`` where it needs them) to examples.
+def seqio_preprocessors(objective: Objective) -> Steps:
+    """Returns the preprocessors of an objective.
 
-    128 documents at a time are a window. Seeds are seqio's, so a task's own seed decides.
+    T5's own objectives take T5's pipeline in TensorFlow: given seqio's seeds they give T5's own examples, id for id.
+    Others run the numpy code that training uses.
+    """
+    if isinstance(objective, Deshuffling):
+        objective = ALL_SHUFFLED
+    if isinstance(objective, SpanCorruption):
+        return [*preprocessors.span_corruption(objective), preprocessors.append_end]
+    if isinstance(objective, Denoising):
+        return [*preprocessors.denoising(objective), preprocessors.append_end]
+    if isinstance(objective, PrefixLM):
+        return [*preprocessors.prefix_lm(objective), preprocessors.append_end]
+    if isinstance(objective, FullLM):
+        return preprocessors.full_lm()
+    return as_preprocessors(objective)
+
+
+def as_preprocessors(objective: Objective) -> Steps:
+    """Runs an objective's numpy code over windows of 128 documents, seeded by seqio.
+
+    Documents have ``targets``, and ``sentence_ends`` and ``spans`` where the objective needs them.
     """
 
     def make_examples(
@@ -34,7 +60,7 @@ def as_preprocessors(objective: Objective) -> Sequence[Callable[..., tf.data.Dat
             documents: Iterator[Any] = iter(seeded.as_numpy_iterator())
             while window := list(islice(documents, DOCUMENTS_TOGETHER)):
                 for example in _of_window(window, objective, lengths, ids):
-                    yield _as_features(example, objective.traits.fields)
+                    yield _as_features(example, objective.spec.fields)
 
         return tf.data.Dataset.from_generator(rows, output_signature=_signature(objective))
 
@@ -50,13 +76,13 @@ def _with_seeds(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def _of_window(
-    documents: Sequence[Mapping[str, np.ndarray]], objective: Objective, lengths: Lengths, ids: Ids
+    documents: Sequence[Mapping[str, np.ndarray]], objective: Objective, lengths: Lengths, ids: VocabularyIds
 ) -> list[Example]:
     seeds = np.stack([document["seed"] for document in documents]).astype(np.uint64)
     window = lay_window(
         [{"tokens": document["targets"], **document} for document in documents],
         chunks=seeds[:, 0] ^ seeds[:, 1],
-        eos=ids.eos if objective.traits.ends_documents else None,
+        eos=ids.eos if objective.spec.ends_documents else None,
     )
     cuts = objective.cut(window, lengths, seeds[0])
     numbers = np.arange(len(cuts.starts))
@@ -74,9 +100,9 @@ def _as_features(example: Example, fields: Sequence[str]) -> dict[str, Any]:
 
 
 def _signature(objective: Objective) -> dict[str, tf.TensorSpec]:
-    traits = objective.traits
-    streams = ("targets",) if traits.layout == "decoder" else ("inputs", "targets")
+    spec = objective.spec
+    streams = ("targets",) if spec.layout == "decoder" else ("inputs", "targets")
     return {
         name: tf.TensorSpec([] if name in _SCALARS else [None], _TYPES.get(name, tf.int32))  # pyright: ignore[reportArgumentType]
-        for name in dict.fromkeys((*streams, *traits.fields))
+        for name in dict.fromkeys((*streams, *spec.fields))
     }

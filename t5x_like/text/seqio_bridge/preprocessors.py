@@ -1,22 +1,15 @@
-"""Objectives as seqio preprocessors: tokenised documents in, inputs and targets out.
-
-``seqio_objective`` wraps the numpy code that training uses. T5's own are also here in TensorFlow: given seqio's seeds
-they give T5's own examples, id for id.
-"""
+"""T5's own objectives as seqio preprocessors in TensorFlow: given seqio's seeds, T5's own examples, id for id."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import seqio
 import tensorflow as tf
 
 from t5x_like.text.objectives.cutting import DOCUMENTS_TOGETHER, MAX_CHUNK
+from t5x_like.text.objectives.denoising import Denoising
+from t5x_like.text.objectives.prefix_lm import PrefixLM
+from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.seqio_bridge.noise_preprocessors import noise_mask, prefix, random_spans, replace_noise
-
-if TYPE_CHECKING:
-    from t5x_like.text.objectives.denoising import Denoising
-    from t5x_like.text.objectives.prefix_lm import PrefixLM
-    from t5x_like.text.objectives.span_corruption import SpanCorruption
 
 __all__ = [
     "append_end",
@@ -33,18 +26,18 @@ Steps = Sequence[Callable[..., tf.data.Dataset]]
 Features = Mapping[str, seqio.Feature]
 
 
-def span_corruption(objective: "SpanCorruption", *, together: int = DOCUMENTS_TOGETHER) -> Steps:
+def span_corruption(objective: SpanCorruption, *, together: int = DOCUMENTS_TOGETHER) -> Steps:
     """The steps after tokenisation; ``together=1`` keeps documents apart."""
     return _denoising(objective.denoising, objective.raw_length, objective.lengths, together)
 
 
-def denoising(objective: "Denoising") -> Steps:
+def denoising(objective: Denoising) -> Steps:
     """The steps after tokenisation."""
     return _denoising(objective, objective.text_length, objective.lengths, DOCUMENTS_TOGETHER)
 
 
 def _denoising(
-    objective: "Denoising",
+    objective: Denoising,
     text_length: Callable[[int], int],
     lengths: Callable[[int], tuple[int, int]],
     together: int,
@@ -64,7 +57,7 @@ def _denoising(
     return [choose_chunk, concatenating(together), split_and_corrupt]
 
 
-def prefix_lm(objective: "PrefixLM") -> Steps:
+def prefix_lm(objective: PrefixLM) -> Steps:
     """The steps after tokenisation. As in T5, of a document's last single token there is an example without inputs."""
 
     def split(
@@ -141,7 +134,7 @@ def split_tokens(dataset: tf.data.Dataset, length: int) -> tf.data.Dataset:
     return drawn.flat_map(split)
 
 
-def denoise(dataset: tf.data.Dataset, output_features: Features, objective: "Denoising") -> tf.data.Dataset:
+def denoise(dataset: tf.data.Dataset, output_features: Features, objective: Denoising) -> tf.data.Dataset:
     """Corrupts each run of tokens, seeded by ``seqio.map_seed_manager``."""
     vocab_size = output_features["targets"].vocabulary.vocab_size
 
@@ -159,14 +152,14 @@ def denoise(dataset: tf.data.Dataset, output_features: Features, objective: "Den
     return corrupt(dataset)  # pyright: ignore[reportCallIssue] - seqio gives the seed
 
 
-def split_prefixes(dataset: tf.data.Dataset, objective: "PrefixLM") -> tf.data.Dataset:
+def split_prefixes(dataset: tf.data.Dataset, objective: PrefixLM) -> tf.data.Dataset:
     """Splits each run of tokens in two, seeded by ``seqio.map_seed_manager``."""
 
     @seqio.map_over_dataset(num_seeds=1)
     def split(example: dict[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
         seeds = tf.unstack(tf.random.split(seed, 6))
         tokens = example["targets"]
-        at = prefix(tf.size(tokens), seeds, objective.density)
+        at = prefix(tf.size(tokens), seeds, objective.noise_density)
         return {"inputs": tokens[:at], "targets": tokens[at:]}
 
     return split(dataset)  # pyright: ignore[reportCallIssue] - seqio gives the seed

@@ -11,7 +11,7 @@ from t5x_like.text.vocabularies.tokenizer import Special, Tokenizer
 _LENT = ("mask", "cls", "sep", "bos")
 
 
-class Ids(NamedTuple):
+class VocabularyIds(NamedTuple):
     """A vocabulary as objectives see it, without its text. ``None`` where there is no such id."""
 
     vocab_size: int
@@ -27,7 +27,7 @@ class Ids(NamedTuple):
     starts_word: np.ndarray | None  # bool [vocab_size]; None where a piece doesn't tell
 
 
-def ids_of(tokenizer: Any) -> Ids:
+def ids_of(tokenizer: Any) -> VocabularyIds:
     """The ids of a tokenizer (``open_tokenizer``), of a vocabulary (``load_vocabulary``), or of seqio's own.
 
     T5's vocabularies have no ids for mask, classification, separation and beginning of sequence. Each one that
@@ -57,7 +57,7 @@ def ids_of(tokenizer: Any) -> Ids:
         if lent[name] is None and left:
             left -= 1
             lent[name] = size - 1 - left
-    return Ids(
+    return VocabularyIds(
         vocab_size=size,
         pad=special.pad,
         eos=special.eos,

@@ -17,7 +17,7 @@ from t5x_like.corpora.pages.kinds import KINDS
 from t5x_like.corpora.pages.reading import Reading, read_pages
 from t5x_like.corpora.pages.reading_log import ReadLog
 
-SKIP = Reading(on_damage="skip")
+SKIP = Reading(on_corruption="skip")
 ROWS = [
     {
         "url": "http://a.org/1",
@@ -150,7 +150,7 @@ def test_a_file_that_is_not_what_it_should_be_is_named(tmp_path: Path, name: str
     assert found == []
     assert log.num_damaged == 1, log
     assert reason in str(log)
-    with pytest.raises(ValueError, match="Correct the file, or set on_damage='skip'") as error:
+    with pytest.raises(ValueError, match="Correct the file, or set on_corruption='skip'") as error:
         read(tmp_path / name, content, Reading())
     assert str(error.value).startswith(str(tmp_path / name))
     assert not re.search(r"[.?!]\. Correct", str(error.value))
@@ -215,12 +215,14 @@ def test_decompression_bombs_stop_early(tmp_path: Path, packing: str) -> None:
     path = tmp_path / f"a.jsonl{packing}"
     head = PACKINGS[packing](jsonl(ROWS))
     found, log = read(
-        path, head + PACKINGS[packing](b" " * 80_000_000), Reading(on_damage="skip", max_ratio=100)
+        path, head + PACKINGS[packing](b" " * 80_000_000), Reading(on_corruption="skip", max_ratio=100)
     )
     assert len(found) == 2
     assert "unpacks to more than 100 times its size (max_ratio): a decompression bomb?" in str(log.examples)
     found, log = read(
-        path, head + PACKINGS[packing](b"\n" * 10_000_000), Reading(on_damage="skip", max_file_bytes=10**6)
+        path,
+        head + PACKINGS[packing](b"\n" * 10_000_000),
+        Reading(on_corruption="skip", max_file_bytes=10**6),
     )
     assert len(found) == 2
     assert "unpacks to more than 1,000,000 bytes (max_file_bytes)" in str(log)
@@ -231,7 +233,7 @@ import sys
 from t5x_like.corpora.pages.reading import Reading, read_pages
 from t5x_like.corpora.pages.reading_log import ReadLog
 log = ReadLog()
-found = list(read_pages(sys.argv[1], Reading(on_damage="skip"), log))
+found = list(read_pages(sys.argv[1], Reading(on_corruption="skip"), log))
 peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(len(found), *log.counts, peak)
 """
@@ -324,7 +326,7 @@ def test_damage_to_a_file_raises_nothing_but_value_errors(
     whole = bytearray(WET * 3 + jsonl(ROWS))
     whole[at : at + len(noise) // 9] = noise
     path.write_bytes(bytes(whole))
-    list(read_pages(path, Reading(kind=kind, on_damage="skip")))
+    list(read_pages(path, Reading(kind=kind, on_corruption="skip")))
 
 
 def test_logs_add_up_and_can_be_sent_to_another_process(tmp_path: Path) -> None:
@@ -342,6 +344,6 @@ def test_logs_add_up_and_can_be_sent_to_another_process(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is no file; name one, or a pattern"):
         list(read_pages(tmp_path))
-    for wrong in ({"kind": "zip"}, {"on_damage": "warn"}, {"max_page_bytes": 0}, {"max_ratio": -1}):
+    for wrong in ({"kind": "zip"}, {"on_corruption": "warn"}, {"max_page_bytes": 0}, {"max_ratio": -1}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
             Reading(**wrong)  # pyright: ignore[reportArgumentType]

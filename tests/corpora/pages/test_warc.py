@@ -13,7 +13,7 @@ from t5x_like.corpora.pages.http_payload import parse_response
 from t5x_like.corpora.pages.reading import Reading, read_pages
 from t5x_like.corpora.pages.reading_log import ReadLog
 
-SKIP = Reading(on_damage="skip")
+SKIP = Reading(on_corruption="skip")
 HTML = b"<html><head><title>T</title></head><body><nav>Menu</nav><h1>Head</h1><p>One &amp; two.<p>Three.</body></html>"
 TEXT = "Menu\n\nHead\n\nOne & two.\n\nThree."
 
@@ -151,7 +151,7 @@ def test_a_record_longer_than_the_cap_is_passed_over(tmp_path: Path) -> None:
     content = (
         response("u0", HTML + b" " * 5000) + record("resource", "u1", b"x" * 5000) + response("u2", HTML)
     )
-    found, log = read(tmp_path / "a.warc", content, Reading(on_damage="skip", max_page_bytes=1000))
+    found, log = read(tmp_path / "a.warc", content, Reading(on_corruption="skip", max_page_bytes=1000))
     assert [page.url for page in found] == ["u2"]
     assert counts(log)["damaged:too_long"] == 1
     assert counts(log)["filtered:no_response"] == 1
@@ -165,7 +165,7 @@ def test_html_nested_deeply_is_text_and_does_not_end_the_reader(tmp_path: Path) 
 
 def test_html_that_takes_too_long_is_told_and_the_next_page_read(tmp_path: Path) -> None:
     slow = b"<div " + b" ".join(b"a%d=1" % number for number in range(60_000)) + b">x"
-    reading = Reading(on_damage="skip", html=Html(max_seconds=0.3))
+    reading = Reading(on_corruption="skip", html=Html(max_seconds=0.3))
     found, log = read(tmp_path / "a.warc", response("u0", slow) + response("u1", HTML), reading)
     assert [page.url for page in found] == ["u1"]
     assert "the HTML takes more than 0.3 s, or ends the parser" in str(log)

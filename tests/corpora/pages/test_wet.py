@@ -13,7 +13,7 @@ from t5x_like.corpora.pages.reading_log import ReadLog
 from tests.references import GOLDEN
 
 GOLDEN = GOLDEN / "c4"
-SKIP = Reading(on_damage="skip")
+SKIP = Reading(on_corruption="skip")
 
 
 def record(url: str, text: bytes, length: int | None = None) -> bytes:
@@ -174,7 +174,7 @@ def test_what_is_longer_than_the_cap_is_passed_over_and_the_rest_read(tmp_path: 
     long = record("u1", b"x" * 3_000_000) + record("u2", b"y\n" * 1_000_000)
     content = record("u0", b"before") + long + record("u3", b"after")
     found, log = read(
-        tmp_path / "a.wet.gz", gzip.compress(content), Reading(on_damage="skip", max_page_bytes=10**6)
+        tmp_path / "a.wet.gz", gzip.compress(content), Reading(on_corruption="skip", max_page_bytes=10**6)
     )
     assert bodies(found) == ["u0", "u3"]
     assert counts(log)["damaged:too_long"] == 2
@@ -224,7 +224,7 @@ def test_random_lines_are_split_as_the_reference_splits_them(tmp_path: Path) -> 
             for page in c4_utils.split_wet_file(str(path), lambda key: counters.update([key]))  # noqa: B023
         ]
         log = ReadLog()
-        found = [page for _, page in read_pages(path, Reading(kind="wet", on_damage="skip"), log)]
+        found = [page for _, page in read_pages(path, Reading(kind="wet", on_corruption="skip"), log)]
         assert [(page.url, page.text, page.timestamp, page.content_type) for page in found] == expected
         ours = {k: v for k, v in counts(log).items() if not k.startswith(("damaged", "noticed"))}
         assert ours == dict(counters)

@@ -27,7 +27,7 @@ def write_model(directory: Path, config) -> str:
 @pytest.fixture(scope="session")
 def decoder(tmp_path_factory) -> str:
     """A decoder of 32 positions."""
-    config = GPT2Config(**SIZES, num_layers=1, num_positions=32)
+    config = GPT2Config(**SIZES, num_layers=1, max_position_embeddings=32)
     return write_model(tmp_path_factory.mktemp("gpt2"), config)
 
 

@@ -11,7 +11,8 @@ import pytest
 pytest.importorskip("lm_eval", reason="the lm-evaluation-harness (pip install lm-eval) isn't installed")
 
 from t5x_like.cli.main import main
-from t5x_like.evaluation.harness import registering
+from t5x_like.evaluation.harness import registration
+from t5x_like.inference.scorer import LikelihoodRequest
 
 pytestmark = pytest.mark.filterwarnings("default")  # the harness' own warnings are not ours
 
@@ -70,7 +71,7 @@ def drive(checkpoint: str, tasks: str, *names: str, **settings) -> dict:
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
 
-    registering.register()
+    registration.register()
     return simple_evaluate(
         model="t5x_like",
         model_args={"checkpoint": checkpoint, **settings},
@@ -82,7 +83,7 @@ def drive(checkpoint: str, tasks: str, *names: str, **settings) -> dict:
 
 
 def model_of(checkpoint: str, **settings):
-    from t5x_like.evaluation.harness.model import HarnessModel
+    from t5x_like.evaluation.harness.harness_model import HarnessModel
 
     return HarnessModel(checkpoint, batch_size=8, **settings)
 
@@ -135,9 +136,7 @@ def test_the_harness_scores_local_tasks_as_we_do(which: str, tasks: str, request
 
 
 def _asked(context, ids):
-    from t5x_like.evaluation.harness.answering import Asked
-
-    return Asked(tuple(context), tuple(ids))
+    return LikelihoodRequest(tuple(context), tuple(ids))
 
 
 def _requests(arguments):
@@ -185,8 +184,8 @@ def test_the_verb_hands_its_words_to_the_harness(decoder: str, tasks: str, capsy
 def test_the_plain_command_knows_the_model_where_a_file_says_so(tmp_path: Path, monkeypatch) -> None:
     import subprocess
 
-    monkeypatch.setattr(registering, "site_file", lambda: tmp_path / "t5x_like_lm_eval.pth")
-    line = registering.enable().read_text()
+    monkeypatch.setattr(registration, "site_file", lambda: tmp_path / "t5x_like_lm_eval.pth")
+    line = registration.enable().read_text()
     assert line.startswith("import sys; ")
     assert line.count("\n") == 1
     program = (
@@ -195,4 +194,4 @@ def test_the_plain_command_knows_the_model_where_a_file_says_so(tmp_path: Path, 
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "HarnessModel"
-    assert not registering.disable().exists()
+    assert not registration.disable().exists()

@@ -35,7 +35,7 @@ def t5(tmp_path_factory) -> str:
 def gpt2(tmp_path_factory) -> str:
     """A decoder of 128 positions."""
     config = GPT2Config(
-        vocab_size=4224, model_dim=16, mlp_dim=32, num_heads=2, num_layers=1, num_positions=128
+        vocab_size=4224, model_dim=16, mlp_dim=32, num_heads=2, num_layers=1, max_position_embeddings=128
     )
     return write_model(tmp_path_factory.mktemp("gpt2"), config)
 

@@ -1,17 +1,16 @@
 """Encoders answer all of SuperGLUE by their heads, and what they answer can be handed in."""
 
-import argparse
 import json
 
 import pytest
 
-from t5x_like.cli.suite_submissions import submit_together
+from t5x_like.cli.submission import write_submission_of
 from t5x_like.evaluation.submissions import check_submission, render
-from t5x_like.evaluation.suite_run import evaluate_suite
-from t5x_like.evaluation.suite_settings import SuiteRun
+from t5x_like.evaluation.suite import evaluate_suite
+from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.io.files import read_jsonl
 from t5x_like.text.benchmarks.suites import SUPER_GLUE
-from tests.evaluation.suite.test_by_head import write_bert
+from tests.evaluation.suite.test_head_suites import write_bert
 
 FORMS = {form.task: form for form in SUPER_GLUE.submission}
 CHOOSING, OF_THREE = "super_glue_copa_v102", "super_glue_cb_v102"
@@ -84,7 +83,7 @@ def write_tests(folder, num_rows):
 
 def answer(tmp_path, name, tasks, *, kind="sequence_classification", num_labels=2):
     """The answers of an encoder that was fine-tuned on nothing, and the folder that has them."""
-    run = SuiteRun(
+    run = SuiteEvaluation(
         checkpoint=write_bert(tmp_path / f"bert_{name}", kind, num_labels),
         tasks=tasks,
         output_dir=str(tmp_path / name),
@@ -124,5 +123,5 @@ def test_encoders_answers_make_a_file_that_the_server_takes(tmp_path):
     answer(tmp_path, "choice", (CHOOSING,), kind="multiple_choice")
     directories = [str(tmp_path / name) for name in ("two", "three", "choice")]
     zipped = tmp_path / "super_glue.zip"
-    submit_together(argparse.Namespace(submission=str(zipped), submission_of=directories))
+    write_submission_of(directories, str(zipped))
     assert check_submission(zipped)[:3] == ("super_glue", (), ())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from t5x_like.evaluation.loaded_model import load_model
-from t5x_like.evaluation.text_perplexity import measure_texts
+from t5x_like.evaluation.perplexity import measure_texts
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.pretrained import from_pretrained
 from t5x_like.text.metrics.perplexity import perplexities

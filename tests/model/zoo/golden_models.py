@@ -4,7 +4,6 @@ import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +17,7 @@ from t5x_like.model.families.decoder import Decoder, DecoderConfig
 from t5x_like.model.families.encoder import Encoder, EncoderConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.rotary import Rotary
+from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.weights import read_weights, source_of
 
 
@@ -29,15 +29,15 @@ class GoldenModel(NamedTuple):
     recorded: Any
 
 
-def read_golden(directory: Path, zoo: ModuleType, family_of: Callable[[Any], Any]) -> GoldenModel:
+def read_golden(directory: Path, architecture: Architecture, family_of: Callable[[Any], Any]) -> GoldenModel:
     """The model in ``directory``."""
-    config = zoo.from_hugging_face(fields_of(directory))
+    config = architecture.from_hugging_face(fields_of(directory))
     params = read_weights(
-        zoo.hugging_face_weights(config),
+        architecture.hugging_face_weights(config),
         parameters.abstract(config)[1],
         source_of(load_file(directory / "model.safetensors"), str(directory)),
         place=lambda _, array: jnp.asarray(np.asarray(array)),
-        unused=zoo.HUGGING_FACE_UNUSED,
+        unused=architecture.unused_weights,
     )
     return GoldenModel(family_of(config), params, np.load(directory / "io.npz"))
 

@@ -12,6 +12,7 @@ import pytest
 from t5x_like.model import parameters
 from t5x_like.model.layers.sharing import Sharing
 from t5x_like.model.zoo import albert
+from t5x_like.model.zoo.albert import ALBERT
 from t5x_like.pretrained.pretrained import Pretrained
 from tests.model.zoo.golden_encoders import (
     with_pooler,
@@ -45,7 +46,7 @@ def with_layers(family: Any, num_layers: int) -> Any:
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/albert_pretraining", albert, lambda config: config.encoder)
+    return read_golden(golden / "models/albert_pretraining", ALBERT, lambda config: config.encoder)
 
 
 def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel) -> None:
@@ -55,7 +56,7 @@ def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_attention(family, score_scale=1.0),
+        lambda family: with_attention(family, attention_scale=1.0),
         lambda family: with_feed_forward(family, activation="gelu"),
         lambda family: with_words(family, activation="tanh"),
         lambda family: with_pooler(family, takes="last"),
@@ -69,7 +70,7 @@ def test_every_trait_matters(model: GoldenModel, change: Callable[[Any], Any]) -
 
 
 def config_of(**changes: Any) -> albert.AlbertConfig:
-    return replace(albert.from_hugging_face(FIELDS), **changes)
+    return replace(ALBERT.from_hugging_face(FIELDS), **changes)
 
 
 def test_hidden_states_are_those_between_groups() -> None:
@@ -100,22 +101,22 @@ def test_a_part_of_each_block_can_be_shared_alone() -> None:
 @pytest.mark.parametrize("sharing", ["attention", "feed_forward", "none"])
 def test_what_files_cannot_say_is_not_written(sharing: Any) -> None:
     config = config_of(sharing=sharing)
-    for write in (albert.to_hugging_face, albert.hugging_face_weights):
+    for write in (ALBERT.to_hugging_face, ALBERT.hugging_face_weights):
         with pytest.raises(ValueError, match=f"sharing='{sharing}' has no form in Hugging Face's files"):
             write(config)
 
 
-@pytest.mark.parametrize("task", sorted(set(albert.HUGGING_FACE_CLASSES.values())))
+@pytest.mark.parametrize("task", sorted(set(ALBERT.classes.values())))
 def test_every_task_has_a_name_for_every_weight(task: Any) -> None:
     config = config_of(task=task, num_hidden_groups=2, inner_group_num=2)
-    rows = albert.hugging_face_weights(config)
+    rows = ALBERT.hugging_face_weights(config)
     shapes = parameters.flatten(parameters.abstract(config)[1])
     assert {path for row in rows for path in row.paths} == set(shapes)
     assert all(shapes[row.paths[0]].shape[0] == len(row.layers) == 4 for row in rows if row.layers)
 
 
 def test_blocks_have_the_number_of_their_group_and_their_own() -> None:
-    rows = albert.hugging_face_weights(config_of(num_hidden_groups=2, inner_group_num=2))
+    rows = ALBERT.hugging_face_weights(config_of(num_hidden_groups=2, inner_group_num=2))
     assert next(row for row in rows if row.layers).layers == (
         "0.albert_layers.0",
         "0.albert_layers.1",
@@ -135,15 +136,15 @@ def test_blocks_have_the_number_of_their_group_and_their_own() -> None:
 )
 def test_what_the_model_cannot_express_is_refused_by_name(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        albert.from_hugging_face(FIELDS | changed)
+        ALBERT.from_hugging_face(FIELDS | changed)
 
 
 def test_absent_fields_have_the_defaults_of_transformers() -> None:
-    config = albert.from_hugging_face(FIELDS)
+    config = ALBERT.from_hugging_face(FIELDS)
     assert (config.activation, config.dropout_rate) == ("gelu_tanh", 0.0)
     assert (config.num_hidden_groups, config.inner_group_num) == (1, 1)
 
 
 def test_written_fields_are_read_as_they_were(golden: Path) -> None:
-    config = albert.from_hugging_face(fields_of(golden / "models/albert_seqcls"))
-    assert albert.from_hugging_face(albert.to_hugging_face(config)) == config
+    config = ALBERT.from_hugging_face(fields_of(golden / "models/albert_seqcls"))
+    assert ALBERT.from_hugging_face(ALBERT.to_hugging_face(config)) == config

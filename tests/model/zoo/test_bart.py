@@ -11,7 +11,7 @@ import pytest
 from t5x_like.model import parameters
 from t5x_like.model.layers.embedding import LearnedPositions
 from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.zoo import bart
+from t5x_like.model.zoo.bart import BART
 from tests.model.zoo.golden_encoder_decoders import (
     batch_of,
     stepwise_difference,
@@ -36,7 +36,7 @@ FIELDS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/bart", bart, lambda config: config.encoder_decoder)
+    return read_golden(golden / "models/bart", BART, lambda config: config.encoder_decoder)
 
 
 def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel) -> None:
@@ -51,10 +51,12 @@ def with_embeddings(family: Any, **changes: Any) -> Any:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_embeddings(family, positions=LearnedPositions(num_positions=129, offset=1)),
+        lambda family: with_embeddings(
+            family, positions=LearnedPositions(max_position_embeddings=129, offset=1)
+        ),
         lambda family: with_embeddings(family, scale=48**0.5),
         lambda family: with_embeddings(family, norm=LayerNormConfig(epsilon=1e-2)),
-        lambda family: with_attention(family, score_scale=1.0),
+        lambda family: with_attention(family, attention_scale=1.0),
         lambda family: with_feed_forward(family, activation="gelu_tanh"),
         lambda family: with_blocks(
             family, lambda block: dataclasses.replace(block, norm=LayerNormConfig(epsilon=1e-2))
@@ -84,7 +86,7 @@ def test_the_bias_of_words_is_added(model: GoldenModel) -> None:
 
 
 def test_one_token_at_a_time_is_all_at_once(golden: Path, model: GoldenModel) -> None:
-    config = bart.from_hugging_face(fields_of(golden / "models/bart"))
+    config = BART.from_hugging_face(fields_of(golden / "models/bart"))
     assert stepwise_difference(config, model.params, batch_of(model)) < 1e-5
 
 
@@ -97,10 +99,10 @@ def test_one_token_at_a_time_is_all_at_once(golden: Path, model: GoldenModel) ->
     ],
 )
 def test_what_is_read_is_written(architecture: str, task: str) -> None:
-    config = bart.from_hugging_face({**FIELDS, "scale_embedding": True, "architectures": [architecture]})
+    config = BART.from_hugging_face({**FIELDS, "scale_embedding": True, "architectures": [architecture]})
     assert (config.task, config.num_labels, config.scaled_words) == (task, 3, True)
-    assert bart.from_hugging_face(bart.to_hugging_face(config)) == config
-    named = {path for row in bart.hugging_face_weights(config) for path in row.paths}
+    assert BART.from_hugging_face(BART.to_hugging_face(config)) == config
+    named = {path for row in BART.hugging_face_weights(config) for path in row.paths}
     assert named == set(parameters.flatten(parameters.abstract(config)[1]))
 
 
@@ -118,4 +120,4 @@ def test_what_is_read_is_written(architecture: str, task: str) -> None:
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        _ = bart.from_hugging_face({**FIELDS, **wrong}).encoder_decoder
+        _ = BART.from_hugging_face({**FIELDS, **wrong}).encoder_decoder

@@ -9,6 +9,7 @@ import pytest
 
 from t5x_like.model import parameters
 from t5x_like.model.zoo import bert
+from t5x_like.model.zoo.bert import BERT
 from tests.model.zoo.golden_encoders import (
     with_epsilon,
     with_pooler,
@@ -35,7 +36,7 @@ FIELDS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/bert_pretraining", bert, lambda config: config.encoder)
+    return read_golden(golden / "models/bert_pretraining", BERT, lambda config: config.encoder)
 
 
 def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel) -> None:
@@ -45,7 +46,7 @@ def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_attention(family, score_scale=1.0),
+        lambda family: with_attention(family, attention_scale=1.0),
         lambda family: with_feed_forward(family, activation="gelu_tanh"),
         lambda family: with_words(family, activation="tanh"),
         lambda family: with_pooler(family, takes="last"),
@@ -64,7 +65,7 @@ def test_types_and_padding_matter(model: GoldenModel, field: str) -> None:
 
 
 def test_the_epsilon_of_norms_matters(golden: Path) -> None:
-    model = read_golden(golden / "models/eps_bert", bert, lambda config: config.encoder)
+    model = read_golden(golden / "models/eps_bert", BERT, lambda config: config.encoder)
     assert worst_difference(model, with_epsilon(model.family, 1e-5)) > 1e-3
 
 
@@ -83,18 +84,18 @@ def test_the_epsilon_of_norms_matters(golden: Path) -> None:
 )
 def test_what_the_model_cannot_express_is_refused_by_name(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        bert.from_hugging_face(FIELDS | changed)
+        BERT.from_hugging_face(FIELDS | changed)
 
 
 def test_absent_fields_have_the_defaults_of_transformers() -> None:
-    config = bert.from_hugging_face(FIELDS)
-    assert (config.task, config.num_positions, config.num_token_types) == ("base", 512, 2)
+    config = BERT.from_hugging_face(FIELDS)
+    assert (config.task, config.max_position_embeddings, config.num_token_types) == ("base", 512, 2)
     assert (config.activation, config.norm_epsilon, config.dropout_rate) == ("gelu", 1e-12, 0.1)
 
 
 def test_fields_without_effect_in_the_first_release_are_passed_over() -> None:
     first = {"directionality": "bidi", "pooler_fc_size": 768, "pooler_type": "first_token_transform"}
-    assert bert.from_hugging_face(FIELDS | first) == bert.from_hugging_face(FIELDS)
+    assert BERT.from_hugging_face(FIELDS | first) == BERT.from_hugging_face(FIELDS)
 
 
 def test_what_transformers_5_writes_is_read_as_what_4_wrote() -> None:
@@ -105,19 +106,19 @@ def test_what_transformers_5_writes_is_read_as_what_4_wrote() -> None:
         "bos_token_id": None,
         "add_cross_attention": False,
     }
-    assert bert.from_hugging_face(FIELDS | newer) == bert.from_hugging_face(FIELDS | older)
+    assert BERT.from_hugging_face(FIELDS | newer) == BERT.from_hugging_face(FIELDS | older)
 
 
 @pytest.mark.parametrize("name", ["bert_pretraining", "bert_qa", "bert_seqcls", "bert_tokcls", "bert_mc"])
 def test_written_fields_are_read_as_they_were(golden: Path, name: str) -> None:
-    config = bert.from_hugging_face(fields_of(golden / "models" / name))
-    assert bert.from_hugging_face(bert.to_hugging_face(config)) == config
+    config = BERT.from_hugging_face(fields_of(golden / "models" / name))
+    assert BERT.from_hugging_face(BERT.to_hugging_face(config)) == config
 
 
-@pytest.mark.parametrize("task", sorted(set(bert.HUGGING_FACE_CLASSES.values())))
+@pytest.mark.parametrize("task", sorted(set(BERT.classes.values())))
 def test_every_task_has_a_name_for_every_weight(task: Any) -> None:
     config = bert.BertConfig(vocab_size=8, model_dim=8, mlp_dim=16, num_heads=2, num_layers=2, task=task)
-    named = {path for row in bert.hugging_face_weights(config) for path in row.paths}
+    named = {path for row in BERT.hugging_face_weights(config) for path in row.paths}
     assert named == set(parameters.flatten(parameters.abstract(config)[1]))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from t5x_like.model import parameters
-from t5x_like.model.zoo import distilbert
+from t5x_like.model.zoo.distilbert import DISTILBERT
 from tests.model.zoo.golden_encoders import (
     with_pooler,
     with_pooler_activation,
@@ -28,12 +28,12 @@ FIELDS: dict[str, Any] = {"vocab_size": 8, "dim": 8, "hidden_dim": 16, "n_heads"
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/distilbert_mlm", distilbert, lambda config: config.encoder)
+    return read_golden(golden / "models/distilbert_mlm", DISTILBERT, lambda config: config.encoder)
 
 
 @pytest.fixture(scope="module")
 def classifier(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/distilbert_seqcls", distilbert, lambda config: config.encoder)
+    return read_golden(golden / "models/distilbert_seqcls", DISTILBERT, lambda config: config.encoder)
 
 
 def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel, classifier: GoldenModel) -> None:
@@ -44,7 +44,7 @@ def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel, classifie
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_attention(family, score_scale=1.0),
+        lambda family: with_attention(family, attention_scale=1.0),
         lambda family: with_feed_forward(family, activation="gelu_tanh"),
         lambda family: with_words(family, activation="relu"),
     ],
@@ -66,10 +66,10 @@ def test_every_trait_of_the_classifier_matters(classifier: GoldenModel, change: 
     assert worst_difference(classifier, change(classifier.family)) > 1e-2
 
 
-@pytest.mark.parametrize("task", sorted(set(distilbert.HUGGING_FACE_CLASSES.values())))
+@pytest.mark.parametrize("task", sorted(set(DISTILBERT.classes.values())))
 def test_every_task_has_a_name_for_every_weight(task: Any) -> None:
-    config = replace(distilbert.from_hugging_face(FIELDS), task=task)
-    named = {path for row in distilbert.hugging_face_weights(config) for path in row.paths}
+    config = replace(DISTILBERT.from_hugging_face(FIELDS), task=task)
+    named = {path for row in DISTILBERT.hugging_face_weights(config) for path in row.paths}
     assert named == set(parameters.flatten(parameters.abstract(config)[1]))
 
 
@@ -84,14 +84,14 @@ def test_every_task_has_a_name_for_every_weight(task: Any) -> None:
 )
 def test_what_the_model_cannot_express_is_refused_by_name(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        distilbert.from_hugging_face(FIELDS | changed)
+        DISTILBERT.from_hugging_face(FIELDS | changed)
 
 
 def test_sinusoidal_positions_are_a_table_like_any() -> None:
-    sinusoidal = distilbert.from_hugging_face(FIELDS | {"sinusoidal_pos_embds": True})
-    assert sinusoidal == distilbert.from_hugging_face(FIELDS)
+    sinusoidal = DISTILBERT.from_hugging_face(FIELDS | {"sinusoidal_pos_embds": True})
+    assert sinusoidal == DISTILBERT.from_hugging_face(FIELDS)
 
 
 def test_written_fields_are_read_as_they_were(golden: Path) -> None:
-    config = distilbert.from_hugging_face(fields_of(golden / "models/distilbert_seqcls"))
-    assert distilbert.from_hugging_face(distilbert.to_hugging_face(config)) == config
+    config = DISTILBERT.from_hugging_face(fields_of(golden / "models/distilbert_seqcls"))
+    assert DISTILBERT.from_hugging_face(DISTILBERT.to_hugging_face(config)) == config

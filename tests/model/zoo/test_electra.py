@@ -11,6 +11,7 @@ import pytest
 
 from t5x_like.model import parameters
 from t5x_like.model.zoo import electra
+from t5x_like.model.zoo.electra import ELECTRA
 from tests.model.zoo.golden_encoders import with_words, worst_difference
 from tests.model.zoo.golden_models import (
     GoldenModel,
@@ -32,12 +33,12 @@ FIELDS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def discriminator(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/electra_disc", electra, lambda config: config.encoder)
+    return read_golden(golden / "models/electra_disc", ELECTRA, lambda config: config.encoder)
 
 
 @pytest.fixture(scope="module")
 def generator(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/electra_gen", electra, lambda config: config.encoder)
+    return read_golden(golden / "models/electra_gen", ELECTRA, lambda config: config.encoder)
 
 
 def with_replaced(family: Any, activation: str) -> Any:
@@ -56,7 +57,7 @@ def test_unchanged_traits_give_the_recorded_scores(
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_attention(family, score_scale=1.0),
+        lambda family: with_attention(family, attention_scale=1.0),
         lambda family: with_feed_forward(family, activation="relu"),
         lambda family: with_replaced(family, "tanh"),
     ],
@@ -80,7 +81,7 @@ def test_the_generators_head_and_types_matter(generator: GoldenModel) -> None:
 
 
 def test_tables_as_wide_as_the_stream_are_not_projected() -> None:
-    narrow, wide = (electra.from_hugging_face(FIELDS | {"embedding_size": size}) for size in (4, 8))
+    narrow, wide = (ELECTRA.from_hugging_face(FIELDS | {"embedding_size": size}) for size in (4, 8))
     assert "embedding/projection/kernel" in weights_of(narrow)
     assert "embedding/projection/kernel" not in weights_of(wide)
 
@@ -89,10 +90,10 @@ def weights_of(config: electra.ElectraConfig) -> dict[str, Any]:
     return parameters.flatten(parameters.abstract(config)[1])
 
 
-@pytest.mark.parametrize("task", sorted(set(electra.HUGGING_FACE_CLASSES.values())))
+@pytest.mark.parametrize("task", sorted(set(ELECTRA.classes.values())))
 def test_every_task_has_a_name_for_every_weight(task: Any) -> None:
-    config = replace(electra.from_hugging_face(FIELDS), task=task)
-    rows = electra.hugging_face_weights(config)
+    config = replace(ELECTRA.from_hugging_face(FIELDS), task=task)
+    rows = ELECTRA.hugging_face_weights(config)
     assert {path for row in rows for path in row.paths} == set(weights_of(config))
 
 
@@ -106,18 +107,18 @@ def test_every_task_has_a_name_for_every_weight(task: Any) -> None:
 )
 def test_what_the_model_cannot_express_is_refused_by_name(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        electra.from_hugging_face(FIELDS | changed)
+        ELECTRA.from_hugging_face(FIELDS | changed)
 
 
 @pytest.mark.parametrize("name", ["electra_disc", "electra_gen"])
 def test_written_fields_are_read_as_they_were(golden: Path, name: str) -> None:
-    config = electra.from_hugging_face(fields_of(golden / "models" / name))
-    assert electra.from_hugging_face(electra.to_hugging_face(config)) == config
+    config = ELECTRA.from_hugging_face(fields_of(golden / "models" / name))
+    assert ELECTRA.from_hugging_face(ELECTRA.to_hugging_face(config)) == config
 
 
 def test_weights_are_drawn_as_wide_as_initializer_range_says() -> None:
-    config = electra.from_hugging_face(FIELDS | {"initializer_range": 0.5, "vocab_size": 500})
-    assert electra.to_hugging_face(config)["initializer_range"] == 0.5
+    config = ELECTRA.from_hugging_face(FIELDS | {"initializer_range": 0.5, "vocab_size": 500})
+    assert ELECTRA.to_hugging_face(config)["initializer_range"] == 0.5
     leaves = parameters.flatten(parameters.split(config.build(jax.random.key(0)))[1])
     for path in ("embedding/tokens/table", "encoder/layers/0/feed_forward/up/kernel"):
         drawn = np.asarray(leaves[path])

@@ -26,7 +26,7 @@ CONFIG = ElectraPretrainingConfig(
     mlp_dim=64,
     num_heads=4,
     num_layers=2,
-    num_positions=12,
+    max_position_embeddings=12,
     generator_divisor=2,
 )
 MASK, ALWAYS = 3, 7  # the id of the mask; the one that a determined generator draws

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from t5x_like.model import parameters
-from t5x_like.model.zoo import ernie
+from t5x_like.model.zoo.ernie import ERNIE
 from tests.model.zoo.golden_encoders import with_pooler_activation, with_words, worst_difference
 from tests.model.zoo.golden_models import GoldenModel, fields_of, read_golden, with_feed_forward
 
@@ -24,7 +24,7 @@ FIELDS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/ernie_pretraining", ernie, lambda config: config.encoder)
+    return read_golden(golden / "models/ernie_pretraining", ERNIE, lambda config: config.encoder)
 
 
 def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel) -> None:
@@ -51,20 +51,20 @@ def test_types_matter(model: GoldenModel, field: str) -> None:
 
 
 def test_task_types_are_there_only_where_they_are_used() -> None:
-    assert ernie.from_hugging_face(FIELDS).num_task_types == 0
-    assert ernie.from_hugging_face(FIELDS | {"use_task_id": True}).num_task_types == 3
+    assert ERNIE.from_hugging_face(FIELDS).num_task_types == 0
+    assert ERNIE.from_hugging_face(FIELDS | {"use_task_id": True}).num_task_types == 3
     many = {"use_task_id": True, "task_type_vocab_size": 16}
-    assert ernie.from_hugging_face(FIELDS | many).num_task_types == 16
-    assert ernie.from_hugging_face(FIELDS | {"task_type_vocab_size": 16}).num_task_types == 0
+    assert ERNIE.from_hugging_face(FIELDS | many).num_task_types == 16
+    assert ERNIE.from_hugging_face(FIELDS | {"task_type_vocab_size": 16}).num_task_types == 0
 
 
 @pytest.mark.parametrize("use_task_id", [True, False])
 @pytest.mark.parametrize("task", ["base", "pretraining"])
 def test_every_weight_has_a_name(task: Any, use_task_id: bool) -> None:
-    config = replace(ernie.from_hugging_face(FIELDS | {"use_task_id": use_task_id}), task=task)
-    named = {path for row in ernie.hugging_face_weights(config) for path in row.paths}
+    config = replace(ERNIE.from_hugging_face(FIELDS | {"use_task_id": use_task_id}), task=task)
+    named = {path for row in ERNIE.hugging_face_weights(config) for path in row.paths}
     assert named == set(parameters.flatten(parameters.abstract(config)[1]))
-    assert ernie.from_hugging_face(ernie.to_hugging_face(config)) == config
+    assert ERNIE.from_hugging_face(ERNIE.to_hugging_face(config)) == config
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_every_weight_has_a_name(task: Any, use_task_id: bool) -> None:
 )
 def test_what_the_model_cannot_express_is_refused_by_name(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        ernie.from_hugging_face(FIELDS | changed)
+        ERNIE.from_hugging_face(FIELDS | changed)
 
 
 def test_written_fields_are_read_as_they_were(golden: Path) -> None:
-    config = ernie.from_hugging_face(fields_of(golden / "models/ernie_pretraining"))
-    assert ernie.from_hugging_face(ernie.to_hugging_face(config)) == config
+    config = ERNIE.from_hugging_face(fields_of(golden / "models/ernie_pretraining"))
+    assert ERNIE.from_hugging_face(ERNIE.to_hugging_face(config)) == config

@@ -3,16 +3,17 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.layers.block import BlockConfig
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.norm import RMSNormConfig
-from t5x_like.model.zoo import gemma, gemma2
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.gemma import GEMMA
+from t5x_like.model.zoo.gemma2 import GEMMA2
 from t5x_like.model.zoo.weights import their_names
 from tests.model.zoo.golden_models import (
     GoldenModel,
@@ -35,12 +36,12 @@ FIELDS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def first(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/gemma", gemma, lambda config: config.decoder)
+    return read_golden(golden / "models/gemma", GEMMA, lambda config: config.decoder)
 
 
 @pytest.fixture(scope="module")
 def second(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/gemma2", gemma2, lambda config: config.decoder)
+    return read_golden(golden / "models/gemma2", GEMMA2, lambda config: config.decoder)
 
 
 def with_words(family: DecoderConfig, **changes: Any) -> DecoderConfig:
@@ -58,7 +59,7 @@ def with_small_words(family: DecoderConfig) -> DecoderConfig:
     return dataclasses.replace(family, embeddings=dataclasses.replace(family.embeddings, scale=1.0))
 
 
-def with_window(family: DecoderConfig, window: Window) -> DecoderConfig:
+def with_window(family: DecoderConfig, window: SlidingWindow) -> DecoderConfig:
     def change(block: BlockConfig) -> BlockConfig:
         if block.attention.window is None:
             return block
@@ -85,13 +86,13 @@ def test_every_trait_of_the_first_matters(first: GoldenModel, change: Callable[[
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_attention(family, score_cap=None),
-        lambda family: with_attention(family, score_scale=14**-0.5),
-        lambda family: with_window(family, Window(before=100)),
-        lambda family: with_window(family, Window(before=6)),
+        lambda family: with_attention(family, attention_logit_soft_cap=None),
+        lambda family: with_attention(family, attention_scale=14**-0.5),
+        lambda family: with_window(family, SlidingWindow(left=100)),
+        lambda family: with_window(family, SlidingWindow(left=6)),
         lambda family: with_blocks_in(family, (1, 0, 3, 2)),
         lambda family: with_rotation(family, theta=1e6),
-        lambda family: with_words(family, cap=None),
+        lambda family: with_words(family, final_logit_soft_cap=None),
         with_plain_scales,
     ],
     ids=[
@@ -114,25 +115,25 @@ def test_unchanged_traits_give_the_recorded_logits(first: GoldenModel, second: G
     assert worst_difference(second, second.family) < 2e-5
 
 
-@pytest.mark.parametrize("zoo", [gemma, gemma2])
-def test_absent_fields_have_the_defaults_of_transformers(zoo: ModuleType) -> None:
+@pytest.mark.parametrize("zoo", [GEMMA, GEMMA2])
+def test_absent_fields_have_the_defaults_of_transformers(zoo: Architecture) -> None:
     config = zoo.from_hugging_face(FIELDS)
-    assert (config.head_dim, config.tied, config.activation) == (256, True, "gelu_tanh")
-    assert config.num_kv_heads == (16 if zoo is gemma else 4)
+    assert (config.head_dim, config.tie_word_embeddings, config.activation) == (256, True, "gelu_tanh")
+    assert config.num_kv_heads == (16 if zoo is GEMMA else 4)
     assert zoo.from_hugging_face(zoo.to_hugging_face(config)) == config
 
 
 def test_the_first_files_meant_tanh_by_gelu() -> None:
-    assert gemma.from_hugging_face({**FIELDS, "hidden_act": "gelu"}).activation == "gelu_tanh"
+    assert GEMMA.from_hugging_face({**FIELDS, "hidden_act": "gelu"}).activation == "gelu_tanh"
     both = {**FIELDS, "hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu"}
-    assert gemma.from_hugging_face(both).activation == "gelu"
-    assert gemma.from_hugging_face({**FIELDS, "hidden_act": "relu"}).activation == "relu"
+    assert GEMMA.from_hugging_face(both).activation == "gelu"
+    assert GEMMA.from_hugging_face({**FIELDS, "hidden_act": "relu"}).activation == "relu"
     with pytest.raises(ValueError, match="hidden_act is 'mish'"):
-        gemma.from_hugging_face({**FIELDS, "hidden_act": "mish"})
+        GEMMA.from_hugging_face({**FIELDS, "hidden_act": "mish"})
 
 
-@pytest.mark.parametrize("zoo", [gemma, gemma2])
-def test_queries_keys_values_and_the_way_back_may_have_biases(zoo: ModuleType) -> None:
+@pytest.mark.parametrize("zoo", [GEMMA, GEMMA2])
+def test_queries_keys_values_and_the_way_back_may_have_biases(zoo: Architecture) -> None:
     config = zoo.from_hugging_face(
         {**FIELDS, "attention_bias": True, "use_bidirectional_attention": False, "tie_word_embeddings": True}
     )
@@ -142,19 +143,19 @@ def test_queries_keys_values_and_the_way_back_may_have_biases(zoo: ModuleType) -
 
 
 def test_every_other_layer_of_the_second_has_a_window() -> None:
-    older = gemma2.from_hugging_face({**FIELDS, "sliding_window": 6})
+    older = GEMMA2.from_hugging_face({**FIELDS, "sliding_window": 6})
     windows = [block.attention.window for block in older.decoder.stack.blocks]
-    assert windows == [Window(before=5), None, Window(before=5)]
+    assert windows == [SlidingWindow(left=5), None, SlidingWindow(left=5)]
     kinds = ["sliding_attention", "full_attention", "sliding_attention"]
-    assert gemma2.from_hugging_face({**FIELDS, "sliding_window": 6, "layer_types": kinds}) == older
+    assert GEMMA2.from_hugging_face({**FIELDS, "sliding_window": 6, "layer_types": kinds}) == older
 
 
 def test_caps_may_be_null() -> None:
-    config = gemma2.from_hugging_face(
+    config = GEMMA2.from_hugging_face(
         {**FIELDS, "attn_logit_softcapping": None, "final_logit_softcapping": 4}
     )
-    assert (config.score_cap, config.logit_cap) == (None, 4.0)
-    assert gemma2.from_hugging_face(gemma2.to_hugging_face(config)) == config
+    assert (config.attention_logit_soft_cap, config.final_logit_soft_cap) == (None, 4.0)
+    assert GEMMA2.from_hugging_face(GEMMA2.to_hugging_face(config)) == config
 
 
 @pytest.mark.parametrize(
@@ -168,4 +169,4 @@ def test_caps_may_be_null() -> None:
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        gemma2.from_hugging_face({**FIELDS, **wrong})
+        GEMMA2.from_hugging_face({**FIELDS, **wrong})

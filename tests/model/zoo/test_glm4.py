@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from t5x_like.model.layers.rotary import LinearScaling
-from t5x_like.model.zoo import glm4
+from t5x_like.model.zoo.glm4 import GLM4
 from tests.model.zoo.golden_models import (
     GoldenModel,
     fields_of,
@@ -28,7 +28,7 @@ FIELDS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/glm4", glm4, lambda config: config.decoder)
+    return read_golden(golden / "models/glm4", GLM4, lambda config: config.decoder)
 
 
 def test_unchanged_traits_give_the_recorded_logits(model: GoldenModel) -> None:
@@ -41,7 +41,7 @@ def test_unchanged_traits_give_the_recorded_logits(model: GoldenModel) -> None:
         lambda family: with_rotation(family, interleaved=False),
         lambda family: with_rotation(family, rotated_dim=12),
         lambda family: with_rotation(family, rotated_dim=4),
-        lambda family: with_attention(family, score_scale=6**-0.5),
+        lambda family: with_attention(family, attention_scale=6**-0.5),
     ],
     ids=["halves", "all dimensions", "a third of the dimensions", "scaled by what is rotated"],
 )
@@ -59,26 +59,26 @@ def test_gate_and_up_are_in_this_order(model: GoldenModel) -> None:
 
 def test_both_forms_of_the_configuration_are_one(golden: Path) -> None:
     older, newer = (fields_of(golden / "models/glm4", f"config{form}.json") for form in ("_v4", ""))
-    assert glm4.from_hugging_face(older) == glm4.from_hugging_face(newer)
+    assert GLM4.from_hugging_face(older) == GLM4.from_hugging_face(newer)
 
 
 def test_absent_fields_have_the_defaults_of_transformers() -> None:
-    config = glm4.from_hugging_face(FIELDS)
-    assert (config.num_kv_heads, config.head_dim, config.rotated, config.attention_bias) == (
+    config = GLM4.from_hugging_face(FIELDS)
+    assert (config.num_kv_heads, config.head_dim, config.partial_rotary_factor, config.attention_bias) == (
         2,
         128,
         0.5,
         True,
     )
     assert config.norm_epsilon == 1.5625e-07
-    assert glm4.from_hugging_face(glm4.to_hugging_face(config)) == config
+    assert GLM4.from_hugging_face(GLM4.to_hugging_face(config)) == config
 
 
 def test_what_is_read_is_written() -> None:
     rope = {"rope_scaling": {"type": "linear", "factor": 2.0}, "partial_rotary_factor": 0.25}
-    config = glm4.from_hugging_face({**FIELDS, **rope, "attention_bias": True})
-    assert (config.scaling, config.rotated) == (LinearScaling(factor=2.0), 0.25)
-    assert glm4.from_hugging_face(glm4.to_hugging_face(config)) == config
+    config = GLM4.from_hugging_face({**FIELDS, **rope, "attention_bias": True})
+    assert (config.rope_scaling, config.partial_rotary_factor) == (LinearScaling(factor=2.0), 0.25)
+    assert GLM4.from_hugging_face(GLM4.to_hugging_face(config)) == config
 
 
 @pytest.mark.parametrize(
@@ -91,4 +91,4 @@ def test_what_is_read_is_written() -> None:
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        glm4.from_hugging_face({**FIELDS, **wrong})
+        GLM4.from_hugging_face({**FIELDS, **wrong})

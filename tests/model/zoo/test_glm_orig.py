@@ -13,6 +13,7 @@ from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.model.families.decoder import Decoder, DecoderConfig
 from t5x_like.model.zoo import glm_orig
+from t5x_like.model.zoo.glm_orig import GLM_ORIG
 from tests.model.zoo.golden_models import (
     GoldenModel,
     fields_of,
@@ -26,12 +27,12 @@ FIELDS: dict[str, Any] = {"vocab_size": 8, "hidden_size": 8, "num_attention_head
 
 @pytest.fixture(scope="module", params=["glm_orig", "glm_orig_1d"])
 def either(request: pytest.FixtureRequest, golden: Path) -> GoldenModel:
-    return read_golden(golden / "models" / request.param, glm_orig, lambda config: config)
+    return read_golden(golden / "models" / request.param, GLM_ORIG, lambda config: config)
 
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/glm_orig", glm_orig, lambda config: config.decoder)
+    return read_golden(golden / "models/glm_orig", GLM_ORIG, lambda config: config.decoder)
 
 
 def decoder_of(family: DecoderConfig, params: Any) -> Decoder:
@@ -69,7 +70,7 @@ def test_prefixes_and_both_positions_matter(model: GoldenModel, field: str) -> N
 def test_the_activation_and_the_scale_matter(model: GoldenModel) -> None:
     for family in (
         with_feed_forward(model.family, activation="gelu"),
-        with_attention(model.family, score_scale=1.0),
+        with_attention(model.family, attention_scale=1.0),
     ):
         assert worst_difference(model, family) > 5e-4
 
@@ -93,7 +94,7 @@ def test_a_blank_is_written_as_recorded(either: GoldenModel) -> None:
 
 
 def test_new_tokens_stand_where_the_blank_is_and_count_inside_it() -> None:
-    config = glm_orig.from_hugging_face(FIELDS)
+    config = GLM_ORIG.from_hugging_face(FIELDS)
     mask = jnp.asarray([[1, 1, 1, 1, 1], [0, 0, 1, 1, 1]])
     settings = glm_orig.blank_settings(config, mask, jnp.asarray([1, 3]), max_new_tokens=2)
     np.testing.assert_array_equal(settings["prefix"], [[1, 1, 1, 1, 0], [0, 0, 1, 1, 0]])
@@ -102,19 +103,19 @@ def test_new_tokens_stand_where_the_blank_is_and_count_inside_it() -> None:
 
 
 def test_absent_fields_have_the_defaults_of_its_authors() -> None:
-    config = glm_orig.from_hugging_face(FIELDS)
+    config = GLM_ORIG.from_hugging_face(FIELDS)
     assert (config.task, config.mlp_dim, config.block_positions) == ("causal_lm", 32, True)
     positions = config.embeddings.positions
     assert positions is not None
-    assert positions.num_positions == 513
+    assert positions.max_position_embeddings == 513
 
 
 def test_what_is_read_is_written(golden: Path) -> None:
     for name in ("glm_orig", "glm_orig_1d"):
-        config = glm_orig.from_hugging_face(fields_of(golden / "models" / name))
-        assert glm_orig.from_hugging_face(glm_orig.to_hugging_face(config)) == config
+        config = GLM_ORIG.from_hugging_face(fields_of(golden / "models" / name))
+        assert GLM_ORIG.from_hugging_face(GLM_ORIG.to_hugging_face(config)) == config
     with pytest.raises(ValueError, match="mlp_dim=24 can't be written"):
-        glm_orig.to_hugging_face(dataclasses.replace(config, mlp_dim=24))
+        GLM_ORIG.to_hugging_face(dataclasses.replace(config, mlp_dim=24))
 
 
 @pytest.mark.parametrize(
@@ -129,4 +130,4 @@ def test_what_is_read_is_written(golden: Path) -> None:
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        glm_orig.from_hugging_face({**FIELDS, **wrong})
+        GLM_ORIG.from_hugging_face({**FIELDS, **wrong})

@@ -9,7 +9,7 @@ import jax
 import pytest
 
 from t5x_like.model import parameters
-from t5x_like.model.zoo import gpt2
+from t5x_like.model.zoo.gpt2 import GPT2
 from tests.model.zoo.golden_models import (
     GoldenModel,
     fields_of,
@@ -24,15 +24,15 @@ FIELDS: dict[str, Any] = {"vocab_size": 8, "n_embd": 8, "n_head": 2, "n_layer": 
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/gpt2", gpt2, lambda config: config.decoder)
+    return read_golden(golden / "models/gpt2", GPT2, lambda config: config.decoder)
 
 
 @pytest.mark.parametrize(
     "change",
     [
         lambda family: with_feed_forward(family, activation="gelu"),
-        lambda family: with_attention(family, score_scale=1.0),
-        lambda family: with_attention(family, score_scale=48**-0.5),
+        lambda family: with_attention(family, attention_scale=1.0),
+        lambda family: with_attention(family, attention_scale=48**-0.5),
     ],
     ids=["exact GELU", "unscaled", "scaled by the width"],
 )
@@ -42,14 +42,14 @@ def test_every_trait_matters(model: GoldenModel, change: Callable[[Any], Any]) -
 
 def test_epsilon_matters(golden: Path) -> None:
     directory = golden / "models/eps_gpt2"
-    model = read_golden(directory, gpt2, lambda config: config.decoder)
-    other = dataclasses.replace(gpt2.from_hugging_face(fields_of(directory)), norm_epsilon=1e-6)
+    model = read_golden(directory, GPT2, lambda config: config.decoder)
+    other = dataclasses.replace(GPT2.from_hugging_face(fields_of(directory)), norm_epsilon=1e-6)
     assert worst_difference(model, other.decoder) > 1e-3
 
 
 def test_scores_can_be_divided_by_the_number_of_the_layer(model: GoldenModel, golden: Path) -> None:
     """Queries that are larger by just this number give the recorded logits."""
-    config = gpt2.from_hugging_face(fields_of(golden / "models/gpt2"))
+    config = GPT2.from_hugging_face(fields_of(golden / "models/gpt2"))
     family = dataclasses.replace(config, scaled_by_layer=True).decoder
     assert [block.attention.scale for block in family.stack.blocks] == [12**-0.5 / n for n in (1, 2, 3)]
     params = dict(model.params)
@@ -75,21 +75,26 @@ def test_scores_can_be_divided_by_the_number_of_the_layer(model: GoldenModel, go
     ids=str,
 )
 def test_what_is_read_is_written(changed: dict[str, Any]) -> None:
-    config = gpt2.from_hugging_face({**FIELDS, **changed})
-    assert gpt2.from_hugging_face(gpt2.to_hugging_face(config)) == config
-    paths = [path for row in gpt2.hugging_face_weights(config) for path in row.paths]
+    config = GPT2.from_hugging_face({**FIELDS, **changed})
+    assert GPT2.from_hugging_face(GPT2.to_hugging_face(config)) == config
+    paths = [path for row in GPT2.hugging_face_weights(config) for path in row.paths]
     assert sorted(paths) == sorted(parameters.flatten(parameters.abstract(config)[1]))
 
 
 def test_absent_fields_have_the_defaults_of_transformers() -> None:
-    config = gpt2.from_hugging_face(FIELDS)
-    assert (config.mlp_dim, config.num_positions, config.activation) == (32, 1024, "gelu_tanh")
-    assert (config.norm_epsilon, config.scaled_scores, config.tied, config.task) == (1e-5, True, True, "base")
+    config = GPT2.from_hugging_face(FIELDS)
+    assert (config.mlp_dim, config.max_position_embeddings, config.activation) == (32, 1024, "gelu_tanh")
+    assert (config.norm_epsilon, config.scaled_scores, config.tie_word_embeddings, config.task) == (
+        1e-5,
+        True,
+        True,
+        "base",
+    )
 
 
 def test_an_older_file_says_some_things_twice() -> None:
     older = {"n_ctx": 64, "n_positions": 64, "n_special": 0, "predict_special_tokens": True}
-    assert gpt2.from_hugging_face({**FIELDS, **older}).num_positions == 64
+    assert GPT2.from_hugging_face({**FIELDS, **older}).max_position_embeddings == 64
 
 
 @pytest.mark.parametrize(
@@ -105,4 +110,4 @@ def test_an_older_file_says_some_things_twice() -> None:
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        gpt2.from_hugging_face({**FIELDS, **wrong})
+        GPT2.from_hugging_face({**FIELDS, **wrong})

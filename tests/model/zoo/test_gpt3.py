@@ -7,15 +7,17 @@ import pytest
 
 import t5x_like
 from t5x_like.model import parameters
-from t5x_like.model.layers.masks import Window
-from t5x_like.model.zoo import gpt2, gpt3
+from t5x_like.model.layers.masks import SlidingWindow
+from t5x_like.model.zoo import gpt3
+from t5x_like.model.zoo.gpt2 import GPT2
+from t5x_like.model.zoo.gpt3 import GPT3
 from tests.model.zoo.golden_models import GoldenModel, read_golden, worst_difference
 
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
     """The recorded GPT-2, each of its layers by itself."""
-    read = read_golden(golden / "models/gpt2", gpt2, lambda config: config.decoder)
+    read = read_golden(golden / "models/gpt2", GPT2, lambda config: config.decoder)
     layers = read.params["decoder"]["layers"]["0"]
     alone = {
         str(layer): jax.tree.map(lambda array, layer=layer: array[layer : layer + 1], layers)
@@ -33,7 +35,7 @@ def config_of(band: int, num_layers: int = 3) -> gpt3.GPT3Config:
         head_dim=12,
         num_layers=num_layers,
         band=band,
-        num_positions=64,
+        max_position_embeddings=64,
     )
 
 
@@ -47,8 +49,8 @@ def test_bands_matter(model: GoldenModel) -> None:
 
 def test_dense_and_banded_layers_take_turns() -> None:
     stack = config_of(band=5, num_layers=4).decoder.stack
-    assert [block.attention.window for block in stack.blocks] == [None, Window(before=4)] * 2
-    assert stack.layout.slots == ((0, 2), (1, 3))
+    assert [block.attention.window for block in stack.blocks] == [None, SlidingWindow(left=4)] * 2
+    assert stack.layer_pattern.slots == ((0, 2), (1, 3))
 
 
 def test_there_is_no_form_to_export(tmp_path: Path) -> None:
@@ -61,6 +63,6 @@ def test_there_is_no_form_to_export(tmp_path: Path) -> None:
 
 def test_there_is_no_form_to_read_or_write() -> None:
     with pytest.raises(ValueError, match="train a gpt2 or gpt_neo"):
-        gpt3.from_hugging_face({"model_type": "gpt3"})
+        GPT3.from_hugging_face({"model_type": "gpt3"})
     with pytest.raises(ValueError, match="train a gpt2 or gpt_neo"):
-        gpt3.to_hugging_face(config_of(band=5))
+        GPT3.to_hugging_face(config_of(band=5))

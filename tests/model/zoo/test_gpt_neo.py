@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from t5x_like.model.layers.masks import Window
-from t5x_like.model.zoo import gpt_neo
+from t5x_like.model.layers.masks import SlidingWindow
+from t5x_like.model.zoo.gpt_neo import GPT_NEO
 from tests.model.zoo.golden_models import (
     GoldenModel,
     fields_of,
@@ -23,13 +23,13 @@ FIELDS: dict[str, Any] = {"vocab_size": 8, "hidden_size": 8, "num_heads": 2, "nu
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/gpt_neo", gpt_neo, lambda config: config.decoder)
+    return read_golden(golden / "models/gpt_neo", GPT_NEO, lambda config: config.decoder)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_attention(family, score_scale=None),
+        lambda family: with_attention(family, attention_scale=None),
         lambda family: with_feed_forward(family, activation="gelu"),
     ],
     ids=["scaled", "exact GELU"],
@@ -40,7 +40,7 @@ def test_every_trait_matters(model: GoldenModel, change: Callable[[Any], Any]) -
 
 @pytest.mark.parametrize("changed", [{"window": 4}, {"window": 6}, {"reaches": ("local", "global")}], ids=str)
 def test_windows_and_their_order_matter(model: GoldenModel, golden: Path, changed: dict[str, Any]) -> None:
-    config = gpt_neo.from_hugging_face(fields_of(golden / "models/gpt_neo"))
+    config = GPT_NEO.from_hugging_face(fields_of(golden / "models/gpt_neo"))
     assert worst_difference(model, dataclasses.replace(config, **changed).decoder) > 1e-3
 
 
@@ -54,16 +54,16 @@ def test_windows_and_their_order_matter(model: GoldenModel, golden: Path, change
     ],
 )
 def test_what_is_read_is_written(types: list[Any], reaches: tuple[str, ...]) -> None:
-    config = gpt_neo.from_hugging_face({**FIELDS, "attention_types": types, "window_size": 3})
+    config = GPT_NEO.from_hugging_face({**FIELDS, "attention_types": types, "window_size": 3})
     assert config.reaches == reaches
-    assert gpt_neo.from_hugging_face(gpt_neo.to_hugging_face(config)) == config
+    assert GPT_NEO.from_hugging_face(GPT_NEO.to_hugging_face(config)) == config
 
 
 def test_absent_fields_have_the_defaults_of_transformers() -> None:
-    config = gpt_neo.from_hugging_face(FIELDS)
-    assert (config.mlp_dim, config.num_positions, config.window) == (32, 2048, 256)
+    config = GPT_NEO.from_hugging_face(FIELDS)
+    assert (config.mlp_dim, config.max_position_embeddings, config.window) == (32, 2048, 256)
     windows = [block.attention.window for block in config.decoder.stack.blocks]
-    assert windows == [None, Window(before=255)] * 2
+    assert windows == [None, SlidingWindow(left=255)] * 2
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,10 @@ def test_absent_fields_have_the_defaults_of_transformers() -> None:
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        gpt_neo.from_hugging_face({**FIELDS, **wrong})
+        GPT_NEO.from_hugging_face({**FIELDS, **wrong})
 
 
 def test_layers_are_whole_patterns() -> None:
-    config = gpt_neo.from_hugging_face(FIELDS)
+    config = GPT_NEO.from_hugging_face(FIELDS)
     with pytest.raises(ValueError, match="num_layers=3 are not a whole number of patterns"):
         dataclasses.replace(config, num_layers=3)

@@ -11,6 +11,7 @@ import pytest
 
 from t5x_like.model import parameters
 from t5x_like.model.zoo import gpt_neox
+from t5x_like.model.zoo.gpt_neox import GPT_NEOX
 from tests.model.zoo.golden_models import (
     GoldenModel,
     fields_of,
@@ -33,7 +34,7 @@ FIELDS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/gpt_neox", gpt_neox, lambda config: config.decoder)
+    return read_golden(golden / "models/gpt_neox", GPT_NEOX, lambda config: config.decoder)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def model(golden: Path) -> GoldenModel:
         lambda family: with_rotation(family, theta=5000.0),
         lambda family: with_blocks(family, lambda block: dataclasses.replace(block, parallel=False)),
         lambda family: with_feed_forward(family, activation="gelu_tanh"),
-        lambda family: with_attention(family, score_scale=1.0),
+        lambda family: with_attention(family, attention_scale=1.0),
     ],
     ids=[
         "less rotated",
@@ -68,15 +69,15 @@ def test_all_forms_of_the_configuration_are_one(golden: Path) -> None:
     rope = newer.pop("rope_parameters")
     own = {"rotary_pct": rope["partial_rotary_factor"], "rotary_emb_base": 10_000, "rope_scaling": None}
     both = {**own, "rope_theta": 10_000.0, "partial_rotary_factor": 0.25}
-    read = gpt_neox.from_hugging_face({**newer, "rope_parameters": rope})
+    read = GPT_NEOX.from_hugging_face({**newer, "rope_parameters": rope})
     assert (
-        read == gpt_neox.from_hugging_face({**newer, **own}) == gpt_neox.from_hugging_face({**newer, **both})
+        read == GPT_NEOX.from_hugging_face({**newer, **own}) == GPT_NEOX.from_hugging_face({**newer, **both})
     )
 
 
 def test_the_first_published_file_is_read() -> None:
     older = {"attention_probs_dropout_prob": 0, "hidden_dropout_prob": 0, "hidden_act": "gelu_fast"}
-    assert gpt_neox.from_hugging_face({**FIELDS, **older}).activation == "gelu_tanh"
+    assert GPT_NEOX.from_hugging_face({**FIELDS, **older}).activation == "gelu_tanh"
 
 
 @pytest.mark.parametrize(
@@ -91,21 +92,25 @@ def test_the_first_published_file_is_read() -> None:
     ids=str,
 )
 def test_what_is_read_is_written(changed: dict[str, Any]) -> None:
-    config = gpt_neox.from_hugging_face({**FIELDS, **changed})
-    assert gpt_neox.from_hugging_face(gpt_neox.to_hugging_face(config)) == config
-    paths = [path for row in gpt_neox.hugging_face_weights(config) for path in row.paths]
+    config = GPT_NEOX.from_hugging_face({**FIELDS, **changed})
+    assert GPT_NEOX.from_hugging_face(GPT_NEOX.to_hugging_face(config)) == config
+    paths = [path for row in GPT_NEOX.hugging_face_weights(config) for path in row.paths]
     assert sorted(paths) == sorted(parameters.flatten(parameters.abstract(config)[1]))
 
 
 def test_absent_fields_have_the_defaults_of_transformers() -> None:
-    config = gpt_neox.from_hugging_face(FIELDS)
-    assert (config.parallel, config.attention_bias, config.tied, config.activation) == (
+    config = GPT_NEOX.from_hugging_face(FIELDS)
+    assert (config.parallel, config.attention_bias, config.tie_word_embeddings, config.activation) == (
         True,
         True,
         False,
         "gelu",
     )
-    assert (config.rotated, config.theta, config.num_positions) == (0.25, 10_000.0, 2048)
+    assert (config.partial_rotary_factor, config.rope_theta, config.max_position_embeddings) == (
+        0.25,
+        10_000.0,
+        2048,
+    )
 
 
 def test_fresh_weights_vary_as_in_the_paper() -> None:
@@ -129,4 +134,4 @@ def test_fresh_weights_vary_as_in_the_paper() -> None:
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        gpt_neox.from_hugging_face({**FIELDS, **wrong})
+        GPT_NEOX.from_hugging_face({**FIELDS, **wrong})

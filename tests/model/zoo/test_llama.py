@@ -14,6 +14,7 @@ from t5x_like.batch import Batch
 from t5x_like.model.layers.rotary import YarnScaling
 from t5x_like.model.parameters import abstract, flatten
 from t5x_like.model.zoo import llama
+from t5x_like.model.zoo.llama import LLAMA
 from tests.model.zoo.golden_models import (
     GoldenModel,
     fields_of,
@@ -41,7 +42,7 @@ LLAMA3 = {
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/llama31", llama, lambda config: config.decoder)
+    return read_golden(golden / "models/llama31", LLAMA, lambda config: config.decoder)
 
 
 def test_unchanged_traits_give_the_recorded_logits(model: GoldenModel) -> None:
@@ -54,7 +55,7 @@ def test_unchanged_traits_give_the_recorded_logits(model: GoldenModel) -> None:
         lambda family: with_rotation(family, scaling=None),
         lambda family: with_rotation(family, theta=10_000.0),
         lambda family: with_rotation(family, interleaved=True),
-        lambda family: with_attention(family, score_scale=40**-0.5),
+        lambda family: with_attention(family, attention_scale=40**-0.5),
         lambda family: with_feed_forward(family, activation="gelu"),
     ],
     ids=["no scaling", "another theta", "interleaved", "scaled by the width", "gelu"],
@@ -65,14 +66,14 @@ def test_every_trait_matters(model: GoldenModel, change: Callable[[Any], Any]) -
 
 def test_epsilon_matters(golden: Path) -> None:
     directory = golden / "models/eps_llama"
-    model = read_golden(directory, llama, lambda config: config.decoder)
-    other = dataclasses.replace(llama.from_hugging_face(fields_of(directory)), norm_epsilon=1e-5)
+    model = read_golden(directory, LLAMA, lambda config: config.decoder)
+    other = dataclasses.replace(LLAMA.from_hugging_face(fields_of(directory)), norm_epsilon=1e-5)
     assert worst_difference(model, other.decoder) > 1e-3
 
 
 def test_both_forms_of_the_configuration_are_one(golden: Path) -> None:
     older, newer = (fields_of(golden / "models/llama31", f"config{form}.json") for form in ("_v4", ""))
-    assert llama.from_hugging_face(older) == llama.from_hugging_face(newer)
+    assert LLAMA.from_hugging_face(older) == LLAMA.from_hugging_face(newer)
 
 
 @pytest.mark.parametrize(
@@ -87,25 +88,30 @@ def test_both_forms_of_the_configuration_are_one(golden: Path) -> None:
     ],
 )
 def test_what_is_read_is_written(rope: dict[str, Any]) -> None:
-    config = llama.from_hugging_face({**FIELDS, **rope, "attention_bias": True, "head_dim": 6})
-    assert llama.from_hugging_face(llama.to_hugging_face(config)) == config
+    config = LLAMA.from_hugging_face({**FIELDS, **rope, "attention_bias": True, "head_dim": 6})
+    assert LLAMA.from_hugging_face(LLAMA.to_hugging_face(config)) == config
 
 
 def test_absent_fields_have_the_defaults_of_transformers() -> None:
-    config = llama.from_hugging_face(FIELDS)
+    config = LLAMA.from_hugging_face(FIELDS)
     attention = config.decoder.stack.blocks[0].attention
-    assert (attention.kv_heads, attention.head_dim, config.tied, config.task) == (2, 4, False, "base")
-    assert (config.theta, config.norm_epsilon, config.num_positions) == (10_000.0, 1e-6, 2048)
+    assert (attention.kv_heads, attention.head_dim, config.tie_word_embeddings, config.task) == (
+        2,
+        4,
+        False,
+        "base",
+    )
+    assert (config.rope_theta, config.norm_epsilon, config.max_position_embeddings) == (10_000.0, 1e-6, 2048)
 
 
 def test_yarn_stretches_what_the_model_was_trained_for() -> None:
     rope = {"max_position_embeddings": 512, "rope_scaling": {"type": "yarn", "factor": 4.0}}
-    scaling = llama.from_hugging_face({**FIELDS, **rope}).scaling
+    scaling = LLAMA.from_hugging_face({**FIELDS, **rope}).rope_scaling
     assert scaling == YarnScaling(factor=4.0, original_length=512)
     config = llama.LlamaConfig(
-        **SIZES, scaling=YarnScaling(factor=2.0, original_length=64, attention_factor=1.5)
+        **SIZES, rope_scaling=YarnScaling(factor=2.0, original_length=64, attention_factor=1.5)
     )
-    assert llama.from_hugging_face(llama.to_hugging_face(config)).scaling == config.scaling
+    assert LLAMA.from_hugging_face(LLAMA.to_hugging_face(config)).rope_scaling == config.rope_scaling
 
 
 SIZES: dict[str, Any] = {"vocab_size": 8, "model_dim": 8, "mlp_dim": 16, "num_heads": 2, "num_layers": 1}
@@ -135,13 +141,13 @@ SIZES: dict[str, Any] = {"vocab_size": 8, "model_dim": 8, "mlp_dim": 16, "num_he
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        _ = llama.from_hugging_face({**FIELDS, **wrong}).decoder
+        _ = LLAMA.from_hugging_face({**FIELDS, **wrong}).decoder
 
 
 def test_classes_are_read_from_the_last_real_token() -> None:
     classes = {"architectures": ["LlamaForSequenceClassification"], "num_labels": 3}
-    config = llama.from_hugging_face({**FIELDS, **classes})
-    names = {row.theirs: row.ours for row in llama.hugging_face_weights(config)}
+    config = LLAMA.from_hugging_face({**FIELDS, **classes})
+    names = {row.theirs: row.ours for row in LLAMA.hugging_face_weights(config)}
     assert names["score.weight"] == "heads/scores/sequence_classification/projection/kernel"
     assert "lm_head.weight" not in names
     model = config.build(jax.random.key(0))
@@ -157,9 +163,9 @@ def test_classes_are_read_from_the_last_real_token() -> None:
 
 
 def test_biases_have_their_names() -> None:
-    config = llama.from_hugging_face({**FIELDS, "attention_bias": True, "mlp_bias": True})
-    names = {row.theirs.removeprefix("model.layers.{layer}.") for row in llama.hugging_face_weights(config)}
+    config = LLAMA.from_hugging_face({**FIELDS, "attention_bias": True, "mlp_bias": True})
+    names = {row.theirs.removeprefix("model.layers.{layer}.") for row in LLAMA.hugging_face_weights(config)}
     assert {f"self_attn.{name}_proj.bias" for name in "qkvo"} <= names
     assert {f"mlp.{name}_proj.bias" for name in ("gate", "up", "down")} <= names
-    paths = {path for row in llama.hugging_face_weights(config) for path in row.paths}
+    paths = {path for row in LLAMA.hugging_face_weights(config) for path in row.paths}
     assert paths == set(flatten(abstract(config)[1]))

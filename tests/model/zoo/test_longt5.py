@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from t5x_like.model import parameters
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.positions import RelativeBuckets
 from t5x_like.model.layers.transient_global import TransientGlobalConfig
-from t5x_like.model.zoo import longt5
+from t5x_like.model.zoo.longt5 import LONGT5
 from tests.model.zoo.golden_encoder_decoders import logits_of, worst_difference
 from tests.model.zoo.golden_models import GoldenModel, read_golden
 
@@ -29,12 +29,12 @@ FIELDS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def local(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/longt5_local", longt5, lambda config: config.encoder_decoder)
+    return read_golden(golden / "models/longt5_local", LONGT5, lambda config: config.encoder_decoder)
 
 
 @pytest.fixture(scope="module")
 def transient(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/longt5_tglobal", longt5, lambda config: config.encoder_decoder)
+    return read_golden(golden / "models/longt5_tglobal", LONGT5, lambda config: config.encoder_decoder)
 
 
 def with_encoder_blocks(family: Any, change: Callable[[Any], Any]) -> Any:
@@ -42,7 +42,7 @@ def with_encoder_blocks(family: Any, change: Callable[[Any], Any]) -> Any:
     return dataclasses.replace(family, encoder=dataclasses.replace(family.encoder, blocks=blocks))
 
 
-def with_window(family: Any, window: Window | None) -> Any:
+def with_window(family: Any, window: SlidingWindow | None) -> Any:
     return with_encoder_blocks(
         family,
         lambda block: dataclasses.replace(
@@ -59,8 +59,8 @@ def with_summaries(family: Any, **changes: Any) -> Any:
     )
 
 
-@pytest.mark.parametrize("window", [None, Window(before=6, after=6), Window(before=7, after=8)])
-def test_the_window_matters(local: GoldenModel, window: Window | None) -> None:
+@pytest.mark.parametrize("window", [None, SlidingWindow(left=6, right=6), SlidingWindow(left=7, right=8)])
+def test_the_window_matters(local: GoldenModel, window: SlidingWindow | None) -> None:
     assert worst_difference(local, local.family) < 2e-5
     assert worst_difference(local, with_window(local.family, window)) > 1e-3
 
@@ -92,20 +92,20 @@ def test_the_norm_of_summaries_matters(transient: GoldenModel) -> None:
 
 
 @pytest.mark.parametrize("attention", ["local", "transient-global"])
-@pytest.mark.parametrize("architecture", list(longt5.HUGGING_FACE_CLASSES))
+@pytest.mark.parametrize("architecture", list(LONGT5.classes))
 def test_what_is_read_is_written(attention: str, architecture: str) -> None:
     fields = {**FIELDS, "encoder_attention_type": attention, "architectures": [architecture]}
-    config = longt5.from_hugging_face(fields)
+    config = LONGT5.from_hugging_face(fields)
     assert (config.local_radius, config.head) == (127, "tied")
     assert config.global_block_size == (None if attention == "local" else 16)
-    assert longt5.from_hugging_face(longt5.to_hugging_face(config)) == config
-    named = {path for row in longt5.hugging_face_weights(config) for path in row.paths}
+    assert LONGT5.from_hugging_face(LONGT5.to_hugging_face(config)) == config
+    named = {path for row in LONGT5.hugging_face_weights(config) for path in row.paths}
     assert named == set(parameters.flatten(parameters.abstract(config)[1]))
 
 
 def test_an_encoder_alone_is_no_encoder_decoder() -> None:
     alone = {**FIELDS, "architectures": ["LongT5EncoderModel"]}
-    assert longt5.from_hugging_face({**alone, "is_encoder_decoder": False}) == longt5.from_hugging_face(alone)
+    assert LONGT5.from_hugging_face({**alone, "is_encoder_decoder": False}) == LONGT5.from_hugging_face(alone)
 
 
 @pytest.mark.parametrize(
@@ -118,4 +118,4 @@ def test_an_encoder_alone_is_no_encoder_decoder() -> None:
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        longt5.from_hugging_face({**FIELDS, **wrong})
+        LONGT5.from_hugging_face({**FIELDS, **wrong})

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from t5x_like.model.layers.masks import Window
-from t5x_like.model.zoo import mistral
+from t5x_like.model.layers.masks import SlidingWindow
+from t5x_like.model.zoo.mistral import MISTRAL
 from tests.model.zoo.golden_models import (
     GoldenModel,
     fields_of,
@@ -26,34 +26,39 @@ FIELDS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/mistral", mistral, lambda config: config.decoder)
+    return read_golden(golden / "models/mistral", MISTRAL, lambda config: config.decoder)
 
 
 def test_unchanged_traits_give_the_recorded_logits(model: GoldenModel) -> None:
     assert worst_difference(model, model.family) < 2e-5
 
 
-@pytest.mark.parametrize("window", [Window(before=4), Window(before=6), None], ids=str)
-def test_the_window_matters_to_the_token(model: GoldenModel, window: Window | None) -> None:
+@pytest.mark.parametrize("window", [SlidingWindow(left=4), SlidingWindow(left=6), None], ids=str)
+def test_the_window_matters_to_the_token(model: GoldenModel, window: SlidingWindow | None) -> None:
     assert worst_difference(model, with_attention(model.family, window=window)) > 1e-3
 
 
 def test_both_forms_of_the_configuration_are_one(golden: Path) -> None:
     older, newer = (fields_of(golden / "models/mistral", f"config{form}.json") for form in ("_v4", ""))
-    assert mistral.from_hugging_face(older) == mistral.from_hugging_face(newer)
+    assert MISTRAL.from_hugging_face(older) == MISTRAL.from_hugging_face(newer)
 
 
 def test_absent_fields_have_the_defaults_of_transformers() -> None:
-    config = mistral.from_hugging_face(FIELDS)
-    assert (config.num_kv_heads, config.window, config.tied, config.num_positions) == (
+    config = MISTRAL.from_hugging_face(FIELDS)
+    assert (
+        config.num_kv_heads,
+        config.window,
+        config.tie_word_embeddings,
+        config.max_position_embeddings,
+    ) == (
         8,
         4096,
         False,
         131_072,
     )
-    null = mistral.from_hugging_face({**FIELDS, "num_key_value_heads": None, "sliding_window": None})
+    null = MISTRAL.from_hugging_face({**FIELDS, "num_key_value_heads": None, "sliding_window": None})
     assert (null.num_kv_heads, null.window) == (8, None)
-    assert mistral.from_hugging_face(mistral.to_hugging_face(null)) == null
+    assert MISTRAL.from_hugging_face(MISTRAL.to_hugging_face(null)) == null
 
 
 @pytest.mark.parametrize(
@@ -66,4 +71,4 @@ def test_absent_fields_have_the_defaults_of_transformers() -> None:
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        mistral.from_hugging_face({**FIELDS, **wrong})
+        MISTRAL.from_hugging_face({**FIELDS, **wrong})

@@ -14,10 +14,9 @@ from flax import nnx
 from t5x_like.batch import Batch
 from t5x_like.model.families.encoder import EncoderConfig
 from t5x_like.model.layers.block import BlockConfig
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.rotary import Rotary
-from t5x_like.model.zoo import modernbert
-from t5x_like.model.zoo.modernbert import ModernBertConfig
+from t5x_like.model.zoo.modernbert import MODERNBERT, ModernBertConfig
 from tests.model.zoo.golden_models import (
     GoldenModel,
     fields_of,
@@ -38,7 +37,7 @@ FIELDS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/modernbert", modernbert, lambda config: config.encoder)
+    return read_golden(golden / "models/modernbert", MODERNBERT, lambda config: config.encoder)
 
 
 def with_local(family: EncoderConfig, **changes: Any) -> EncoderConfig:
@@ -69,9 +68,9 @@ def test_unchanged_traits_give_the_recorded_logits(model: GoldenModel) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_local(family, window=Window(before=3, after=3)),
-        lambda family: with_local(family, window=Window(before=5, after=5)),
-        lambda family: with_local(family, window=Window(before=4)),
+        lambda family: with_local(family, window=SlidingWindow(left=3, right=3)),
+        lambda family: with_local(family, window=SlidingWindow(left=5, right=5)),
+        lambda family: with_local(family, window=SlidingWindow(left=4)),
         lambda family: with_local(family, positions=Rotary(rotated_dim=12, theta=160_000.0)),
         with_global_theta,
         lambda family: with_feed_forward(family, activation="silu"),
@@ -93,23 +92,23 @@ def test_the_older_form_of_the_configuration_is_the_same(golden: Path) -> None:
     newer = fields_of(golden / "models/modernbert")
     older = {name: value for name, value in newer.items() if name not in ("rope_parameters", "layer_types")}
     older |= {"global_rope_theta": 160_000.0, "local_rope_theta": 10_000.0}
-    assert modernbert.from_hugging_face(older) == modernbert.from_hugging_face(newer)
+    assert MODERNBERT.from_hugging_face(older) == MODERNBERT.from_hugging_face(newer)
 
 
 def test_what_is_read_is_written() -> None:
     wanted = {"global_rope_theta": 5e4, "local_rope_theta": None, "classifier_pooling": "mean"}
-    config = modernbert.from_hugging_face({**FIELDS, **wanted, "tie_word_embeddings": False})
-    assert (config.global_theta, config.local_theta, config.classifier_reads) == (5e4, 5e4, "mean")
-    assert modernbert.from_hugging_face(modernbert.to_hugging_face(config)) == config
+    config = MODERNBERT.from_hugging_face({**FIELDS, **wanted, "tie_word_embeddings": False})
+    assert (config.global_rope_theta, config.local_rope_theta, config.classifier_reads) == (5e4, 5e4, "mean")
+    assert MODERNBERT.from_hugging_face(MODERNBERT.to_hugging_face(config)) == config
     names = {
-        row.theirs for row in modernbert.hugging_face_weights(dataclasses.replace(config, task="masked_lm"))
+        row.theirs for row in MODERNBERT.hugging_face_weights(dataclasses.replace(config, task="masked_lm"))
     }
     assert "decoder.weight" in names
 
 
 def test_published_sizes_lie_in_four_slots() -> None:
     config = ModernBertConfig(vocab_size=8, model_dim=8, mlp_dim=8, num_heads=2, num_layers=22)
-    first, *pattern = config.encoder.stack.layout.slots
+    first, *pattern = config.encoder.stack.layer_pattern.slots
     assert first == (0,)
     assert [layers[:2] for layers in pattern] == [(1, 4), (2, 5), (3, 6)]
 
@@ -121,14 +120,14 @@ def test_sequences_are_classified_by_the_transformed_pool(reads: Any) -> None:
     pooled = hidden[:, 0] if reads == "first" else np.stack([hidden[0].mean(0), hidden[1, :3].mean(0)])
     wanted = (
         _transformed(pooled, heads["pooler"]["transform"])
-        @ heads["scores"]["classes"]["projection"]["kernel"]
+        @ heads["scores"]["sequence_classification"]["projection"]["kernel"]
     )
     np.testing.assert_allclose(answer.heads["sequence_classification"], wanted, atol=1e-5)
 
 
 def test_tokens_are_classified_one_by_one() -> None:
     answer, heads = _run("token_classification", "first")
-    head = heads["scores"]["token_classes"]
+    head = heads["scores"]["token_classification"]
     wanted = _transformed(np.asarray(answer.encoder_output), head["transform"]) @ head["projection"]["kernel"]
     np.testing.assert_allclose(answer.heads["token_classification"], wanted, atol=1e-5)
 
@@ -177,4 +176,4 @@ def _transformed(x: np.ndarray, transform: Any) -> np.ndarray:
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        modernbert.from_hugging_face({**FIELDS, **wrong})
+        MODERNBERT.from_hugging_face({**FIELDS, **wrong})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from t5x_like.model.zoo import openai_gpt
+from t5x_like.model.zoo.openai_gpt import OPENAI_GPT
 from tests.model.zoo.golden_models import (
     GoldenModel,
     read_golden,
@@ -22,7 +22,7 @@ FIELDS: dict[str, Any] = {"vocab_size": 8, "n_embd": 8, "n_head": 2, "n_layer": 
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/openai_gpt", openai_gpt, lambda config: config.decoder)
+    return read_golden(golden / "models/openai_gpt", OPENAI_GPT, lambda config: config.decoder)
 
 
 def with_pre_norms(model: GoldenModel) -> GoldenModel:
@@ -43,7 +43,7 @@ def with_pre_norms(model: GoldenModel) -> GoldenModel:
     "change",
     [
         lambda family: with_feed_forward(family, activation="gelu"),
-        lambda family: with_attention(family, score_scale=1.0),
+        lambda family: with_attention(family, attention_scale=1.0),
     ],
     ids=["exact GELU", "unscaled"],
 )
@@ -57,22 +57,22 @@ def test_where_norms_stand_matters(model: GoldenModel) -> None:
 
 
 def test_what_is_read_is_written() -> None:
-    config = openai_gpt.from_hugging_face({**FIELDS, "afn": "relu", "n_positions": 32, "resid_pdrop": 0.2})
-    assert openai_gpt.from_hugging_face(openai_gpt.to_hugging_face(config)) == config
+    config = OPENAI_GPT.from_hugging_face({**FIELDS, "afn": "relu", "n_positions": 32, "resid_pdrop": 0.2})
+    assert OPENAI_GPT.from_hugging_face(OPENAI_GPT.to_hugging_face(config)) == config
 
 
 def test_their_gelu_is_the_one_by_a_tanh() -> None:
-    config = openai_gpt.from_hugging_face(FIELDS)
-    assert (config.activation, config.num_positions) == ("gelu_tanh", 512)
-    assert openai_gpt.to_hugging_face(config)["afn"] == "gelu"
+    config = OPENAI_GPT.from_hugging_face(FIELDS)
+    assert (config.activation, config.max_position_embeddings) == ("gelu_tanh", 512)
+    assert OPENAI_GPT.to_hugging_face(config)["afn"] == "gelu"
 
 
 def test_what_they_have_no_name_for_is_not_written() -> None:
-    config = openai_gpt.from_hugging_face(FIELDS)
+    config = OPENAI_GPT.from_hugging_face(FIELDS)
     with pytest.raises(ValueError, match=r"'gelu' has no name in .*; gelu_tanh"):
-        openai_gpt.to_hugging_face(dataclasses.replace(config, activation="gelu"))
+        OPENAI_GPT.to_hugging_face(dataclasses.replace(config, activation="gelu"))
     with pytest.raises(ValueError, match="mlp_dim=24 can't be written"):
-        openai_gpt.to_hugging_face(dataclasses.replace(config, mlp_dim=24))
+        OPENAI_GPT.to_hugging_face(dataclasses.replace(config, mlp_dim=24))
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_what_they_have_no_name_for_is_not_written() -> None:
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        openai_gpt.from_hugging_face({**FIELDS, **wrong})
+        OPENAI_GPT.from_hugging_face({**FIELDS, **wrong})

@@ -2,16 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-from t5x_like.model.layers.masks import Window
+from t5x_like.model.layers.attention import QKNormConfig
+from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.norm import RMSNormConfig
-from t5x_like.model.zoo import qwen2, qwen3
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.qwen2 import QWEN2
+from t5x_like.model.zoo.qwen3 import QWEN3
 from tests.model.zoo.golden_models import (
     GoldenModel,
     read_golden,
@@ -31,12 +33,12 @@ FIELDS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def second(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/qwen2", qwen2, lambda config: config.decoder)
+    return read_golden(golden / "models/qwen2", QWEN2, lambda config: config.decoder)
 
 
 @pytest.fixture(scope="module")
 def third(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/qwen3", qwen3, lambda config: config.decoder)
+    return read_golden(golden / "models/qwen3", QWEN3, lambda config: config.decoder)
 
 
 def test_biases_of_the_second_matter(second: GoldenModel) -> None:
@@ -55,9 +57,9 @@ def test_biases_of_the_second_matter(second: GoldenModel) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_attention(family, query_key_norm=RMSNormConfig(epsilon=1e-2)),
+        lambda family: with_attention(family, qk_norm=QKNormConfig(norm=RMSNormConfig(epsilon=1e-2))),
         lambda family: with_rotation(family, theta=1e6),
-        lambda family: with_attention(family, window=Window(before=3)),
+        lambda family: with_attention(family, window=SlidingWindow(left=3)),
     ],
     ids=["epsilon of the heads' norms", "another theta", "a window"],
 )
@@ -73,12 +75,12 @@ def test_the_third_norms_each_head_before_it_is_rotated(third: GoldenModel) -> N
     assert worst_difference(third._replace(params=double), third.family) > 1e-3
 
 
-@pytest.mark.parametrize("zoo", [qwen2, qwen3])
-def test_late_layers_look_through_a_window(zoo: ModuleType) -> None:
+@pytest.mark.parametrize("zoo", [QWEN2, QWEN3])
+def test_late_layers_look_through_a_window(zoo: Architecture) -> None:
     wanted = {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 3}
     config = zoo.from_hugging_face({**FIELDS, **wanted})
     windows = [block.attention.window for block in config.decoder.stack.blocks]
-    assert windows == [None, None, None, Window(before=5)]
+    assert windows == [None, None, None, SlidingWindow(left=5)]
     assert zoo.from_hugging_face(zoo.to_hugging_face(config)) == config
     kinds = ["full_attention"] * 3 + ["sliding_attention"]
     assert zoo.from_hugging_face({**FIELDS, **wanted, "layer_types": kinds}) == config
@@ -87,18 +89,18 @@ def test_late_layers_look_through_a_window(zoo: ModuleType) -> None:
         assert {block.attention.window for block in config.decoder.stack.blocks} == {None}
 
 
-@pytest.mark.parametrize("zoo", [qwen2, qwen3])
-def test_absent_fields_have_the_defaults_of_transformers(zoo: ModuleType) -> None:
+@pytest.mark.parametrize("zoo", [QWEN2, QWEN3])
+def test_absent_fields_have_the_defaults_of_transformers(zoo: Architecture) -> None:
     config = zoo.from_hugging_face(FIELDS)
     attention = config.decoder.stack.blocks[0].attention
     assert attention.kv_heads == 32
-    assert attention.head_dim == (2 if zoo is qwen2 else 128)
-    assert attention.in_bias == (zoo is qwen2)
+    assert attention.head_dim == (2 if zoo is QWEN2 else 128)
+    assert attention.in_bias == (zoo is QWEN2)
     assert not attention.out_bias
     assert zoo.from_hugging_face(zoo.to_hugging_face(config)) == config
 
 
-@pytest.mark.parametrize("zoo", [qwen2, qwen3])
+@pytest.mark.parametrize("zoo", [QWEN2, QWEN3])
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -107,6 +109,6 @@ def test_absent_fields_have_the_defaults_of_transformers(zoo: ModuleType) -> Non
         ({"rope_scaling": {"type": "mrope", "mrope_section": [1]}}, "rope_type is 'mrope'"),
     ],
 )
-def test_what_we_cant_express_is_named(zoo: ModuleType, wrong: dict[str, Any], message: str) -> None:
+def test_what_we_cant_express_is_named(zoo: Architecture, wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         zoo.from_hugging_face({**FIELDS, **wrong})

@@ -11,7 +11,7 @@ import pytest
 import t5x_like
 from t5x_like.model import parameters
 from t5x_like.model.layers.embedding import LearnedPositions
-from t5x_like.model.zoo import roberta
+from t5x_like.model.zoo.roberta import ROBERTA
 from tests.model.zoo.golden_encoders import (
     with_embeddings,
     with_epsilon,
@@ -33,7 +33,7 @@ FIELDS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/roberta_mlm", roberta, lambda config: config.encoder)
+    return read_golden(golden / "models/roberta_mlm", ROBERTA, lambda config: config.encoder)
 
 
 def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel) -> None:
@@ -45,7 +45,7 @@ def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel) -> None:
     [
         lambda family: with_feed_forward(family, activation="gelu_tanh"),
         lambda family: with_words(family, activation="tanh"),
-        lambda family: with_embeddings(family, positions=LearnedPositions(num_positions=42)),
+        lambda family: with_embeddings(family, positions=LearnedPositions(max_position_embeddings=42)),
     ],
     ids=["tanh GELU", "words by a tanh", "positions from the first row"],
 )
@@ -66,22 +66,22 @@ def test_padding_in_front_takes_no_positions(golden: Path) -> None:
 
 
 def test_the_epsilon_of_norms_matters(golden: Path) -> None:
-    model = read_golden(golden / "models/eps_roberta", roberta, lambda config: config.encoder)
+    model = read_golden(golden / "models/eps_roberta", ROBERTA, lambda config: config.encoder)
     assert worst_difference(model, with_epsilon(model.family, 1e-12)) > 1e-3
 
 
 def test_classifiers_read_the_first_token_through_a_tanh(golden: Path) -> None:
-    model = read_golden(golden / "models/roberta_seqcls", roberta, lambda config: config.encoder)
+    model = read_golden(golden / "models/roberta_seqcls", ROBERTA, lambda config: config.encoder)
     assert worst_difference(model, with_pooler_activation(model.family, "gelu")) > 1e-2
 
 
 def test_usable_positions_are_those_after_the_row_of_padding() -> None:
-    config = roberta.from_hugging_face(FIELDS)
-    assert config.num_positions == 512
-    assert config.embeddings.positions == LearnedPositions(num_positions=512, offset=2)
-    moved = roberta.from_hugging_face(FIELDS | {"pad_token_id": 0})
-    assert moved.embeddings.positions == LearnedPositions(num_positions=513, offset=1)
-    assert roberta.to_hugging_face(moved)["max_position_embeddings"] == 514
+    config = ROBERTA.from_hugging_face(FIELDS)
+    assert config.max_position_embeddings == 512
+    assert config.embeddings.positions == LearnedPositions(max_position_embeddings=512, offset=2)
+    moved = ROBERTA.from_hugging_face(FIELDS | {"pad_token_id": 0})
+    assert moved.embeddings.positions == LearnedPositions(max_position_embeddings=513, offset=1)
+    assert ROBERTA.to_hugging_face(moved)["max_position_embeddings"] == 514
 
 
 @pytest.mark.parametrize(
@@ -94,22 +94,22 @@ def test_usable_positions_are_those_after_the_row_of_padding() -> None:
 )
 def test_what_the_model_cannot_express_is_refused_by_name(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        roberta.from_hugging_face(FIELDS | changed)
+        ROBERTA.from_hugging_face(FIELDS | changed)
 
 
 def test_xlm_r_is_a_roberta() -> None:
     multilingual = {"model_type": "xlm-roberta", "architectures": ["XLMRobertaForMaskedLM"]}
     english = {"model_type": "roberta", "architectures": ["RobertaForMaskedLM"]}
-    assert roberta.from_hugging_face(FIELDS | multilingual) == roberta.from_hugging_face(FIELDS | english)
+    assert ROBERTA.from_hugging_face(FIELDS | multilingual) == ROBERTA.from_hugging_face(FIELDS | english)
 
 
 def test_written_fields_are_read_as_they_were(golden: Path) -> None:
-    config = roberta.from_hugging_face(fields_of(golden / "models/roberta_seqcls"))
-    assert roberta.from_hugging_face(roberta.to_hugging_face(config)) == config
+    config = ROBERTA.from_hugging_face(fields_of(golden / "models/roberta_seqcls"))
+    assert ROBERTA.from_hugging_face(ROBERTA.to_hugging_face(config)) == config
 
 
-@pytest.mark.parametrize("task", sorted(set(roberta.HUGGING_FACE_CLASSES.values())))
+@pytest.mark.parametrize("task", sorted(set(ROBERTA.classes.values())))
 def test_every_task_has_a_name_for_every_weight(task: Any) -> None:
-    config = replace(roberta.from_hugging_face(FIELDS), task=task)
-    named = {path for row in roberta.hugging_face_weights(config) for path in row.paths}
+    config = replace(ROBERTA.from_hugging_face(FIELDS), task=task)
+    named = {path for row in ROBERTA.hugging_face_weights(config) for path in row.paths}
     assert named == set(parameters.flatten(parameters.abstract(config)[1]))

@@ -13,8 +13,8 @@ import t5x_like
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.model.span_boundary import spans_of
-from t5x_like.model.zoo import bert
-from t5x_like.model.zoo.spanbert import SpanBertConfig, hugging_face_weights, to_hugging_face
+from t5x_like.model.zoo.bert import BERT
+from t5x_like.model.zoo.spanbert import SPANBERT, SpanBertConfig
 
 CONFIG = SpanBertConfig(
     vocab_size=11,
@@ -22,7 +22,7 @@ CONFIG = SpanBertConfig(
     mlp_dim=12,
     num_heads=2,
     num_layers=1,
-    num_positions=12,
+    max_position_embeddings=12,
     num_span_positions=3,
     span_position_dim=5,
     norm_epsilon=1e-6,
@@ -112,7 +112,7 @@ def test_export_leaves_the_head_behind_and_says_so(tmp_path: Any) -> None:
 
 
 def test_what_is_exported_is_all_of_bert() -> None:
-    names = [row.theirs for row in hugging_face_weights(CONFIG)]
-    assert names == [row.theirs for row in bert.hugging_face_weights(CONFIG.bert)]
+    names = [row.theirs for row in SPANBERT.hugging_face_weights(CONFIG)]
+    assert names == [row.theirs for row in BERT.hugging_face_weights(CONFIG.bert)]
     fine_tuned = replace(CONFIG, task="question_answering")
-    assert to_hugging_face(fine_tuned)["architectures"] == ["BertForQuestionAnswering"]
+    assert SPANBERT.to_hugging_face(fine_tuned)["architectures"] == ["BertForQuestionAnswering"]

@@ -16,6 +16,7 @@ from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.model.layers.norm import LayerNormConfig, RMSNormConfig
 from t5x_like.model.layers.positions import RelativeBuckets
 from t5x_like.model.zoo import t5
+from t5x_like.model.zoo.t5 import T5
 from tests.model.zoo.golden_encoder_decoders import (
     with_attention,
     with_blocks,
@@ -50,7 +51,7 @@ CENTRED = LayerNormConfig(epsilon=1e-6, bias=False)
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/t5_v11", t5, lambda config: config.encoder_decoder)
+    return read_golden(golden / "models/t5_v11", T5, lambda config: config.encoder_decoder)
 
 
 def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel) -> None:
@@ -67,12 +68,12 @@ def with_buckets(family: Any, **changes: Any) -> Any:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_attention(family, score_scale=None),
+        lambda family: with_attention(family, attention_scale=None),
         lambda family: with_buckets(family, max_distance=64),
         lambda family: with_feed_forward(family, activation="gelu"),
         lambda family: with_stacks(family, lambda stack: dataclasses.replace(stack, final_norm=CENTRED)),
         lambda family: with_blocks(
-            family, lambda block: dataclasses.replace(block, norm=RMSNormConfig(scale_from_one=True))
+            family, lambda block: dataclasses.replace(block, norm=RMSNormConfig(zero_centered=True))
         ),
     ],
     ids=["scaled", "another distance", "exact GELU", "a final norm that centres", "scales from one"],
@@ -82,7 +83,7 @@ def test_every_trait_matters(model: GoldenModel, change: Callable[[Any], Any]) -
 
 
 def test_a_tied_head_scores_smaller_vectors(golden: Path) -> None:
-    tied = read_golden(golden / "models/t5_v10", t5, lambda config: config.encoder_decoder)
+    tied = read_golden(golden / "models/t5_v10", T5, lambda config: config.encoder_decoder)
     words = dataclasses.replace(tied.family.heads.words, scale=1.0)
     heads = dataclasses.replace(tied.family.heads, words=words)
     assert worst_difference(tied, dataclasses.replace(tied.family, heads=heads)) > 1e-3
@@ -90,8 +91,8 @@ def test_a_tied_head_scores_smaller_vectors(golden: Path) -> None:
 
 def test_epsilon_matters(golden: Path) -> None:
     directory = golden / "models/eps_t5"
-    model = read_golden(directory, t5, lambda config: config.encoder_decoder)
-    other = dataclasses.replace(t5.from_hugging_face(fields_of(directory)), norm_epsilon=1e-5)
+    model = read_golden(directory, T5, lambda config: config.encoder_decoder)
+    other = dataclasses.replace(T5.from_hugging_face(fields_of(directory)), norm_epsilon=1e-5)
     assert worst_difference(model, other.encoder_decoder) > 5e-4
 
 
@@ -120,21 +121,21 @@ def test_the_encoder_alone_is_the_encoder_of_both() -> None:
     ],
 )
 def test_a_class_of_transformers_is_a_task(architecture: str, task: str, written: str) -> None:
-    config = t5.from_hugging_face({**FIELDS, "architectures": [architecture]})
+    config = T5.from_hugging_face({**FIELDS, "architectures": [architecture]})
     assert config.task == task
-    assert t5.to_hugging_face(config)["architectures"] == [written]
-    named = {path for row in t5.hugging_face_weights(config) for path in row.paths}
+    assert T5.to_hugging_face(config)["architectures"] == [written]
+    named = {path for row in T5.hugging_face_weights(config) for path in row.paths}
     assert named == set(parameters.flatten(parameters.abstract(config)[1]))
 
 
 def test_names_of_a_classifier_have_a_prefix() -> None:
     config = dataclasses.replace(TINY, task="sequence_classification")
-    names = {row.theirs for row in t5.hugging_face_weights(config)}
+    names = {row.theirs for row in T5.hugging_face_weights(config)}
     assert {"transformer.shared.weight", "classification_head.out_proj.bias"} <= names
 
 
 def test_mt5_has_other_defaults() -> None:
-    first, multilingual = (t5.from_hugging_face({**FIELDS, "model_type": name}) for name in ("t5", "mt5"))
+    first, multilingual = (T5.from_hugging_face({**FIELDS, "model_type": name}) for name in ("t5", "mt5"))
     assert (first.feed_forward, first.head) == ("relu", "tied")
     assert (multilingual.feed_forward, multilingual.head) == ("gated_gelu", "untied")
     assert first.num_decoder_layers == first.num_encoder_layers == 1
@@ -144,12 +145,12 @@ def test_mt5_has_other_defaults() -> None:
 @pytest.mark.parametrize("feed_forward", ["relu", "gated_gelu"])
 def test_what_is_written_is_read(head: Any, feed_forward: Any) -> None:
     config = dataclasses.replace(TINY, head=head, feed_forward=feed_forward, num_labels=3, dropout_rate=0.1)
-    assert t5.from_hugging_face(t5.to_hugging_face(config)) == config
+    assert T5.from_hugging_face(T5.to_hugging_face(config)) == config
 
 
 def test_an_encoder_alone_is_no_encoder_decoder() -> None:
     alone = {**FIELDS, "architectures": ["T5EncoderModel"]}
-    assert t5.from_hugging_face({**alone, "is_encoder_decoder": False}) == t5.from_hugging_face(alone)
+    assert T5.from_hugging_face({**alone, "is_encoder_decoder": False}) == T5.from_hugging_face(alone)
 
 
 @pytest.mark.parametrize(
@@ -166,4 +167,4 @@ def test_an_encoder_alone_is_no_encoder_decoder() -> None:
 )
 def test_what_we_cant_express_is_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        t5.from_hugging_face({**FIELDS, **wrong})
+        T5.from_hugging_face({**FIELDS, **wrong})

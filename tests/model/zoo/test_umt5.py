@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from t5x_like.model import parameters
-from t5x_like.model.zoo import t5
+from t5x_like.model.zoo.t5 import T5
 from tests.model.zoo.golden_encoder_decoders import (
     batch_of,
     stepwise_difference,
@@ -20,7 +20,7 @@ from tests.model.zoo.test_t5 import FIELDS
 
 @pytest.fixture(scope="module")
 def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/umt5", t5, lambda config: config.encoder_decoder)
+    return read_golden(golden / "models/umt5", T5, lambda config: config.encoder_decoder)
 
 
 def test_one_table_for_all_layers_is_another_model(model: GoldenModel) -> None:
@@ -47,12 +47,12 @@ def test_tables_matter(model: GoldenModel) -> None:
 
 
 def test_one_token_at_a_time_is_all_at_once(golden: Path, model: GoldenModel) -> None:
-    config = t5.from_hugging_face(fields_of(golden / "models/umt5"))
+    config = T5.from_hugging_face(fields_of(golden / "models/umt5"))
     assert stepwise_difference(config, model.params, batch_of(model)) < 1e-5
 
 
 def test_what_is_read_is_written() -> None:
-    config = t5.from_hugging_face({**FIELDS, "model_type": "umt5", "scalable_attention": True})
+    config = T5.from_hugging_face({**FIELDS, "model_type": "umt5", "scalable_attention": True})
     assert (config.relative_tables, config.feed_forward, config.head) == ("per_layer", "gated_gelu", "tied")
-    assert t5.from_hugging_face(t5.to_hugging_face(config)) == config
-    assert t5.to_hugging_face(config)["architectures"] == ["UMT5ForConditionalGeneration"]
+    assert T5.from_hugging_face(T5.to_hugging_face(config)) == config
+    assert T5.to_hugging_face(config)["architectures"] == ["UMT5ForConditionalGeneration"]

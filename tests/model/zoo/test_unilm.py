@@ -8,31 +8,31 @@ import numpy as np
 import pytest
 
 import t5x_like
-from t5x_like.model.layers.masks import Look, look_mask
+from t5x_like.model.layers.masks import AttentionDirection, direction_mask
 from t5x_like.pretrained.pretrained import Pretrained
 
 RECORDED = {
-    "bidir": Look.BIDIRECTIONAL,
-    "l2r": Look.LEFT_TO_RIGHT,
-    "seq2seq": Look.SEQUENCE_TO_SEQUENCE,
+    "bidir": AttentionDirection.BIDIRECTIONAL,
+    "l2r": AttentionDirection.LEFT_TO_RIGHT,
+    "seq2seq": AttentionDirection.SEQUENCE_TO_SEQUENCE,
 }
 
 
-def shown(look: Look, source: int, total: int, length: int) -> list[str]:
-    mask = look_mask(jnp.array([look]), jnp.array([source]), jnp.array([total]), length=length)[0]
+def shown(look: AttentionDirection, source: int, total: int, length: int) -> list[str]:
+    mask = direction_mask(jnp.array([look]), jnp.array([source]), jnp.array([total]), length=length)[0]
     return ["".join("x" if seen else "." for seen in row) for row in np.asarray(mask)]
 
 
 def test_each_way_of_looking() -> None:
-    assert shown(Look.BIDIRECTIONAL, 2, 3, 4)[:3] == ["xxx.", "xxx.", "xxx."]
-    assert shown(Look.LEFT_TO_RIGHT, 2, 3, 4)[:3] == ["x...", "xx..", "xxx."]
-    assert shown(Look.RIGHT_TO_LEFT, 2, 3, 4)[:3] == ["xxx.", ".xx.", "..x."]
-    assert shown(Look.SEQUENCE_TO_SEQUENCE, 2, 4, 5)[:4] == ["xx...", "xx...", "xxx..", "xxxx."]
+    assert shown(AttentionDirection.BIDIRECTIONAL, 2, 3, 4)[:3] == ["xxx.", "xxx.", "xxx."]
+    assert shown(AttentionDirection.LEFT_TO_RIGHT, 2, 3, 4)[:3] == ["x...", "xx..", "xxx."]
+    assert shown(AttentionDirection.RIGHT_TO_LEFT, 2, 3, 4)[:3] == ["xxx.", ".xx.", "..x."]
+    assert shown(AttentionDirection.SEQUENCE_TO_SEQUENCE, 2, 4, 5)[:4] == ["xx...", "xx...", "xxx..", "xxxx."]
 
 
 def test_examples_of_a_batch_look_in_their_own_ways() -> None:
-    looks = jnp.array([Look.RIGHT_TO_LEFT, Look.BIDIRECTIONAL])
-    mask = look_mask(looks, jnp.array([1, 1]), jnp.array([2, 2]), length=2)
+    looks = jnp.array([AttentionDirection.RIGHT_TO_LEFT, AttentionDirection.BIDIRECTIONAL])
+    mask = direction_mask(looks, jnp.array([1, 1]), jnp.array([2, 2]), length=2)
     assert mask.tolist() == [[[True, True], [False, True]], [[True, True], [True, True]]]
 
 
@@ -46,10 +46,10 @@ def pretrained(golden: Path) -> Pretrained:
     return t5x_like.from_pretrained(golden / "models/unilm")
 
 
-def mask_of(recorded: dict[str, np.ndarray], look: Look) -> jax.Array:
+def mask_of(recorded: dict[str, np.ndarray], look: AttentionDirection) -> jax.Array:
     num_rows, length = recorded["in_input_ids"].shape
     lengths = (jnp.asarray(recorded[f"in_{name}_len"]) for name in ("src", "total"))
-    return look_mask(jnp.full((num_rows,), look), *lengths, length=length)
+    return direction_mask(jnp.full((num_rows,), look), *lengths, length=length)
 
 
 @pytest.mark.parametrize("name", RECORDED)

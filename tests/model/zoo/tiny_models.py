@@ -24,6 +24,7 @@ from t5x_like.model.zoo.llama import LlamaConfig
 from t5x_like.model.zoo.longt5 import LongT5Config
 from t5x_like.model.zoo.mistral import MistralConfig
 from t5x_like.model.zoo.modernbert import ModernBertConfig
+from t5x_like.model.zoo.olmo2 import Olmo2Config
 from t5x_like.model.zoo.openai_gpt import OpenAIGPTConfig
 from t5x_like.model.zoo.qwen2 import Qwen2Config
 from t5x_like.model.zoo.qwen3 import Qwen3Config
@@ -39,7 +40,7 @@ LENGTH = 12
 
 _SIZE: dict[str, Any] = {"vocab_size": VOCAB_SIZE, "model_dim": 32, "mlp_dim": 48, "num_heads": 4}
 _ONE: dict[str, Any] = {**_SIZE, "num_layers": 2, "dropout_rate": 0.1}
-_LEARNED: dict[str, Any] = {**_ONE, "num_positions": 16}
+_LEARNED: dict[str, Any] = {**_ONE, "max_position_embeddings": 16}
 _GROUPED: dict[str, Any] = {**_ONE, "num_kv_heads": 2}
 _PAIR: dict[str, Any] = {
     **_SIZE,
@@ -60,7 +61,7 @@ TINY: dict[str, Any] = {
         num_decoder_heads=2,
         num_encoder_layers=1,
         num_decoder_layers=2,
-        num_positions=16,
+        max_position_embeddings=16,
     ),
     "bert": BertConfig(**_LEARNED),
     "distilbert": DistilBertConfig(**_LEARNED),
@@ -79,7 +80,7 @@ TINY: dict[str, Any] = {
     "llama": LlamaConfig(**_GROUPED),
     "llama3_1": LlamaConfig(
         **_GROUPED,
-        scaling=Llama3Scaling(
+        rope_scaling=Llama3Scaling(
             factor=8.0, low_frequency_factor=1.0, high_frequency_factor=4.0, original_length=8
         ),
     ),
@@ -88,6 +89,7 @@ TINY: dict[str, Any] = {
     "mistral": MistralConfig(**_GROUPED, window=4),
     "modernbert": ModernBertConfig(**_SIZE, num_layers=4, window=4),
     "mt5": T5Config(**_PAIR),
+    "olmo2": Olmo2Config(**_GROUPED),
     "qwen2": Qwen2Config(**_GROUPED),
     "qwen3": Qwen3Config(**_GROUPED, head_dim=10),
     "roberta": RobertaConfig(**_LEARNED),

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t5x_like.batch import Batch
+from t5x_like.text import registry
 from t5x_like.text.batches import planner
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.order import draw_tasks, key_of, permuted, shuffled
 from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
-from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.mixtures import Mixture
 
 
@@ -75,7 +76,7 @@ def test_a_streamed_task_resumes_bit_for_bit_and_gives_every_example(make_text_t
     # Epochs are read anew for every window: of a thousand examples they would be 34.
     monkeypatch.setattr(planner, "WINDOW_EXAMPLES", 32)
     name = make_text_task(30)
-    settings = config(name, memory_tokens=1)
+    settings = config(name, max_tokens_in_memory=1)
     first = build_loader(settings)
     take(first, 2)
     state = json.loads(json.dumps(first.state()))
@@ -86,7 +87,7 @@ def test_a_streamed_task_resumes_bit_for_bit_and_gives_every_example(make_text_t
     places = [made["place"] for made in (state, first.state())]
     assert places[0]["window"] < places[1]["window"]
     assert places[0]["tasks"][name][0] < places[1]["tasks"][name][0]
-    once = build_loader(config(name, memory_tokens=1, repeat=False, shuffle=False))
+    once = build_loader(config(name, max_tokens_in_memory=1, repeat=False, shuffle=False))
     held = build_loader(config(name, repeat=False, shuffle=False))
     assert_equal_batches(list(once), list(held))
 

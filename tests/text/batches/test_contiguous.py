@@ -9,32 +9,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.batch import Batch
-from t5x_like.text.batches.in_memory import Held
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
-from t5x_like.text.batches.ragged_array import RaggedBuilder
-from t5x_like.text.batches.recurrent_source import ContiguousRows
-from t5x_like.text.batches.sources import Making
+from t5x_like.text import registry
+from t5x_like.text.batches.example_sources import ExampleMaker
+from t5x_like.text.batches.in_memory import InMemoryExamples
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.batches.ragged_array import RaggedArrayBuilder
+from t5x_like.text.batches.recurrent_source import RecurrentSource
 from t5x_like.text.objectives.contiguous_lm import ContiguousLM
 from t5x_like.text.objectives.objective import Lengths
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.mixtures import Mixture
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 EOS = 1
-IDS = Ids(5000, 0, EOS, 4000, 2, None, None, None, 4999, 90, None)
+IDS = VocabularyIds(5000, 0, EOS, 4000, 2, None, None, None, 4999, 90, None)
 
 
 def held(lengths):
-    builder, numbers = RaggedBuilder(5000), iter(range(3, 4000))
+    builder, numbers = RaggedArrayBuilder(5000), iter(range(3, 4000))
     builder.extend([[next(numbers) for _ in range(length)] for length in lengths])
-    return Held({"tokens": builder.build()})
+    return InMemoryExamples({"tokens": builder.build()})
 
 
 def rows_of(lengths, *, batch_size, row, shuffle=False):
-    return ContiguousRows(
+    return RecurrentSource(
         "text",
         held(lengths),
-        Making(ContiguousLM(), Lengths(2, row), IDS),
+        ExampleMaker(ContiguousLM(), Lengths(2, row), IDS),
         batch_size=batch_size,
         seed=0,
         shuffle=shuffle,
@@ -158,7 +160,7 @@ def test_what_is_held_of_documents_ends_with_the_source_and_does_not_go_to_worke
 
 
 def test_streams_come_through_seqio_as_one(make_corpus):
-    task = registry.get_task(make_corpus(20, objective=ContiguousLM()))
+    task = registration.get_task(make_corpus(20, objective=ContiguousLM()))
     rows = list(task.get_dataset({"targets": 30}, "train", shuffle=False).as_numpy_iterator())
     assert all(len(row["targets"]) == 30 for row in rows[:-1])
     for row, following in itertools.pairwise(rows):

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from t5x_like.batch import Batch
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text import registry
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.cache.writing import cache_split
-from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.mixtures import Mixture
 
 BATCH_SIZE = 8
@@ -79,7 +80,7 @@ def kinds(mixture, make_text_task, make_talks) -> dict[str, LoaderConfig]:
         "a mixture": config(mixture),
         "conversations": config(tasks[1], **in_one),
         "questions as prefixes": config(tasks[0], **in_one),
-        "questions and conversations": config(f"sft_{tasks[0]}", **in_one, prompts="causal"),
+        "questions and conversations": config(f"sft_{tasks[0]}", **in_one, prefix_attention="causal"),
     }
 
 
@@ -109,7 +110,7 @@ def check_cells(
     windows = [state["place"]["window"] for state in states]
     ends = [end for end in range(compared, num_batches - compared) if windows[end] != windows[end - 1]]
     assert ends
-    chooser = random.Random(f"{settings.layout} {settings.prompts} {settings.pack}")
+    chooser = random.Random(f"{settings.layout} {settings.prefix_attention} {settings.pack}")
     for number, (hosts, workers) in enumerate(cells):
         cache = caches[number % len(caches)]
         anywhere = chooser.randrange(1, num_batches - compared)

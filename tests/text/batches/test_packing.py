@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.text.batches.features import Placed, lay_out, make_batch, shift_right
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text.batches.example_sources import DecoderSource, to_decoder_example
+from t5x_like.text.batches.features import lay_out, make_batch, shift_right
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.packing import pack_rows
-from t5x_like.text.batches.sources import AsDecoder, as_decoder
 from t5x_like.text.objectives.objective import Example, Layout, Lengths, lengths_of
 
 
@@ -61,9 +62,9 @@ def pair(inputs, targets):
 CONVERTERS: dict[str, tuple[Callable[..., Example], Layout]] = {
     "EncDec": (lambda one: pair(one["inputs"], one["targets"]), "encoder_decoder"),
     "LM": (lambda one: Example(targets=np.array(one["targets"])), "decoder"),
-    "PrefixLM": (lambda one: as_decoder(pair(one["inputs"], one["targets"])), "decoder"),
+    "PrefixLM": (lambda one: to_decoder_example(pair(one["inputs"], one["targets"])), "decoder"),
     "PrefixLM_pack_loss_all": (
-        lambda one: as_decoder(pair(one["inputs"], one["targets"]), learn="all"),
+        lambda one: to_decoder_example(pair(one["inputs"], one["targets"]), loss_on_targets_only=False),
         "decoder",
     ),
 }
@@ -89,10 +90,10 @@ def test_batches_are_those_of_seqios_feature_converter(golden, converter):
     sizes = lengths_of(examples).tolist()
     rows = pack_as_seqio(sizes, limits) if is_packed else [[number] for number in range(len(examples))]
     batch = make_batch(
-        [[Placed(examples[number]) for number in row] for row in rows],
+        [[examples[number] for number in row] for row in rows],
         lengths=limits,
         layout=layout,
-        fields=AsDecoder.TRAITS.fields if converter.startswith("PrefixLM") else (),
+        fields=DecoderSource.SPEC.fields if converter.startswith("PrefixLM") else (),
         packed=is_packed,
     )
     theirs = {
@@ -120,11 +121,11 @@ def in_one_stream(mixture, **changes):
     return LoaderConfig(**settings, layout="decoder", **changes)
 
 
-@pytest.mark.parametrize("prompts", ["prefix", "causal"])
-def test_inputs_are_learned_where_that_is_asked_for(make_text_task, prompts):
-    settings = in_one_stream(make_text_task(), prompts=prompts)
+@pytest.mark.parametrize("prefix_attention", ["bidirectional", "causal"])
+def test_inputs_are_learned_where_that_is_asked_for(make_text_task, prefix_attention):
+    settings = in_one_stream(make_text_task(), prefix_attention=prefix_attention)
     targets, everything = (
-        next(build_loader(dataclasses.replace(settings, learn=learn))) for learn in ("targets", "all")
+        next(build_loader(dataclasses.replace(settings, loss_on_targets_only=only))) for only in (True, False)
     )
     is_token = everything.decoder_segment_ids > 0
     np.testing.assert_array_equal(everything.loss_weights, is_token)
@@ -135,11 +136,11 @@ def test_inputs_are_learned_where_that_is_asked_for(make_text_task, prompts):
 
 
 def test_learning_all_is_refused_where_it_means_nothing(make_text_task, make_talks):
-    settings = in_one_stream(make_text_task(), learn="all")
+    settings = in_one_stream(make_text_task(), loss_on_targets_only=False)
     with pytest.raises(ValueError, match=r"only a decoder's one stream .* can; set layout='decoder'"):
         dataclasses.replace(settings, layout=None)
-    with pytest.raises(ValueError, match="learn must be 'targets' or 'all', got 'inputs'"):
-        dataclasses.replace(settings, learn="inputs")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="loss_on_targets_only must be True or False, got 'inputs'"):
+        dataclasses.replace(settings, loss_on_targets_only="inputs")  # pyright: ignore[reportArgumentType]
     talks = make_talks()
     with pytest.raises(ValueError, match=f"task '{talks}' says itself which tokens are learned"):
         build_loader(dataclasses.replace(settings, mixture=talks))
@@ -148,9 +149,9 @@ def test_learning_all_is_refused_where_it_means_nothing(make_text_task, make_tal
 def test_a_run_that_learned_targets_is_not_gone_on_with_by_learning_all(make_text_task):
     settings = in_one_stream(make_text_task())
     state = build_loader(settings).state()
-    assert "learn" not in state["data"]  # so that runs from before there was a choice go on
-    with pytest.raises(ValueError, match="learn: None before, 'all' now"):
-        build_loader(dataclasses.replace(settings, learn="all")).restore(state)
+    assert "loss_on_targets_only" not in state["data"]  # so that runs from before there was a choice go on
+    with pytest.raises(ValueError, match="loss_on_targets_only: None before, False now"):
+        build_loader(dataclasses.replace(settings, loss_on_targets_only=False)).restore(state)
 
 
 def test_shifted_targets_are_seqios(golden):
@@ -187,7 +188,7 @@ def test_each_example_goes_to_the_first_row_that_it_fits_into(pairs):
 
 
 def test_each_target_knows_its_task():
-    rows = [[Placed(pair([5], [7, 1]), 2), Placed(pair([5], [1]), 0)], []]
+    rows = [[pair([5], [7, 1])._replace(task=2), pair([5], [1])], []]
     batch = make_batch(rows, lengths=Lengths(3, 5), layout="encoder_decoder")
     assert batch.task_ids.tolist() == [[2, 2, 0, 0, 0], [0] * 5]
     assert batch.loss_weights.tolist() == [[1, 1, 1, 0, 0], [0] * 5]

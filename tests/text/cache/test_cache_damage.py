@@ -73,7 +73,7 @@ def test_a_shard_exchanged_with_another_is_not_read_as_its_own(cached):
 
 def quarantined(cached, caplog):
     with caplog.at_level(logging.WARNING):
-        return CachedExamples.open(cached, on_damage="quarantine")
+        return CachedExamples.open(cached, on_corruption="quarantine")
 
 
 def test_quarantine_leaves_out_the_examples_of_the_damaged_block_and_no_others(cached, texts, caplog):
@@ -168,5 +168,5 @@ def test_a_damaged_index_is_named_where_it_is_needed(cached, caplog):
 
 
 def test_an_unknown_policy_is_refused(cached):
-    with pytest.raises(ValueError, match="on_damage must be 'fail' or 'quarantine', not 'ignore'"):
-        CachedExamples.open(cached, on_damage="ignore")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="on_corruption must be 'fail' or 'quarantine', not 'ignore'"):
+        CachedExamples.open(cached, on_corruption="ignore")  # pyright: ignore[reportArgumentType]

@@ -85,7 +85,7 @@ def test_however_it_is_cut_a_cache_has_the_checksum_of_the_tokens_in_memory(tmp_
         output = tmp_path / str(num_shards)
         cache_split(task, "train", str(output), num_shards=num_shards)
         found.add(CachedExamples.open(output / task.name / "train").checksum)
-    assert found == {hold(task, "train", memory_tokens=10**6).checksum}
+    assert found == {hold(task, "train", max_tokens_in_memory=10**6).checksum}
 
 
 def test_one_token_or_the_order_of_two_documents_changes_it(tmp_path, corpus_task):

@@ -62,7 +62,7 @@ def test_it_is_opened_for_the_task_it_was_made_of_only(cached, corpus_task):
 def test_the_objective_does_not_matter(cached, corpus_task):
     from t5x_like.text.objectives.span_corruption import SpanCorruption
 
-    task = corpus_task(objective=SpanCorruption(density=0.5))
+    task = corpus_task(objective=SpanCorruption(noise_density=0.5))
     CachedExamples.open(cached, task_fingerprint=task_fingerprint(task, "train"))
 
 

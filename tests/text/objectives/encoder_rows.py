@@ -5,14 +5,14 @@ import numpy as np
 from t5x_like.text.objectives.cutting import lay_window, texts_of
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.objectives.random_bits import seeds_of_rows
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 PAD, UNKNOWN, CLS, SEP, MASK = 0, 100, 101, 102, 103
 VOCAB_SIZE = 1000
 FIRST_WORD = 104
 # WordPiece's: ids over 800 are written with ## before them.
 STARTS_WORD = np.arange(VOCAB_SIZE) < 800
-IDS = Ids(VOCAB_SIZE, PAD, SEP, None, UNKNOWN, CLS, SEP, MASK, VOCAB_SIZE - 1, 0, STARTS_WORD)
+IDS = VocabularyIds(VOCAB_SIZE, PAD, SEP, None, UNKNOWN, CLS, SEP, MASK, VOCAB_SIZE - 1, 0, STARTS_WORD)
 SPECIAL = [PAD, CLS, SEP, MASK]
 KEY = np.array([7, 8], np.uint64)
 

@@ -4,17 +4,19 @@ import json
 
 import numpy as np
 
-from t5x_like.text.objectives.denoising import Denoising, MaskTokens
-from t5x_like.text.objectives.noise import IidNoise, RegularNoise, SpanNoise
+from t5x_like.text.objectives.denoising import Denoising
+from t5x_like.text.objectives.noise import IidNoise, MaskTokens, RegularNoise, SpanNoise
 from t5x_like.text.objectives.prefix_lm import PrefixLM
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 FIRST_SENTINEL = 32_099
-IDS = Ids(32_100, 0, 1, None, 2, None, None, None, FIRST_SENTINEL, 100, None)
+IDS = VocabularyIds(32_100, 0, 1, None, 2, None, None, None, FIRST_SENTINEL, 100, None)
 
 
-def _spans(density, mean_span, **more):
-    return Denoising(noise=SpanNoise(density=density, mean_span=mean_span, **more))
+def _spans(noise_density, mean_noise_span_length, **more):
+    return Denoising(
+        noise=SpanNoise(noise_density=noise_density, mean_noise_span_length=mean_noise_span_length, **more)
+    )
 
 
 DENOISING = {
@@ -30,12 +32,12 @@ DENOISING = {
     "iid_15_bert_style_r10 (random_prob .1)": Denoising(inputs=MaskTokens(random_rate=0.1), targets="text"),
     "iid_15_drop_drop": Denoising(inputs="dropped", targets="dropped"),
     "iid_15_span_single_sentinel": Denoising(inputs="one_sentinel", targets="one_sentinel"),
-    "deshuffle_all": Denoising(noise=IidNoise(density=1.0), inputs="shuffled", targets="text"),
+    "deshuffle_all": Denoising(noise=IidNoise(noise_density=1.0), inputs="shuffled", targets="text"),
     "regular_mask": Denoising(noise=RegularNoise()),
     "gathered": Denoising(inputs="gathered", targets="text"),
     "random_token": Denoising(inputs="random", targets="text"),
 }
-PREFIXES = {"prefix_lm": PrefixLM(), "prefix_lm_25": PrefixLM(density=0.25)}
+PREFIXES = {"prefix_lm": PrefixLM(), "prefix_lm_25": PrefixLM(noise_density=0.25)}
 
 
 def read(golden, name):

@@ -5,17 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text import registry
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.blank_infilling import BlankIds, BlankInfilling
 from t5x_like.text.objectives.blanks import Blanks, with_blanks
 from t5x_like.text.objectives.cutting import lay_window, texts_of
 from t5x_like.text.objectives.objective import Lengths, Text
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 PAD, END, START, CLS, MASK, FIRST = 0, 1, 5001, 5002, 5003, 5100
-IDS = Ids(5101, PAD, END, START, 2, CLS, None, MASK, FIRST, 90, None)
+IDS = VocabularyIds(5101, PAD, END, START, 2, CLS, None, MASK, FIRST, 90, None)
 LENGTHS = Lengths(2, 512)
 SHORT, DOCUMENT, SENTENCES = range(3)
 
@@ -72,10 +74,10 @@ def test_the_papers_example_reads_and_writes_as_in_its_figure():
     assert example.weights.tolist() == [0] * 6 + [1] * 5
 
 
-@given(size=st.integers(1, 400), density=st.floats(0.02, 0.5), seed=st.integers(0, 2**62))
+@given(size=st.integers(1, 400), noise_density=st.floats(0.02, 0.5), seed=st.integers(0, 2**62))
 @settings(deadline=None)
-def test_short_blanks_keep_every_token_and_reach_their_share(size, density, seed):
-    objective = BlankInfilling(density=density)
+def test_short_blanks_keep_every_token_and_reach_their_share(size, noise_density, seed):
+    objective = BlankInfilling(noise_density=noise_density)
     if objective._text_length(SHORT, LENGTHS.targets) < size:
         return
     (example,) = objective.make([text(size)], seeds_of(1, seed), LENGTHS, IDS)
@@ -83,9 +85,9 @@ def test_short_blanks_keep_every_token_and_reach_their_share(size, density, seed
     assert len(example.targets) <= LENGTHS.targets
     part_a, blanks = blanks_of(example)
     num_blank = sum(len(tokens) for _, tokens in blanks)
-    assert max(int(density * size), 1) <= num_blank
+    assert max(int(noise_density * size), 1) <= num_blank
     longest = max(len(tokens) for _, tokens in blanks)
-    assert num_blank - longest < max(int(density * size), 1)
+    assert num_blank - longest < max(int(noise_density * size), 1)
     masks = np.flatnonzero(part_a == MASK)
     assert (np.diff(masks) > 1).all()  # blanks don't touch
 
@@ -224,7 +226,7 @@ def test_the_loader_gives_packed_rows_with_both_positions(task):
 
 
 def test_seqio_gives_examples_from_a_task(task):
-    found = registry.get_task(task).get_dataset({"targets": 160}, "train", shuffle=False, seed=3)
+    found = registration.get_task(task).get_dataset({"targets": 160}, "train", shuffle=False, seed=3)
     rows = list(found.as_numpy_iterator())
     assert len(rows) >= 60
     for row in rows:
@@ -235,7 +237,7 @@ def test_seqio_gives_examples_from_a_task(task):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ({"density": 0.6}, "density must be above 0 and at most 0.5, got 0.6"),
+        ({"noise_density": 0.6}, "noise_density must be above 0 and at most 0.5, got 0.6"),
         ({"mean_length": 0.0}, "mean_length must lie between 1 and 10"),
         ({"document_rate": 0.8, "sentence_rate": 0.3}, "what is left of 1 is the rate of short blanks"),
         ({"min_document_share": 0.0}, "min_document_share must be above 0"),

@@ -5,10 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.text.objectives.cutting import lay_window
-from t5x_like.text.objectives.denoising import Denoising, MaskTokens
-from t5x_like.text.objectives.noise import IidNoise, RegularNoise, SpanNoise
+from t5x_like.text.objectives.denoising import Denoising
+from t5x_like.text.objectives.noise import IidNoise, MaskTokens, RegularNoise, SpanNoise
 from t5x_like.text.objectives.objective import Lengths, Text, lengths_of
 from t5x_like.text.seqio_bridge import preprocessors
+from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
 from tests.text.objectives.t5_objectives import (
     DENOISING,
     FIRST_SENTINEL,
@@ -25,7 +26,12 @@ from tests.text.objectives.t5_objectives import (
 
 WIDE = Lengths(2000, 2000)
 MANY_SENTINELS = IDS._replace(num_sentinels=2000)
-NOISES = (IidNoise(density=0.3), SpanNoise(density=0.3), SpanNoise(roll=True), RegularNoise(density=0.25))
+NOISES = (
+    IidNoise(noise_density=0.3),
+    SpanNoise(noise_density=0.3),
+    SpanNoise(roll=True),
+    RegularNoise(noise_density=0.25),
+)
 WORDS_CHANGE = ("random_token", "gathered", "deshuffle_all", "iid_15_bert_style_r10 (random_prob .1)")
 
 
@@ -64,7 +70,7 @@ def test_whole_iid_task_is_t5s(golden, cached):
     reference = read(golden, "exact_task_level.json")
     name = f"iid_denoising/{'with' if cached else 'no'}_cache_placeholder_at_index_2"
     lengths = {"inputs": 512, "targets": 192}
-    found = task_examples(reference, Denoising().preprocessors(), lengths, cached=cached)
+    found = task_examples(reference, seqio_preprocessors(Denoising()), lengths, cached=cached)
     for example, wanted in zip(found, reference["tasks"][name]["out"], strict=True):
         assert example["inputs"].tolist() == wanted["inputs"]
         assert example["targets"].tolist() == wanted["targets"]
@@ -123,7 +129,7 @@ def test_every_text_fits_and_fills_the_limits(name, limit):
 
 
 def test_targets_too_long_for_the_limit_are_cut_and_ended():
-    example = make_one(Denoising(noise=IidNoise(density=0.9)), np.arange(3, 103), Lengths(101, 20))
+    example = make_one(Denoising(noise=IidNoise(noise_density=0.9)), np.arange(3, 103), Lengths(101, 20))
     assert len(example.targets) == 20
     assert example.targets[-1] == 1
 
@@ -143,13 +149,13 @@ def test_bert_style_gives_a_tenth_of_the_noise_random_words():
 
 def test_random_words_are_any_but_special_ids():
     ids = IDS._replace(vocab_size=20, first_sentinel=19, num_sentinels=3, unknown=None, eos=5, cls=9, mask=16)
-    objective = Denoising(noise=IidNoise(density=1.0), inputs="random", targets="text")
+    objective = Denoising(noise=IidNoise(noise_density=1.0), inputs="random", targets="text")
     example = make_one(objective, np.full(1900, 3), WIDE, ids)
     assert sorted(set(example.inputs[:-1].tolist())) == [1, 2, 3, 4, 6, 7, 8, 10, 11, 12, 13, 14, 15]
 
 
 def test_gathered_words_come_from_the_text():
-    objective = Denoising(noise=IidNoise(density=1.0), inputs="gathered", targets="text")
+    objective = Denoising(noise=IidNoise(noise_density=1.0), inputs="gathered", targets="text")
     example = make_one(objective, np.arange(100, 600), WIDE)
     found = example.inputs[:-1]
     assert set(found.tolist()) <= set(range(100, 600))
@@ -159,7 +165,7 @@ def test_gathered_words_come_from_the_text():
 @given(st.lists(st.integers(3, 9), min_size=1, max_size=60), st.integers(0, 2**63))
 @settings(max_examples=50, deadline=None)
 def test_shuffled_noise_keeps_its_words_and_places(tokens, seed):
-    objective = Denoising(noise=IidNoise(density=0.5), inputs="shuffled", targets="text")
+    objective = Denoising(noise=IidNoise(noise_density=0.5), inputs="shuffled", targets="text")
     is_noise = objective.noise.draw(len(tokens), np.array([[seed, 1]], np.uint64))[0]
     found = make_one(objective, tokens, WIDE, seed=(seed, 1)).inputs[:-1]
     assert found[~is_noise].tolist() == np.array(tokens)[~is_noise].tolist()
@@ -175,7 +181,7 @@ def test_more_spans_than_sentinels_repeat_the_last():
 
 def test_a_vocabulary_without_sentinels_masks_with_its_mask():
     ids = IDS._replace(num_sentinels=0, mask=4, first_sentinel=32_099)
-    objective = Denoising(noise=IidNoise(density=1.0), inputs=MaskTokens(), targets="text")
+    objective = Denoising(noise=IidNoise(noise_density=1.0), inputs=MaskTokens(), targets="text")
     objective.check(Lengths(64, 64), ids)
     assert make_one(objective, [7, 8], WIDE, ids).inputs.tolist() == [4, 4, 1]
     with pytest.raises(ValueError, match="neither sentinels nor a mask"):
@@ -203,11 +209,11 @@ def test_limits_and_vocabularies_that_do_not_do_are_refused_with_the_numbers_nee
 @pytest.mark.parametrize(
     ("noise", "message"),
     [
-        (lambda: IidNoise(density=0.0), "share of the tokens"),
-        (lambda: RegularNoise(density=1.5), "share of the tokens"),
+        (lambda: IidNoise(noise_density=0.0), "share of the tokens"),
+        (lambda: RegularNoise(noise_density=1.5), "share of the tokens"),
         (lambda: RegularNoise(shortest=3, longest=2), "shortest <= longest"),
-        (lambda: SpanNoise(density=1.0), "use IidNoise"),
-        (lambda: SpanNoise(mean_span=0.5), "at least 1 token"),
+        (lambda: SpanNoise(noise_density=1.0), "use IidNoise"),
+        (lambda: SpanNoise(mean_noise_span_length=0.5), "at least 1 token"),
     ],
 )
 def test_impossible_noise_is_refused(noise, message):
@@ -219,9 +225,9 @@ def test_impossible_noise_is_refused(noise, message):
 def test_noise_has_its_density(noise):
     seeds = np.stack([np.arange(3000), np.arange(3000)], axis=1).astype(np.uint64)
     masks = noise.draw(300, seeds)
-    assert abs(masks.mean() - noise.density) < 0.01
+    assert abs(masks.mean() - noise.noise_density) < 0.01
     if isinstance(noise, SpanNoise):
-        assert (masks.sum(1) == round(300 * noise.density)).all()
+        assert (masks.sum(1) == round(300 * noise.noise_density)).all()
 
 
 def test_rolled_spans_lie_anywhere_and_others_at_the_end():
@@ -232,7 +238,7 @@ def test_rolled_spans_lie_anywhere_and_others_at_the_end():
 
 def test_regular_spans_are_as_long_and_as_far_from_each_other():
     seeds = np.stack([np.arange(50), np.arange(50)], axis=1).astype(np.uint64)
-    for mask in RegularNoise(density=0.25, shortest=2, longest=4).draw(100, seeds):
+    for mask in RegularNoise(noise_density=0.25, shortest=2, longest=4).draw(100, seeds):
         edges = np.flatnonzero(np.diff(mask.astype(int)) == 1)
         span, period = mask[edges[0] + 1 : edges[1]].sum(), edges[1] - edges[0]
         assert (np.diff(edges) == period).all()

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from t5x_like.text.objectives.deshuffling import Deshuffling
 from t5x_like.text.objectives.objective import Lengths, Text
+from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
 from tests.text.objectives.t5_objectives import (
     IDS,
     assert_rows_are_independent,
@@ -41,7 +42,7 @@ def test_rows_do_not_depend_on_each_other():
 def test_a_seqio_task_gives_whole_texts_and_their_words(golden):
     reference = read(golden, "exact_task_level.json")
     found = task_examples(
-        reference, Deshuffling().preprocessors(), {"inputs": 512, "targets": 512}, cached=True
+        reference, seqio_preprocessors(Deshuffling()), {"inputs": 512, "targets": 512}, cached=True
     )
     joined = [token for example in found for token in example["targets"][:-1].tolist()]
     assert joined == [token for document in reference["docs"] for token in document]

@@ -31,7 +31,7 @@ MASKED = {
     "tokens": MaskedLM(),
     "documents": MaskedLM(input_format="documents"),
     "words": MaskedLM(masking=TokenMasking(whole_words=True)),
-    "n-grams": MaskedLM(masking=TokenMasking(whole_words=True, max_ngram=3, density=0.4)),
+    "n-grams": MaskedLM(masking=TokenMasking(whole_words=True, max_ngram=3, noise_density=0.4)),
     "spans": MaskedLM(masking=SpanMasking(), input_format="full_sentences"),
     "phrases": MaskedLM(masking=KnowledgeMasking(), input_format="doc_sentences"),
     "pairs": SentencePairs(),
@@ -44,7 +44,7 @@ PIECES = np.random.Generator(np.random.Philox(1)).integers(104, 1000, 997)
 
 
 def window_for(objective, documents):
-    eos = SEP if objective.traits.ends_documents else None
+    eos = SEP if objective.spec.ends_documents else None
     spans = [[[0, 2]] if sum(sentences) > 3 else [] for sentences in documents]
     return window_of(documents, pieces=PIECES, eos=eos, spans=spans)
 
@@ -59,7 +59,7 @@ def test_examples_fit_and_learn_from_ordinary_tokens_only(objective, documents, 
     for text, example in zip(texts, examples, strict=True):
         size = len(example.inputs)
         assert size <= limit
-        for name in ("targets", *objective.traits.fields):
+        for name in ("targets", *objective.spec.fields):
             field = getattr(example, name)
             assert name == "label" or len(field) == size
         assert (example.inputs[0], example.inputs[-1]) == (CLS, SEP)
@@ -81,13 +81,13 @@ def test_examples_fit_and_learn_from_ordinary_tokens_only(objective, documents, 
 @settings(max_examples=15, deadline=None)
 def test_targets_are_the_whole_text_and_no_more_than_the_share_is_predicted(objective, documents, limit):
     texts, examples = examples_of(objective, window_for(objective, documents), limit)
-    pairs = objective.traits.fills_rows
+    pairs = objective.spec.fills_rows
     for text, example in zip(texts, examples, strict=True):
         first, second = text.tokens[: text.second].tolist(), text.tokens[text.second :].tolist()
         whole = [CLS, *first, SEP, *second, *([SEP] if pairs else [])]
         assert example.targets.tolist() == whole
-        density = objective.masking.density
-        assert example.weights.sum() <= max(1, round(density * len(whole)))
+        noise_density = objective.masking.noise_density
+        assert example.weights.sum() <= max(1, round(noise_density * len(whole)))
         if pairs:
             assert example.token_types.tolist() == [0] * (len(first) + 2) + [1] * (len(second) + 1)
             assert example.label in (0, 1)
@@ -117,8 +117,8 @@ def test_a_window_without_documents_has_no_texts(objective):
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES)
 def test_what_it_needs_of_vocabulary_and_length_is_said(objective):
-    special = 3 if objective.traits.fills_rows else 2
-    needed = special + (2 if objective.traits.fills_rows else 1)
+    special = 3 if objective.spec.fills_rows else 2
+    needed = special + (2 if objective.spec.fills_rows else 1)
     with pytest.raises(ValueError, match=f"set it to {needed} or more"):
         objective.check(Lengths(needed - 1, 2), IDS)
     objective.check(Lengths(needed, 2), IDS)
@@ -146,7 +146,7 @@ def test_wrong_settings_are_refused(objective):
     if hasattr(objective, "masking"):
         with pytest.raises(ValueError, match="masking must be TokenMasking"):
             dataclasses.replace(objective, masking=TokenMasking)
-        with pytest.raises(ValueError, match="density must lie between 0 and 1, got 0"):
-            dataclasses.replace(objective.masking, density=0.0)
+        with pytest.raises(ValueError, match="noise_density must lie between 0 and 1, got 0"):
+            dataclasses.replace(objective.masking, noise_density=0.0)
         with pytest.raises(ValueError, match="nor be over 1 together"):
             dataclasses.replace(objective.masking, mask_rate=0.95)

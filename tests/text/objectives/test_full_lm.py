@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from t5x_like.text.objectives.cutting import lay_window, texts_of
 from t5x_like.text.objectives.full_lm import FullLM
 from t5x_like.text.objectives.objective import Lengths
+from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
 from tests.text.objectives.t5_objectives import IDS, read, task_examples
 
 
@@ -13,7 +14,9 @@ from tests.text.objectives.t5_objectives import IDS, read, task_examples
 def test_whole_task_is_t5s(golden, cached):
     reference = read(golden, "exact_task_level.json")
     expected = reference["tasks"][f"full_lm/{'with' if cached else 'no'}_cache_placeholder_at_index_2"]
-    found = task_examples(reference, FullLM().preprocessors(), expected["sequence_length"], cached=cached)
+    found = task_examples(
+        reference, seqio_preprocessors(FullLM()), expected["sequence_length"], cached=cached
+    )
     for example, wanted in zip(found, expected["out"], strict=True):
         assert example["targets"].tolist() == wanted["targets"]
         assert "inputs" not in example

@@ -57,7 +57,7 @@ def word_pieces(tmp_path):
 
 
 def test_listed_phrases_are_masked_as_a_whole_and_the_longest_at_the_leftmost_place(word_pieces, word_list):
-    masking = KnowledgeMasking(density=0.15, word_list=word_list, vocabulary=word_pieces)
+    masking = KnowledgeMasking(noise_density=0.15, word_list=word_list, vocabulary=word_pieces)
     found = masked_words(open_tokenizer(word_pieces), masking, f"{TEXT} {TEXT}")
     assert "met in" in found
     assert "new york" in found
@@ -70,7 +70,7 @@ def test_listed_phrases_are_masked_as_a_whole_and_the_longest_at_the_leftmost_pl
 def test_bytes_find_phrases_at_a_text_s_start_and_after_spaces(tmp_path):
     file = tmp_path / "list.txt"
     file.write_text("a b\n")
-    masking = KnowledgeMasking(density=0.2, word_list=str(file), vocabulary="bytes")
+    masking = KnowledgeMasking(noise_density=0.2, word_list=str(file), vocabulary="bytes")
     found = masked_words(open_tokenizer("bytes"), masking, "a b xxx a b yyy")
     assert found == {"a b"}  # other words are too long for the share
 
@@ -79,7 +79,7 @@ def test_sentencepiece_finds_phrases_inside_texts(pieces_path, tmp_path):
     file = tmp_path / "list.txt"
     file.write_text("this is\n")
     tokenizer = open_tokenizer(str(pieces_path))
-    masking = KnowledgeMasking(density=0.3, word_list=str(file), vocabulary=str(pieces_path))
+    masking = KnowledgeMasking(noise_density=0.3, word_list=str(file), vocabulary=str(pieces_path))
     found = masked_words(tokenizer, masking, "this is a test and this is a test and this is it")
     assert not {"this", "is"} & found
     assert any("this is" in words for words in found)
@@ -88,7 +88,7 @@ def test_sentencepiece_finds_phrases_inside_texts(pieces_path, tmp_path):
 def test_annotated_spans_are_units_in_both_segments():
     spans = [[[0, 3], [4, 6]], [[2, 5]], [[1, 3]]]
     window = window_of([[3, 3], [5], [2, 2]], spans=spans)
-    objective = SentencePairs(masking=KnowledgeMasking(density=0.5), short_rate=0.0)
+    objective = SentencePairs(masking=KnowledgeMasking(noise_density=0.5), short_rate=0.0)
     num_units = 0
     for key in range(200):
         texts, examples = examples_of(objective, window, 20, key=np.array([key, 1], np.uint64))
@@ -102,7 +102,7 @@ def test_annotated_spans_are_units_in_both_segments():
 
 def test_phrases_side_by_side_are_two_units():
     window = window_of([[8]], spans=[[[0, 4], [4, 8]]])
-    objective = MaskedLM(masking=KnowledgeMasking(density=0.45))
+    objective = MaskedLM(masking=KnowledgeMasking(noise_density=0.45))
     firsts = set()
     for key in range(40):
         _, (example,) = examples_of(objective, window, 20, key=np.array([key, 1], np.uint64))

@@ -5,7 +5,9 @@ import random
 import numpy as np
 import pytest
 
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text import registry
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.open_tasks import open_tasks
 from t5x_like.text.objectives.knowledge_masking import KnowledgeMasking
 from t5x_like.text.objectives.masked_lm import MaskedLM
@@ -14,7 +16,7 @@ from t5x_like.text.objectives.sentence_order import SentenceOrder
 from t5x_like.text.objectives.sentence_pairs import SentencePairs
 from t5x_like.text.objectives.span_masking import SpanMasking
 from t5x_like.text.objectives.token_masking import TokenMasking
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.vocabularies.ids import ids_of
 from t5x_like.text.vocabularies.opening import open_tokenizer
@@ -86,7 +88,7 @@ def test_a_loader_makes_batches_of_them(make_task, objective):
         if not isinstance(objective, ReplacedTokens):
             unchanged = real & (batch.loss_weights == 0)
             np.testing.assert_array_equal(inputs[unchanged], batch.target_tokens[unchanged])
-        if objective.traits.fills_rows:
+        if objective.spec.fills_rows:
             assert set(batch.sequence_labels.tolist()) <= {0, 1}
             np.testing.assert_array_equal(batch.token_types[real].max(), 1)
         else:
@@ -95,7 +97,7 @@ def test_a_loader_makes_batches_of_them(make_task, objective):
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES)
 def test_seqio_gives_examples_of_them_from_a_task(make_task, objective):
-    task = registry.get_task(make_task(objective))
+    task = registration.get_task(make_task(objective))
     lengths = {"inputs": 64, "targets": 64}
     rows = list(task.get_dataset(lengths, "train", shuffle=False, seed=1).as_numpy_iterator())
     again = list(task.get_dataset(lengths, "train", shuffle=False, seed=1).as_numpy_iterator())
@@ -103,12 +105,12 @@ def test_seqio_gives_examples_of_them_from_a_task(make_task, objective):
     for row, same in zip(rows, again, strict=True):
         np.testing.assert_array_equal(row["inputs"], same["inputs"])
         assert (row["inputs"][0], row["inputs"][-1]) == (IDS.cls, IDS.sep)
-        assert set(row) == {"inputs", "targets", *objective.traits.fields}
+        assert set(row) == {"inputs", "targets", *objective.spec.fields}
         assert len(row["inputs"]) == len(row["targets"]) == len(row["weights"]) <= 64
 
 
 def test_a_task_read_as_a_stream_keeps_all_of_the_targets(make_task):
-    loader = build_loader(config(make_task(MaskedLM()), memory_tokens=1, repeat=False))
+    loader = build_loader(config(make_task(MaskedLM()), max_tokens_in_memory=1, repeat=False))
     batch = next(loader)
     unchanged = batch.loss_weights == 0
     np.testing.assert_array_equal(batch.encoder_input_tokens[unchanged], batch.target_tokens[unchanged])

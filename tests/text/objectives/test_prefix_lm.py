@@ -8,6 +8,7 @@ from t5x_like.text.objectives.cutting import lay_window, texts_of
 from t5x_like.text.objectives.objective import Lengths, Text, lengths_of
 from t5x_like.text.objectives.prefix_lm import PrefixLM
 from t5x_like.text.seqio_bridge import preprocessors
+from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
 from tests.text.objectives.t5_objectives import (
     IDS,
     PREFIXES,
@@ -38,7 +39,7 @@ def test_whole_task_is_t5s(golden, cached):
     reference = read(golden, "exact_task_level.json")
     name = f"prefix_lm/{'with' if cached else 'no'}_cache_placeholder_at_index_2"
     lengths = {"inputs": 512, "targets": 512}
-    found = task_examples(reference, PrefixLM().preprocessors(), lengths, cached=cached)
+    found = task_examples(reference, seqio_preprocessors(PrefixLM()), lengths, cached=cached)
     for example, wanted in zip(found, reference["tasks"][name]["out"], strict=True):
         assert example["inputs"].tolist() == wanted["inputs"]
         assert example["targets"].tolist() == wanted["targets"]
@@ -87,9 +88,9 @@ def test_rows_do_not_depend_on_each_other():
 
 def test_impossible_settings_are_refused():
     with pytest.raises(ValueError, match=r"above 0 and up to 0\.5"):
-        PrefixLM(density=0.6)
+        PrefixLM(noise_density=0.6)
     with pytest.raises(ValueError, match="targets of up to 511 tokens, over the limit of 114"):
         PrefixLM().check(Lengths(512, 114), IDS)
-    PrefixLM(density=0.25).check(Lengths(512, 257), IDS)
+    PrefixLM(noise_density=0.25).check(Lengths(512, 257), IDS)
     with pytest.raises(ValueError, match="too short to split"):
         PrefixLM().check(Lengths(2, 8), IDS)

@@ -40,7 +40,9 @@ def test_a_word_drawn_again_counts_as_the_original(tmp_path):
 
 
 def test_words_are_drawn_evenly_by_default():
-    inputs = np.stack([example.inputs for example in make(ReplacedTokens(density=0.9), [150] * 510, 200)])
+    inputs = np.stack(
+        [example.inputs for example in make(ReplacedTokens(noise_density=0.9), [150] * 510, 200)]
+    )
     counts = np.bincount(inputs[inputs > 103], minlength=VOCAB_SIZE)[104:]
     counts = np.delete(counts, 150 - 104)
     assert counts.std() / counts.mean() == pytest.approx(counts.mean() ** -0.5, rel=0.15)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t5x_like.text.objectives.cutting import lay_window, texts_of
-from t5x_like.text.objectives.segment_cutting import Kind, cut_segments
+from t5x_like.text.objectives.segment_cutting import SegmentKind, cut_segments
 
 
 def window_of(size):
@@ -13,7 +13,7 @@ def window_of(size):
 
 @given(size=st.integers(1, 400), room=st.integers(2, 50), seed=st.integers(0, 2**60), rate=st.floats(0, 1))
 def test_texts_and_true_second_segments_cover_the_window_once(size, room, seed, rate):
-    kinds = [Kind(1 - rate, room, True), Kind(rate, room + 1)]
+    kinds = [SegmentKind(1 - rate, room, True), SegmentKind(rate, room + 1)]
     window = window_of(size)
     cuts = cut_segments(window, kinds, np.array([seed, 3], np.uint64))
     texts = texts_of(window, cuts, np.arange(len(cuts.starts)))
@@ -27,7 +27,7 @@ def test_texts_and_true_second_segments_cover_the_window_once(size, room, seed, 
 @given(size=st.integers(200, 400), room=st.integers(2, 40), seed=st.integers(0, 2**60))
 def test_random_second_segments_are_not_what_follows(size, room, seed):
     window = window_of(size)
-    cuts = cut_segments(window, [Kind(1.0, room, True, True)], np.array([seed, 3], np.uint64))
+    cuts = cut_segments(window, [SegmentKind(1.0, room, True, True)], np.array([seed, 3], np.uint64))
     firsts = [window.tokens[start:end] for (start, _), (end, _) in zip(cuts.starts, cuts.ends, strict=True)]
     assert np.concatenate(firsts).tolist() == window.tokens.tolist()
     for (_, start), (truth, end) in zip(cuts.starts, cuts.ends, strict=True):
@@ -36,7 +36,7 @@ def test_random_second_segments_are_not_what_follows(size, room, seed):
 
 
 def test_kinds_come_at_their_shares_and_first_segments_end_anywhere():
-    kinds = [Kind(0.25, 11, True), Kind(0.0, 10), Kind(0.75, 10, True, True)]
+    kinds = [SegmentKind(0.25, 11, True), SegmentKind(0.0, 10), SegmentKind(0.75, 10, True, True)]
     cuts = cut_segments(window_of(60_000), kinds, np.array([5, 6], np.uint64))
     np.testing.assert_allclose(np.bincount(cuts.labels) / len(cuts.labels), [0.25, 0.0, 0.75], atol=0.02)
     firsts = (cuts.ends - cuts.starts)[cuts.labels == 2, 0]
@@ -44,4 +44,4 @@ def test_kinds_come_at_their_shares_and_first_segments_end_anywhere():
 
 
 def test_an_empty_window_has_no_text():
-    assert len(cut_segments(window_of(0), [Kind(1.0, 5, True)], np.zeros(2, np.uint64)).starts) == 0
+    assert len(cut_segments(window_of(0), [SegmentKind(1.0, 5, True)], np.zeros(2, np.uint64)).starts) == 0

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.text.objectives.cutting import texts_of
-from t5x_like.text.objectives.objective import Window
+from t5x_like.text.objectives.objective import DocumentWindow
 from t5x_like.text.objectives.sentence_cutting import (
     cut_full_sentences,
     pair_cuts,
@@ -97,4 +97,4 @@ def test_one_text_in_ten_is_to_be_short_of_any_length():
 
 def test_windows_that_do_not_tell_where_sentences_end_are_refused():
     with pytest.raises(ValueError, match="set sentences=True in the task"):
-        sentences_of(Window(np.arange(9), np.array([9])), 5)
+        sentences_of(DocumentWindow(np.arange(9), np.array([9])), 5)

@@ -44,4 +44,4 @@ def test_a_single_sentence_is_cut_inside_and_one_token_is_no_pair(length, key):
 
 def test_masks_are_ngrams_of_whole_words_with_up_to_three():
     masking = SentenceOrder().masking
-    assert (masking.whole_words, masking.max_ngram, masking.density) == (True, 3, 0.15)
+    assert (masking.whole_words, masking.max_ngram, masking.noise_density) == (True, 3, 0.15)

@@ -30,30 +30,37 @@ OBJECTIVES = {
 }
 
 
-def uniforms_of(length, seeds, density, mean_span):
+def uniforms_of(length, seeds, noise_density, mean_noise_span_length):
     """TensorFlow's random numbers for T5's seeds, in the order that the numpy mask takes them."""
-    num_noise, _ = count_noise(length, density=density, mean_span=mean_span)
+    num_noise, _ = count_noise(
+        length, noise_density=noise_density, mean_noise_span_length=mean_noise_span_length
+    )
     parts = zip((num_noise - 1, max(length, 2) - num_noise - 1), seeds, strict=True)
     return np.concatenate([tf.random.stateless_uniform([num], seed).numpy() for num, seed in parts])
 
 
 def test_length_arithmetic_is_t5s(golden):
-    for inputs_length, density, mean_span, raw_length, targets_length in read(
+    for inputs_length, noise_density, mean_noise_span_length, raw_length, targets_length in read(
         golden, "random_spans_helper.json"
     )["rows"]:
-        objective = SpanCorruption(density=density, mean_span=mean_span)
+        objective = SpanCorruption(noise_density=noise_density, mean_noise_span_length=mean_noise_span_length)
         assert objective.plan(inputs_length) == (raw_length, targets_length)
         assert objective.raw_length(inputs_length) == raw_length
 
 
 def test_masks_are_t5s_for_the_same_random_numbers(golden):
     num_checked = 0
-    for length, density, mean_span, seeds, mask in read(golden, "mask_direct.json")["rows"]:
+    for length, noise_density, mean_noise_span_length, seeds, mask in read(golden, "mask_direct.json")[
+        "rows"
+    ]:
         if mask.startswith("ERROR"):
             continue
         expected = np.array([digit == "1" for digit in mask])
         in_numpy = random_spans(
-            length, uniforms_of(length, seeds, density, mean_span), density=density, mean_span=mean_span
+            length,
+            uniforms_of(length, seeds, noise_density, mean_noise_span_length),
+            noise_density=noise_density,
+            mean_noise_span_length=mean_noise_span_length,
         )
         np.testing.assert_array_equal(in_numpy, expected)
         num_checked += 1
@@ -62,10 +69,17 @@ def test_masks_are_t5s_for_the_same_random_numbers(golden):
 
 def test_masks_in_tensorflow_are_t5s(golden):
     function = tf.function(preprocessors.random_spans, reduce_retracing=True)
-    for length, density, mean_span, seeds, mask in read(golden, "mask_direct.json")["rows"]:
+    for length, noise_density, mean_noise_span_length, seeds, mask in read(golden, "mask_direct.json")[
+        "rows"
+    ]:
         if mask.startswith("ERROR"):
             continue
-        arguments = (tf.constant(length), tf.constant(seeds), tf.constant(density), tf.constant(mean_span))
+        arguments = (
+            tf.constant(length),
+            tf.constant(seeds),
+            tf.constant(noise_density),
+            tf.constant(mean_noise_span_length),
+        )
         found = "".join("01"[int(bit)] for bit in function(*arguments).numpy())
         assert found == mask
 
@@ -73,7 +87,7 @@ def test_masks_in_tensorflow_are_t5s(golden):
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_examples_are_t5s_for_the_same_seeds(golden, name):
     reference = read(golden, "exact_denoise.json")
-    objective = SpanCorruption(density=OBJECTIVES[name][0], mean_span=OBJECTIVES[name][1])
+    objective = SpanCorruption(noise_density=OBJECTIVES[name][0], mean_noise_span_length=OBJECTIVES[name][1])
     sequences = datasets_of(reference["sequences"])
     with seqio.map_seed_manager(reference["map_seed"]):
         found = preprocessors.denoise(sequences, features_of(reference), objective.denoising)
@@ -120,13 +134,13 @@ def reassemble(inputs, targets):
 
 @given(
     length=st.integers(1, 300),
-    density=st.floats(0.01, 0.9),
-    mean_span=st.floats(1.0, 12.0),
+    noise_density=st.floats(0.01, 0.9),
+    mean_noise_span_length=st.floats(1.0, 12.0),
     seed=st.integers(0, 2**63),
 )
 @settings(max_examples=150, deadline=None)
-def test_span_corruption_keeps_every_token(length, density, mean_span, seed):
-    objective = SpanCorruption(density=density, mean_span=mean_span)
+def test_span_corruption_keeps_every_token(length, noise_density, mean_noise_span_length, seed):
+    objective = SpanCorruption(noise_density=noise_density, mean_noise_span_length=mean_noise_span_length)
     tokens = np.arange(3, 3 + length, dtype=np.int32)
     seeds = np.array([[seed, 1]], np.uint64)
     (example,) = objective.make([Text(tokens, length)], seeds, Lengths(601, 601), MANY_SENTINELS)
@@ -135,7 +149,11 @@ def test_span_corruption_keeps_every_token(length, density, mean_span, seed):
     assert lengths_of([example]).tolist() == [list(objective.lengths(length))]
     sentinels = [token for token in example.targets.tolist() if token > 30_000]
     assert sentinels == list(range(FIRST_SENTINEL, FIRST_SENTINEL - len(sentinels), -1))
-    assert length < 2 or len(sentinels) == count_noise(length, density=density, mean_span=mean_span)[1]
+    assert (
+        length < 2
+        or len(sentinels)
+        == count_noise(length, noise_density=noise_density, mean_noise_span_length=mean_noise_span_length)[1]
+    )
 
 
 def test_rows_do_not_depend_on_each_other():
@@ -154,7 +172,9 @@ def test_rows_do_not_depend_on_each_other():
 def test_span_lengths_have_t5s_distribution(golden):
     expected = read(golden, "stats_200.json")["span_15_3"]
     rng = np.random.default_rng(0)
-    mask = random_spans(568, rng.random((2000, uniforms_needed(568))), density=0.15, mean_span=3.0)
+    mask = random_spans(
+        568, rng.random((2000, uniforms_needed(568))), noise_density=0.15, mean_noise_span_length=3.0
+    )
     assert abs(mask.mean() - expected["noise_density_mean_568"]) < 1e-9
     edges = np.diff(np.pad(mask, ((0, 0), (1, 1))).astype(int), axis=1)
     lengths = np.nonzero(edges == -1)[1] - np.nonzero(edges == 1)[1]
@@ -164,12 +184,14 @@ def test_span_lengths_have_t5s_distribution(golden):
     np.testing.assert_allclose(found, counts / sum(histogram.values()), atol=0.02)
 
 
-@pytest.mark.parametrize("bad", [{"density": 0.0}, {"density": 1.0}, {"mean_span": 0.5}])
+@pytest.mark.parametrize(
+    "bad", [{"noise_density": 0.0}, {"noise_density": 1.0}, {"mean_noise_span_length": 0.5}]
+)
 def test_impossible_settings_are_refused(bad):
     with pytest.raises(ValueError, match="must"):
         SpanCorruption(**bad)
     with pytest.raises(ValueError, match="too short"):
-        SpanCorruption(density=0.15).raw_length(1)
+        SpanCorruption(noise_density=0.15).raw_length(1)
 
 
 def test_too_short_targets_are_refused_with_the_length_needed():

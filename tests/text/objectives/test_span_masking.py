@@ -23,7 +23,7 @@ def test_lengths_are_geometric_with_a_mean_of_3_8():
 
 def test_masked_spans_have_these_lengths():
     # So few of so many words that spans are seldom neighbours, and the one that is cut counts little.
-    examples = make(SpanMasking(density=0.03), [150] * 7998, 60)
+    examples = make(SpanMasking(noise_density=0.03), [150] * 7998, 60)
     lengths = np.concatenate([np.diff(runs(chosen(example)), axis=1)[:, 0] for example in examples])
     assert np.mean(lengths) == pytest.approx(3.8, abs=0.25)
     found = np.bincount(lengths, minlength=11)[1:11] / len(lengths)
@@ -44,7 +44,7 @@ def test_tokens_are_masked_alike_wherever_they_stand():
 def test_all_of_a_span_is_treated_alike():
     tokens = np.arange(400) + 104
     kinds = {"mask": 0, "random": 0, "kept": 0}
-    for example in make(SpanMasking(density=0.05), tokens, 400):
+    for example in make(SpanMasking(noise_density=0.05), tokens, 400):
         for start, end in runs(chosen(example)).tolist():
             is_mask = example.inputs[start:end] == MASK
             is_kept = example.inputs[start:end] == example.targets[start:end]

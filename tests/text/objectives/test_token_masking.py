@@ -16,10 +16,10 @@ def make(masking, tokens, count, ids=IDS):
     return MaskedLM(masking=masking).make([Text(tokens, len(tokens))] * count, seeds(count), LENGTHS, ids)
 
 
-@given(length=st.integers(1, 600), density=st.floats(0.01, 0.99))
-def test_bert_predicts_its_share_of_the_row_rounded_but_at_least_one_token(length, density):
-    (example,) = make(TokenMasking(density=density), np.arange(length) % 600 + 104, 1)
-    assert example.weights.sum() == min(max(1, round(density * (length + 2))), length)
+@given(length=st.integers(1, 600), noise_density=st.floats(0.01, 0.99))
+def test_bert_predicts_its_share_of_the_row_rounded_but_at_least_one_token(length, noise_density):
+    (example,) = make(TokenMasking(noise_density=noise_density), np.arange(length) % 600 + 104, 1)
+    assert example.weights.sum() == min(max(1, round(noise_density * (length + 2))), length)
 
 
 def test_512_tokens_have_77_predictions_of_which_8_in_10_are_masked_1_another_word_and_1_as_it_was():
@@ -66,7 +66,7 @@ def test_words_longer_than_the_share_are_passed_over_and_shorter_ones_taken():
 
 def test_ngrams_of_n_words_have_shares_of_one_over_n():
     # One word in seven is masked at most, so that two n-grams are seldom neighbours.
-    examples = make(TokenMasking(density=0.02, max_ngram=3, whole_words=True), [150] * 1998, 300)
+    examples = make(TokenMasking(noise_density=0.02, max_ngram=3, whole_words=True), [150] * 1998, 300)
     lengths = np.concatenate([np.diff(runs(chosen(example)), axis=1)[:, 0] for example in examples])
     shares = np.bincount(lengths, minlength=4)[1:4] / len(lengths)
     np.testing.assert_allclose(shares, np.array([6, 3, 2]) / 11, atol=0.03)
@@ -82,7 +82,7 @@ def test_ngrams_count_words_and_not_pieces():
 
 def test_special_ids_in_a_text_stay_and_no_ngram_reaches_over_them():
     tokens = [150, SEP] * 50
-    for example in make(TokenMasking(max_ngram=3, density=0.9), tokens, 20):
+    for example in make(TokenMasking(max_ngram=3, noise_density=0.9), tokens, 20):
         assert (example.inputs[2::2] == SEP).all()
         assert example.weights[1:-1:2].all()
         assert not example.weights[2:-1:2].any()
@@ -90,7 +90,7 @@ def test_special_ids_in_a_text_stay_and_no_ngram_reaches_over_them():
 
 def test_sentinels_lent_to_a_vocabulary_of_t5s_are_special():
     ids = IDS._replace(vocab_size=400, first_sentinel=399, num_sentinels=90, starts_word=None)
-    masking = TokenMasking(density=0.9, mask_rate=0.0, random_rate=1.0)
+    masking = TokenMasking(noise_density=0.9, mask_rate=0.0, random_rate=1.0)
     inputs = np.concatenate([example.inputs[1:-1] for example in make(masking, [150] * 200, 50, ids)])
     assert inputs.max() == 309
     assert 104 in inputs

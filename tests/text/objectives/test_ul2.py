@@ -9,10 +9,11 @@ from t5x_like.text.objectives.prefix_lm import PrefixLM
 from t5x_like.text.objectives.random_bits import seeds_of_rows
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.objectives.ul2 import TABLE_1, UL2, Denoiser
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
+from t5x_like.text.vocabularies.ids import VocabularyIds
 from tests.text.objectives.t5_objectives import assert_rows_are_independent, make_one, task_examples
 
-IDS = Ids(32_100, 0, 1, 32_003, 2, 32_001, 32_002, 32_000, 32_099, 96, None)
+IDS = VocabularyIds(32_100, 0, 1, 32_003, 2, 32_001, 32_002, 32_000, 32_099, 96, None)
 MODES = {"R": 32_004, "S": 32_005, "X": 32_006}
 KEY = np.array([3, 4], np.uint64)
 
@@ -48,7 +49,7 @@ def restored(example):
 def test_the_denoisers_are_table_1():
     assert len(TABLE_1) == 7
     spans = [
-        (each.mode, each.objective.mean_span, each.objective.density)
+        (each.mode, each.objective.mean_noise_span_length, each.objective.noise_density)
         for each in TABLE_1
         if isinstance(each.objective, SpanCorruption)
     ]
@@ -60,7 +61,7 @@ def test_the_denoisers_are_table_1():
         ("X", 64.0, 0.15),
         ("X", 64.0, 0.5),
     ]
-    assert [each.objective for each in TABLE_1 if each.mode == "S"] == [PrefixLM(density=0.25)]
+    assert [each.objective for each in TABLE_1 if each.mode == "S"] == [PrefixLM(noise_density=0.25)]
 
 
 @pytest.mark.parametrize("lengths", [Lengths(512, 512), Lengths(512, 114), Lengths(64, 80), Lengths(16, 16)])
@@ -138,7 +139,7 @@ def test_modes_are_the_vocabularys_own_words_or_none():
 def test_a_seqio_task_refuses_a_vocabulary_without_sentinels():
     reference = {"docs": [list(range(3, 900))] * 30, "seqio_task_seed": 1}
     with pytest.raises(ValueError, match="the vocabulary has 0 sentinels"):
-        task_examples(reference, UL2().preprocessors(), {"inputs": 64, "targets": 64}, cached=True)
+        task_examples(reference, seqio_preprocessors(UL2()), {"inputs": 64, "targets": 64}, cached=True)
 
 
 def test_impossible_settings_are_refused():

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t5x_like.model.layers.masks import Look, look_mask, rank_mask
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.model.layers.masks import AttentionDirection, direction_mask, rank_mask
+from t5x_like.text import registry
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.objective import Lengths, Text
 from t5x_like.text.objectives.unilm import (
     BOTH_WAYS,
@@ -17,12 +19,12 @@ from t5x_like.text.objectives.unilm import (
     SOURCE_TO_TARGET,
     UniLM,
 )
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.vocabularies.ids import Ids
+from t5x_like.text.vocabularies.ids import VocabularyIds
 
 CLS, SEP, MASK = 5002, 5003, 5004
-IDS = Ids(5101, 0, 1, None, 2, CLS, SEP, MASK, 5100, 90, None)
+IDS = VocabularyIds(5101, 0, 1, None, 2, CLS, SEP, MASK, 5100, 90, None)
 LENGTHS = Lengths(512, 2)
 
 
@@ -61,11 +63,11 @@ def test_ranks_say_how_each_kind_is_read():
 
 
 LOOKS = {
-    BOTH_WAYS: Look.BIDIRECTIONAL,
-    LEFT_TO_RIGHT: Look.LEFT_TO_RIGHT,
-    RIGHT_TO_LEFT: Look.RIGHT_TO_LEFT,
-    SOURCE_TO_TARGET: Look.SEQUENCE_TO_SEQUENCE,
-    BOTH_WAYS_RANDOM: Look.BIDIRECTIONAL,
+    BOTH_WAYS: AttentionDirection.BIDIRECTIONAL,
+    LEFT_TO_RIGHT: AttentionDirection.LEFT_TO_RIGHT,
+    RIGHT_TO_LEFT: AttentionDirection.RIGHT_TO_LEFT,
+    SOURCE_TO_TARGET: AttentionDirection.SEQUENCE_TO_SEQUENCE,
+    BOTH_WAYS_RANDOM: AttentionDirection.BIDIRECTIONAL,
 }
 
 
@@ -73,7 +75,7 @@ LOOKS = {
 def test_ranks_give_the_papers_masks(kind):
     (example,) = UniLM().make([text(9, 4, kind)], seeds_of(1), LENGTHS, IDS)
     length = len(example.inputs)
-    expected = look_mask(*(jnp.array([each]) for each in (int(LOOKS[kind]), 6, length)), length=length)
+    expected = direction_mask(*(jnp.array([each]) for each in (int(LOOKS[kind]), 6, length)), length=length)
     np.testing.assert_array_equal(np.asarray(rank_mask(jnp.asarray(example.ranks[None])))[:, 0], expected)
 
 
@@ -115,7 +117,7 @@ def test_labels_tell_whether_the_second_segment_follows():
     assert [example.label for example in UniLM().make(texts, seeds_of(5), LENGTHS, IDS)] == [0, -1, -1, -1, 1]
     without = UniLM(predicts_next=False)
     assert {example.label for example in without.make(texts, seeds_of(5), LENGTHS, IDS)} == {-1}
-    assert "label" not in without.traits.fields
+    assert "label" not in without.spec.fields
 
 
 def test_rows_do_not_depend_on_each_other():
@@ -172,7 +174,7 @@ def test_without_labels_rows_are_shared(make_task):
 
 
 def test_seqio_gives_examples_from_a_task(make_task):
-    task = registry.get_task(make_task(UniLM()))
+    task = registration.get_task(make_task(UniLM()))
     rows = list(
         task.get_dataset({"inputs": 64, "targets": 64}, "train", shuffle=False, seed=3).as_numpy_iterator()
     )
@@ -181,8 +183,8 @@ def test_seqio_gives_examples_from_a_task(make_task):
 
 
 def test_what_cannot_work_is_refused():
-    with pytest.raises(ValueError, match="density must lie between 0 and 1, got 2"):
-        UniLM(density=2)
+    with pytest.raises(ValueError, match="noise_density must lie between 0 and 1, got 2"):
+        UniLM(noise_density=2)
     with pytest.raises(ValueError, match="shares must not be negative, nor all 0"):
         UniLM(shares=(0, 0, 0))
     with pytest.raises(ValueError, match="no id for cls, sep"):

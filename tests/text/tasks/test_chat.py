@@ -5,16 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.text.batches.loader import LoaderConfig, build_loader
+from t5x_like.text import registry
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.cache.writing import cache_split
-from t5x_like.text.objectives.sft import answers_only
-from t5x_like.text.tasks import registry
+from t5x_like.text.objectives.causal_lm import answers_only
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.chat import ChatTask, Conversation
 from t5x_like.text.tasks.chat_templates import CHATML, GEMMA, LLAMA_3, PLAIN, TEMPLATES, ChatTemplate
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.tasks.text_task import TextTask
-from t5x_like.text.tasks.tokenising import tokenizer_of
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 TALK = [
@@ -78,8 +79,8 @@ def as_messages(talk):
 
 def parts_of(task, talk=TALK):
     """Decoded pieces of one conversation, and for each whether it is learned."""
-    tokenizer = tokenizer_of(task)
-    (features,) = task.tokenise(tokenizer, [Conversation(tuple(talk), "here")])
+    tokenizer = task.tokenizer
+    (features,) = task.tokenize([Conversation(tuple(talk), "here")])
     example = answers_only(np.array(features["tokens"]), np.array(features["answers"]), limit=10_000)
     return "".join(
         f"[{tokenizer.piece(token)}]" if token > 258 else f"{tokenizer.decode([token])}"
@@ -99,7 +100,7 @@ def test_special_strings_in_messages_stay_text(content):
         name="talk", vocabulary="bytes", files={"train": "x"}, template="chatml", special_ids=SPECIAL
     )
     talk = (("user", marked), ("assistant", marked))
-    (features,) = task.tokenise(tokenizer_of(task), [Conversation(talk, "here")])
+    (features,) = task.tokenize([Conversation(talk, "here")])
     tokens = np.array(features["tokens"])
     assert (tokens > 258).sum() == 4
     assert 1 not in tokens
@@ -125,7 +126,7 @@ def test_a_vocabularys_own_pieces_are_the_special_ids(tmp_path):
         vocabulary=str(tmp_path / "tokenizer.json"),
         num_sentinels=0,
     )
-    (features,) = task.tokenise(tokenizer_of(task), list(task.read("train")))
+    (features,) = task.tokenize(list(task.read("train")))
     expected = tokenizer.encode(written(CHATML)).ids  # the library reads special strings as ids
     assert features["tokens"] == expected
     begin, end = features["answers"][:2]
@@ -137,9 +138,7 @@ def test_a_template_of_ones_own_with_other_roles():
         turns={"doctor": "D: {content}{eos}", "patient": "P: {content} "}, answering_role="doctor"
     )
     task = ChatTask(name="talk", vocabulary="bytes", files={"train": "x"}, template=template)
-    (features,) = task.tokenise(
-        tokenizer_of(task), [Conversation((("patient", "ow"), ("doctor", "rest")), "here")]
-    )
+    (features,) = task.tokenize([Conversation((("patient", "ow"), ("doctor", "rest")), "here")])
     text = open_tokenizer("bytes").decode([token for token in features["tokens"] if token != 1])
     assert text == "P: ow D: rest"
     assert features["tokens"][-1] == 1
@@ -221,11 +220,11 @@ def test_seqio_gives_the_same_examples(tmp_path):
     name = f"talk_{tmp_path.name}"
     task = make_task(tmp_path / "a.jsonl", talks(5), name=name)
     registry.register([task])
-    dataset = registry.get_task(name).get_dataset({"inputs": 200, "targets": 200}, "train", shuffle=False)
+    dataset = registration.get_task(name).get_dataset({"inputs": 200, "targets": 200}, "train", shuffle=False)
     rows = list(dataset.as_numpy_iterator())
-    tokenised = task.tokenise(tokenizer_of(task), list(task.read("train")))
-    assert [row["targets"].tolist() for row in rows] == [each["tokens"][1:] for each in tokenised]
-    assert [row["inputs"].tolist() for row in rows] == [each["tokens"][:-1] for each in tokenised]
+    tokenized = task.tokenize(list(task.read("train")))
+    assert [row["targets"].tolist() for row in rows] == [each["tokens"][1:] for each in tokenized]
+    assert [row["inputs"].tolist() for row in rows] == [each["tokens"][:-1] for each in tokenized]
     assert [row["weights"].sum() for row in rows] == [1, 2, 3, 4, 5]
 
 
@@ -234,7 +233,7 @@ def test_a_stream_gives_the_same_batches_as_memory(tmp_path):
     registry.register([make_task(tmp_path / "a.jsonl", talks(30), name=name)])
     settings = {"mixture": name, "batch_size": 4, "inputs_length": 2, "targets_length": 90, "repeat": False}
     held = list(build_loader(LoaderConfig(**settings, shuffle=False)))
-    streamed = list(build_loader(LoaderConfig(**settings, shuffle=False, memory_tokens=1)))
+    streamed = list(build_loader(LoaderConfig(**settings, shuffle=False, max_tokens_in_memory=1)))
     total = [sum(batch.loss_weights.sum() for batch in each) for each in (held, streamed)]
     assert total[0] == total[1] == sum(number % 13 + 1 for number in range(30))
 
@@ -271,7 +270,7 @@ def make_pairs(tmp_path):
 
 def test_prompts_and_responses_of_plain_rows_can_be_read_in_order(tmp_path):
     settings = {"mixture": make_pairs(tmp_path), "batch_size": 2, "inputs_length": 4, "targets_length": 20}
-    batch = next(build_loader(LoaderConfig(**settings, layout="decoder", prompts="causal")))
+    batch = next(build_loader(LoaderConfig(**settings, layout="decoder", prefix_attention="causal")))
     assert batch.prefix is None
     a, b, c, d, e = (ord(letter) + 3 for letter in "abcde")
     assert batch.decoder_input_tokens[0, :12].tolist() == [a, b, 1, c, d, e] * 2
@@ -281,18 +280,18 @@ def test_prompts_and_responses_of_plain_rows_can_be_read_in_order(tmp_path):
     assert prefix.target_tokens[0, :7].tolist() == [a, b, 1, c, d, e, 1]
     assert prefix.loss_weights[0, :7].tolist() == [0, 0, 0, 1, 1, 1, 1]
     assert prefix.prefix[0, :7].tolist() == [1, 1, 1, 1, 0, 0, 0]
-    with pytest.raises(ValueError, match="prompts must be 'prefix' or 'causal', got 'both'"):
-        LoaderConfig(**settings, prompts="both")
+    with pytest.raises(ValueError, match="prefix_attention must be 'bidirectional' or 'causal', got 'both'"):
+        LoaderConfig(**settings, prefix_attention="both")
 
 
-@pytest.mark.parametrize("prompts", ["prefix", "causal"])
-def test_conversations_mix_with_plain_rows(tmp_path, prompts):
+@pytest.mark.parametrize("prefix_attention", ["bidirectional", "causal"])
+def test_conversations_mix_with_plain_rows(tmp_path, prefix_attention):
     pairs, name = make_pairs(tmp_path), f"talk_{tmp_path.name}"
     registry.register([make_task(tmp_path / "a.jsonl", talks(30), name=name)])
     rates = {pairs: 1.0, name: 1.0}
     registry.register([Mixture(name=f"mixed_{name}", tasks=tuple(rates), rates=rates)])
     settings = {"mixture": f"mixed_{name}", "batch_size": 4, "inputs_length": 4, "targets_length": 90}
-    batch = next(build_loader(LoaderConfig(**settings, layout="decoder", prompts=prompts)))
+    batch = next(build_loader(LoaderConfig(**settings, layout="decoder", prefix_attention=prefix_attention)))
     is_inside = batch.decoder_positions > 0
     before = np.roll(batch.target_tokens, 1, axis=1)
     np.testing.assert_array_equal(batch.decoder_input_tokens[is_inside], before[is_inside])
@@ -334,7 +333,7 @@ def test_a_vocabulary_without_the_templates_pieces_is_refused_with_a_way_out(tmp
     with pytest.raises(
         ValueError, match=r"no piece '<\|im_start\|>', '<\|im_end\|>'.*special_ids=\{'<\|im_start\|>': 358"
     ):
-        task.tokenise(tokenizer_of(task), list(task.read("train")))
+        task.tokenize(list(task.read("train")))
     wrong = make_task(
         tmp_path / "a.jsonl",
         [as_messages(TALK)],
@@ -342,7 +341,7 @@ def test_a_vocabulary_without_the_templates_pieces_is_refused_with_a_way_out(tmp
         special_ids=SPECIAL | {"<|im_end|>": 900},
     )
     with pytest.raises(ValueError, match="lie outside the vocabulary's 359 ids"):
-        wrong.tokenise(tokenizer_of(wrong), list(wrong.read("train")))
+        wrong.tokenize(list(wrong.read("train")))
 
 
 def test_bad_templates_are_refused():

@@ -1,0 +1,249 @@
+"""``lm_eval --model t5x_like``: the harness' language model, on any of our checkpoints. Needs ``lm-eval`` installed.
+
+Gao et al., https://github.com/EleutherAI/lm-evaluation-harness; as its own model of Hugging Face does, contexts lose
+their beginning where they are too long, and a continuation is scored without an end of sequence.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from lm_eval.api.model import TemplateLM  # pyright: ignore[reportMissingImports] - optional
+from tqdm import tqdm
+
+from t5x_like.evaluation.harness.requests import Likelihood, RequestRunner, rolling
+from t5x_like.evaluation.loaded_model import LoadedModel, identity_of, is_run, load_model, steps_of
+from t5x_like.inference.generator import GenerationConfig
+from t5x_like.inference.scorer import LikelihoodRequest
+from t5x_like.model import parameters
+from t5x_like.partitioning.mesh import MeshConfig
+
+_NO_LIMIT = {"decoder": 2048, "encoder_decoder": 512}  # tokens, where nothing in the model limits them
+_DEFAULT_BATCH = 32
+_LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens")
+_DECODING = (*_LENGTHS, "until", "do_sample", "temperature", "top_k", "top_p", "num_beams", "seed")
+
+
+class HarnessModel(TemplateLM):
+    """A run of ours or a Hugging Face directory, as the harness wants it.
+
+    ``checkpoint`` (or ``pretrained``, as the harness calls it) is the directory, ``step`` one of a run's. ``begin_id``
+    begins every text that is read; where it isn't given it is what the model's own files say, and 0 for a decoder that
+    was trained here: that is what such models have read before every text. ``score_end`` scores the end of sequence
+    after a continuation too, as T5 was trained to write it. ``data``, ``fsdp`` and ``model`` are sizes of the mesh.
+    """
+
+    def __init__(
+        self,
+        checkpoint: str = "",
+        *,
+        pretrained: str = "",
+        step: int | None = None,
+        vocabulary: str = "",
+        num_sentinels: int | None = None,
+        max_length: int | None = None,
+        max_gen_toks: int = 256,
+        begin_id: int | None = None,
+        score_end: bool = False,
+        dtype: str | None = None,
+        batch_size: int | str | None = None,
+        data: int = -1,
+        fsdp: int = 1,
+        model: int = 1,
+        device: str | None = None,  # noqa: ARG002 - the mesh says which devices
+        max_batch_size: int | None = None,  # noqa: ARG002
+        **unknown: Any,
+    ):
+        super().__init__()
+        if unknown:
+            raise ValueError(
+                f"--model_args has {', '.join(sorted(unknown))}, which a t5x_like model doesn't know; it takes "
+                "checkpoint, step, vocabulary, num_sentinels, max_length, max_gen_toks, begin_id, score_end, dtype, "
+                "data, fsdp, model"
+            )
+        checkpoint = str(checkpoint or pretrained)
+        if not checkpoint:
+            raise ValueError(
+                "say which weights: --model_args checkpoint=DIRECTORY, a run or a Hugging Face directory"
+            )
+        mesh = MeshConfig(data=data, fsdp=fsdp, model=model).build()
+        loaded = load_model(
+            checkpoint, mesh=mesh, step=step, vocabulary=str(vocabulary), num_sentinels=num_sentinels
+        )
+        if loaded.kind == "encoder":
+            raise ValueError(
+                f"{checkpoint} is an encoder, which writes nothing and has no likelihoods; the harness needs a decoder "
+                "or an encoder-decoder"
+            )
+        loaded = _computing_in(loaded, dtype)
+        if begin_id is None:
+            begin_id = loaded.begin
+        self.backend = "causal" if loaded.kind == "decoder" else "seq2seq"
+        self._checkpoint, self._step = checkpoint, step
+        self._loaded, self._begin, self._score_end = loaded, begin_id, score_end
+        self._max_gen_toks = max_gen_toks
+        rows = mesh.shape["data"] * mesh.shape["fsdp"]
+        asked = (
+            int(str(batch_size)) if str(batch_size).isdecimal() else _DEFAULT_BATCH
+        )  # "auto" is ours to say
+        self.batch_size = max(-(-asked // rows) * rows, rows)
+        self.max_length = max_length or loaded.positions or _NO_LIMIT[loaded.kind]
+        if loaded.positions is not None and self.max_length > loaded.positions:
+            raise ValueError(
+                f"max_length={self.max_length}, and the model has {loaded.positions} learned positions"
+            )
+        self._runner = RequestRunner(loaded, batch_size=self.batch_size, max_length=self.max_length)
+
+    @property
+    def eot_token_id(self) -> int:
+        """The id that ends a text."""
+        if not self._loaded.ends:
+            raise ValueError(f"{self._checkpoint}: the vocabulary has no id that ends a text")
+        return self._loaded.ends[0]
+
+    @property
+    def prefix_token_id(self) -> int:
+        """The id that a text without a context is read after."""
+        if self._begin is not None:
+            return self._begin
+        begin = self._loaded.tokenizer.special.bos
+        return self.eot_token_id if begin is None or self.backend == "seq2seq" else begin
+
+    @property
+    def tokenizer_name(self) -> str:
+        """Names the vocabulary where the harness keeps requests."""
+        return f"t5x_like-{self._loaded.tokenizer.fingerprint[:16]}"
+
+    @property
+    def _input_end(self) -> tuple[int, ...]:
+        """The ids that an encoder reads after a text."""
+        return self._loaded.ends[:1] if self.backend == "seq2seq" else ()
+
+    def tok_encode(
+        self,
+        string: str,
+        add_special_tokens: bool | None = None,
+        **kwargs: Any,  # noqa: ARG002
+    ) -> list[int]:
+        """Ids of a text, by default with those that begin it and, for an encoder, end it."""
+        ids = self._loaded.tokenizer.encode(string)
+        if add_special_tokens is False:
+            return ids
+        begin = [] if self._begin is None else [self._begin]
+        return [*begin, *ids, *self._input_end]
+
+    def _loglikelihood_tokens(
+        self,
+        requests: Sequence[tuple[tuple[str, str], list[int], list[int]]],
+        disable_tqdm: bool = False,
+        **_: Any,
+    ) -> list[tuple[float, bool]]:
+        end = self._loaded.ends[:1] if self._score_end else ()
+        asked = [
+            LikelihoodRequest(tuple(context), (*continuation, *end)) for _, context, continuation in requests
+        ]
+        with tqdm(total=len(asked), desc="Running loglikelihood requests", disable=disable_tqdm) as bar:
+
+            def answered(number: int, likelihood: Likelihood) -> None:
+                bar.update()
+                self.cache_hook.add_partial("loglikelihood", requests[number][0], tuple(likelihood))
+
+            found = self._runner.score(asked, answered)
+        return [tuple(likelihood) for likelihood in found]  # pyright: ignore[reportReturnType]
+
+    def loglikelihood_rolling(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[float]:
+        """The likelihood of whole texts, in windows where they are longer than the model can read.
+
+        An encoder-decoder reads what comes before a window, and the window is its answer.
+        """
+        windows: list[LikelihoodRequest] = []
+        counts = []
+        for (text,) in (request.args for request in requests):
+            ids = self.tok_encode(text, add_special_tokens=False)
+            found = rolling(ids, prefix=self.prefix_token_id, max_length=self.max_length)
+            counts.append(len(found))
+            windows += found[:1] + [one._replace(prompt=(*one.prompt, *self._input_end)) for one in found[1:]]
+        with tqdm(total=len(windows), desc="Running rolling requests", disable=disable_tqdm) as bar:
+            likelihoods = self._runner.score(windows, lambda *_: bar.update())
+        answers, start = [], 0
+        for request, count in zip(requests, counts, strict=True):
+            answers.append(sum(one.log_likelihood for one in likelihoods[start : start + count]))
+            start += count
+            self.cache_hook.add_partial("loglikelihood_rolling", request.args, answers[-1])
+        return answers
+
+    def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
+        """The model's continuation of each context, up to one of the texts that the task gives."""
+        groups: dict[tuple[GenerationConfig, tuple[str, ...]], list[int]] = {}
+        for number, request in enumerate(requests):
+            groups.setdefault(generation_of(request.args[1], self._max_gen_toks), []).append(number)
+        texts = [""] * len(requests)
+        with tqdm(total=len(requests), desc="Running generate_until requests", disable=disable_tqdm) as bar:
+            for (generation, stops), numbers in groups.items():
+                prompts = [
+                    self.tok_encode(requests[number].args[0]) or [self.prefix_token_id] for number in numbers
+                ]
+
+                def answered(place: int, text: str, numbers: list[int] = numbers) -> None:
+                    bar.update()
+                    self.cache_hook.add_partial("generate_until", requests[numbers[place]].args, text)
+
+                written = self._runner.generate(prompts, generation, stops=stops, answered=answered)
+                for number, text in zip(numbers, written, strict=True):
+                    texts[number] = text
+        return texts
+
+    def apply_chat_template(self, chat_history: Any, add_generation_prompt: bool = True) -> str:  # noqa: ARG002
+        """Refused."""
+        raise ValueError(
+            "chat templates write special ids as text, and our vocabularies read text literally: leave "
+            "--apply_chat_template out"
+        )
+
+    def get_model_info(self) -> dict[str, Any]:
+        """Facts that the harness writes beside the scores."""
+        step = self._step
+        if step is None and is_run(self._checkpoint):
+            step = max(steps_of(self._checkpoint), default=None)
+        return {
+            "model_num_parameters": self._loaded.num_parameters,
+            "model_dtype": str(getattr(self._loaded.config, "compute_dtype", "float32")),
+            "model_revision": "" if step is None else f"step {step}",
+            "model_sha": identity_of(self._checkpoint, step),
+        }
+
+
+def generation_of(settings: dict[str, Any], max_gen_toks: int) -> tuple[GenerationConfig, tuple[str, ...]]:
+    """A task's settings of generation, and the texts that end it.
+
+    Raises:
+      ValueError: a setting that isn't known, rather than scores of something else.
+    """
+    unknown = sorted(set(settings) - set(_DECODING))
+    if unknown:
+        raise ValueError(
+            f"the task's generation_kwargs have {', '.join(unknown)}; a t5x_like model knows {', '.join(_DECODING)}"
+        )
+    until = settings.get("until") or []
+    stops = (until,) if isinstance(until, str) else tuple(until)
+    length = next((settings[name] for name in _LENGTHS if settings.get(name) is not None), max_gen_toks)
+    temperature = float(settings.get("temperature") or 0.0)
+    drawn = settings.get("do_sample", temperature > 0)
+    generation = GenerationConfig(
+        max_new_tokens=int(length),
+        num_beams=int(settings.get("num_beams") or 1),
+        temperature=(temperature or 1.0) if drawn else 0.0,
+        top_k=settings.get("top_k") if drawn else None,
+        top_p=settings.get("top_p") if drawn else None,
+        seed=int(settings.get("seed") or 0),
+    )
+    return generation, stops
+
+
+def _computing_in(loaded: LoadedModel, dtype: str | None) -> LoadedModel:
+    if dtype is None or dtype == "auto":
+        return loaded
+    if dtype not in ("float32", "bfloat16"):
+        raise ValueError(f"dtype is {dtype!r}; it is float32 or bfloat16")
+    config = replace(loaded.config, compute_dtype=dtype)
+    return loaded._replace(config=config, graphdef=parameters.abstract(config)[0])

@@ -1,0 +1,146 @@
+"""The harness' requests in token ids: likelihoods of continuations, and continuations by the model itself."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from t5x_like.evaluation.loaded_model import LoadedModel
+from t5x_like.evaluation.text_model import TextModel
+from t5x_like.inference.generator import GenerationConfig
+from t5x_like.inference.length_batches import run_by_length
+from t5x_like.inference.scorer import LikelihoodRequest
+
+
+class Likelihood(NamedTuple):
+    """In nats; and whether greedy decoding would have written the continuation."""
+
+    log_likelihood: float
+    is_greedy: bool
+
+
+class RequestRunner:
+    """Runs requests on one model, ``batch_size`` of at most ``max_length`` tokens at a time.
+
+    What is too long loses its beginning, as in the harness: its last tokens say most about what follows.
+    """
+
+    def __init__(self, checkpoint: LoadedModel, *, batch_size: int, max_length: int):
+        self.checkpoint = checkpoint
+        self.batch_size = batch_size
+        self.max_length = max_length
+        self._model = TextModel.of_checkpoint(checkpoint)
+
+    def score(
+        self,
+        requests: Sequence[LikelihoodRequest],
+        answered: Callable[[int, Likelihood], object] = lambda *_: None,
+    ) -> list[Likelihood]:
+        """The likelihood of each continuation; ``answered`` is called with each as it is known.
+
+        Rows of like length share batches, the longest first; what is asked twice is answered once.
+
+        Raises:
+          ValueError: a continuation without a token, or longer than the model can read.
+        """
+        places: dict[LikelihoodRequest, list[int]] = {}
+        for number, request in enumerate(requests):
+            places.setdefault(self._fitting(request), []).append(number)
+        unique = list(places)
+
+        def run(numbers: list[int]) -> list[Likelihood]:
+            found = self._model.score(
+                self.checkpoint.params,
+                [unique[number] for number in numbers],
+                batch_size=self.batch_size,
+                limit=self.max_length,
+            )
+            likelihoods = [Likelihood(*row) for row in zip(*(each.tolist() for each in found), strict=True)]
+            for number, likelihood in zip(numbers, likelihoods, strict=True):
+                for place in places[unique[number]]:
+                    answered(place, likelihood)
+            return likelihoods
+
+        sizes = [len(request.prompt) + len(request.target) for request in unique]
+        found = dict(zip(unique, run_by_length(sizes, self.batch_size, run), strict=True))
+        return [found[self._fitting(request)] for request in requests]
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        config: GenerationConfig,
+        *,
+        stops: Sequence[str] = (),
+        answered: Callable[[int, str], object] = lambda *_: None,
+    ) -> list[str]:
+        """The model's continuation of each prompt, up to the first of ``stops`` or its own end.
+
+        Raises:
+          ValueError: no room for a prompt beside the new tokens.
+        """
+        room = self._room(config.max_new_tokens)
+        stop_ids = self._ids_of_stops(stops)
+        cut = [prompt[-room:] for prompt in prompts]
+
+        def run(numbers: list[int]) -> list[str]:
+            texts = self._model.generate(
+                self.checkpoint.params,
+                [cut[number] for number in numbers],
+                config,
+                batch_size=self.batch_size,
+                limit=room,
+                stop_ids=stop_ids,
+            )
+            texts = [cut_at(text, stops) for text in texts]
+            for number, text in zip(numbers, texts, strict=True):
+                answered(number, text)
+            return texts
+
+        return run_by_length([len(prompt) for prompt in cut], self.batch_size, run)
+
+    def _fitting(self, request: LikelihoodRequest) -> LikelihoodRequest:
+        if not len(request.target):
+            raise ValueError("a continuation has no token of its own; a task asks how likely nothing is")
+        if len(request.target) > self.max_length:
+            raise ValueError(
+                f"a continuation has {len(request.target)} tokens, the model reads {self.max_length}; raise "
+                "max_length if it can read more"
+            )
+        # A decoder reads all but the last token of the continuation after the context.
+        taken = len(request.target) - 1 if self.checkpoint.kind == "decoder" else 0
+        return request._replace(prompt=request.prompt[-max(self.max_length - taken, 1) :])
+
+    def _room(self, max_new_tokens: int) -> int:
+        """Tokens of a prompt that can be read."""
+        if self.checkpoint.kind != "decoder":
+            return self.max_length
+        if max_new_tokens >= self.max_length:
+            raise ValueError(
+                f"{max_new_tokens} new tokens leave no room for a prompt among the {self.max_length} that the model "
+                "reads; lower max_gen_toks"
+            )
+        return self.max_length - max_new_tokens
+
+    def _ids_of_stops(self, stops: Sequence[str]) -> tuple[int, ...]:
+        """Stops that are one id: a row that has written one is done, so that a batch may end early."""
+        tokenizer = self.checkpoint.tokenizer
+        encoded = [(stop, tokenizer.encode(stop)) for stop in stops if stop]
+        return tuple(ids[0] for stop, ids in encoded if len(ids) == 1 and tokenizer.decode(ids) == stop)
+
+
+def cut_at(text: str, stops: Sequence[str]) -> str:
+    """``text`` before the first of ``stops``."""
+    found = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
+    return text[: min(found)] if found else text
+
+
+def rolling(ids: Sequence[int], *, prefix: int, max_length: int) -> list[LikelihoodRequest]:
+    """Windows over a long text, in which every token is scored once and sees as much before it as fits.
+
+    The first window begins after ``prefix``; the last one is as long as the others, and what was scored before is its
+    context (the harness' own rule, with a context of one token at the least).
+    """
+    windows = []
+    for start in range(0, len(ids), max_length):
+        end = min(start + max_length, len(ids))
+        before = [prefix] if start == 0 else list(ids[max(end - max_length - 1, 0) : start])
+        windows.append(LikelihoodRequest(tuple(before), tuple(ids[start:end])))
+    return windows

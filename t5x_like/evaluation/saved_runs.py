@@ -1,0 +1,117 @@
+"""Saved weights of a run as frozen values: what they are evaluated on, and which lines they answer."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
+
+from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation, TaskResult, write_results
+from t5x_like.evaluation.head_plan import predict_lines
+from t5x_like.evaluation.head_predictor import HeadPredictor
+from t5x_like.evaluation.loaded_model import steps_of
+from t5x_like.evaluation.prompts import Prompter, PromptStyle
+from t5x_like.evaluation.text_model import TextModel
+from t5x_like.inference.generator import GenerationConfig
+from t5x_like.model import parameters
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.partitioning.shard import check_batch_size
+from t5x_like.pretrained.initial_weights import check_length
+from t5x_like.pretrained.model_config import load_run
+from t5x_like.text import registry
+from t5x_like.text.seqio_bridge import registration
+from t5x_like.text.tasks.pairs import PairsTask
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunEvaluation:
+    """Weights, the rows they are evaluated on, and where the results go.
+
+    ``checkpoint`` is a run directory; its newest good step is taken unless ``step`` names one.
+    """
+
+    checkpoint: str
+    evaluations: tuple[TaskEvaluation | HeadEvaluation, ...]
+    output_dir: str
+    tasks: tuple[registry.Definition, ...] = ()
+    step: int | None = None
+    mesh: MeshConfig = field(default_factory=MeshConfig)
+
+
+def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
+    """Evaluates every task and writes ``scores.json`` and ``TASK/predictions.jsonl`` into ``run.output_dir``."""
+    mesh = run.mesh.build()
+    registration.connect()
+    registry.register(run.tasks)
+    config, params = load_run(run.checkpoint, step=run.step, mesh=mesh)
+    results: dict[str, TaskResult] = {}
+    for evaluation in run.evaluations:
+        if isinstance(evaluation, HeadEvaluation):
+            check_length(config, evaluation.inputs_length, what=f"mixture {evaluation.mixture!r}")
+        results |= evaluation.evaluator(config, mesh).run(params)
+    step = max(steps_of(run.checkpoint), default=None) if run.step is None else run.step
+    write_results(results, run.output_dir, checkpoint=run.checkpoint, step=step, config=config, params=params)
+    return results
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPrediction:
+    """Weights that answer lines of text. ``task`` decides the vocabulary and, if it words one column, the wording."""
+
+    checkpoint: str
+    task: str
+    tasks: tuple[registry.Definition, ...] = ()
+    inputs_length: int = 512
+    batch_size: int = 16
+    generation: GenerationConfig = field(default_factory=GenerationConfig)
+    step: int | None = None
+    mesh: MeshConfig = field(default_factory=MeshConfig)
+
+
+class Prediction(NamedTuple):
+    """The line as the model read it, and its answer."""
+
+    input: str
+    prediction: str
+
+
+def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
+    """Answers each line, batch by batch as they come; an encoder by its head."""
+    mesh = run.mesh.build()
+    check_batch_size(run.batch_size, mesh)
+    registration.connect()
+    registry.register(run.tasks)
+    config, params = load_run(run.checkpoint, step=run.step, mesh=mesh)
+    definition: Any = registry.definition(run.task)
+    graphdef, shapes, _ = parameters.abstract(config)
+    if not hasattr(parameters.merge(graphdef, shapes), "start_cache"):  # it writes nothing
+        predictor = HeadPredictor(graphdef, mesh, batch_size=run.batch_size)
+        for text, answer in predict_lines(
+            definition, lines, predictor, params, inputs_length=run.inputs_length
+        ):
+            yield Prediction(text, str(answer))
+        return
+    model = _text_model(config, mesh, run.task, definition)
+    prompter = Prompter(task=run.task, style=PromptStyle())
+    word = definition.word_question if isinstance(definition, PairsTask) else str
+    questions = (word(line) for line in lines)
+    while texts := list(islice(questions, run.batch_size)):
+        prompts = [prompter.prompt(number, text) for number, text in enumerate(texts)]
+        length = run.inputs_length + (model.begin_id is not None)
+        encoded = model.encode_prompts(prompter, prompts, length=length)
+        answers = model.generate(
+            params,
+            [prompt.ids for prompt in encoded],
+            run.generation,
+            batch_size=run.batch_size,
+            limit=length,
+        )
+        yield from map(Prediction, texts, answers)
+
+
+def _text_model(config: Any, mesh: Any, task: str, definition: Any) -> TextModel:
+    if hasattr(definition, "vocabulary"):
+        return TextModel.as_trained(config, mesh, definition.tokenizer)
+    # seqio and TensorFlow are imported for tasks that need them only.
+    from t5x_like.text.seqio_bridge.evaluation_rows import seqio_codec
+
+    return TextModel.as_trained(config, mesh, seqio_codec(task))

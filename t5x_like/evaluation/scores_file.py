@@ -1,0 +1,106 @@
+"""``scores.json`` and ``predictions.jsonl``, which every evaluation writes in one form.
+
+``DIR/scores.json`` holds:
+
+- ``checkpoint``, ``step``: the weights; ``model``, ``parameters``: their architecture and size;
+- ``settings``: what decides the answers (split, method, shots ...), as the evaluation was asked for;
+- ``versions`` of the libraries;
+- ``tasks``: an entry for each task, see below;
+- ``left_out``: tasks that were not evaluated, with the reason;
+- ``averages``: of GLUE and SuperGLUE, each with its ``score`` and the metrics that are ``missing``.
+
+An entry of a task holds ``split``, ``limit``, ``method``, ``examples``, ``unlabelled``, ``invalid``, ``cut_inputs``,
+``dropped_examples``, ``skipped``, ``first_skipped``, ``labels``, ``scores`` and ``baseline`` by metric (None where one
+is not a number), ``baseline_name``, and ``intervals``. Where there is something to say, it also holds ``not_numbers``,
+``signatures``, ``withheld``, ``published``, ``class_order``, ``head_of``, ``best_thresholds`` and ``seconds``.
+
+``DIR/TASK/predictions.jsonl`` holds a line for each question: ``task``, ``number``, ``input``, ``target`` (None where
+unknown), ``prediction`` as written, ``answer`` as metrics compare it, ``cut``, and where there is more to say
+``dropped``, ``log_likelihood``, ``choices``, ``n_best``, ``null_score_diff`` and the source's own ``idx``. Of texts
+that are measured it holds their costs.
+"""
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+import t5x_like
+from t5x_like.io.files import PathLike, as_path, read_json, read_jsonl, write_json
+from t5x_like.text.benchmarks.suites import SUITES
+
+SCORES = "scores.json"
+PREDICTIONS = "predictions.jsonl"
+
+Entry = dict[str, Any]  # of a task in scores.json
+Row = dict[str, Any]  # of predictions.jsonl
+
+
+def build_scores(
+    entries: Mapping[str, Entry],
+    *,
+    checkpoint: str,
+    step: int | None,
+    model: Mapping[str, Any],
+    settings: Mapping[str, Any] | None = None,
+    left_out: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Returns the contents of ``scores.json``.
+
+    Args:
+      model: ``model`` and ``parameters``.
+    """
+    return {
+        "checkpoint": checkpoint,
+        "step": step,
+        **model,
+        "settings": dict(settings or {}),
+        "versions": {"t5x_like": t5x_like.__version__, "jax": version("jax"), "numpy": version("numpy")},
+        "tasks": dict(entries),
+        "left_out": dict(left_out or {}),
+        "averages": averages_of(entries),
+    }
+
+
+def write_scores(directory: PathLike, found: Mapping[str, Any]) -> None:
+    """Writes ``scores.json``, which holds what ``build_scores`` has returned."""
+    write_json(as_path(directory) / SCORES, found)
+
+
+def read_scores(directory: PathLike) -> dict[str, Any]:
+    """Returns what ``write_scores`` has written.
+
+    Raises:
+      ValueError: it is not of this form.
+    """
+    found = read_json(as_path(directory) / SCORES)
+    if not isinstance(found, dict) or not {"tasks", "settings", "averages"} <= found.keys():
+        raise ValueError(
+            f"{directory}/{SCORES} is not of this version's form (tasks, settings, averages); evaluate again"
+        )
+    return found
+
+
+def flat_scores(found: Mapping[str, Any], *, with_averages: bool = False) -> dict[str, float | None]:
+    """Scores of a ``scores.json`` by "task/metric", and averages by "average/suite"."""
+    flat = {
+        f"{task}/{name}": value
+        for task, entry in found["tasks"].items()
+        for name, value in entry["scores"].items()
+    }
+    averages = found["averages"].items() if with_averages else ()
+    return flat | {f"average/{name}": each["score"] for name, each in averages}
+
+
+def averages_of(entries: Mapping[str, Entry]) -> dict[str, Any]:
+    """Returns the averages of suites of which any part is there: ``None``, and what is ``missing``, if not all is."""
+    scores = flat_scores({"tasks": entries})
+    return {
+        name: {"score": suite.average_of(scores), "missing": suite.missing(scores)}
+        for name, suite in SUITES.items()
+        if suite.concerns(scores)
+    }
+
+
+def read_predictions(directory: PathLike, task: str) -> list[Row]:
+    """The lines of a task's ``predictions.jsonl``."""
+    return list(read_jsonl(as_path(directory) / task / PREDICTIONS))

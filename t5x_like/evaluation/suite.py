@@ -1,0 +1,289 @@
+"""Evaluates a checkpoint on tasks: answers and scores on disk, whatever happens on the way."""
+
+import time
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any
+
+import jax
+
+from t5x_like.evaluation.evaluator import TaskPlan, describe_model
+from t5x_like.evaluation.head_plan import HeadPlan
+from t5x_like.evaluation.head_predictor import HeadPredictor, class_order, heads_of
+from t5x_like.evaluation.loaded_model import (
+    LoadedModel,
+    identity_of,
+    is_run,
+    load_model,
+    steps_of,
+    trained_on,
+)
+from t5x_like.evaluation.perplexity import PerplexityPlan
+from t5x_like.evaluation.prediction_log import PredictionLog, claim, refuse_others
+from t5x_like.evaluation.prompts import DECODER_STYLE, Prompter, PromptStyle
+from t5x_like.evaluation.questions import (
+    find_task,
+    learned_from,
+    load_questions,
+    published_rows,
+    training_rows,
+)
+from t5x_like.evaluation.scores_file import Entry, build_scores, write_scores
+from t5x_like.evaluation.submissions import check_test_rows
+from t5x_like.evaluation.suite_settings import Method, SuiteEvaluation, method_for
+from t5x_like.evaluation.task_selection import check_head, select_by_faults, select_by_files
+from t5x_like.evaluation.text_answers import TextPlan, answer_length
+from t5x_like.evaluation.text_model import TextModel
+from t5x_like.inference.generator import GenerationConfig
+from t5x_like.io.progress import Progress
+from t5x_like.model import parameters
+from t5x_like.partitioning.shard import check_batch_size
+from t5x_like.text import registry
+from t5x_like.text.batches.head_questions import read_questions
+from t5x_like.text.tasks.rows import RowPolicy
+
+_DEFAULT_LENGTHS = {"encoder": 512, "encoder_decoder": 512, "decoder": 2048}
+_SHORTEST_RANKED = 64  # tokens of a ranked answer that are scored, at least
+
+
+def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bool = False) -> dict[str, Any]:
+    """Answers and scores every task, and returns what ``scores.json`` holds.
+
+    In ``suite.output_dir`` are ``scores.json``, ``evaluation.json`` (whose results these are) and for each task a
+    folder with ``predictions.jsonl``, to which every batch is written as it is answered. Where some are there already,
+    the evaluation continues after them. ``for_server`` wants the very test rows that GLUE's and SuperGLUE's servers
+    score.
+
+    Raises:
+      ValueError: a checkpoint, task, split or setting that can't be evaluated, or an ``output_dir`` with other results;
+        nothing was written then.
+    """
+    mesh = suite.mesh.build()
+    check_batch_size(suite.batch_size, mesh)
+    step = _step_of(suite.checkpoint, suite.step)
+    identity = {
+        "checkpoint": suite.checkpoint,
+        "step": step,
+        "weights": identity_of(suite.checkpoint, step),
+        **suite.deciding(),
+    }
+    refuse_others(suite.output_dir, identity)
+    find = partial(
+        find_task,
+        vocabulary=suite.vocabulary or suite.checkpoint,
+        data_dir=suite.data_dir,
+        on_bad_row=suite.on_bad_row,
+    )
+    selection = select_by_files(
+        {task: find(task, num_sentinels=0) for task in suite.tasks},
+        suite.split,
+        needs_training_split=bool(suite.num_shots),
+        skip_missing=suite.skip_missing,
+        data_dir=suite.data_dir,
+    )
+    model = load_model(
+        suite.checkpoint,
+        mesh=mesh,
+        step=step,
+        vocabulary=suite.vocabulary,
+        num_sentinels=suite.num_sentinels,
+    )
+    planner = _Planner(suite, model)
+    definitions = {task: find(task, num_sentinels=model.tokenizer.num_sentinels) for task in selection.tasks}
+    selection = select_by_faults(
+        selection,
+        planner.faults(definitions),
+        whose=f"{suite.checkpoint} (heads: {heads_of(planner.model)})",
+        skip_missing=suite.skip_missing,
+    )
+    planned = {task: planner.plan(definitions[task]) for task in selection.tasks}
+    if for_server:
+        check_test_rows({task: plan.source_rows for task, (plan, _) in planned.items()})
+    claim(suite.output_dir, identity)
+    entries: dict[str, Entry] = {}
+    for number, task in enumerate(selection.tasks, start=1):
+        plan, facts = planned.pop(task)  # its rows may take much memory
+        start = time.monotonic()
+        label = f"{task} ({number} of {len(selection.tasks)})"
+        log = PredictionLog(suite.output_dir, task, plan.inputs)
+        with Progress(
+            label, len(plan.inputs), "questions", shown=shown and not jax.process_index()
+        ) as progress:
+            progress.skip(len(log.rows))
+            for rows in plan.answer(model.params, log.rows):
+                progress.add(log.add(rows))
+            entries[task] = plan.score(log.finish(), resamples=suite.resamples) | facts
+        entries[task]["seconds"] = round(time.monotonic() - start, 1)
+    own = {name: value for name, value in identity.items() if name not in ("checkpoint", "step")}
+    found = build_scores(
+        entries,
+        checkpoint=suite.checkpoint,
+        step=step,
+        model=describe_model(model.config, model.params),
+        settings=own | {"inputs_length": planner.length},
+        left_out=selection.left_out,
+    )
+    if jax.process_index() == 0:
+        write_scores(suite.output_dir, found)
+    return found
+
+
+class _Planner:
+    """Plans of tasks for one model, by the suite's settings."""
+
+    def __init__(self, suite: SuiteEvaluation, checkpoint: LoadedModel):
+        self._suite, self._checkpoint = suite, checkpoint
+        self.model = parameters.merge(checkpoint.graphdef, checkpoint.params)
+        self.length = _prompt_length(suite.inputs_length, checkpoint, suite.checkpoint)
+        self._text_model = None if checkpoint.kind == "encoder" else TextModel.of_checkpoint(checkpoint)
+        self._predictor = HeadPredictor(checkpoint.graphdef, checkpoint.mesh, batch_size=suite.batch_size)
+        self._trained_on = trained_on(suite.checkpoint)
+
+    def faults(self, definitions: Mapping[str, Any]) -> dict[str, ValueError]:
+        """The tasks that this model can't answer, with the reasons."""
+        found = {}
+        for task, definition in definitions.items():
+            try:
+                if self._method(definition) == "head":
+                    own = self._checkpoint.classes
+                    check_head(self.model, definition, given=self._suite.classes, own=own)
+            except ValueError as error:
+                found[task] = error
+        return found
+
+    def plan(self, definition: Any) -> tuple[TaskPlan, Entry]:
+        """Reads a task's rows; and what its entry in ``scores.json`` says of it besides its scores.
+
+        Raises:
+          ValueError: bad rows, or none.
+        """
+        suite, method = self._suite, self._method(definition)
+        policy = RowPolicy(definition.on_bad_row)
+        facts: Entry = {"split": suite.split, "limit": suite.limit, "method": method}
+        if method == "head":
+            plan, notes = self._head_plan(definition, policy)
+            facts |= notes
+        else:
+            plan = self._text_plan(definition, method, policy)
+        read, published = len(plan.inputs) + policy.num_skipped, published_rows(definition, suite.split)
+        if suite.limit is None and published not in (None, read):
+            facts["published"] = published
+        return plan, facts | {"skipped": policy.num_skipped, "first_skipped": policy.first_skipped}
+
+    def _method(self, definition: Any) -> Method:
+        suite = self._suite
+        return method_for(
+            definition,
+            self._checkpoint.kind,
+            asked=suite.method,
+            num_shots=suite.num_shots,
+            checkpoint=suite.checkpoint,
+        )
+
+    def _head_plan(self, definition: Any, policy: RowPolicy) -> tuple[HeadPlan, Entry]:
+        suite, mixture = self._suite, self._trained_on
+        order = class_order(
+            suite.classes or self._checkpoint.classes, definition.head_format(), learned=mixture
+        )
+        plan = HeadPlan(
+            definition=definition,
+            split=suite.split,
+            read=read_questions(definition, suite.split, limit=suite.limit, policy=policy),
+            predictor=self._predictor,
+            inputs_length=self.length,
+            order=order,
+            refuses_nan=True,
+        )
+        notes = {"class_order": order.note} if order.note else {}
+        own = {definition.name, learned_from(definition).name} & {mixture, *_tasks_in(mixture)}
+        return plan, notes if own or not mixture else notes | {"head_of": mixture}
+
+    def _text_plan(self, definition: Any, method: Method, policy: RowPolicy) -> TextPlan | PerplexityPlan:
+        suite, model = self._suite, self._text_model
+        questions = load_questions(definition, suite.split, limit=suite.limit, policy=policy)
+        if method == "measure":
+            return PerplexityPlan(
+                model=self._checkpoint, questions=questions, length=self.length, batch_size=suite.batch_size
+            )
+        assert model is not None, "encoders write nothing"
+        longest = suite.max_new_tokens or answer_length(model, questions)
+        return TextPlan(
+            model=model,
+            questions=questions,
+            prompter=Prompter(
+                task=definition.name,
+                style=suite.style or (DECODER_STYLE if model.is_decoder else PromptStyle()),
+                num_shots=suite.num_shots,
+                seed=suite.shot_seed,
+                pool=tuple(training_rows(definition)) if suite.num_shots else (),
+            ),
+            method="rank" if method == "rank" else "generate",
+            prompt_length=_room_for_prompt(self._checkpoint, self.length, longest),
+            batch_size=suite.batch_size,
+            generation=GenerationConfig(
+                max_new_tokens=longest,
+                num_beams=suite.num_beams,
+                length_penalty_alpha=suite.length_penalty,
+            ),
+            target_length=max(longest, _SHORTEST_RANKED) if method == "rank" else longest,
+            normalization=suite.normalization,
+            scores_targets=True,
+            one_line=model.is_decoder,
+        )
+
+
+def _tasks_in(mixture: str) -> Collection[str]:
+    try:
+        return registry.names_of_tasks(mixture)
+    except ValueError:  # a run's own, of which nothing is known here
+        return ()
+
+
+def _step_of(checkpoint: str, asked: int | None) -> int | None:
+    """The step that is evaluated: a run's newest where none is named.
+
+    Raises:
+      ValueError: a run without one, or without that one.
+    """
+    if not is_run(checkpoint):
+        if asked is not None:
+            raise ValueError(
+                f"{checkpoint} is no run of ours and has no steps, only its weights; leave --step out"
+            )
+        return None
+    steps = steps_of(checkpoint)
+    if not steps or asked not in (None, *steps):
+        wanted = "finished step" if asked is None else f"finished step {asked}"
+        raise ValueError(f"{checkpoint} has no {wanted}, only {steps or 'none'}")
+    return steps[-1] if asked is None else asked
+
+
+def _prompt_length(asked: int | None, model: LoadedModel, checkpoint: str) -> int:
+    """Tokens of a prompt.
+
+    Raises:
+      ValueError: more than the model can read.
+    """
+    most = model.positions
+    if asked is None:
+        return min(_DEFAULT_LENGTHS[model.kind], most or _DEFAULT_LENGTHS[model.kind])
+    if most is not None and asked > most:
+        raise ValueError(f"inputs_length is {asked}, {checkpoint} can read {most} tokens; lower it")
+    return asked
+
+
+def _room_for_prompt(model: LoadedModel, length: int, answer: int) -> int:
+    """Tokens of a prompt, where the answer must fit behind it.
+
+    Raises:
+      ValueError: nothing is left.
+    """
+    if model.kind != "decoder" or model.positions is None:
+        return length
+    room = min(length, model.positions - answer)
+    if room < 1:
+        raise ValueError(
+            f"an answer of {answer} tokens leaves no room for a question in {model.positions} positions; lower "
+            "max_new_tokens"
+        )
+    return room

@@ -1,0 +1,162 @@
+"""The tasks of a suite that can be evaluated: those whose files are there, and whose answers the model can give."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from t5x_like.evaluation.head_predictor import heads_of, wanted_head
+from t5x_like.evaluation.questions import learned_from
+from t5x_like.io.paths import find_files
+from t5x_like.pretrained.head_classes import order_by_name
+from t5x_like.text.benchmarks.finding import SplitFiles, data_directory, wanted_files
+from t5x_like.text.tasks.pairs import PairsTask
+
+
+class TaskSelection(NamedTuple):
+    """The tasks that can be evaluated, and why others can't."""
+
+    tasks: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+
+def select_by_files(
+    definitions: Mapping[str, PairsTask],
+    split: str,
+    *,
+    needs_training_split: bool,
+    skip_missing: bool,
+    data_dir: str | None,
+) -> TaskSelection:
+    """The tasks whose files are there. Weights need not be read to know.
+
+    Args:
+      needs_training_split: whether examples from it are shown.
+      skip_missing: whether the others are left out, rather than an error.
+
+    Raises:
+      ValueError: files of some are missing and ``skip_missing`` is not set, or of all.
+    """
+    needed = {task: _needed(each, split, needs_training_split) for task, each in definitions.items()}
+    without_split = {task: reason for task, each in needed.items() if (reason := _no_split(each))}
+    lacking = {
+        task: reason
+        for task, each in needed.items()
+        if task not in without_split and (reason := _no_files(each))
+    }
+    left_out = {**without_split, **lacking}
+    there = tuple(task for task in definitions if task not in left_out)
+    if not left_out or (there and skip_missing):
+        return TaskSelection(there, left_out)
+    if len(without_split) == len(definitions):
+        task, reason = next(iter(without_split.items()))
+        raise ValueError(
+            f"task {task!r} has {reason}" + ", and so it is with the others" * (len(definitions) > 1)
+        )
+    if len(definitions) == 1:
+        for each, wanted in next(iter(needed.values())):
+            find_files(each.files[wanted])  # raises, and says where to get the files
+    folder = f" --data_dir {data_dir}" if data_dir else ""
+    fetch = f"To get them: t5x-like data fetch {' '.join(lacking)}{folder}\n" if lacking else ""
+    raise ValueError(
+        f"{len(left_out)} of {len(definitions)} tasks are not below {data_directory(data_dir)}; nothing was "
+        f"evaluated or written:\n{_listed(left_out)}\n{fetch}"
+        "(t5x-like data status tells where files are from; --data_dir or $T5X_LIKE_DATA names another folder)"
+        + _others(there)
+    )
+
+
+def select_by_faults(
+    selection: TaskSelection, faults: Mapping[str, ValueError], *, whose: str, skip_missing: bool
+) -> TaskSelection:
+    """The selection without the tasks that have ``faults``; ``whose`` names the model and its heads.
+
+    Raises:
+      ValueError: there are faults and ``skip_missing`` is not set, or all tasks have some.
+    """
+    if not faults:
+        return selection
+    fitting = tuple(task for task in selection.tasks if task not in faults)
+    if not fitting and len({str(error) for error in faults.values()}) == 1:
+        raise next(iter(faults.values()))
+    short = {task: _short(task, error) for task, error in faults.items()}
+    if fitting and skip_missing:
+        return TaskSelection(fitting, {**selection.left_out, **short})
+    raise ValueError(
+        f"{whose} can't answer {len(faults)} of {len(selection.tasks)} tasks; nothing "
+        f"was evaluated or written:\n{_listed(short)}{_others(fitting)}"
+    )
+
+
+def check_head(model: Any, definition: PairsTask, *, given: Sequence[str], own: Sequence[str]) -> None:
+    """Refuses a head that can't answer a task.
+
+    Args:
+      model: with its heads.
+      given: the names of the head's classes that the user gives.
+      own: those that the checkpoint has.
+
+    Raises:
+      ValueError: no head of the right size, or one of other classes.
+    """
+    head_format = definition.head_format()
+    wanted = wanted_head(model, head_format)
+    if wanted:
+        raise ValueError(
+            f"task {definition.name!r} needs {wanted}; the model's heads: {heads_of(model)}. Fine-tune it on such a "
+            "task first, or name tasks that fit by --tasks"
+        )
+    classes, named = head_format.class_names, given or own
+    if classes and named and order_by_name(named, classes) is None:
+        whose = "--classes names" if given else "the head tells"
+        raise ValueError(
+            f"task {definition.name!r} has the classes {', '.join(classes)}, {whose} {', '.join(named)}; if these are "
+            "the same, --classes names them in the task's words, each once, in the order of the head's scores"
+        )
+
+
+def _needed(definition: PairsTask, split: str, needs_training_split: bool) -> list[tuple[PairsTask, str]]:
+    """The split to evaluate, and that with examples to show."""
+    shown = (learned_from(definition), "train")
+    needed = [(definition, split)]
+    return [*needed, shown] if needs_training_split and shown not in needed else needed
+
+
+def _no_split(needed: Sequence[tuple[PairsTask, str]]) -> str:
+    """The split that a task hasn't; nothing if it has all that are needed."""
+    for each, split in needed:
+        if split not in each.splits:
+            return f"no split {split!r}; there are {', '.join(each.splits)}"
+    return ""
+
+
+def _no_files(needed: Sequence[tuple[PairsTask, str]]) -> str:
+    """The files of a task that are not there; nothing if all are."""
+    lacking = []
+    for each, split in needed:
+        try:
+            find_files(each.files[split])
+        except ValueError as error:
+            wanted = _wanted(each, split)
+            lacking.append(f"no {wanted}" if wanted else str(error))
+    return " and ".join(lacking)
+
+
+def _wanted(definition: PairsTask, split: str) -> str:
+    """The files of a benchmark's split by their names below the data folder."""
+    if not isinstance(definition.files, SplitFiles):
+        return ""
+    source = definition.files.source
+    return " or ".join(wanted_files(source, split)) or f"{source.tfds}, as TensorFlow Datasets prepares it"
+
+
+def _short(task: str, error: ValueError) -> str:
+    """A fault in a list of tasks, which names them already: its first clause."""
+    return str(error).removeprefix(f"task {task!r} ").partition("; ")[0]
+
+
+def _listed(reasons: Mapping[str, str]) -> str:
+    width = max(map(len, reasons))
+    return "\n".join(f"  {task:<{width}}  {reason}" for task, reason in reasons.items())
+
+
+def _others(tasks: tuple[str, ...]) -> str:
+    return f"\n--skip_missing goes on with the others: {', '.join(tasks)}" if tasks else ""

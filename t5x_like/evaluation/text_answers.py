@@ -1,0 +1,205 @@
+"""One task's questions answered in words, batch by batch: generated, or the likeliest of the task's answers."""
+
+import functools
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from t5x_like.evaluation.prompts import Prompter
+from t5x_like.evaluation.questions import Question, Questions
+from t5x_like.evaluation.scores import score_questions
+from t5x_like.evaluation.scores_file import Entry, Row
+from t5x_like.evaluation.text_model import EncodedPrompt, TextModel
+from t5x_like.inference.generator import GenerationConfig
+from t5x_like.inference.length_batches import length_batches
+
+Normalization = Literal["none", "tokens", "bytes"]
+
+_LONGEST_ANSWER = 64  # tokens, where a task doesn't say which answers there are
+_LONGEST_NUMBER = 8
+
+
+def answer_length(model: TextModel, questions: Questions) -> int:
+    """Tokens for an answer: what the longest that there is takes, and its end."""
+    if questions.is_number:
+        return _LONGEST_NUMBER
+    if not questions.labels:
+        return _LONGEST_ANSWER
+    return max(map(len, model.tokenizer.encode_all([" " + label for label in questions.labels]))) + 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextPlan:
+    """Questions of one task, and how a model answers them.
+
+    Attributes:
+      prompt_length: tokens of a prompt, special ids included.
+      generation: the search for answers.
+      target_length: tokens of an answer whose likelihood is computed.
+      normalization: divides likelihoods of ranked answers by their length.
+      scores_targets: whether the likelihood of each true answer is computed beside generated ones.
+      one_line: whether an answer is the first line that is written, as of decoders that were not trained on the task.
+    """
+
+    model: TextModel
+    questions: Questions
+    prompter: Prompter
+    method: Literal["generate", "rank"]
+    prompt_length: int
+    batch_size: int
+    generation: GenerationConfig
+    target_length: int
+    normalization: Normalization = "none"
+    scores_targets: bool = False
+    one_line: bool = False
+
+    def __post_init__(self) -> None:
+        if self.method == "rank" and not self.questions.labels:
+            raise ValueError(
+                f"task {self.questions.task!r} does not say which answers there are; give it labels, or use "
+                "method='generate'"
+            )
+
+    @property
+    def inputs(self) -> dict[int, str]:
+        """Questions by number, as ``predictions.jsonl`` has them."""
+        return {row.number: row.inputs for row in self.questions.rows}
+
+    @property
+    def source_rows(self) -> list[Mapping[str, Any]]:
+        """The rows' own fields, with their numbers in the benchmark's test set ("idx")."""
+        return [row.example for row in self.questions.rows]
+
+    @functools.cached_property
+    def _prompts(self) -> list[EncodedPrompt]:
+        rows = self.questions.rows
+        encoded = [(row.input_ids, row.inputs) for row in rows if row.input_ids is not None]
+        if encoded:
+            begin = [] if self.model.begin_id is None else [self.model.begin_id]
+            return [EncodedPrompt(np.array([*begin, *ids], np.int32), text) for ids, text in encoded]
+        prompts = [self.prompter.prompt(row.number, row.inputs) for row in rows]
+        return self.model.encode_prompts(self.prompter, prompts, length=self.prompt_length)
+
+    def answer(self, params: Any, answered: Collection[int] = ()) -> Iterator[list[Row]]:
+        """Yields the rows of ``predictions.jsonl``, batch by batch, but for batches of which all are ``answered``.
+
+        Batches are made of questions of like length and are the same however often the work was interrupted.
+        """
+        answer_batch = self._rank if self.method == "rank" else self._generate
+        for places in length_batches([len(prompt.ids) for prompt in self._prompts], self.batch_size):
+            rows = [self.questions.rows[place] for place in places]
+            if all(row.number in answered for row in rows):
+                continue
+            prompts = [self._prompts[place] for place in places]
+            yield [
+                self._record(row, answer | {"cut": prompt.cut, "dropped": prompt.dropped})
+                for row, prompt, answer in zip(
+                    rows, prompts, answer_batch(params, rows, prompts), strict=True
+                )
+            ]
+
+    def score(self, rows: Sequence[Row], *, resamples: int = 0) -> Entry:
+        """The task's entry in ``scores.json``, from all rows in order."""
+        return score_questions(self.questions, rows, resamples=resamples)
+
+    def _record(self, row: Question, answer: Row) -> Row:
+        """One line of ``predictions.jsonl``: with its number in the source, and the answer as metrics read it."""
+        kept = {
+            name: value for name, value in row.example.items() if name == "idx" or name.startswith("idx/")
+        }
+        found = {
+            "task": self.questions.task,
+            "number": row.number,
+            **kept,
+            "input": row.inputs,
+            "target": row.targets if self.questions.is_labelled(row) else None,
+            **answer,
+        }
+        return found | {"answer": self.questions.answer_of(row, answer["prediction"])}
+
+    def _generate(
+        self, params: Any, rows: Sequence[Question], prompts: Sequence[EncodedPrompt]
+    ) -> list[dict[str, Any]]:
+        texts = self.model.generate(
+            params,
+            [prompt.ids for prompt in prompts],
+            self.generation,
+            batch_size=self.batch_size,
+            limit=self.prompt_length,
+            stop_ids=self._newline if self.one_line else (),
+        )
+        if self.one_line:
+            texts = [text.strip().partition("\n")[0].strip() for text in texts]
+        if not self.scores_targets:
+            return [{"prediction": text} for text in texts]
+        targets = [row.targets if self.questions.is_labelled(row) else None for row in rows]
+        likelihoods: Sequence[float | None] = [None] * len(rows)
+        if any(target is not None for target in targets):
+            found = self._likelihoods(params, rows, prompts, [target or "" for target in targets])
+            likelihoods = [
+                None if target is None else value
+                for target, value in zip(targets, found.tolist(), strict=True)
+            ]
+        return [
+            {"prediction": text, "log_likelihood": value}
+            for text, value in zip(texts, likelihoods, strict=True)
+        ]
+
+    def _rank(
+        self, params: Any, rows: Sequence[Question], prompts: Sequence[EncodedPrompt]
+    ) -> list[dict[str, Any]]:
+        labels = self.questions.labels
+        scores = np.zeros((len(rows), len(labels)))
+        sizes = np.ones_like(scores)
+        for column, label in enumerate(labels):
+            requests = self.model.requests(
+                prompts, [label] * len(rows), length=self.target_length, joint=self.prompter.style.joint
+            )
+            scores[:, column] = self._score(params, requests)
+            if self.normalization == "tokens":
+                sizes[:, column] = [max(len(request.target), 1) for request in requests]
+            elif self.normalization == "bytes":
+                sizes[:, column] = len(label.encode("utf-8"))
+        compared = np.nan_to_num(scores / sizes, nan=-np.inf, neginf=-np.inf)
+        answers = []
+        for row, likelihoods, best in zip(
+            rows, scores.tolist(), np.argmax(compared, axis=1).tolist(), strict=True
+        ):
+            choices = dict(zip(labels, likelihoods, strict=True))
+            answers.append(
+                {
+                    "prediction": "" if math.isnan(likelihoods[best]) else labels[best],
+                    "log_likelihood": choices.get(row.targets),
+                    "choices": choices,
+                }
+            )
+        return answers
+
+    def _likelihoods(
+        self,
+        params: Any,
+        rows: Sequence[Question],
+        prompts: Sequence[EncodedPrompt],
+        targets: Sequence[str],
+    ) -> np.ndarray:
+        requests = self.model.requests(
+            prompts, targets, length=self.target_length, joint=self.prompter.style.joint
+        )
+        given = [
+            request if row.target_ids is None else request._replace(target=row.target_ids)
+            for row, request in zip(rows, requests, strict=True)
+        ]
+        return self._score(params, given)
+
+    def _score(self, params: Any, requests: Sequence[Any]) -> np.ndarray:
+        found = self.model.score(params, requests, batch_size=self.batch_size, limit=self.prompt_length)
+        return found.log_likelihoods
+
+    @functools.cached_property
+    def _newline(self) -> tuple[int, ...]:
+        """A decoder that is asked for a line is done when the line is."""
+        (ids,) = self.model.tokenizer.encode_all(["\n"])
+        return tuple(ids) if len(ids) == 1 else ()

@@ -1,0 +1,139 @@
+"""Continuations of prompts: greedy, sampled or by beam search, from ids to ids."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from t5x_like.inference.beam_search import T5LengthPenalty, beam_search
+from t5x_like.inference.length_batches import Ids, pad_prompts, place_rows
+from t5x_like.inference.sampling import sample
+from t5x_like.model import parameters
+from t5x_like.model.families.encoder_decoder import EncoderDecoder
+from t5x_like.partitioning.shard import replicated
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationConfig:
+    """Length of a continuation and the search for it. ``temperature`` 0 with one beam is greedy decoding.
+
+    ``length_penalty_alpha`` is T5's (Wu et al. 2016, https://arxiv.org/abs/1609.08144, eq. 14): scores are divided by
+    ``((5 + length) / 6) ** alpha``. T5 decodes its long tasks with 4 beams and 0.6 (Raffel et al. 2020, §3.1.2).
+    """
+
+    max_new_tokens: int = 64
+    num_beams: int = 1
+    length_penalty_alpha: float = 0.6
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.max_new_tokens < 1 or self.num_beams < 1:
+            raise ValueError(
+                f"max_new_tokens={self.max_new_tokens} and num_beams={self.num_beams} must be at least 1"
+            )
+        if self.temperature < 0:
+            raise ValueError(
+                f"temperature is {self.temperature}; give 0 for greedy decoding or a positive number"
+            )
+        if self.temperature > 0 and self.num_beams > 1:
+            raise ValueError("sampling (temperature > 0) and beam search (num_beams > 1) exclude each other")
+
+    def search_settings(self, end_ids: Sequence[int]) -> dict[str, Any]:
+        """Arguments of ``beam_search`` or ``sample``."""
+        common = {"max_new_tokens": self.max_new_tokens, "eos_token_id": tuple(end_ids)}
+        if self.num_beams == 1:
+            return common | {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
+        return common | {
+            "num_beams": self.num_beams,
+            "length_penalty": T5LengthPenalty(self.length_penalty_alpha),
+            "early_stopping": "never",  # T5X's rule: go on while a beam could still win at the length limit
+        }
+
+
+def continue_prompts(
+    model: Any, prompts: jax.Array, mask: jax.Array, key: Any, *, start_id: int, settings: dict[str, Any]
+) -> tuple[jax.Array, jax.Array | None]:
+    """Encodes prompts or reads them into the cache, then searches for their continuations; for ``jax.jit``.
+
+    Args:
+      prompts: int32 [B, M]; an encoder-decoder encodes them, a decoder continues them.
+      mask: int32 [B, M], 1 where a prompt has a token.
+      key: for sampling; without it, or at temperature 0, decoding is greedy.
+      start_id: the first id that an encoder-decoder's decoder reads; T5's is 0.
+      settings: arguments of ``beam_search``, if ``num_beams`` is among them, else of ``sample``.
+
+    Returns:
+      New tokens, int32 [B, (num_return_sequences,) max_new_tokens], and the scores of beams.
+    """
+    max_new_tokens = settings["max_new_tokens"]
+    if isinstance(model, EncoderDecoder):
+        cache = model.start_cache(model.encode(prompts, mask), mask, max_length=max_new_tokens)
+        first = jnp.full(len(prompts), start_id, jnp.int32)
+    else:
+        first, cache = model.start_cache(prompts, mask, max_new_tokens=max_new_tokens)
+    if "num_beams" in settings:
+        beams = beam_search(model.decode_step, model.reorder_cache, cache, start_tokens=first, **settings)
+        return beams.tokens, beams.scores
+    return sample(model.decode_step, cache, key=key, start_tokens=first, **settings).tokens, None
+
+
+class Generator:
+    """Generates from a model, compiled once for each configuration and shape.
+
+    Args:
+      graphdef: the model's structure.
+      is_decoder: whether prompts are padded on the left, as every family of decoders takes them.
+      start_id: see ``continue_prompts``.
+    """
+
+    def __init__(self, graphdef: Any, mesh: Mesh, *, is_decoder: bool, start_id: int = 0):
+        def generate(
+            params: Any, prompts: Any, mask: Any, *, config: GenerationConfig, end_ids: tuple[int, ...]
+        ) -> jax.Array:
+            tokens, scores = continue_prompts(
+                parameters.merge(graphdef, params),
+                prompts,
+                mask,
+                jax.random.key(config.seed),
+                start_id=start_id,
+                settings=config.search_settings(end_ids),
+            )
+            return tokens if scores is None else tokens[:, 0]
+
+        self._mesh, self._is_decoder = mesh, is_decoder
+        self._generate = jax.jit(
+            generate, static_argnames=("config", "end_ids"), out_shardings=replicated(mesh)
+        )
+
+    def __call__(
+        self,
+        params: Any,
+        prompts: Sequence[Ids],
+        config: GenerationConfig,
+        *,
+        end_ids: Sequence[int],
+        batch_size: int,
+        limit: int,
+    ) -> list[list[int]]:
+        """Returns the ids that follow each prompt, before the first of ``end_ids``.
+
+        Args:
+          params: the model's weights, on the mesh.
+          prompts: ids of at most ``batch_size`` prompts of at most ``limit`` tokens.
+          end_ids: each of these ends a continuation.
+        """
+        padded = pad_prompts(prompts, batch_size=batch_size, limit=limit, on_the_left=self._is_decoder)
+        placed = place_rows(padded, self._mesh)
+        tokens = np.asarray(self._generate(params, *placed, config=config, end_ids=tuple(end_ids)))
+        return [_before_end(row, end_ids) for row in tokens[: len(prompts)].tolist()]
+
+
+def _before_end(ids: list[int], end_ids: Sequence[int]) -> list[int]:
+    return ids[: next((place for place, number in enumerate(ids) if number in end_ids), len(ids))]

@@ -1,0 +1,61 @@
+"""Rows of different lengths as batches of few shapes: longest first, padded to a bucket, results in the old order."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from t5x_like.batch import Batch, bucket_length
+from t5x_like.partitioning.shard import place, row_share
+
+Result = TypeVar("Result")
+Ids = Sequence[int] | np.ndarray
+
+
+def length_batches(sizes: Sequence[int] | np.ndarray, batch_size: int) -> Iterator[list[int]]:
+    """Yields the numbers of ``batch_size`` rows of like length, the longest rows first.
+
+    A batch that doesn't fit into memory therefore fails at once. The batches depend on nothing but the sizes.
+    """
+    order = np.argsort(-np.asarray(sizes), kind="stable").tolist()
+    for start in range(0, len(order), batch_size):
+        yield order[start : start + batch_size]
+
+
+def run_by_length(
+    sizes: Sequence[int] | np.ndarray, batch_size: int, run: Callable[[list[int]], Sequence[Result]]
+) -> list[Result]:
+    """Calls ``run`` with the numbers of each batch of rows, and returns one result a row in the rows' order."""
+    results: dict[int, Result] = {}
+    for numbers in length_batches(sizes, batch_size):
+        results |= zip(numbers, run(numbers), strict=True)
+    return [results[number] for number in range(len(results))]
+
+
+def pad_prompts(
+    prompts: Sequence[Ids], *, batch_size: int, limit: int, on_the_left: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens and mask, int32 [B, L], of prompts padded to the shortest bucket up to ``limit``.
+
+    Rows beyond the prompts hold one token, because a row without any would give no numbers.
+    """
+    length = bucket_length(max(map(len, prompts)), limit)
+    tokens, mask = (np.zeros((batch_size, length), np.int32) for _ in range(2))
+    mask[:, -1 if on_the_left else 0] = 1
+    for row, ids in enumerate(prompts):
+        places = slice(length - len(ids), length) if on_the_left else slice(len(ids))
+        tokens[row, places], mask[row, places] = ids, 1
+    return tokens, mask
+
+
+def place_rows(rows: Batch | tuple[np.ndarray, ...], mesh: Mesh) -> tuple:
+    """Lays a whole batch, which every process holds, on the mesh: each process gives the rows that it is to read."""
+    index, count = row_share(mesh)
+
+    def share(array: np.ndarray) -> np.ndarray:
+        size = len(array) // count
+        return array[index * size : (index + 1) * size]
+
+    return place(jax.tree.map(share, rows), mesh)

@@ -1,0 +1,113 @@
+"""Log-likelihoods of given targets: for ranking answers, perplexity and metrics over probabilities."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from t5x_like.batch import Batch, bucket_length
+from t5x_like.inference.length_batches import Ids, pad_prompts, place_rows
+from t5x_like.model import parameters
+from t5x_like.partitioning.shard import replicated
+
+_TARGET_MULTIPLE = 8  # targets are padded to this, so that few programs are compiled
+
+
+class LikelihoodRequest(NamedTuple):
+    """Ids to read, and the ids that follow them whose log-likelihood is wanted."""
+
+    prompt: Ids
+    target: Ids
+
+
+class Likelihoods(NamedTuple):
+    """Log-likelihood of each row's targets in nats, float64 [B], and whether greedy decoding would write them."""
+
+    log_likelihoods: np.ndarray
+    is_greedy: np.ndarray  # bool [B]
+
+
+class Scorer:
+    """Scores targets with a model, compiled once for each shape.
+
+    Args:
+      graphdef: the model's structure.
+      vocab_size: ids of the vocabulary; rows that pad the model's table to a round size take no part.
+    """
+
+    def __init__(self, graphdef: Any, mesh: Mesh, *, vocab_size: int):
+        def score(params: Any, batch: Batch) -> tuple[jax.Array, jax.Array]:
+            logits = parameters.merge(graphdef, params)(batch).logits[..., :vocab_size].astype(jnp.float32)
+            weighted = batch.loss_weights > 0
+            log_probs = jax.nn.log_softmax(logits, axis=-1)
+            chosen = jnp.take_along_axis(log_probs, batch.target_tokens[..., None], axis=-1).squeeze(-1)
+            sums = jnp.sum(jnp.where(weighted, chosen * batch.loss_weights, 0.0), axis=-1)
+            is_greedy = (logits.argmax(-1) == batch.target_tokens) | ~weighted
+            return sums, is_greedy.all(axis=-1)
+
+        self._mesh = mesh
+        self._score = jax.jit(score, out_shardings=replicated(mesh))
+
+    def __call__(self, params: Any, batch: Batch) -> Likelihoods:
+        """Scores each row's targets where ``loss_weights`` are above 0."""
+        sums, is_greedy = self._score(params, place_rows(batch, self._mesh))
+        return Likelihoods(np.asarray(sums).astype(np.float64), np.asarray(is_greedy))
+
+
+def scoring_batch(
+    requests: Sequence[LikelihoodRequest], *, is_decoder: bool, start_id: int, batch_size: int, limit: int
+) -> Batch:
+    """Lays out at most ``batch_size`` requests: targets have weight 1, everything else 0.
+
+    A decoder reads the prompt before the target; an encoder-decoder encodes the prompt, and its decoder reads
+    ``start_id`` before the target.
+    """
+    prompts, targets = (
+        [np.asarray(ids, np.int32) for ids in column] for column in zip(*requests, strict=True)
+    )
+    if is_decoder:
+        longest = max(len(prompt) + len(target) for prompt, target in zip(prompts, targets, strict=True)) - 1
+        inputs = [np.concatenate(pair)[:-1] for pair in zip(prompts, targets, strict=True)]
+        expected = [np.concatenate(pair)[1:] for pair in zip(prompts, targets, strict=True)]
+        starts = [len(prompt) - 1 for prompt in prompts]
+        return _decoder_batch(inputs, expected, starts, batch_size, bucket_length(longest, limit))
+    tokens, mask = pad_prompts(prompts, batch_size=batch_size, limit=limit)
+    longest = max(map(len, targets))
+    length = -(-max(longest, 1) // _TARGET_MULTIPLE) * _TARGET_MULTIPLE
+    inputs = [np.concatenate([[start_id], target[:-1]])[: len(target)] for target in targets]
+    batch = _decoder_batch(inputs, targets, [0] * len(targets), batch_size, length)
+    return batch._replace(encoder_input_tokens=tokens, encoder_segment_ids=mask)
+
+
+def _decoder_batch(
+    inputs: Sequence[np.ndarray],
+    targets: Sequence[np.ndarray],
+    starts: Sequence[int],
+    batch_size: int,
+    length: int,
+) -> Batch:
+    """Rows of inputs with the targets at their positions, of which those from ``starts`` on have weight."""
+    tokens, expected, real = (np.zeros((batch_size, length), np.int32) for _ in range(3))
+    weights = np.zeros((batch_size, length), np.float32)
+    real[:, 0] = 1  # a row with nothing real in it would give no number
+    for row, (read, target, start) in enumerate(zip(inputs, targets, starts, strict=True)):
+        number = len(read)
+        tokens[row, :number], expected[row, :number], real[row, :number] = read, target, 1
+        weights[row, start:number] = 1.0
+    return Batch(
+        decoder_input_tokens=tokens,
+        decoder_segment_ids=real,
+        target_tokens=expected,
+        loss_weights=weights,
+    )
+
+
+def window_batch(
+    windows: Sequence[tuple[np.ndarray, np.ndarray, int]], *, batch_size: int, length: int
+) -> Batch:
+    """Windows over texts for a decoder: (inputs, the token after each, the place from which these are scored)."""
+    inputs, targets, starts = zip(*windows, strict=True)
+    return _decoder_batch(inputs, targets, starts, batch_size, length)

@@ -1,0 +1,141 @@
+"""A generator fills gaps, and a discriminator detects its replacements (Clark et al. 2020, arXiv:2003.10555)."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from t5x_like.batch import Batch
+from t5x_like.model.families.encoder import EncoderConfig, surroundings_of
+from t5x_like.model.families.family import ExtraLoss, Measure, Predictions
+from t5x_like.model.heads import Heads
+from t5x_like.model.layers.dropout import fold
+from t5x_like.model.layers.embedding import Embeddings, projection_to
+from t5x_like.model.layers.stack import Stack, StackOutput
+
+REPLACED = "replaced_tokens"  # the discriminator's head
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorDiscriminatorConfig:
+    """Two encoders behind the same tables and their norm; each brings them to its own width.
+
+    The generator scores words, the discriminator has the one score ``"replaced_tokens"`` for each token. Its
+    loss, a mean over real tokens, counts ``discriminator_weight`` times.
+    """
+
+    generator: EncoderConfig
+    discriminator: EncoderConfig
+    discriminator_weight: float = 50.0
+
+
+class GeneratorDiscriminator(nnx.Module):
+    """``embedding``, ``encoder`` and ``heads`` are the discriminator, as those of an ``Encoder`` of its own."""
+
+    def __init__(self, config: GeneratorDiscriminatorConfig, *, key: Key[Array, ""]):
+        keys = jax.random.split(key, 6)
+        self.embedding, self.encoder, self.heads = _encoder(config.discriminator, keys[:3])
+        tables, width = config.generator.embeddings, config.generator.stack.model_dim
+        self.generator_projection = projection_to(width, tables, key=keys[3])
+        init = config.generator.stack.blocks[0].init
+        self.generator = Stack(config.generator.stack, key=keys[4])
+        self.generator_heads = Heads(config.generator.heads, tables, width, key=keys[5], init=init)
+        self.config = config
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """The names of what is logged besides the generator's loss."""
+        return "discriminator_loss", "discriminator_precision", "discriminator_recall", "replaced_share"
+
+    def __call__(
+        self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
+    ) -> Predictions:
+        """Logits are the generator's. What is drawn from them is what the discriminator reads in place of the targets.
+
+        Draws come from the dropout key; without one they are always the same. What happens to be drawn as it was is no
+        replacement (§3.1). A batch without targets is read by the discriminator as it is.
+        """
+        generated = self._read(batch, fold(dropout_key, 0), by_generator=True, collect_hidden=False)
+        table, segment_ids = self.embedding.tokens, batch.encoder_segment_ids
+        logits, _, _ = self.generator_heads(generated.output, table, segment_ids)
+        assert logits is not None, "a generator scores words"
+        tokens, is_replaced = _replace(batch, logits, fold(dropout_key, 1))
+        batch = batch._replace(encoder_input_tokens=tokens)
+        read = self._read(batch, fold(dropout_key, 2), by_generator=False, collect_hidden=collect_hidden)
+        _, pooled, heads = self.heads(read.output, table, segment_ids)
+        scores = heads[REPLACED][..., 0]
+        real = jnp.ones(tokens.shape, bool) if segment_ids is None else segment_ids > 0
+        # The cross entropy of a yes or no from one score.
+        losses = jax.nn.softplus(scores) - scores * is_replaced
+        return Predictions(
+            logits=logits,
+            encoder_output=read.output,
+            encoder_hidden=read.hidden,
+            pooled=pooled,
+            heads=heads,
+            extra_losses={
+                "discriminator_loss": ExtraLoss(_count(real, losses), self.config.discriminator_weight)
+            },
+            measures=_measures(batch, scores > 0, is_replaced, real),
+        )
+
+    def _read(
+        self, batch: Batch, dropout_key: Key[Array, ""] | None, *, by_generator: bool, collect_hidden: bool
+    ) -> StackOutput:
+        tokens, dtype = batch.encoder_input_tokens, jnp.dtype(self.config.discriminator.compute_dtype)
+        projection = self.generator_projection if by_generator else self.embedding.projection
+        embedded = self.embedding.unprojected(
+            self.embedding.words(tokens, dtype),
+            tokens,
+            positions=batch.encoder_positions,
+            token_types=batch.token_types,
+        )
+        stack = self.generator if by_generator else self.encoder
+        return stack(
+            embedded if projection is None else projection(embedded),
+            surroundings_of(batch),
+            dropout_key=dropout_key,
+            collect_hidden=collect_hidden,
+        )
+
+
+def _encoder(config: EncoderConfig, keys: Key[Array, " 3"]) -> tuple[Embeddings, Stack, Heads]:
+    model_dim, init = config.stack.model_dim, config.stack.blocks[0].init
+    return (
+        Embeddings(config.embeddings, model_dim, key=keys[0]),
+        Stack(config.stack, key=keys[1]),
+        Heads(config.heads, config.embeddings, model_dim, key=keys[2], init=init),
+    )
+
+
+def _replace(
+    batch: Batch, logits: Float[Array, "B L V"], key: Key[Array, ""] | None
+) -> tuple[Int[Array, "B L"], Bool[Array, "B L"]]:
+    """The discriminator's input, and the places where it differs from the text."""
+    tokens = batch.encoder_input_tokens
+    if batch.loss_weights is None:
+        return tokens, jnp.zeros(tokens.shape, bool)
+    # Which words are drawn is no differentiable choice: the generator learns from its own targets alone.
+    drawn = jax.random.categorical(jax.random.key(0) if key is None else key, jax.lax.stop_gradient(logits))
+    is_target = batch.loss_weights > 0
+    tokens = jnp.where(is_target, drawn.astype(tokens.dtype), tokens)
+    return tokens, is_target & (tokens != batch.target_tokens)
+
+
+def _measures(
+    batch: Batch, is_detected: Bool[Array, "B L"], is_replaced: Bool[Array, "B L"], real: Bool[Array, "B L"]
+) -> dict[str, Measure]:
+    detected, replaced = _count(real, is_detected), _count(real, is_replaced)
+    right = _count(real, is_detected & is_replaced)
+    targets = jnp.zeros(real.shape, bool) if batch.loss_weights is None else batch.loss_weights > 0
+    return {
+        "discriminator_precision": Measure(right, detected),
+        "discriminator_recall": Measure(right, replaced),
+        "replaced_share": Measure(replaced, _count(real, targets)),
+    }
+
+
+def _count(where: Bool[Array, "B L"], what: Array) -> Float[Array, ""]:
+    return jnp.sum(jnp.where(where, what, 0), dtype=jnp.float32)

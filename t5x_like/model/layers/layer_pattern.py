@@ -1,0 +1,39 @@
+"""The pattern in which equal layers repeat, so that their weights can be stacked and run by one scan."""
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+
+class LayerPattern(NamedTuple):
+    """Some layers by themselves, then a pattern of ``period`` layers, ``num_repeats`` times."""
+
+    num_leading: int
+    period: int
+    num_repeats: int
+
+    @property
+    def slots(self) -> tuple[tuple[int, ...], ...]:
+        """The numbers of the layers that are stacked in each slot.
+
+        >>> layer_pattern_of(["first", "local", "global", "local", "global"]).slots
+        ((0,), (1, 3), (2, 4))
+        """
+        first, last = self.num_leading, self.num_leading + self.period * self.num_repeats
+        alone = tuple((layer,) for layer in range(first))
+        return alone + tuple(tuple(range(first + place, last, self.period)) for place in range(self.period))
+
+
+def layer_pattern_of(blocks: Sequence[Hashable]) -> LayerPattern:
+    """The layout with the fewest slots, and among those with the fewest leading layers.
+
+    >>> layer_pattern_of(["local", "global", "local", "global"])
+    LayerPattern(num_leading=0, period=2, num_repeats=2)
+    """
+    numbers: dict[Hashable, int] = {}
+    kinds = [numbers.setdefault(block, len(numbers)) for block in blocks]
+    for num_slots in range(1, len(kinds) + 1):
+        for leading in range(num_slots):
+            pattern, period = kinds[leading:], num_slots - leading
+            if len(pattern) % period == 0 and pattern == pattern[:period] * (len(pattern) // period):
+                return LayerPattern(leading, period, len(pattern) // period)
+    return LayerPattern(0, 0, 0)

@@ -1,0 +1,98 @@
+"""All architectures, by configuration, by the name in a ``model.json`` and by Hugging Face's ``model_type``."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from t5x_like.model.parameters import ModelConfig
+from t5x_like.model.zoo.albert import ALBERT
+from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.bart import BART
+from t5x_like.model.zoo.bert import BERT
+from t5x_like.model.zoo.distilbert import DISTILBERT
+from t5x_like.model.zoo.electra import ELECTRA
+from t5x_like.model.zoo.electra_pretraining import ELECTRA_PRETRAINING
+from t5x_like.model.zoo.ernie import ERNIE
+from t5x_like.model.zoo.gemma import GEMMA
+from t5x_like.model.zoo.gemma2 import GEMMA2
+from t5x_like.model.zoo.glm4 import GLM4
+from t5x_like.model.zoo.glm_orig import GLM_ORIG
+from t5x_like.model.zoo.gpt2 import GPT2
+from t5x_like.model.zoo.gpt3 import GPT3
+from t5x_like.model.zoo.gpt_neo import GPT_NEO
+from t5x_like.model.zoo.gpt_neox import GPT_NEOX
+from t5x_like.model.zoo.llama import LLAMA
+from t5x_like.model.zoo.longt5 import LONGT5
+from t5x_like.model.zoo.mistral import MISTRAL
+from t5x_like.model.zoo.modernbert import MODERNBERT
+from t5x_like.model.zoo.olmo2 import OLMO2
+from t5x_like.model.zoo.openai_gpt import OPENAI_GPT
+from t5x_like.model.zoo.qwen2 import QWEN2
+from t5x_like.model.zoo.qwen3 import QWEN3
+from t5x_like.model.zoo.roberta import ROBERTA
+from t5x_like.model.zoo.spanbert import SPANBERT
+from t5x_like.model.zoo.switch_transformer import SWITCH_TRANSFORMER
+from t5x_like.model.zoo.t5 import T5
+from t5x_like.model.zoo.t5_lm import T5_LM
+from t5x_like.model.zoo.transfo_xl import TRANSFO_XL
+from t5x_like.model.zoo.xlnet import XLNET
+
+ARCHITECTURES: tuple[Architecture, ...] = (
+    *(ALBERT, BART, BERT, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ERNIE, GEMMA, GEMMA2, GLM4, GLM_ORIG),
+    *(
+        GPT2,
+        GPT3,
+        GPT_NEO,
+        GPT_NEOX,
+        LLAMA,
+        LONGT5,
+        MISTRAL,
+        MODERNBERT,
+        OLMO2,
+        OPENAI_GPT,
+        QWEN2,
+        QWEN3,
+        ROBERTA,
+    ),
+    *(SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM, TRANSFO_XL, XLNET),
+)
+
+
+def architecture_of(config: ModelConfig) -> Architecture:
+    """The architecture that a configuration belongs to.
+
+    Raises:
+      ValueError: it is none of the zoo's.
+    """
+    for architecture in ARCHITECTURES:
+        if type(config) is architecture.config_class:
+            return architecture
+    raise ValueError(f"{type(config).__name__} is not the configuration of an architecture in model/zoo")
+
+
+def architecture_named(name: str | None) -> Architecture | None:
+    """The architecture of that name in a ``model.json``, if there is one."""
+    return next((architecture for architecture in ARCHITECTURES if architecture.name == name), None)
+
+
+@functools.cache
+def by_model_type() -> Mapping[str, Architecture]:
+    """Architectures by each ``model_type`` of a Hugging Face ``config.json``, in alphabetical order."""
+    named = {name: architecture for architecture in ARCHITECTURES for name in architecture.model_types}
+    return dict(sorted(named.items()))
+
+
+def architecture_for(fields: Mapping[str, Any], where: str) -> Architecture:
+    """The architecture for the ``model_type`` of a ``config.json``.
+
+    Args:
+      fields: the file's.
+      where: the directory, for the message.
+
+    Raises:
+      ValueError: no architecture here has this ``model_type``.
+    """
+    model_type, known = fields.get("model_type"), by_model_type()
+    if model_type is None or model_type not in known:
+        raise ValueError(f"{where}/config.json: model_type {model_type!r} is not one of {', '.join(known)}")
+    return known[model_type]

@@ -1,0 +1,122 @@
+"""Scores of evaluations as tables for a terminal."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from t5x_like.evaluation.scores_file import flat_scores
+
+
+def scores_table(found: Mapping[str, Any]) -> str:
+    """A line for each task's metric with its interval, then the averages, then what to know about them."""
+    rows = [("task", "metric", "score", "95 % interval", "commonest answer", "rows", "invalid", "cut")]
+    notes = []
+    for task, entry in found["tasks"].items():
+        common = (f"{entry['examples']:,}", f"{entry['invalid']:,}", f"{entry['cut_inputs']:,}")
+        for metric, score in entry["scores"].items():
+            interval = entry["intervals"].get(metric)
+            shown = f"{interval['low']:.2f} – {interval['high']:.2f}" if interval else "-"
+            rows.append(
+                (task, metric, _number(score), shown, _number(entry["baseline"].get(metric)), *common)
+            )
+        if not entry["scores"]:
+            rows.append((task, "-", "-", "-", "-", *common))
+        notes += _notes(task, entry)
+    lines = [aligned(rows, left=2)]
+    for benchmark, each in found["averages"].items():
+        lacking = dict.fromkeys(name.partition("/")[0] for name in each["missing"])
+        missing = f" (missing: {', '.join(lacking)})" if lacking else ""
+        lines.append(f"{benchmark} average: {_number(each['score'])}{missing}")
+    return "\n".join([*lines, *notes, *left_out(found)])
+
+
+def left_out(found: Mapping[str, Any]) -> list[str]:
+    """A line for each task that was not evaluated."""
+    return [f"left out: {task}, {reason}" for task, reason in found.get("left_out", {}).items()]
+
+
+def _notes(task: str, entry: Mapping[str, Any]) -> list[str]:
+    notes = []
+    if "withheld" in entry:
+        notes.append(f"{task}: no scores, {entry['withheld']}; its predictions are written")
+    elif entry["unlabelled"]:
+        notes.append(f"{task}: {entry['unlabelled']:,} rows have no label and are not scored")
+    for metric in entry.get("not_numbers", []):
+        notes.append(f"{task}: {metric} is not a number, as where all answers are the same")
+    if "head_of" in entry:
+        notes.append(f"{task}: the head was trained on {entry['head_of']}, not on this")
+    if "class_order" in entry:
+        notes.append(f"{task}: {entry['class_order']}")
+    if entry["cut_inputs"]:
+        notes.append(
+            f"{task}: {entry['cut_inputs']:,} of {entry['examples']:,} inputs are longer than the model is given, and "
+            "were cut"
+        )
+    if "published" in entry:
+        number = entry["examples"] + entry.get("skipped", 0)
+        notes.append(f"{task}: its files have {number:,} rows, of {entry['published']:,} published")
+    if entry.get("skipped"):
+        first = f"; first: {entry['first_skipped'][0]}" if entry["first_skipped"] else ""
+        notes.append(f"{task}: {entry['skipped']:,} bad rows were skipped{first}")
+    if entry["dropped_examples"]:
+        notes.append(
+            f"{task}: {entry['dropped_examples']:,} examples of prompts did not fit and were left out"
+        )
+    return notes
+
+
+def steps_table(steps: Mapping[int, Mapping[str, Any]]) -> str:
+    """A line for each step, a column for each metric."""
+    names = list(dict.fromkeys(name for found in steps.values() for name in flat_scores(found)))
+    rows = [("step", *names)]
+    rows += [
+        (f"{step:,}", *(_number(flat_scores(found).get(name)) for name in names))
+        for step, found in sorted(steps.items())
+    ]
+    return aligned(rows, left=0)
+
+
+def over_runs_table(means: Mapping[str, Any]) -> str:
+    """Mean and deviation of each metric."""
+    rows = [("metric", "mean", "± deviation", "runs")]
+    rows += [
+        (name, _number(each.mean), _number(each.deviation), str(each.runs)) for name, each in means.items()
+    ]
+    return aligned(rows, left=1)
+
+
+def perplexities_table(measured: Mapping[str, tuple[Any, Mapping[str, float]]]) -> str:
+    """A line for each text: what it costs for each token, word and byte."""
+    rows: list[tuple[str, ...]] = [
+        ("text", "tokens", "for a token", "for a word", "for a byte", "bits a byte")
+    ]
+    for name, (cost, found) in measured.items():
+        rows.append((name, f"{cost.tokens:,}", *(f"{value:,.4g}" for value in found.values())))
+    return aligned(rows, left=1)
+
+
+def run_table(results: Mapping[str, Any]) -> str:
+    """A line for each metric of a run's own tasks: the score, and that of the most frequent training answer."""
+    rows = [("task", "metric", "score", "commonest answer", "rows")]
+    for task, result in results.items():
+        count = f"{len(result.rows):,}"
+        for metric, score in result.scores.items():
+            rows.append((task, metric, f"{score:.2f}", _number(result.baseline.get(metric)), count))
+        if not result.scores:  # a split without labels
+            rows.append((task, "-", "-", "-", count))
+    return aligned(rows, left=2)
+
+
+def aligned(rows: Sequence[Sequence[str]], *, left: int) -> str:
+    """Columns as wide as what they hold; the first ``left`` of them begin on the left."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            f"{cell:<{width}}" if column < left else f"{cell:>{width}}"
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

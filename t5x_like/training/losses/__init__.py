@@ -1,0 +1,15 @@
+"""Training losses, one file for each kind; ``total`` sums those that a batch has labels for, by head name."""
+
+from t5x_like.training.losses.tokens import LossConfig, token_losses, weigh_tokens
+from t5x_like.training.losses.total import Normalizers, measure, normalize, total, with_targets
+
+__all__ = [
+    "LossConfig",
+    "Normalizers",
+    "measure",
+    "normalize",
+    "token_losses",
+    "total",
+    "weigh_tokens",
+    "with_targets",
+]

@@ -1,0 +1,98 @@
+"""Losses of whole sequences: a class, a number, the right choice, both ends of an answer.
+
+Devlin et al. 2019, §4 and appendix A.5, https://arxiv.org/abs/1810.04805.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from t5x_like.batch import Batch
+
+# A predicted number this near to its label counts as right; on STS-B's scale it is a tenth.
+_CLOSE = 0.5
+
+
+class SequenceMeasures(NamedTuple):
+    """Loss and correctness of each sequence, float32 [B]; both are 0 where ``labeled`` is."""
+
+    losses: jax.Array
+    correct: jax.Array
+    labeled: jax.Array
+
+
+class SequenceLoss(NamedTuple):
+    """The loss of one kind of sequence label.
+
+    Attributes:
+      labels: the field of ``Batch`` that holds the labels.
+      is_labeled: from labels [B, ...], which sequences have one: bool [B].
+      measure: from a head's scores and a batch, in which each choice is a row of its own, to measures [B].
+      head: the head whose scores are read; ``None`` for the head of the same name as the loss.
+      required: whether a batch with such labels needs that head.
+    """
+
+    labels: str
+    is_labeled: Callable[[jax.Array], jax.Array]
+    measure: Callable[[jax.Array, Batch], SequenceMeasures]
+    head: str | None = None
+    required: bool = False
+
+
+def cross_entropy(scores: jax.Array, labels: jax.Array) -> jax.Array:
+    """Returns the cross entropy of each label, float32 [B], from scores of classes [B, C].
+
+    A sequence whose label is below 0 has none, and costs 0.
+    """
+    log_probs = jax.nn.log_softmax(scores.astype(jnp.float32), axis=-1)
+    chosen = jnp.take_along_axis(log_probs, jnp.maximum(labels, 0)[:, None], axis=-1)[:, 0]
+    return jnp.where(labels >= 0, -chosen, 0.0)
+
+
+def _classification(scores: jax.Array, batch: Batch) -> SequenceMeasures:
+    labels = batch.sequence_labels
+    correct = (jnp.argmax(scores, -1) == labels).astype(jnp.float32)
+    return SequenceMeasures(cross_entropy(scores, labels), correct, (labels >= 0).astype(jnp.float32))
+
+
+def _multiple_choice(scores: jax.Array, batch: Batch) -> SequenceMeasures:
+    """Reads scores [B * C, 1], one for each row, as those of each question's choices [B, C]."""
+    return _classification(scores.reshape(len(batch.sequence_labels), -1), batch)
+
+
+def _regression(scores: jax.Array, batch: Batch) -> SequenceMeasures:
+    """Squared errors, from scores [B, 1]."""
+    values = batch.sequence_values
+    known = ~jnp.isnan(values)
+    errors = jnp.where(known, scores[:, 0].astype(jnp.float32) - jnp.where(known, values, 0.0), 0.0)
+    close = known & (jnp.abs(errors) <= _CLOSE)
+    return SequenceMeasures(errors**2, close.astype(jnp.float32), known.astype(jnp.float32))
+
+
+def _question_answering(scores: jax.Array, batch: Batch) -> SequenceMeasures:
+    """The mean cross entropy of both ends among the row's real tokens, from scores [B, L, 2]."""
+    real = jnp.ones(scores.shape[:2], bool)
+    real = real if batch.encoder_segment_ids is None else batch.encoder_segment_ids > 0
+    ends = jnp.where(real[..., None], scores.astype(jnp.float32), -1e9)
+    spans = batch.sequence_spans
+    first, last = (cross_entropy(ends[..., side], spans[:, side]) for side in (0, 1))
+    right = jnp.all(jnp.argmax(ends, axis=1) == spans, axis=-1)
+    return SequenceMeasures(
+        (first + last) / 2, right.astype(jnp.float32), (spans[:, 0] >= 0).astype(jnp.float32)
+    )
+
+
+CLASSIFICATION = SequenceLoss("sequence_labels", lambda labels: labels >= 0, _classification)
+MULTIPLE_CHOICE = SequenceLoss("sequence_labels", lambda labels: labels >= 0, _multiple_choice)
+REGRESSION = SequenceLoss(
+    "sequence_values",
+    lambda values: ~jnp.isnan(values),
+    _regression,
+    head="sequence_classification",
+    required=True,
+)
+QUESTION_ANSWERING = SequenceLoss(
+    "sequence_spans", lambda spans: spans[:, 0] >= 0, _question_answering, required=True
+)

@@ -1,0 +1,107 @@
+"""Losses of tokens: cross entropy with label smoothing and z-loss, weighted by ``loss_weights`` and normalized."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from t5x_like.model.layers.attention import MASKED
+
+Normalization = Literal["sum", "target_tokens", "all_tokens", "sequences"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossConfig:
+    """Options of the loss over target tokens.
+
+    ``z_loss`` adds ``z_loss * log(Z)**2`` and keeps logits near zero (Raffel et al. 2020 train with 1e-4).
+    ``label_smoothing`` spreads that much probability over the other words (Szegedy et al. 2016, §7); the
+    entropy of the smoothed targets is taken off, so that a perfect prediction still costs 0.
+
+    ``normalize_by`` divides the summed loss: by nothing (``"sum"``, what T5 pretrained with), by the number
+    of target tokens, by all positions with padding, per sequence (each sequence's mean, then their mean: long
+    targets don't outweigh short ones), or by a given number.
+    """
+
+    z_loss: float = 1e-4
+    label_smoothing: float = 0.0
+    normalize_by: Normalization | float = "target_tokens"
+
+    def __post_init__(self) -> None:
+        if self.z_loss < 0:
+            raise ValueError(f"z_loss is {self.z_loss}; it weighs a penalty, give 0 or more")
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing is {self.label_smoothing}; give a probability below 1")
+        names = Normalization.__args__  # pyright: ignore[reportAttributeAccessIssue]
+        if isinstance(self.normalize_by, str) and self.normalize_by not in names:
+            raise ValueError(
+                f"normalize_by is {self.normalize_by!r}; choose from {', '.join(names)} or give a number"
+            )
+        if not isinstance(self.normalize_by, str) and self.normalize_by <= 0:
+            raise ValueError(f"normalize_by is {self.normalize_by}; give a positive number")
+
+
+def token_losses(
+    logits: jax.Array, target_tokens: jax.Array, config: LossConfig
+) -> tuple[jax.Array, jax.Array]:
+    """Loss (z-loss included) and z-loss of every position, float32 [...], from logits [..., V]."""
+    logits = logits.astype(jnp.float32)
+    on = 1.0 - config.label_smoothing
+    # A vocabulary may be padded to a round size; no probability is spread over the padding.
+    is_word = logits > MASKED / 2
+    off = config.label_smoothing / (is_word.sum(-1) - 1)
+    largest = jax.lax.stop_gradient(logits.max(-1, keepdims=True))
+    shifted = logits - largest
+    log_sum = jnp.log(jnp.exp(shifted).sum(-1))
+    # A comparison fuses into the sum and partitions over a sharded vocabulary, where a gather would not.
+    is_target = (
+        jax.lax.broadcasted_iota(target_tokens.dtype, logits.shape, logits.ndim - 1)
+        == target_tokens[..., None]
+    )
+    loss = log_sum - jnp.where(is_target, shifted, 0.0).sum(-1) * (on - off)
+    if config.label_smoothing:
+        spread = off * jnp.where(is_word, shifted, 0.0).sum(-1)
+        loss = loss - spread + on * math.log(on) + config.label_smoothing * jnp.log(off)
+    z_loss = config.z_loss * (log_sum + largest.squeeze(-1)) ** 2
+    return loss + z_loss, z_loss
+
+
+def weigh_tokens(
+    target_tokens: jax.Array,
+    loss_weights: jax.Array,
+    config: LossConfig,
+    segment_ids: jax.Array | None = None,
+) -> tuple[jax.Array, jax.Array]:
+    """Returns the weight of every position, and the number to divide their summed loss by.
+
+    Shapes are [B, L]. Only ``"sequences"`` changes the weights; packed rows then need their ``segment_ids``.
+    """
+    if config.normalize_by == "sum":
+        return loss_weights, jnp.float32(1.0)
+    if config.normalize_by == "target_tokens":
+        return loss_weights, _not_zero(loss_weights.sum())
+    if config.normalize_by == "all_tokens":
+        return loss_weights, jnp.float32(target_tokens.size)
+    if config.normalize_by == "sequences":
+        weights = loss_weights / _not_zero(_weight_of_own_sequence(loss_weights, segment_ids))
+        return weights, _not_zero(weights.sum())
+    return loss_weights, jnp.float32(config.normalize_by)
+
+
+def _weight_of_own_sequence(loss_weights: jax.Array, segment_ids: jax.Array | None) -> jax.Array:
+    if segment_ids is None:
+        return jnp.broadcast_to(loss_weights.sum(-1, keepdims=True), loss_weights.shape)
+    same_BLM = segment_ids[:, :, None] == segment_ids[:, None, :]
+    return jnp.einsum("blm,bm->bl", same_BLM, loss_weights)
+
+
+def _not_zero(total: jax.Array) -> jax.Array:
+    """Gives a batch or sequence without targets loss 0 instead of 0/0."""
+    return jnp.where(total == 0, 1.0, total)
+
+
+def replaced_token_logits(scores: jax.Array) -> jax.Array:
+    """Turns scores [..., 1] for "yes" into logits [..., 2]; "no" has score 0 (ELECTRA, Clark et al. 2020, §2)."""
+    return jnp.pad(scores, ((0, 0), (0, 0), (1, 0)))

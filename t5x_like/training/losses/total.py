@@ -1,0 +1,214 @@
+"""The loss that training minimizes: a table by head name, and the sum over all heads that a batch has labels for."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from t5x_like.batch import Batch
+from t5x_like.model.families.family import Measure, Predictions
+from t5x_like.model.multiple_choice import as_rows
+from t5x_like.training.losses.sequences import (
+    CLASSIFICATION,
+    MULTIPLE_CHOICE,
+    QUESTION_ANSWERING,
+    REGRESSION,
+    SequenceLoss,
+    SequenceMeasures,
+)
+from t5x_like.training.losses.tokens import LossConfig, replaced_token_logits, token_losses, weigh_tokens
+from t5x_like.training.metrics import Totals, zero_totals
+
+# Heads whose scores are logits over the classes of target tokens, for models without a language-model head.
+TOKEN_LOSSES: dict[str, Callable[[jax.Array], jax.Array]] = {
+    "token_classification": lambda scores: scores,
+    "replaced_tokens": replaced_token_logits,
+}
+
+# Heads that predict the same target tokens a second time, and whose loss is added (SpanBERT, Joshi et al. 2020, §3.3).
+ADDED_TOKEN_LOSSES: tuple[str, ...] = ("span_boundary",)
+
+SEQUENCE_LOSSES: dict[str, SequenceLoss] = {
+    "sequence_classification": CLASSIFICATION,
+    "next_sentence": CLASSIFICATION,
+    "sentence_order": CLASSIFICATION,
+    "multiple_choice": MULTIPLE_CHOICE,
+    "regression": REGRESSION,
+    "question_answering": QUESTION_ANSWERING,
+}
+
+
+class Normalizers(NamedTuple):
+    """Numbers that losses are divided by: those of the whole batch, also when it is processed in microbatches."""
+
+    weights: jax.Array  # divides the weighted sum over target tokens
+    sequences: jax.Array  # sequences with a label
+    tokens: jax.Array  # real tokens of the stream that targets belong to
+    parts: int  # microbatches
+
+
+def with_targets(batch: Batch) -> Batch:
+    """Adds target tokens of weight 0 to a batch in which only whole sequences have labels."""
+    if batch.target_tokens is not None:
+        return batch
+    tokens = batch.encoder_input_tokens if batch.decoder_input_tokens is None else batch.decoder_input_tokens
+    return batch._replace(
+        target_tokens=jnp.zeros_like(tokens), loss_weights=jnp.zeros(tokens.shape, jnp.float32)
+    )
+
+
+def normalize(batch: Batch, config: LossConfig, *, num_parts: int = 1) -> tuple[jax.Array, Normalizers]:
+    """Returns the weight of each target, shaped as in the batch, and the numbers that ``total`` divides by."""
+    rows = as_rows(batch)
+    weights, divisor = weigh_tokens(rows.target_tokens, rows.loss_weights, config, _target_segment_ids(rows))
+    normalizers = Normalizers(
+        weights=divisor,
+        sequences=_at_least_one(_num_labeled(batch)),
+        tokens=_at_least_one(_real_targets(batch)),
+        parts=num_parts,
+    )
+    return weights.reshape(batch.loss_weights.shape), normalizers
+
+
+def total(
+    predictions: Predictions,
+    batch: Batch,
+    config: LossConfig,
+    *,
+    weights: jax.Array,
+    normalizers: Normalizers,
+    num_tasks: int,
+) -> tuple[jax.Array, Totals]:
+    """Returns the loss of a batch, or of its part in a larger one, and the sums to log.
+
+    Args:
+      predictions: of the model for ``batch``.
+      batch: with targets (``with_targets``).
+      config: options of the loss over target tokens.
+      weights: of each target, from ``normalize``.
+      normalizers: of the whole batch, from ``normalize``.
+      num_tasks: of the mixture, whose losses are logged apart.
+    """
+    losses, totals = _measure(predictions, as_rows(batch), config, num_tasks)
+    of_tokens = jnp.sum(losses * weights.reshape(losses.shape)) / normalizers.weights
+    of_sequences = totals.sequence_loss / normalizers.sequences
+    loss = of_tokens + of_sequences + totals.balance_loss / normalizers.parts
+    for extra in (predictions.extra_losses or {}).values():
+        loss = loss + extra.weight * extra.total / normalizers.tokens
+    return loss, totals
+
+
+def measure(predictions: Predictions, batch: Batch, config: LossConfig, num_tasks: int) -> Totals:
+    """Returns the sums to log of a batch that nothing is learned from; arguments as for ``total``."""
+    return _measure(predictions, as_rows(batch), config, num_tasks)[1]
+
+
+def measure_sequences(batch: Batch, heads: dict[str, jax.Array]) -> SequenceMeasures | None:
+    """Compares heads' scores with the labels of whole sequences; ``None`` where there is nothing to compare.
+
+    Raises:
+      ValueError: the batch has labels that no head of the model predicts.
+    """
+    for name, loss in SEQUENCE_LOSSES.items():
+        if getattr(batch, loss.labels) is None:
+            continue
+        head = loss.head or name
+        if head in heads:
+            return loss.measure(heads[head], batch)
+        if loss.required:
+            raise ValueError(f"the model has no head {head!r}, only {', '.join(heads) or 'none'}")
+    return None
+
+
+def _measure(
+    predictions: Predictions, batch: Batch, config: LossConfig, num_tasks: int
+) -> tuple[jax.Array, Totals]:
+    """Losses of all tokens, and the sums to log."""
+    heads = predictions.heads or {}
+    logits = _token_logits(predictions, batch)
+    losses, z_losses = token_losses(logits, batch.target_tokens, config)
+    for name in ADDED_TOKEN_LOSSES:
+        if name in heads:
+            losses = losses + token_losses(heads[name], batch.target_tokens, config)[0]
+    weights = batch.loss_weights
+    cross_entropies = losses - z_losses
+    tasks = jnp.zeros_like(batch.target_tokens) if batch.task_ids is None else batch.task_ids
+    by_task = jax.nn.one_hot(tasks, num_tasks, dtype=jnp.float32) * weights[..., None]
+    totals = zero_totals(num_tasks)._replace(
+        loss=jnp.sum(losses * weights),
+        cross_entropy=jnp.sum(cross_entropies * weights),
+        z_loss=jnp.sum(z_losses * weights),
+        correct=jnp.sum((jnp.argmax(logits, -1) == batch.target_tokens) * weights),
+        target_tokens=jnp.sum(weights),
+        tokens=_real_tokens(batch),
+        task_loss=jnp.einsum("bl,blt->t", cross_entropies, by_task),
+        task_tokens=jnp.sum(by_task, axis=(0, 1)),
+        measures=_measures(predictions, batch),
+    )
+    measured = measure_sequences(batch, heads)
+    if measured is not None:
+        totals = totals._replace(
+            sequence_loss=jnp.sum(measured.losses),
+            sequence_correct=jnp.sum(measured.correct),
+            sequences=jnp.sum(measured.labeled),
+        )
+    if predictions.balance_loss is not None:
+        totals = totals._replace(balance_loss=predictions.balance_loss)
+    return losses, totals
+
+
+def _token_logits(predictions: Predictions, batch: Batch) -> jax.Array:
+    """Logits of the vocabulary, or of a head's classes; zeros where the model predicts no tokens."""
+    if predictions.logits is not None:
+        return predictions.logits
+    for name, logits_of in TOKEN_LOSSES.items():
+        if predictions.heads and name in predictions.heads:
+            return logits_of(predictions.heads[name])
+    return jnp.zeros((*batch.target_tokens.shape, 2))
+
+
+def _measures(predictions: Predictions, batch: Batch) -> dict[str, Measure]:
+    """The model's own measures, and its extra losses as means over real tokens."""
+    losses = (predictions.extra_losses or {}).items()
+    return {
+        **(predictions.measures or {}),
+        **{name: Measure(extra.total, _real_targets(batch)) for name, extra in losses},
+    }
+
+
+def _num_labeled(batch: Batch) -> jax.Array:
+    for loss in SEQUENCE_LOSSES.values():
+        labels = getattr(batch, loss.labels)
+        if labels is not None:
+            return jnp.sum(loss.is_labeled(labels)).astype(jnp.float32)
+    return jnp.zeros(())
+
+
+def _target_segment_ids(batch: Batch) -> jax.Array | None:
+    """Segment ids of the stream that targets belong to: the decoder's where there is one."""
+    return batch.encoder_segment_ids if batch.decoder_input_tokens is None else batch.decoder_segment_ids
+
+
+def _real_targets(batch: Batch) -> jax.Array:
+    """Counts the real tokens of the stream that targets belong to."""
+    segment_ids = _target_segment_ids(batch)
+    count = jnp.size(batch.target_tokens) if segment_ids is None else jnp.count_nonzero(segment_ids)
+    return jnp.asarray(count, jnp.float32)
+
+
+def _real_tokens(batch: Batch) -> jax.Array:
+    streams = (
+        (batch.encoder_input_tokens, batch.encoder_segment_ids),
+        (batch.decoder_input_tokens, batch.decoder_segment_ids),
+    )
+    counts = [
+        jnp.size(tokens) if segments is None else jnp.count_nonzero(segments)
+        for tokens, segments in streams
+        if tokens is not None
+    ]
+    return jnp.asarray(sum(counts), jnp.float32)
+
+
+def _at_least_one(count: jax.Array) -> jax.Array:
+    return jnp.maximum(count, 1.0)

@@ -1,0 +1,104 @@
+"""What is written is what the model would have been trained to write; likelihoods are the model's own."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t5x_like.inference.generator import GenerationConfig, Generator
+from t5x_like.inference.scorer import LikelihoodRequest, Scorer, scoring_batch
+from t5x_like.model import parameters
+from t5x_like.model.zoo.gpt2 import GPT2Config
+from t5x_like.model.zoo.t5 import T5Config
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.text.batches.features import SHIFTED_IN, make_batch
+from t5x_like.text.objectives.objective import Example, Lengths
+
+GPT2 = GPT2Config(
+    vocab_size=50, model_dim=16, num_heads=2, mlp_dim=32, num_layers=1, max_position_embeddings=16
+)
+T5 = T5Config(
+    vocab_size=50,
+    model_dim=16,
+    mlp_dim=32,
+    num_heads=2,
+    head_dim=8,
+    num_encoder_layers=1,
+    num_decoder_layers=1,
+)
+CONFIGS = {"decoder": GPT2, "encoder_decoder": T5}
+PROMPT = np.array([5, 6, 7], np.int32)
+
+
+def built(which):
+    model = CONFIGS[which].build(jax.random.key(0))
+    return model, *parameters.split(model)
+
+
+def generator(graphdef, which):
+    return Generator(graphdef, MeshConfig().build(), is_decoder=which == "decoder")
+
+
+def test_a_decoder_of_ours_reads_before_a_prompt_what_it_was_trained_after() -> None:
+    model, graphdef, params = built("decoder")
+    rows = [[Example(targets=np.append(PROMPT, [8]))]]
+    trained = make_batch(rows, lengths=Lengths(4, 4), layout="decoder")
+    expected = int(jnp.argmax(model(jax.tree.map(jnp.asarray, trained)).logits[0, 3]))
+    written = generator(graphdef, "decoder")(
+        params,
+        [[SHIFTED_IN, *PROMPT.tolist()]],
+        GenerationConfig(max_new_tokens=1),
+        end_ids=(),
+        batch_size=8,
+        limit=8,
+    )
+    assert written == [[expected]]
+
+
+@pytest.mark.parametrize("which", CONFIGS)
+def test_a_prompt_is_continued_alike_whatever_is_beside_it_and_until_an_end(which: str) -> None:
+    _, graphdef, params = built(which)
+    generate = generator(graphdef, which)
+    settings = {"end_ids": (), "batch_size": 8, "limit": 8}
+    config = GenerationConfig(max_new_tokens=4)
+    (alone,) = generate(params, [PROMPT], config, **settings)
+    together = generate(params, [[9, 10, 11, 12, 13], PROMPT, [4]], config, **settings)
+    assert together[1] == alone
+    assert [len(row) for row in together] == [4, 4, 4]
+    end = alone[-1]
+    (ended,) = generate(params, [PROMPT], config, **(settings | {"end_ids": (49, end)}))
+    assert ended == alone[: alone.index(end)]
+
+
+@pytest.mark.parametrize("which", CONFIGS)
+@pytest.mark.parametrize("num_beams", [1, 2])
+def test_what_is_written_greedily_is_scored_as_greedy(which: str, num_beams: int) -> None:
+    _, graphdef, params = built(which)
+    config = GenerationConfig(max_new_tokens=3, num_beams=num_beams)
+    settings = {"batch_size": 8, "limit": 8}
+    (written,) = generator(graphdef, which)(params, [PROMPT], config, end_ids=(), **settings)
+    requests = [LikelihoodRequest(PROMPT, written), LikelihoodRequest(PROMPT, [*written[:-1], 1])]
+    batch = scoring_batch(requests, is_decoder=which == "decoder", start_id=0, **settings)
+    found = Scorer(graphdef, MeshConfig().build(), vocab_size=50)(params, batch)
+    if num_beams == 1:
+        assert found.is_greedy.tolist()[:2] == [True, False]
+    assert found.log_likelihoods[0] > found.log_likelihoods[1]
+
+
+@pytest.mark.parametrize("which", CONFIGS)
+def test_a_likelihood_is_the_sum_over_the_targets_alone_of_the_real_vocabulary(which: str) -> None:
+    model, graphdef, params = built(which)
+    target = [8, 9]
+    batch = scoring_batch(
+        [LikelihoodRequest(PROMPT, target)],
+        is_decoder=which == "decoder",
+        start_id=0,
+        batch_size=8,
+        limit=16,
+    )
+    found = Scorer(graphdef, MeshConfig().build(), vocab_size=20)(params, batch)
+    logits = np.asarray(model(jax.tree.map(jnp.asarray, batch)).logits, np.float64)[0, :, :20]
+    log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    first = 2 if which == "decoder" else 0  # after the prompt's last token, or the start
+    expected = log_probs[first, 8] + log_probs[first + 1, 9]
+    np.testing.assert_allclose(found.log_likelihoods[0], expected, rtol=1e-5)

@@ -1,0 +1,194 @@
+"""Losses of encoder heads: each against its formula, and multiple choice in any microbatches."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from t5x_like.batch import Batch
+from t5x_like.model.zoo.bert import BertConfig
+from t5x_like.optimizers.optimizers import AdamW
+from t5x_like.optimizers.schedules import Constant
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.partitioning.shard import place
+from t5x_like.training.losses import LossConfig, normalize, with_targets
+from t5x_like.training.losses.total import measure_sequences
+from t5x_like.training.metrics import summarise
+from t5x_like.training.state import new_state, plan_state, shardings_of
+from t5x_like.training.step import train_step
+
+RNG = np.random.default_rng(0)
+VOCAB = 16
+
+
+def log_softmax(scores):
+    return scores - np.log(np.exp(scores).sum(-1, keepdims=True))
+
+
+def batch_of(**labels):
+    return Batch(encoder_input_tokens=np.ones((4, 6), np.int32), **labels)
+
+
+def num_labeled(batch):
+    return normalize(with_targets(batch), LossConfig())[1].sequences
+
+
+def test_a_class_costs_its_log_probability():
+    scores = RNG.normal(size=(4, 3)).astype(np.float32)
+    labels = np.array([0, 2, -1, 1], np.int32)
+    measured = measure_sequences(
+        batch_of(sequence_labels=labels), {"sequence_classification": jnp.asarray(scores)}
+    )
+    assert measured is not None
+    expected = [-log_softmax(scores)[row, label] if label >= 0 else 0.0 for row, label in enumerate(labels)]
+    np.testing.assert_allclose(measured.losses, expected, rtol=1e-5)
+    np.testing.assert_array_equal(measured.correct, scores.argmax(-1) == labels)
+    assert measured.labeled.tolist() == [1, 1, 0, 1]
+
+
+def test_a_number_costs_its_squared_error():
+    values = np.array([1.0, 2.5, np.nan, 4.0], np.float32)
+    batch = batch_of(sequence_values=values)
+    measured = measure_sequences(batch, {"sequence_classification": jnp.array([[1.25], [4.0], [9.0], [4.0]])})
+    assert measured is not None
+    np.testing.assert_allclose(measured.losses, [0.0625, 2.25, 0.0, 0.0])
+    assert measured.correct.tolist() == [1, 0, 0, 1]
+    assert float(num_labeled(batch)) == 3
+
+
+def test_a_missing_number_gives_no_gradient():
+    def loss(scores):
+        measured = measure_sequences(
+            batch_of(sequence_values=jnp.array([np.nan, 1.0, 1.0, 1.0])), {"sequence_classification": scores}
+        )
+        assert measured is not None
+        return measured.losses.sum()
+
+    gradient = jax.grad(loss)(jnp.full((4, 1), 3.0))
+    np.testing.assert_allclose(gradient[:, 0], [0, 4, 4, 4])
+
+
+def test_an_answer_costs_the_mean_of_both_ends_among_real_tokens():
+    scores = RNG.normal(size=(4, 6, 2)).astype(np.float32)
+    real = np.array([[1, 1, 1, 1, 0, 0]] * 4, np.int32)
+    spans = np.array([[1, 3], [0, 0], [-1, -1], [2, 2]], np.int32)
+    batch = batch_of(encoder_segment_ids=real, sequence_spans=spans)
+    measured = measure_sequences(batch, {"question_answering": jnp.asarray(scores)})
+    assert measured is not None
+    for row, (first, last) in enumerate(spans):
+        ends = log_softmax(scores[row, :4].T)
+        expected = 0.0 if first < 0 else -(ends[0, first] + ends[1, last]) / 2
+        np.testing.assert_allclose(measured.losses[row], expected, rtol=1e-5)
+    assert float(num_labeled(batch)) == 3
+
+
+def test_the_right_choice_is_told_among_those_of_its_question():
+    scores = np.array([0.0, 1.0, 2.0, 3.0, 0.0, 0.0], np.float32)
+    labels = np.array([2, 1], np.int32)
+    measured = measure_sequences(
+        batch_of(sequence_labels=labels), {"multiple_choice": jnp.asarray(scores)[:, None]}
+    )
+    assert measured is not None
+    np.testing.assert_allclose(
+        measured.losses, [-log_softmax(scores[:3])[2], -log_softmax(scores[3:])[1]], rtol=1e-5
+    )
+    assert measured.correct.tolist() == [1, 0]
+
+
+def test_labels_that_no_head_speaks_of_are_a_mistake():
+    with pytest.raises(
+        ValueError, match="the model has no head 'question_answering', only sequence_classification"
+    ):
+        measure_sequences(
+            batch_of(sequence_spans=np.zeros((4, 2), np.int32)),
+            {"sequence_classification": jnp.zeros((4, 2))},
+        )
+
+
+def model_for(task, num_labels=2):
+    return BertConfig(
+        vocab_size=VOCAB,
+        model_dim=16,
+        mlp_dim=32,
+        num_heads=2,
+        num_layers=1,
+        max_position_embeddings=16,
+        task=task,
+        num_labels=num_labels,
+    )
+
+
+def streams(*shape):
+    tokens = RNG.integers(5, VOCAB, shape).astype(np.int32)
+    zeros = np.zeros(shape, np.float32)
+    return {
+        "encoder_input_tokens": tokens,
+        "encoder_segment_ids": np.ones(shape, np.int32),
+        "target_tokens": np.zeros(shape, np.int32),
+        "loss_weights": zeros,
+        "task_ids": np.zeros(shape, np.int32),
+        "token_types": np.zeros(shape, np.int32),
+    }
+
+
+def summary_after(config, batch, *, steps, num_devices=1, num_microbatches=1):
+    mesh = MeshConfig().build(jax.devices()[:num_devices])
+    optimizer = AdamW(learning_rate=Constant(value=0.01))
+    plan = plan_state(config, optimizer, mesh, num_tasks=1)
+    step = train_step(plan, LossConfig(z_loss=0.0), seed=0, num_microbatches=num_microbatches)
+    step = jax.jit(step, out_shardings=shardings_of(plan.abstract))
+    state = new_state(plan, config, seed=0)
+    with jax.set_mesh(mesh):
+        for _ in range(steps - 1):
+            state = step(state, place(batch, mesh))
+        before = state["totals"]
+        state = step(state, place(batch, mesh))
+    last = jax.tree.map(lambda new, old: new - old, state["totals"], before)
+    return summarise(last)
+
+
+def examples_for(task):
+    if task == "multiple_choice":
+        tokens = streams(8, 3, 6)
+        labels = RNG.integers(0, 3, 8).astype(np.int32)
+        tokens["encoder_input_tokens"][np.arange(8), labels, 2] = 3  # only right choices have that token
+        return tokens | {"sequence_labels": labels}
+    tokens = streams(8, 6)
+    inputs = tokens["encoder_input_tokens"]
+    if task == "question_answering":
+        spans = np.sort(RNG.integers(1, 6, (8, 2)), axis=1).astype(np.int32)
+        inputs[np.arange(8), spans[:, 0]], inputs[np.arange(8), spans[:, 1]] = 3, 4
+        return tokens | {"sequence_spans": spans}
+    if task == "token_classification":
+        return tokens | {"target_tokens": inputs % 3, "loss_weights": np.ones((8, 6), np.float32)}
+    inputs[:, 0] = np.arange(8) % 2 + 3
+    if task == "regression":
+        return tokens | {"sequence_values": (np.arange(8) % 2 * 3 + 1).astype(np.float32)}
+    return tokens | {"sequence_labels": (np.arange(8) % 2).astype(np.int32)}
+
+
+@pytest.mark.parametrize(
+    ("task", "num_labels"),
+    [
+        ("sequence_classification", 2),
+        ("regression", 1),
+        ("multiple_choice", 2),
+        ("token_classification", 3),
+        ("question_answering", 2),
+    ],
+)
+def test_every_head_learns_its_examples_by_heart(task, num_labels):
+    config = model_for("sequence_classification" if task == "regression" else task, num_labels)
+    summary = summary_after(config, Batch(**examples_for(task)), steps=100)
+    assert summary["accuracy"] == 1.0
+    assert summary["loss"] < 0.05
+
+
+@pytest.mark.slow
+def test_choices_stay_together_on_several_devices_and_in_microbatches():
+    config, batch = model_for("multiple_choice"), Batch(**examples_for("multiple_choice"))
+    whole = summary_after(config, batch, steps=4)
+    for options in ({"num_devices": 4}, {"num_microbatches": 4}):
+        cut = summary_after(config, batch, steps=4, **options)
+        assert cut["loss"] == pytest.approx(whole["loss"], rel=1e-3)
+        assert cut["gradient_norm"] == pytest.approx(whole["gradient_norm"], rel=1e-3)
