@@ -28,7 +28,7 @@ from t5x_like.cli.arguments import (
 from t5x_like.cli.submission import announce_submission, write_submission_of
 from t5x_like.evaluation.prompts import DECODER_STYLE
 from t5x_like.gin_config.user_error import UserError
-from t5x_like.reports.evaluation import write_evaluation_report
+from t5x_like.reports.evaluation_report import write_evaluation_report
 from t5x_like.reports.score_tables import left_out, run_table, scores_table, steps_table
 from t5x_like.text import registry
 from t5x_like.text.benchmarks import catalogue

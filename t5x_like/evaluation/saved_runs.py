@@ -14,7 +14,6 @@ from t5x_like.inference.generator import GenerationConfig
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.checkpoint import open_checkpoint
-from t5x_like.pretrained.initial_weights import check_length
 from t5x_like.text import registry
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pairs import PairsTask
@@ -44,8 +43,6 @@ def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
     config, params = opened.config, opened.params
     results: dict[str, TaskResult] = {}
     for evaluation in run.evaluations:
-        if isinstance(evaluation, HeadEvaluation):
-            check_length(config, evaluation.inputs_length, what=f"mixture {evaluation.mixture!r}")
         results |= evaluation.evaluator(config, mesh).run(params)
     write_results(
         results, run.output_dir, checkpoint=run.checkpoint, step=opened.step, config=config, params=params

@@ -47,7 +47,7 @@ class CheckpointModel:
         """
         if not directory:
             raise ValueError(
-                "a CheckpointModel is the model of start_from: say which directory, START_FROM='…'"
+                "a CheckpointModel is the model of start_from: say which directory, INITIAL_CHECKPOINT='…'"
             )
         config = read_config(directory)
         given: dict[str, Any] = {

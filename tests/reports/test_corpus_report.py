@@ -7,8 +7,8 @@ import pytest
 
 from t5x_like.cli.main import main
 from t5x_like.io.files import write_json, write_jsonl
-from t5x_like.reports.corpus_charts import length_histogram, share
-from t5x_like.reports.corpus_page import corpus_page, write_corpus_page
+from t5x_like.reports.corpus_report import corpus_report, write_corpus_report
+from t5x_like.reports.rendering import share
 from tests.corpora.building.tiny import build, write_files
 
 SPLIT = {"shards": 1, "pages": 3, "chars": 1500, "bytes": 700}
@@ -110,7 +110,7 @@ SAMPLES = [
 
 @pytest.fixture(scope="module")
 def html():
-    return corpus_page(MANIFEST, SAMPLES)
+    return corpus_report(MANIFEST, SAMPLES)
 
 
 class _Seen(HTMLParser):
@@ -159,7 +159,7 @@ def test_evaluation_texts_and_personal_data_are_told_and_repetition_is_no_copy()
     other = copy.deepcopy(MANIFEST)
     other["steps"][0]["dropped"] = {"filtered:duplicate_5_grams": 600}
     other["steps"][3]["seen"] = {"n-grams:squad": 12, "pages:squad": 3, "masked:email": 7, "-en:filtered": 1}
-    _, text = _read(corpus_page(other, []))
+    _, text = _read(corpus_report(other, []))
     assert "of the lines or sentences that came so far damage met" in text
     assert "runs of words shared with evaluation texts “squad” 12" in text
     assert "pages that share such runs with “squad” 3" in text
@@ -205,7 +205,7 @@ def test_an_empty_corpus_has_a_page_too():
     for step in nothing["steps"]:
         step.update({"in": 0, "kept": 0, "dropped": {}, "seen": {}})
     nothing["stages"][0]["seconds"] = {}
-    _, text = _read(corpus_page(nothing, []))
+    _, text = _read(corpus_report(nothing, []))
     assert "No page was dropped." in text
     assert "Lengths of pages" not in text
 
@@ -220,7 +220,7 @@ def test_the_verb_writes_the_page_beside_the_corpus(tmp_path, capsys):
 
 def test_a_folder_without_a_corpus_is_refused(tmp_path):
     with pytest.raises(ValueError, match="no corpus was finished there; run t5x-like corpus build"):
-        write_corpus_page(tmp_path, tmp_path / "report.html")
+        write_corpus_report(tmp_path, tmp_path / "report.html")
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,8 @@ def test_shares_have_the_digits_they_need(part, whole, expected):
 
 
 def test_histograms_have_a_column_for_each_side_of_each_length():
-    svg = length_histogram({3: 1, 5: 3}, {4: 2})
+    lengths = {"unit": "bits", "read": {"3": 1, "5": 3}, "kept": {"4": 2}}
+    svg = corpus_report(MANIFEST | {"lengths": lengths}, [])
     assert svg.count("<rect") == 6
     assert "16 to 31 characters: 3 of 4 pages as read" in svg
     assert "8 to 15 characters: 2 of 2 pages in the corpus" in svg
