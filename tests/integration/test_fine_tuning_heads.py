@@ -18,10 +18,10 @@ from t5x_like.model.zoo.xlnet import XLNetConfig
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.partitioning.shard import with_shardings
+from t5x_like.pretrained.checkpoint import read_config
 from t5x_like.pretrained.head_classes import classes_at
 from t5x_like.pretrained.hugging_face import write_hugging_face
-from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, configuration_at, starting_params
+from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, initial_checkpoint
 from t5x_like.text import registry
 from t5x_like.text.batches.head_source import head_for
 from t5x_like.text.batches.loader_config import LoaderConfig
@@ -136,7 +136,7 @@ def test_a_run_goes_on_to_another_task_with_a_new_head(tuned, tasks, tmp_path, c
     assert finished.last["evaluation/three_labels"]["accuracy"] > 70  # the commonest answer: 56
     assert "has no weights for heads/scores/sequence_classification/projection" in caplog.text
     assert "they are freshly drawn from seed 0, so train this head before you use it" in caplog.text
-    assert configuration_at(tmp_path / "next").num_labels == 3
+    assert read_config(tmp_path / "next").num_labels == 3
 
 
 def test_a_head_goes_on_with_the_same_classes_in_another_order(tuned, tasks, tmp_path, caplog):
@@ -215,8 +215,7 @@ def test_saved_weights_are_asked_again(tuned, tasks, tmp_path):
 
 def starting(directory, config, seed):
     mesh = MeshConfig().build(jax.devices()[:1])
-    _, shapes, axes = parameters.abstract(config)
-    return starting_params(directory, config, with_shardings(axes, shapes, mesh), mesh=mesh, seed=seed)
+    return initial_checkpoint(directory, config, mesh=mesh, seed=seed).params
 
 
 def test_all_but_the_head_is_the_checkpoints_and_the_head_is_the_seeds(published, tuned):
