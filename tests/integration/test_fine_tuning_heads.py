@@ -10,7 +10,7 @@ import pytest
 
 from t5x_like.cli.main import main
 from t5x_like.evaluation.evaluator import HeadEvaluation
-from t5x_like.evaluation.saved_runs import RunEvaluation
+from t5x_like.evaluation.saved_runs import RunEvaluation, evaluate_run
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.t5 import T5Config
@@ -116,7 +116,7 @@ def test_a_published_encoder_learns_a_task(tuned):
     scores = json.loads((run / "evaluations/step_60/scores.json").read_text())["tasks"]["two_labels"]
     assert scores["scores"] == {"accuracy": 100.0}
     assert scores["baseline"]["accuracy"] == pytest.approx(100 * 36 / 64)
-    first = json.loads((run / "evaluations/step_60/predictions.jsonl").read_text().splitlines()[0])
+    first = json.loads((run / "evaluations/step_60/two_labels/predictions.jsonl").read_text().splitlines()[0])
     assert first["input"] == "a a e"
     assert (first["target"], first["prediction"]) == ("vowel", "vowel")
 
@@ -210,7 +210,7 @@ def test_saved_weights_are_asked_again(tuned, tasks, tmp_path):
     asked = HeadEvaluation(mixture="two_labels", inputs_length=16, batch_size=16, limit=20)
     run = RunEvaluation(checkpoint=str(tuned[0]), evaluations=(asked,), output_dir=str(tmp_path), tasks=tasks)
     assert evaluate_run(run)["two_labels"].scores == {"accuracy": 100.0}
-    assert len((tmp_path / "predictions.jsonl").read_text().splitlines()) == 20
+    assert len((tmp_path / "two_labels/predictions.jsonl").read_text().splitlines()) == 20
 
 
 def starting(directory, config, seed):
