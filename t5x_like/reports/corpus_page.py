@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from t5x_like.corpora.building.manifest import SAMPLES, read_manifest
+from t5x_like.corpora.building.corpus_manifest import SAMPLES, read_manifest
 from t5x_like.io.files import as_path, read_jsonl, write_text
 from t5x_like.reports.corpus_charts import share
 from t5x_like.reports.corpus_sections import (
