@@ -3,7 +3,8 @@
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -23,7 +24,8 @@ from t5x_like.model.families.two_stream import TwoStream
 from t5x_like.model.zoo.architectures import architecture_of
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.pretrained.fresh_heads import with_head
+from t5x_like.pretrained.fresh_heads import in_class_order, with_head
+from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params
 from t5x_like.pretrained.head_classes import classes_at, classes_in
 from t5x_like.pretrained.hugging_face import HuggingFaceWeights, configuration_of, find_hugging_face
 from t5x_like.pretrained.model_config import read_model_config
@@ -283,16 +285,96 @@ def open_checkpoint(
     if isinstance(found, HuggingFaceWeights):
         params = found.read(mesh, seed=seed)
     else:
-        step, params = found.read(mesh, seed=seed)
+        frozen = open_frozen(found.directory, found.saved, found.frozen, mesh=mesh) if found.frozen else None
+        step, params = found.read(mesh, seed=seed, frozen=frozen)
     if finite:
         require_numbers(params, str(directory) if step is None else f"{directory}, step {step}")
     checkpoint = _checkpoint(found, params, mesh=mesh, step=step, config=config)
     return replace(checkpoint, vocabulary=vocabulary, num_sentinels=num_sentinels)
 
 
+def open_initial(
+    directory: PathLike,
+    *,
+    config: Any,
+    mesh: Mesh | None,
+    step: int | None = None,
+    seed: int = 0,
+    classes: Sequence[str] = (),
+    finite: bool = True,
+) -> tuple[Checkpoint, list[str]]:
+    """Opens weights to train a model from; also returns what was changed, a line each.
+
+    Heads that are missing, or have another shape, are drawn. A head for the same ``classes`` in another order is put
+    into theirs, and one for as many others is kept.
+
+    Args:
+      directory: any checkpoint that ``open_checkpoint`` opens, or steps of a run without its ``model.json``.
+      config: the model to train.
+      mesh: the devices.
+      step: a step of a run; its newest good one if not given.
+      seed: of heads to draw.
+      classes: the class names of the tasks' head, in order.
+      finite: refuse weights that are NaN or infinite.
+
+    Raises:
+      FileNotFoundError, ValueError: no weights, or those of another model.
+    """
+    with warnings.catch_warnings(record=True) as drawn:
+        warnings.simplefilter("always")
+        checkpoint = open_checkpoint(directory, mesh=mesh, step=step, config=config, seed=seed, finite=finite)
+    notes = [str(warning.message) for warning in drawn]
+    if any("heads/scores/" in note for note in notes):
+        return checkpoint, notes
+    params, note = in_class_order(checkpoint.params, checkpoint.class_names, classes, str(directory))
+    return replace(checkpoint, params=params), [*notes, *([note] if note else [])]
+
+
+def open_frozen(
+    directory: PathLike, config: Any, record: FrozenRecord | None, *, mesh: Mesh | None
+) -> parameters.Parameters:
+    """Opens the frozen weights of a run, and checks that they are those that it was trained with.
+
+    Args:
+      directory: the run.
+      config: its model.
+      record: where they come from, from ``read_frozen_record``.
+      mesh: the devices.
+
+    Raises:
+      ValueError: they can't be opened any more, or have changed; or there is no record.
+    """
+    if record is None:
+        raise ValueError(
+            f"{directory}/frozen.json is missing, which says where the run's frozen weights come from; put it back"
+        )
+    if record.start_from is None:
+        params = fresh_params(config, mesh=mesh, seed=record.seed)
+    else:
+        try:
+            checkpoint, _ = open_initial(
+                record.start_from,
+                config=config,
+                mesh=mesh,
+                step=record.step,
+                seed=record.seed,
+                classes=classes_at(directory),
+                finite=False,
+            )
+        except (OSError, ValueError) as error:
+            raise record.missing(error, run=str(directory)) from error
+        params = checkpoint.params
+    flat = parameters.flatten(params)
+    frozen = parameters.unflatten({path: flat[path] for path in record.checksums if path in flat})
+    record.check(frozen, run=str(directory))
+    return frozen
+
+
 @contextmanager
 def open_unread(directory: PathLike, *, step: int | None = None) -> Iterator[Checkpoint]:
     """Opens a checkpoint whose weights stay on disk; while this is open each is read whenever it is asked for.
+
+    The weights of a run on frozen weights, which are in two places, are in memory.
 
     Raises:
       ValueError: as ``open_checkpoint``; and published files without the head that their ``config.json`` names.
@@ -300,6 +382,9 @@ def open_unread(directory: PathLike, *, step: int | None = None) -> Iterator[Che
     found = _find_weights(directory, step=step)
     if isinstance(found, HuggingFaceWeights):
         yield _checkpoint(found, found.unread(), mesh=None, step=None)
+        return
+    if found.frozen is not None:
+        yield open_checkpoint(directory, step=step, finite=False)
         return
     with found.unread() as params:
         yield _checkpoint(found, params, mesh=None, step=step)

@@ -1,29 +1,18 @@
 """Where fine-tuning starts: another run's weights or a Hugging Face directory's, with the head that a task needs."""
 
 import logging
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import jax
-import numpy as np
 from jax.sharding import Mesh
 
 from t5x_like.io.files import PathLike
-from t5x_like.model import parameters
 from t5x_like.model.layers.stack import Remat
-from t5x_like.pretrained.checkpoint import open_checkpoint, read_config
+from t5x_like.pretrained.checkpoint import Checkpoint, open_initial, read_config
 from t5x_like.pretrained.fresh_heads import with_head
-from t5x_like.pretrained.head_classes import order_by_name
 
 _log = logging.getLogger(__name__)
-
-# Weights of heads whose outputs are classes.
-_CLASS_PROJECTIONS = (
-    "heads/scores/sequence_classification/projection",
-    "heads/scores/token_classification/projection",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,13 +82,10 @@ def check_length(config: Any, length: int, *, what: str) -> None:
         )
 
 
-def initial_params(
+def initial_checkpoint(
     directory: PathLike, config: Any, *, mesh: Mesh, seed: int, classes: Sequence[str] = ()
-) -> Any:
-    """Reads the weights at ``directory`` for a model of ``config``, on ``mesh``.
-
-    A head for the same ``classes`` in another order is put into theirs, and one for as many others is kept. Heads that
-    are missing, or have another shape, are drawn. All of that is logged.
+) -> Checkpoint:
+    """Opens the weights at ``directory`` for a model of ``config``, and logs what ``open_initial`` changes.
 
     Args:
       directory: any checkpoint that ``open_checkpoint`` opens, or steps of a run without its ``model.json``.
@@ -111,34 +97,7 @@ def initial_params(
     Raises:
       FileNotFoundError, ValueError: no weights, or those of another model.
     """
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        checkpoint = open_checkpoint(directory, mesh=mesh, config=config, seed=seed)
-    for warning in said:
-        _log.warning("%s", warning.message)
-    if any("heads/scores/" in str(warning.message) for warning in said):
-        return checkpoint.params
-    return _in_order(checkpoint.params, checkpoint.class_names, classes, str(directory))
-
-
-def _in_order(params: Any, theirs: Sequence[str], ours: Sequence[str], where: str) -> Any:
-    """A head's scores in the order of our classes, where its own has the same names."""
-    if not theirs or len(theirs) != len(ours):
-        return params
-    order = order_by_name(theirs, ours)
-    if order is None:
-        _log.warning(
-            "the head of %s, for %s, is kept and goes on to learn %s",
-            where,
-            ", ".join(theirs),
-            ", ".join(ours),
-        )
-        return params
-    if order == tuple(range(len(ours))):
-        return params
-    _log.warning("the head of %s has its classes in another order, and is put into that of the task", where)
-    flat = parameters.flatten(params)
-    for path, leaf in flat.items():
-        if path.startswith(_CLASS_PROJECTIONS):
-            flat[path] = jax.device_put(leaf[..., np.array(order)], leaf.sharding)
-    return parameters.unflatten(flat)
+    checkpoint, notes = open_initial(directory, config=config, mesh=mesh, seed=seed, classes=classes)
+    for note in notes:
+        _log.warning("%s", note)
+    return checkpoint

@@ -10,12 +10,14 @@ import jax
 from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import restore_step, unread_params
+from t5x_like.checkpoints.state_names import describe, refuse_differences
 from t5x_like.checkpoints.steps import absolute, find_checkpoints, finished_steps
 from t5x_like.io.files import PathLike, as_path, read_json
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.device_put import put
 from t5x_like.pretrained.fresh_heads import with_fresh_heads
+from t5x_like.pretrained.frozen_weights import FrozenRecord, read_frozen_record
 from t5x_like.pretrained.model_config import read_model_config
 
 
@@ -28,17 +30,24 @@ class RunWeights:
       step: the step to read; ``None`` for the newest that is whole.
       saved: the configuration that the weights were saved with; ``None`` without ``model.json``.
       config: the configuration to read them for. Only heads may differ from ``saved``.
+      frozen: where the weights come from that the run did not train, and did not save; ``None`` if it trained all.
     """
 
     directory: str
     step: int | None
     saved: Any
     config: Any
+    frozen: FrozenRecord | None = None
 
-    def read(self, mesh: Mesh | None = None, *, seed: int = 0) -> tuple[int, parameters.Parameters]:
+    def read(
+        self, mesh: Mesh | None = None, *, seed: int = 0, frozen: parameters.Parameters | None = None
+    ) -> tuple[int, parameters.Parameters]:
         """Returns the step that was read and its weights, float32, sharded over ``mesh`` if there is one.
 
-        Heads that were not saved, or in another shape, are drawn from ``seed``, with a warning.
+        Args:
+          mesh: the devices.
+          seed: of heads that were not saved, or in another shape; they are drawn, with a warning.
+          frozen: the weights that ``self.frozen`` describes.
 
         Raises:
           FileNotFoundError: there is no such step.
@@ -47,8 +56,8 @@ class RunWeights:
         like = self._abstract(self.config, mesh)
         fresh = self._fresh_heads(like)
         if not fresh:
-            return restore_step(self.directory, like, step=self.step)
-        step, found = restore_step(self.directory, self._abstract(self.saved, mesh), step=self.step)
+            return self._restore(like, frozen or {})
+        step, found = self._restore(self._abstract(self.saved, mesh), frozen or {})
         saved, wanted = parameters.flatten(found), parameters.flatten(like)
 
         def place(path: str, array: Any) -> jax.Array:
@@ -66,6 +75,19 @@ class RunWeights:
         """
         with unread_params(self.directory, self._abstract(self.config, None), step=self.step) as params:
             yield params
+
+    def _restore(
+        self, like: parameters.Parameters, frozen: parameters.Parameters
+    ) -> tuple[int, parameters.Parameters]:
+        """Reads the saved weights, and adds the frozen ones."""
+        wanted, given = parameters.flatten(like), parameters.flatten(frozen)
+        in_place = {path: leaf for path, leaf in wanted.items() if path in given}
+        refuse_differences(
+            describe(given), describe(in_place), where=f"the frozen weights of {self.directory}"
+        )
+        trained = parameters.unflatten({path: leaf for path, leaf in wanted.items() if path not in given})
+        step, params = restore_step(self.directory, trained, step=self.step)
+        return step, parameters.combine(params, frozen)
 
     def _abstract(self, config: Any, mesh: Mesh | None) -> Any:
         _, shapes, axes = parameters.abstract(config)
@@ -109,7 +131,13 @@ def find_run_weights(directory: PathLike, *, step: int | None = None) -> RunWeig
     """
     home, own_step = find_run(directory) or (str(directory), None)
     config = read_model_config(home)
-    return RunWeights(directory=home, step=own_step if step is None else step, saved=config, config=config)
+    return RunWeights(
+        directory=home,
+        step=own_step if step is None else step,
+        saved=config,
+        config=config,
+        frozen=read_frozen_record(home),
+    )
 
 
 def steps_of(directory: PathLike) -> list[int]:

@@ -21,7 +21,7 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.checkpoint import read_config
 from t5x_like.pretrained.head_classes import classes_at
 from t5x_like.pretrained.hugging_face import write_hugging_face
-from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, initial_params
+from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, initial_checkpoint
 from t5x_like.text import registry
 from t5x_like.text.batches.head_source import head_for
 from t5x_like.text.batches.loader_config import LoaderConfig
@@ -215,7 +215,7 @@ def test_saved_weights_are_asked_again(tuned, tasks, tmp_path):
 
 def starting(directory, config, seed):
     mesh = MeshConfig().build(jax.devices()[:1])
-    return initial_params(directory, config, mesh=mesh, seed=seed)
+    return initial_checkpoint(directory, config, mesh=mesh, seed=seed).params
 
 
 def test_all_but_the_head_is_the_checkpoints_and_the_head_is_the_seeds(published, tuned):
