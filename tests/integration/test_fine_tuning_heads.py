@@ -22,9 +22,9 @@ from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.head_classes import classes_at
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, configuration_at, starting_params
+from t5x_like.text import registry
+from t5x_like.text.batches.head_source import head_for
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.heads.sources import head_for
-from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.experiment import Experiment, Intervals
