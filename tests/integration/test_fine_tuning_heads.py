@@ -10,7 +10,7 @@ import pytest
 
 from t5x_like.cli.main import main
 from t5x_like.evaluation.evaluator import HeadEvaluation
-from t5x_like.evaluation.saved_runs import RunEvaluation
+from t5x_like.evaluation.saved_runs import RunEvaluation, evaluate_run
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.t5 import T5Config
