@@ -1,4 +1,4 @@
-"""Loss curves: read from a run's ``metrics.jsonl``, drawn as SVG that stands inside a page."""
+"""Loss curves: read from a run's ``metrics.jsonl``, drawn as an SVG element for an HTML page."""
 
 import io
 import math
@@ -27,10 +27,10 @@ class Curve(NamedTuple):
 
 
 def read_curves(run_directory: PathLike) -> list[Curve]:
-    """The loss curves that a run logged: training first, then validation, by task where the run has several.
+    """Returns the loss curves of a run's log: training first, then validation; one for each task if it has several.
 
     Raises:
-      ValueError: the run logged no loss.
+      ValueError: The run logged no loss.
     """
     path = Path(run_directory) / "metrics.jsonl"
     points: dict[tuple[str, bool], list[tuple[int, float]]] = {}
@@ -50,7 +50,7 @@ def read_curves(run_directory: PathLike) -> list[Curve]:
 
 
 def _losses(line: dict[str, Any]) -> dict[str, float]:
-    """The loss of each task in a logged line, or of all tasks (under an empty name) where there is one."""
+    """Returns the loss of each task in a logged line, or of all tasks together under an empty name."""
     prefix = "cross_entropy/"
     by_task = {key.removeprefix(prefix): value for key, value in line.items() if key.startswith(prefix)}
     total = next((line[name] for name in _LOSSES if name in line), None)
@@ -60,7 +60,7 @@ def _losses(line: dict[str, Any]) -> dict[str, float]:
 def draw_loss_curves(
     curves: Sequence[Curve], *, title: str, unigram_entropy: float | None = None, width_inches: float = 7.2
 ) -> str:
-    """An SVG element with a line for each curve, labelled where it ends, and the unigram entropy dashed.
+    """Draws an SVG element with a labeled line for each curve, and the unigram entropy dashed.
 
     Curves of one task share a colour: thin for training, with points for validation.
     """

@@ -1,4 +1,4 @@
-"""Explanations of pages as text: aligned, coloured on a terminal, with a summary."""
+"""Explanations of pages as text: aligned, colored on a terminal, with a summary."""
 
 import os
 import shutil
@@ -17,7 +17,11 @@ _ENOUGH = 20  # columns for a line's text, however narrow the terminal is
 
 @dataclass(kw_only=True)
 class PageExplanationText:
-    """Writes page after page, counts them, and cuts lines to ``width`` columns (None: to none)."""
+    """Formats and counts explained pages.
+
+    Attributes:
+      width: Columns to cut lines to; None leaves them whole.
+    """
 
     colours: bool = False
     width: int | None = None
@@ -32,7 +36,7 @@ class PageExplanationText:
         return cls(colours=not os.environ.get("NO_COLOR"), width=shutil.get_terminal_size().columns)
 
     def page(self, name: str, explanation: ExplainedPage) -> str:
-        """A page's fate, every rule's verdict and every line's, followed by an empty line."""
+        """Returns a page's fate and the verdicts on its rules and lines, and an empty line."""
         self._fates[explanation.reason or KEPT] += 1
         self._lines.update(line.decision for line in explanation.lines)
         fate = "kept" if explanation.kept else f"dropped, {explanation.reason}"
@@ -40,7 +44,7 @@ class PageExplanationText:
         return "\n".join([head, *self._rules(explanation.rules), *self._verdicts(explanation.lines), ""])
 
     def summary(self) -> str:
-        """How many pages and lines met which fate."""
+        """Returns the numbers of pages and lines by fate."""
         return "\n".join([*_table("page", self._fates, KEPT), *_table("line", self._lines, PASSED)])
 
     def _rules(self, rules: Sequence[RuleVerdict]) -> list[str]:

@@ -10,7 +10,7 @@ Metric = Callable[[Sequence[Any], Sequence[Any]], Scores]
 
 
 def accuracy(targets: Sequence[Any], predictions: Sequence[Any]) -> Scores:
-    """How many predictions equal their target, of any type; arrays as a whole."""
+    """Share of predictions that equal their target, of any type; arrays as a whole."""
     require_pairs(targets, predictions)
     equal = [
         bool(np.all(target == prediction)) for target, prediction in zip(targets, predictions, strict=True)
@@ -161,5 +161,5 @@ def require_pairs(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
 
 
 def mean_score(values: Sequence[float]) -> float:
-    """The mean times 100; not a number where there are none, as T5 has it."""
+    """Returns the mean times 100, or NaN if there are no values, as in T5."""
     return 100.0 * float(np.mean(values)) if len(values) else float("nan")
