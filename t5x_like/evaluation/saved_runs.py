@@ -15,7 +15,6 @@ from t5x_like.inference.generator import GenerationConfig
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size
-from t5x_like.pretrained.initial_weights import check_length
 from t5x_like.pretrained.model_config import load_run
 from t5x_like.text import registry
 from t5x_like.text.seqio_bridge import registration
@@ -45,8 +44,6 @@ def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
     config, params = load_run(run.checkpoint, step=run.step, mesh=mesh)
     results: dict[str, TaskResult] = {}
     for evaluation in run.evaluations:
-        if isinstance(evaluation, HeadEvaluation):
-            check_length(config, evaluation.inputs_length, what=f"mixture {evaluation.mixture!r}")
         results |= evaluation.evaluator(config, mesh).run(params)
     step = max(steps_of(run.checkpoint), default=None) if run.step is None else run.step
     write_results(results, run.output_dir, checkpoint=run.checkpoint, step=step, config=config, params=params)

@@ -58,7 +58,7 @@ class CheckpointModel:
         """
         if not directory:
             raise ValueError(
-                "a CheckpointModel is the model of start_from: say which directory, START_FROM='…'"
+                "a CheckpointModel is the model of start_from: say which directory, INITIAL_CHECKPOINT='…'"
             )
         config = configuration_at(directory)
         given: dict[str, Any] = {

@@ -9,7 +9,6 @@ import jax
 from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
-from t5x_like.evaluation.evaluator import HeadEvaluation
 from t5x_like.partitioning.shard import check_batch_size, row_share
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, starting_params
 from t5x_like.text import registry
@@ -125,8 +124,8 @@ def check_model(experiment: Experiment, loader: Loader) -> None:
     model: Any = experiment.model
     if loader.head is not None:
         check_head(model, loader.head, what=f"mixture {experiment.train.mixture!r}")
-    for each in (experiment.train, *experiment.validations, *experiment.evaluations):
-        if isinstance(each, HeadEvaluation) or getattr(each, "layout", None) == "encoder":
+    for each in (experiment.train, *experiment.validations):
+        if each.layout == "encoder":
             check_length(model, each.inputs_length, what=f"mixture {each.mixture!r}")
     check_vocabulary(loader.vocabulary, model.vocab_size)
 

@@ -25,12 +25,12 @@ include 'gin/hardware/cpu.gin'
 include 'gin/recipes/quickstart/tasks.gin'
 include 'gin/runs/finetune.gin'
 
-START_FROM = None
+INITIAL_CHECKPOINT = None
 MIXTURE = 'wordnet_definitions'
 INPUTS_LENGTH = 32
 TARGETS_LENGTH = 4
 BATCH_SIZE = 8
-TOTAL_STEPS = 2
+TRAIN_STEPS = 2
 EVALUATE_EXAMPLES = 8
 LOG_EVERY_STEPS = 1
 experiment.Experiment.validations = ()
