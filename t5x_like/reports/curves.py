@@ -11,8 +11,8 @@ from t5x_like.io.files import read_jsonl
 
 PathLike = str | os.PathLike[str]
 
-# Okabe and Ito's palette, told apart with any colour vision: https://jfly.uni-koeln.de/color/
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+# Okabe and Ito's palette, distinguishable with any color vision: https://jfly.uni-koeln.de/color/
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _INK, _FAINT = "#333333", "#8a8a8a"
 _LOSSES = ("cross_entropy", "loss")  # the first without z-loss, hence the one to compare with an entropy
 
@@ -62,7 +62,7 @@ def draw_loss_curves(
 ) -> str:
     """Draws an SVG element with a labeled line for each curve, and the unigram entropy dashed.
 
-    Curves of one task share a colour: thin for training, with points for validation.
+    Curves of one task share a color: thin for training, with points for validation.
     """
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -82,9 +82,9 @@ def draw_loss_curves(
         axes = figure.add_subplot()
         ends = []
         for curve in curves:
-            colour = _COLOURS[tasks.index(curve.task) % len(_COLOURS)] if curve.task in tasks else _FAINT
-            _draw(axes, curve, colour)
-            ends.append((curve.losses[-1], _label(curve, len(tasks)), colour))
+            color = _COLORS[tasks.index(curve.task) % len(_COLORS)] if curve.task in tasks else _FAINT
+            _draw(axes, curve, color)
+            ends.append((curve.losses[-1], _label(curve, len(tasks)), color))
         if unigram_entropy is not None:
             axes.axhline(unigram_entropy, color=_INK, linewidth=1, linestyle=(0, (5, 4)))
             ends.append((unigram_entropy, "unigram entropy", _INK))
@@ -96,13 +96,13 @@ def draw_loss_curves(
     return svg[svg.index("<svg") :]
 
 
-def _draw(axes: Any, curve: Curve, colour: str) -> None:
+def _draw(axes: Any, curve: Curve, color: str) -> None:
     if curve.held_out:
         axes.plot(
-            curve.steps, curve.losses, color=colour, linewidth=2, marker="o", markersize=4, clip_on=False
+            curve.steps, curve.losses, color=color, linewidth=2, marker="o", markersize=4, clip_on=False
         )
     else:
-        axes.plot(curve.steps, curve.losses, color=colour, linewidth=1.1, alpha=0.75)
+        axes.plot(curve.steps, curve.losses, color=color, linewidth=1.1, alpha=0.75)
 
 
 def _label(curve: Curve, num_tasks: int) -> str:
@@ -128,12 +128,12 @@ def _label_ends(axes: Any, ends: list[tuple[float, str, str]]) -> None:
     low, high = axes.get_ylim()
     ends = sorted(ends, key=lambda end: end[0] if math.isfinite(end[0]) else math.inf)
     wanted = [(value - low) / (high - low) if math.isfinite(value) else 1.0 for value, _, _ in ends]
-    for position, (value, label, colour) in zip(_pushed_apart(wanted, gap=0.075), ends, strict=True):
+    for position, (value, label, color) in zip(_pushed_apart(wanted, gap=0.075), ends, strict=True):
         axes.text(
             1.015,
             position,
             f"{label}  {value:.2f}",
-            color=colour,
+            color=color,
             transform=axes.transAxes,
             va="center",
             fontsize=9.5,
@@ -141,7 +141,7 @@ def _label_ends(axes: Any, ends: list[tuple[float, str, str]]) -> None:
 
 
 def _pushed_apart(wanted: Sequence[float], *, gap: float) -> list[float]:
-    """Rising positions, at least ``gap`` apart and as near to the ``wanted`` ones as that allows."""
+    """Returns rising positions at least ``gap`` apart, as near to the ``wanted`` ones as possible."""
     positions: list[float] = []
     for position in wanted:
         positions.append(max(position, positions[-1] + gap if positions else 0.0))

@@ -32,7 +32,7 @@ def cost_of(text: str, nats: float, tokens: int) -> TextCost:
 def perplexities(cost: TextCost) -> Scores:
     """Perplexity a token, a word and a byte, and bits a byte.
 
-    ``word_perplexity`` spreads the cost of all tokens over the words of the untokenised text, as Merity et al. (2017,
+    ``word_perplexity`` spreads the cost of all tokens over the words of the untokenized text, as Merity et al. (2017,
     https://arxiv.org/abs/1609.07843) and lm-evaluation-harness count it, so that it doesn't depend on the vocabulary.
 
     Raises:
