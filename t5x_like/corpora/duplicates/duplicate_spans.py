@@ -1,16 +1,16 @@
 """Every run of three sentences once in the whole corpus, as T5's paper tells it."""
 
 import itertools
+import re
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from t5x_like.corpora.duplicates.duplicates import Place
-from t5x_like.corpora.duplicates.keys import digest, keys_of, later_ones
-from t5x_like.corpora.duplicates.normalise import has_words, normalise
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.duplicates.duplicate_rule import PagePlace, digest, keys_of, later_ones
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.sentences import has_sentences, split_sentences
 
@@ -23,7 +23,7 @@ class DuplicateSpans:
     §2.2, https://arxiv.org/abs/1910.10683). Spans are compared as the documents came in, whatever else goes from them;
     they overlap, and all sentences of a later one go. First is by the order of the input files and inside them, so
     this step, unlike ``DuplicateLines``, depends on their names. Sentences are Punkt's (``split_sentences``) or lines;
-    which differences between them don't count, ``normalise`` says. A document from which something went needs
+    which differences between them don't count, ``normalize_sentence`` says. A document from which something went needs
     ``min_words`` (between white space) and ``min_sentences`` in the rest; one that is untouched needs nothing. The
     rules are those of datatrove's sentence deduplication, https://github.com/huggingface/datatrove.
     """
@@ -43,9 +43,9 @@ class DuplicateSpans:
                 f"DuplicateSpans.num_sentences is {self.num_sentences}; a span has 1 or more, in T5's paper 3"
             )
 
-    def keys(self, page: Page, place: Place) -> np.ndarray:
+    def keys(self, page: Page, place: PagePlace) -> np.ndarray:
         """``KEY`` [number of sentences + 1 - ``num_sentences``], or [0] for a shorter document."""
-        sentences = [normalise(sentence) for sentence in self._sentences(page.text)]
+        sentences = [normalize_sentence(sentence) for sentence in self._sentences(page.text)]
         starts = range(len(sentences) + 1 - self.num_sentences)
         spans = [" ".join(sentences[start : start + self.num_sentences]) for start in starts]
         keys = keys_of(map(digest, spans), rank=(place.source, place.record))
@@ -103,3 +103,36 @@ def _ends(text: str) -> list[int]:
         else:
             ends.append(end)
     return ends
+
+
+# As CCNet's normaliser (Wenzek et al. 2020, https://aclanthology.org/2020.lrec-1.494) and datatrove's know them.
+_ASCII_MARKS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_OTHER_MARKS = "«´»–—’“”„…∶━►、。〈〉《》「」【】！％（），．：；？～"
+_CONTROLS = "".join(map(chr, [*range(32), *range(127, 160)]))
+_TO_SPACES = str.maketrans(dict.fromkeys(_ASCII_MARKS + _OTHER_MARKS + _CONTROLS, " "))
+
+_NUMBER = re.compile(r"\d+(?:[.,\u066b\u060c\u2396-\u2398]\d+)?")
+_NO_ASCII_WORD = re.compile(r"[^a-z0-9]+")
+_WORD_CHARACTER = re.compile(r"[A-Za-z0-9]")
+
+
+def normalize_sentence(sentence: str) -> str:
+    """Lower case, every number 0, punctuation and white space one space, no accents.
+
+    >>> normalize_sentence("The  café's 3.5 stars, in 1999!")
+    'the cafe s 0 stars in 0'
+    """
+    text = _NUMBER.sub("0", sentence.lower())
+    if text.isascii():
+        return _NO_ASCII_WORD.sub(" ", text).strip()  # the same as below, at twice the speed
+    return _without_accents(" ".join(text.translate(_TO_SPACES).split()))
+
+
+def has_words(sentence: str) -> bool:
+    """Whether anything is left of it when it is normalised."""
+    return _WORD_CHARACTER.search(sentence) is not None or bool(normalize_sentence(sentence))
+
+
+def _without_accents(text: str) -> str:
+    decomposed = unicodedata.normalize("NFD", text)
+    return "".join(letter for letter in decomposed if unicodedata.category(letter) != "Mn").strip()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from t5x_like.corpora.building.manifest import read_manifest
+from t5x_like.corpora.building.corpus_manifest import read_manifest
 from t5x_like.corpora.building.recipe import UniqueUrls
 from tests.corpora.building.tiny import NoDigits, build, page, step, write_files
 

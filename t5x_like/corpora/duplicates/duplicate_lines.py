@@ -6,9 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from t5x_like.corpora.duplicates.duplicates import Place
-from t5x_like.corpora.duplicates.keys import digest, keys_of, later_ones, rank_of
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.duplicates.duplicate_rule import PagePlace, digest, keys_of, later_ones, rank_of
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.sentences import has_sentences
 
@@ -29,7 +28,7 @@ class DuplicateLines:
 
     min_sentences: int = 3
 
-    def keys(self, page: Page, place: Place) -> np.ndarray:  # noqa: ARG002
+    def keys(self, page: Page, place: PagePlace) -> np.ndarray:  # noqa: ARG002
         """``KEY`` [number of lines]."""
         return keys_of(map(_line_digest, page.text.split("\n")), rank=rank_of(digest(page.url)))
 

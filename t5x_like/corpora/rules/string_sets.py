@@ -1,9 +1,13 @@
-"""Sets of tens of millions of strings in little memory."""
+"""Sets of tens of millions of strings in little memory, and the files that list them."""
 
+import gzip
 import hashlib
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Iterator
 
 import numpy as np
+
+from t5x_like.io.files import as_path
 
 
 class HashSet:
@@ -32,3 +36,19 @@ def hash_64(text: str) -> int:
     """64 bits of ``text``, the same on every machine."""
     content = text.encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+
+
+def read_lines(file: str) -> Iterator[str]:
+    """The lines of a UTF-8 file (``.gz``: unpacked) without white space at their ends, blank ones left out.
+
+    Raises:
+      ValueError: the file is cut, damaged, unreadable or not UTF-8.
+    """
+    try:
+        with as_path(file).open("rb") as raw, gzip.open(raw) if file.endswith(".gz") else raw as lines:
+            for line in lines:
+                text = line.decode("utf-8-sig").strip()
+                if text:
+                    yield text
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise ValueError(f"{file} can't be read to its end: {error}") from error

@@ -6,10 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from t5x_like.corpora.duplicates.duplicates import Place
-from t5x_like.corpora.duplicates.keys import keys_of, rank_of, shared
+from t5x_like.corpora.duplicates.duplicate_rule import PagePlace, keys_of, rank_of, shared
 from t5x_like.corpora.duplicates.min_hash import band_digests, shingles, signature
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 
 
@@ -46,7 +45,7 @@ class NearDuplicates:
         """How likely two pages match that share this part of their n-grams (Jaccard similarity)."""
         return 1.0 - (1.0 - similarity**self.rows) ** self.bands
 
-    def keys(self, page: Page, place: Place) -> np.ndarray:
+    def keys(self, page: Page, place: PagePlace) -> np.ndarray:
         """``KEY`` [bands], or [0] if the page has no word."""
         ngrams = shingles(page.text, self.ngram)
         if not len(ngrams):

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import IO
 
+from t5x_like.corpora.pages.crawled_page import LocatedPage
 from t5x_like.corpora.pages.fields import Fields
-from t5x_like.corpora.pages.found import Found
+from t5x_like.corpora.pages.file_kinds import KINDS, Kind, find_kind, kind_of_name
 from t5x_like.corpora.pages.html_files import read_html
 from t5x_like.corpora.pages.html_text import Html
 from t5x_like.corpora.pages.jsonl import read_jsonl
-from t5x_like.corpora.pages.kinds import KINDS, Kind, find_kind, kind_of_name
 from t5x_like.corpora.pages.parquet import read_parquet
 from t5x_like.corpora.pages.plain_text import read_lines, read_text
 from t5x_like.corpora.pages.reading_log import FileLog, OnCorruption, ReadLog
@@ -25,7 +25,7 @@ _START = 64  # bytes by which a file's kind is told
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class PageReaderConfig:
     """How files of pages are read.
 
     ``kind``: "wet", "warc", "jsonl", "parquet", "html" and "text" (a page a file), "lines" (one a line); by default
@@ -75,9 +75,9 @@ class Reading:
 
 def read_pages(
     path: str | os.PathLike[str],
-    reading: Reading = Reading(),
+    reading: PageReaderConfig = PageReaderConfig(),
     log: ReadLog | None = None,
-) -> Iterator[Found]:
+) -> Iterator[LocatedPage]:
     """The pages of one file, local or in a bucket, in its order, in memory that doesn't grow with the file.
 
     What was left out is counted in ``log``, whose ``on_corruption`` is set to that of ``reading``.
@@ -97,7 +97,7 @@ def read_pages(
         yield from _read(stream, file, reading, log)
 
 
-def _read(stream: IO[bytes], file: str, reading: Reading, log: ReadLog) -> Iterator[Found]:
+def _read(stream: IO[bytes], file: str, reading: PageReaderConfig, log: ReadLog) -> Iterator[LocatedPage]:
     unknown = FileLog(log, file, reading.kind or kind_of_name(file) or "unknown", "line")
     packed = stream.read(_START)
     if not packed:
@@ -125,7 +125,9 @@ def _read(stream: IO[bytes], file: str, reading: Reading, log: ReadLog) -> Itera
         yield from _of_pieces(kind, chain([first], pieces), told, reading)
 
 
-def _of_pieces(kind: Kind, pieces: Iterable[Piece], log: FileLog, reading: Reading) -> Iterator[Found]:
+def _of_pieces(
+    kind: Kind, pieces: Iterable[Piece], log: FileLog, reading: PageReaderConfig
+) -> Iterator[LocatedPage]:
     limit = reading.max_page_bytes
     if kind == "wet":
         return read_wet(pieces, log, max_page_bytes=limit)

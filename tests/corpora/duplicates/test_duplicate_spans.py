@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t5x_like.corpora.duplicates.spans import DuplicateSpans
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.duplicates.duplicate_spans import DuplicateSpans
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 from tests.corpora.duplicates.deduplicated import deduplicate, texts
 

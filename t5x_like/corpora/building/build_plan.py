@@ -28,7 +28,7 @@ MAX_PARTITIONS = 2**15  # reached by inputs of half a terabyte; beyond that task
 WORK = ".work"  # folder of what lies between stages
 
 
-class Shard(NamedTuple):
+class CorpusShard(NamedTuple):
     """One file of the corpus."""
 
     split: str
@@ -42,7 +42,7 @@ class Shard(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class BuildPlan:
     """What every task knows. ``output`` is a folder that all machines reach."""
 
     recipe: CorpusRecipe
@@ -70,15 +70,15 @@ class Plan:
         """Of both splits."""
         return self.train_shards + self.validation_shards
 
-    def shard(self, number: int) -> Shard:
+    def shard(self, number: int) -> CorpusShard:
         """One of the files of the corpus, those of train first."""
         if number < self.train_shards:
             each = self.num_train // self.train_shards
-            return Shard("train", number, self.train_shards, range(number * each, (number + 1) * each))
+            return CorpusShard("train", number, self.train_shards, range(number * each, (number + 1) * each))
         number -= self.train_shards
         each = self.num_validation // self.validation_shards
         first = self.num_train + number * each
-        return Shard("validation", number, self.validation_shards, range(first, first + each))
+        return CorpusShard("validation", number, self.validation_shards, range(first, first + each))
 
     def sources(self, stage: str, kind: str, count: int) -> list[str]:
         """The files to read what the ``count`` tasks of a stage left for everybody."""
@@ -101,7 +101,7 @@ def num_gathered(count: int) -> int:
     return -(-count // GATHERED)
 
 
-def plan(recipe: CorpusRecipe, output: str, files: Sequence[str], sizes: Sequence[int]) -> Plan:
+def plan(recipe: CorpusRecipe, output: str, files: Sequence[str], sizes: Sequence[int]) -> BuildPlan:
     """Cuts the work by the size of the input alone, so that nothing depends on who does it."""
     size = sum(
         size * max((factor for end, factor in _EXPANSION.items() if file.endswith(end)), default=1.0)
@@ -116,7 +116,7 @@ def plan(recipe: CorpusRecipe, output: str, files: Sequence[str], sizes: Sequenc
     shards = recipe.num_shards or wanted
     held_out = recipe.validation_share
     validation_shards = math.ceil(shards * held_out)
-    return Plan(
+    return BuildPlan(
         recipe=recipe,
         output=output,
         num_files=len(files),

@@ -13,11 +13,11 @@ import zstandard
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from t5x_like.corpora.pages.kinds import KINDS
-from t5x_like.corpora.pages.reading import Reading, read_pages
+from t5x_like.corpora.pages.file_kinds import KINDS
+from t5x_like.corpora.pages.page_reader import PageReaderConfig, read_pages
 from t5x_like.corpora.pages.reading_log import ReadLog
 
-SKIP = Reading(on_corruption="skip")
+SKIP = PageReaderConfig(on_corruption="skip")
 ROWS = [
     {
         "url": "http://a.org/1",
@@ -37,7 +37,7 @@ def jsonl(rows) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
-def read(path: Path, content: bytes, reading: Reading = SKIP):
+def read(path: Path, content: bytes, reading: PageReaderConfig = SKIP):
     path.write_bytes(content)
     log = ReadLog()
     return list(read_pages(path, reading, log)), log
@@ -56,7 +56,7 @@ PACKINGS = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress}
 
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_jsonl_rows_are_pages(tmp_path: Path, packing: str) -> None:
-    found, log = read(tmp_path / f"a.jsonl{packing}", PACKINGS[packing](jsonl(ROWS)), Reading())
+    found, log = read(tmp_path / f"a.jsonl{packing}", PACKINGS[packing](jsonl(ROWS)), PageReaderConfig())
     assert [(page.url, page.text, page.timestamp, page.language) for _, page in found] == EXPECTED
     assert [place for place, _ in found] == [1, 2]
     assert log.counts["split-jsonl-file:passed"] == 2
@@ -71,7 +71,9 @@ def test_parquet_rows_are_pages(tmp_path: Path) -> None:
 
 
 def test_fields_may_have_other_names_and_an_address_is_made_up_where_there_is_none(tmp_path: Path) -> None:
-    reading = Reading(text_field="body", url_field="href", timestamp_field="when", language_field="lang")
+    reading = PageReaderConfig(
+        text_field="body", url_field="href", timestamp_field="when", language_field="lang"
+    )
     row = {"body": "One.", "when": "2020", "lang": "de", "url": "not this"}
     found, _ = read(tmp_path / "a.jsonl", jsonl([row]), reading)
     assert found[0].page._replace(url="") == ("", "One.", "2020", "", "", "de")
@@ -80,9 +82,9 @@ def test_fields_may_have_other_names_and_an_address_is_made_up_where_there_is_no
 
 def test_plain_text_has_a_document_a_file_or_one_a_line(tmp_path: Path) -> None:
     content = "\ufeffOne.\nTwo.\n\nThree.".encode()
-    found, _ = read(tmp_path / "a.txt", content, Reading())
+    found, _ = read(tmp_path / "a.txt", content, PageReaderConfig())
     assert [(place, page.text) for place, page in found] == [(1, "One.\nTwo.\n\nThree.")]
-    found, log = read(tmp_path / "a.txt.gz", gzip.compress(content), Reading(kind="lines"))
+    found, log = read(tmp_path / "a.txt.gz", gzip.compress(content), PageReaderConfig(kind="lines"))
     assert [(place, page.text) for place, page in found] == [(1, "One."), (2, "Two."), (4, "Three.")] or log
     assert len({page.url for _, page in found}) == 3
 
@@ -90,14 +92,14 @@ def test_plain_text_has_a_document_a_file_or_one_a_line(tmp_path: Path) -> None:
 def test_html_files_are_pages_in_whatever_encoding_they_say(tmp_path: Path) -> None:
     for number, encoding in enumerate(["utf-8", "utf-16", "cp1251"]):
         page = f'<html><head><meta charset="{encoding}"></head><body><p>Привет, мир.<p>Two.</body></html>'
-        found, log = read(tmp_path / f"{number}.html", page.encode(encoding), Reading())
+        found, log = read(tmp_path / f"{number}.html", page.encode(encoding), PageReaderConfig())
         assert [page.text for _, page in found] == ["Привет, мир.\n\nTwo."]
         assert found[0].page.url == f"{tmp_path}/{number}.html#1"
-    _, log = read(tmp_path / "b.html", "<p>\ufffd is its own".encode(), Reading())
+    _, log = read(tmp_path / "b.html", "<p>\ufffd is its own".encode(), PageReaderConfig())
     assert reasons(log) == {}
-    _, log = read(tmp_path / "b.html", b"\xef\xbb\xbf<p>\xff is not", Reading())
+    _, log = read(tmp_path / "b.html", b"\xef\xbb\xbf<p>\xff is not", PageReaderConfig())
     assert reasons(log) == {"replaced_characters": 1, "noticed:invalid_characters": 1}
-    found, log = read(tmp_path / "a.htm", b"<script>only()</script>", Reading())
+    found, log = read(tmp_path / "a.htm", b"<script>only()</script>", PageReaderConfig())
     assert (found, reasons(log)) == ([], {"filtered:no_content": 1})
 
 
@@ -118,7 +120,7 @@ WET = b"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: u\r\nWARC-Date: 5\
 def test_the_kind_is_told_by_name_and_first_bytes(
     tmp_path: Path, name: str, content: bytes, kind: str
 ) -> None:
-    found, log = read(tmp_path / name, content, Reading())
+    found, log = read(tmp_path / name, content, PageReaderConfig())
     assert found
     assert log.counts[f"split-{kind}-file:passed"] == len(found)
 
@@ -151,14 +153,14 @@ def test_a_file_that_is_not_what_it_should_be_is_named(tmp_path: Path, name: str
     assert log.num_damaged == 1, log
     assert reason in str(log)
     with pytest.raises(ValueError, match="Correct the file, or set on_corruption='skip'") as error:
-        read(tmp_path / name, content, Reading())
+        read(tmp_path / name, content, PageReaderConfig())
     assert str(error.value).startswith(str(tmp_path / name))
     assert not re.search(r"[.?!]\. Correct", str(error.value))
     assert reason in str(error.value)
 
 
 def test_a_shard_of_no_pages_is_no_damage(tmp_path: Path) -> None:
-    found, log = read(tmp_path / "a.jsonl.zst", zstandard.compress(b""), Reading())
+    found, log = read(tmp_path / "a.jsonl.zst", zstandard.compress(b""), PageReaderConfig())
     assert found == []
     assert reasons(log) == {"noticed:no_content": 1}
 
@@ -184,7 +186,7 @@ def test_a_bad_line_is_named_or_passed_over_and_counted(tmp_path: Path, line: by
     kind, reason = BAD_LINES[line]
     content = jsonl(ROWS[:1]) + line + b"\r\n\n" + jsonl(ROWS[1:])
     with pytest.raises(ValueError, match=r"a\.jsonl, line 2: ") as error:
-        read(tmp_path / "a.jsonl", content, Reading())
+        read(tmp_path / "a.jsonl", content, PageReaderConfig())
     assert reason in str(error.value)
     found, log = read(tmp_path / "a.jsonl", content)
     assert [place for place, _ in found if place != 2] == [1, 4]
@@ -202,10 +204,10 @@ def test_parquet_without_the_column_and_damaged_parquet_are_named(tmp_path: Path
     ):
         list(read_pages(path))
     with pytest.raises(ValueError, match=r"row 1: 'n' should be text, not int"):
-        list(read_pages(path, Reading(text_field="n")))
+        list(read_pages(path, PageReaderConfig(text_field="n")))
     whole = path.read_bytes()
     with pytest.raises(ValueError, match="not a parquet file that can be read"):
-        read(path, whole[:-9], Reading())
+        read(path, whole[:-9], PageReaderConfig())
     found, log = read(path, b"PAR1" + bytes(50) + b"PAR1")
     assert (found, log.num_damaged) == ([], 1)
 
@@ -215,14 +217,16 @@ def test_decompression_bombs_stop_early(tmp_path: Path, packing: str) -> None:
     path = tmp_path / f"a.jsonl{packing}"
     head = PACKINGS[packing](jsonl(ROWS))
     found, log = read(
-        path, head + PACKINGS[packing](b" " * 80_000_000), Reading(on_corruption="skip", max_ratio=100)
+        path,
+        head + PACKINGS[packing](b" " * 80_000_000),
+        PageReaderConfig(on_corruption="skip", max_ratio=100),
     )
     assert len(found) == 2
     assert "unpacks to more than 100 times its size (max_ratio): a decompression bomb?" in str(log.examples)
     found, log = read(
         path,
         head + PACKINGS[packing](b"\n" * 10_000_000),
-        Reading(on_corruption="skip", max_file_bytes=10**6),
+        PageReaderConfig(on_corruption="skip", max_file_bytes=10**6),
     )
     assert len(found) == 2
     assert "unpacks to more than 1,000,000 bytes (max_file_bytes)" in str(log)
@@ -230,7 +234,7 @@ def test_decompression_bombs_stop_early(tmp_path: Path, packing: str) -> None:
 
 LONG = """
 import sys
-from t5x_like.corpora.pages.reading import Reading, read_pages
+from t5x_like.corpora.pages.page_reader import Reading, read_pages
 from t5x_like.corpora.pages.reading_log import ReadLog
 log = ReadLog()
 found = list(read_pages(sys.argv[1], Reading(on_corruption="skip"), log))
@@ -285,7 +289,9 @@ def test_a_line_of_a_gigabyte_takes_little_memory(tmp_path: Path, name: str) -> 
 
 def test_a_page_of_ten_megabytes_is_read(tmp_path: Path) -> None:
     found, log = read(
-        tmp_path / "a.wet.gz", gzip.compress(WET.replace(b"text\r", b"x" * 10_000_000 + b"\r"), 1), Reading()
+        tmp_path / "a.wet.gz",
+        gzip.compress(WET.replace(b"text\r", b"x" * 10_000_000 + b"\r"), 1),
+        PageReaderConfig(),
     )
     assert len(found[0].page.text) == 10_000_000
     assert not log.num_damaged
@@ -307,7 +313,7 @@ def test_random_bytes_raise_nothing_but_value_errors(tmp_path_factory, ending: s
         path.write_bytes(packed)
         list(read_pages(path, SKIP))
         try:
-            list(read_pages(path, Reading()))
+            list(read_pages(path, PageReaderConfig()))
         except ValueError as error:
             told = str(error)
             assert told.startswith(str(path)), told
@@ -326,7 +332,7 @@ def test_damage_to_a_file_raises_nothing_but_value_errors(
     whole = bytearray(WET * 3 + jsonl(ROWS))
     whole[at : at + len(noise) // 9] = noise
     path.write_bytes(bytes(whole))
-    list(read_pages(path, Reading(kind=kind, on_corruption="skip")))
+    list(read_pages(path, PageReaderConfig(kind=kind, on_corruption="skip")))
 
 
 def test_logs_add_up_and_can_be_sent_to_another_process(tmp_path: Path) -> None:
@@ -346,4 +352,4 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         list(read_pages(tmp_path))
     for wrong in ({"kind": "zip"}, {"on_corruption": "warn"}, {"max_page_bytes": 0}, {"max_ratio": -1}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be"):
-            Reading(**wrong)  # pyright: ignore[reportArgumentType]
+            PageReaderConfig(**wrong)  # pyright: ignore[reportArgumentType]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from t5x_like.corpora.building.blocks import BlockWriter, read_blocks
-from t5x_like.corpora.building.plan import GATHERED, Plan, gathering
-from t5x_like.corpora.duplicates.duplicates import KEY, DuplicateRule
+from t5x_like.corpora.building.build_plan import GATHERED, BuildPlan, gathering
+from t5x_like.corpora.duplicates.duplicate_rule import KEY, DuplicateRule
 
 
 def stage_name(kind: str, step: int) -> str:
@@ -21,7 +21,7 @@ def is_by_hash_alone(rule: DuplicateRule) -> bool:
     return bool(getattr(rule, "BY_HASH_ALONE", False))
 
 
-def write_keys(plan: Plan, partition: int, step: int, keys: np.ndarray) -> int:
+def write_keys(plan: BuildPlan, partition: int, step: int, keys: np.ndarray) -> int:
     """Writes the keys of a partition's pages, for those who match them; returns how many travel."""
     rule: DuplicateRule = plan.recipe.steps[step]
     own = np.zeros(0, KEY)
@@ -38,7 +38,7 @@ def write_keys(plan: Plan, partition: int, step: int, keys: np.ndarray) -> int:
     return len(keys)
 
 
-def match(plan: Plan, part: int, step: int) -> dict[str, Any]:
+def match(plan: BuildPlan, part: int, step: int) -> dict[str, Any]:
     """Compares all keys whose hashes are in the ``part``-th range; writes what goes, or what decides about it."""
     rule: DuplicateRule = plan.recipe.steps[step]
     paths = plan.sources(stage_name("pages", step), "keys", plan.num_partitions)
@@ -52,7 +52,7 @@ def match(plan: Plan, part: int, step: int) -> dict[str, Any]:
     return {"matched": len(matched)}
 
 
-def gather(plan: Plan, stage: str, number: int, kind: str, count: int) -> dict[str, Any]:
+def gather(plan: BuildPlan, stage: str, number: int, kind: str, count: int) -> dict[str, Any]:
     """Puts together some of the files that the ``count`` tasks of a stage left for everybody."""
     paths = [plan.path(stage, n, kind) for n in range(number * GATHERED, min((number + 1) * GATHERED, count))]
     # Keys have one reader more: who drew them.
@@ -63,7 +63,7 @@ def gather(plan: Plan, stage: str, number: int, kind: str, count: int) -> dict[s
     return {"files": len(paths)}
 
 
-def resolve(plan: Plan, step: int) -> dict[str, Any]:
+def resolve(plan: BuildPlan, step: int) -> dict[str, Any]:
     """Decides what goes, of everything that was matched."""
     rule: DuplicateRule = plan.recipe.steps[step]
     paths = [plan.path(stage_name("match", step), n, "gone") for n in range(plan.num_partitions)]
@@ -72,7 +72,7 @@ def resolve(plan: Plan, step: int) -> dict[str, Any]:
     return {"gone": len(gone)}
 
 
-def read_gone(plan: Plan, partition: int, step: int) -> np.ndarray:
+def read_gone(plan: BuildPlan, partition: int, step: int) -> np.ndarray:
     """``KEY`` [.]: the parts of a partition's pages that go, by page and part."""
     blocks: Iterable[bytes]
     if is_by_hash_alone(plan.recipe.steps[step]):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
-from t5x_like.corpora.building.plan import Plan
+from t5x_like.corpora.building.build_plan import BuildPlan
 from t5x_like.corpora.building.recipe import is_duplicate_rule, step_in_words
 from t5x_like.corpora.building.stages import Stage, done, stages_of, tasks_of
 from t5x_like.corpora.building.tally import KEPT, Tally
@@ -27,7 +27,7 @@ _LIBRARIES = (
 )
 
 
-def write_manifest(plan: Plan, asked: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
+def write_manifest(plan: BuildPlan, asked: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
     """Adds up what all tasks counted; writes samples, then the manifest, and returns it."""
     end = len(plan.recipe.steps)
     tally, log = Tally(end), ReadLog()
@@ -109,14 +109,14 @@ def what_is_damaged(folder: str, manifest: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _results(plan: Plan, stage: Stage, files: Sequence[str]) -> Any:
+def _results(plan: BuildPlan, stage: Stage, files: Sequence[str]) -> Any:
     for task in tasks_of(plan, stage, files):
         result = done(task)
         assert result is not None, f"task {task.number} of {stage.name} has no counts"
         yield result
 
 
-def _steps(plan: Plan, tally: Tally) -> list[dict[str, Any]]:
+def _steps(plan: BuildPlan, tally: Tally) -> list[dict[str, Any]]:
     steps = []
     for number, step in enumerate(plan.recipe.steps):
         dropped = tally.dropped[number]
@@ -136,7 +136,7 @@ def _steps(plan: Plan, tally: Tally) -> list[dict[str, Any]]:
     return steps
 
 
-def _samples(plan: Plan, tally: Tally) -> list[dict[str, Any]]:
+def _samples(plan: BuildPlan, tally: Tally) -> list[dict[str, Any]]:
     names = [*(step.NAME for step in plan.recipe.steps), KEPT]
     return [
         {"step": names[number], "number": number + 1, "fate": fate, "url": url, "text": text}

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from t5x_like.corpora.building.plan import Plan
+from t5x_like.corpora.building.build_plan import BuildPlan
 from t5x_like.corpora.building.stages import (
     Stage,
     Task,
@@ -21,7 +21,7 @@ from t5x_like.io.worker_pool import WorkerPool
 
 
 def run_stages(
-    plan: Plan,
+    plan: BuildPlan,
     files: Sequence[str],
     sizes: Sequence[int],
     *,
@@ -66,7 +66,7 @@ def run_stages(
             _clear_what_nobody_reads(plan, stages, stage, files)
 
 
-def _open_tasks(plan: Plan, stages: Sequence[Stage], files: Sequence[str]) -> dict[str, list[Task]]:
+def _open_tasks(plan: BuildPlan, stages: Sequence[Stage], files: Sequence[str]) -> dict[str, list[Task]]:
     """For each stage what is to be done. What an earlier stage left may be gone if all that read it are done."""
     wanted = {stages[-1].name}
     open_tasks: dict[str, list[Task]] = {}
@@ -80,7 +80,9 @@ def _open_tasks(plan: Plan, stages: Sequence[Stage], files: Sequence[str]) -> di
     return open_tasks
 
 
-def _clear_what_nobody_reads(plan: Plan, stages: Sequence[Stage], ended: Stage, files: Sequence[str]) -> None:
+def _clear_what_nobody_reads(
+    plan: BuildPlan, stages: Sequence[Stage], ended: Stage, files: Sequence[str]
+) -> None:
     later = stages[stages.index(ended) + 1 :]
     for stage in stages:
         if stage.name in ended.reads and not any(stage.name in other.reads for other in later):

@@ -1,4 +1,4 @@
-"""What every rule looks at."""
+"""A page of a crawl, and its place in a file."""
 
 from typing import NamedTuple
 
@@ -12,3 +12,10 @@ class Page(NamedTuple):
     content_type: str = ""  # as the crawl declares it
     content_length: str = ""  # bytes, as the crawl declares it
     language: str | None = None  # ISO 639-1, once it is known
+
+
+class LocatedPage(NamedTuple):
+    """``place``: the byte of the unpacked file at which its record begins (WET, WARC), or its line or row, from 1."""
+
+    place: int
+    page: Page

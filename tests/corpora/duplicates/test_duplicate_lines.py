@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t5x_like.corpora.duplicates.lines import DuplicateLines
-from t5x_like.corpora.duplicates.spans import DuplicateSpans
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.duplicates.duplicate_lines import DuplicateLines
+from t5x_like.corpora.duplicates.duplicate_spans import DuplicateSpans
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.cleaning import C4Cleaning
 from t5x_like.corpora.rules.rule import Dropped
-from t5x_like.corpora.rules.urls import normalise_url
+from t5x_like.corpora.rules.url_lists import normalize_url
 from tests.corpora.duplicates.deduplicated import deduplicate, keys_of_page, texts
 
 LINES = [
@@ -65,7 +65,7 @@ def _cleaned_newest(rows):
     newest = {}
     for row in sorted(rows, key=lambda row: row["timestamp"]):
         if len(row["text"]) <= 190_000:
-            newest[normalise_url(row["url"])] = Page(url=row["url"], text=row["text"])
+            newest[normalize_url(row["url"])] = Page(url=row["url"], text=row["text"])
     cleaned = (C4Cleaning().apply(page, Counter()) for page in newest.values())
     return [page for page in cleaned if isinstance(page, Page)]
 

@@ -9,7 +9,7 @@ import google_crc32c
 
 from t5x_like.corpora.building.blocks import zstandard
 from t5x_like.corpora.building.whole_files import disk_full, partial_file
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.crawled_page import Page
 
 EXTENSIONS = {"jsonl.zst": "jsonl.zst", "tfrecord": "tfrecord", "arrayrecord": "array_record"}
 FIELDS = ("url", "timestamp", "text", "language")
