@@ -15,7 +15,7 @@ from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.architectures import architecture_for, architecture_of
-from t5x_like.model.zoo.head_tasks import HeadTask
+from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.model.zoo.weights import (
     Weight,
     WeightSource,
@@ -49,7 +49,7 @@ def read_hugging_face(
     directory: PathLike,
     *,
     mesh: Mesh | None = None,
-    task: HeadTask | None = None,
+    task: ModelTask | None = None,
     num_labels: int | None = None,
     seed: int = 0,
 ) -> HuggingFaceModel:
@@ -107,7 +107,7 @@ class _Opened(NamedTuple):
     fields: dict[str, Any]
 
 
-def _open(path: PathLike, *, task: HeadTask | None = None, num_labels: int | None = None) -> _Opened:
+def _open(path: PathLike, *, task: ModelTask | None = None, num_labels: int | None = None) -> _Opened:
     asked = {"task": task, "num_labels": num_labels}
     asked = {name: value for name, value in asked.items() if value is not None}
     if not (as_path(path) / "config.json").exists() and is_t5x(path):
@@ -247,7 +247,7 @@ def _merged_fields(architecture: Architecture, config: Any, theirs: Mapping[str,
     return {**others, **ours, **kept}
 
 
-def _class_like(theirs: str, task: HeadTask, classes: Mapping[str, HeadTask]) -> str:
+def _class_like(theirs: str, task: ModelTask, classes: Mapping[str, ModelTask]) -> str:
     """What does ``task`` among the relatives of a class: for MT5ForConditionalGeneration MT5's, and not T5's."""
     able = [name for name, does in classes.items() if does == task]
     if theirs in able:

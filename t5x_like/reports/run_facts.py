@@ -8,7 +8,7 @@ from typing import Any
 
 from t5x_like.checkpoints.steps import absolute, finished_steps
 from t5x_like.io.files import as_path, read_json, read_jsonl
-from t5x_like.reports.tables import number
+from t5x_like.reports.rendering import number
 
 PathLike = str | os.PathLike[str]
 

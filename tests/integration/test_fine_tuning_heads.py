@@ -22,12 +22,12 @@ from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.head_classes import classes_at
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, configuration_at, starting_params
+from t5x_like.text import registry
+from t5x_like.text.batches.head_source import head_for
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.heads.sources import head_for
-from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.text_task import TextTask
-from t5x_like.training.experiment import Cadence, Experiment
+from t5x_like.training.experiment import Experiment, Intervals
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.train import train
 
@@ -96,7 +96,7 @@ def experiment(tasks, name, start_from, model_dir, **options):
         "evaluations": (HeadEvaluation(mixture=name, inputs_length=16, batch_size=24),),
         "optimizer": AdamW(learning_rate=Constant(value=0.01)),
         "loss": LossConfig(z_loss=0.0),
-        "cadence": Cadence(log_every_steps=20, evaluate_every_steps=0, save_every_steps=30),
+        "intervals": Intervals(log_every_steps=20, evaluate_every_steps=0, save_every_steps=30),
     }
     return Experiment(**settings | options)
 

@@ -125,6 +125,6 @@ def test_t5_learns_all_tasks_in_proportion_for_262144_steps_of_65536_tokens(
     assert experiment.train.batch_size * experiment.train.inputs_length == 2**16
     assert experiment.train.targets_length == longest_answer
     assert float(experiment.optimizer.learning_rate(7)) == pytest.approx(0.001)
-    assert experiment.cadence.save_every_steps == experiment.cadence.evaluate_every_steps == 5000
+    assert experiment.intervals.save_every_steps == experiment.intervals.evaluate_every_steps == 5000
     assert experiment.train.mixture == f"{name}_v{'002' if name == 'glue' else '102'}_proportional"
     assert experiment.train.mixture in catalogue.mixtures()

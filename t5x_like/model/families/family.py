@@ -1,4 +1,4 @@
-"""What every model family is: a function from a batch to scores."""
+"""The interface of model families: a function from a batch to scores."""
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -17,7 +17,7 @@ class ExtraLoss(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """What is logged as a mean: summed up over batches, one sum is divided by the other."""
+    """A logged mean: both numbers are summed over batches, then divided."""
 
     total: Float[Array, ""]
     count: Float[Array, ""]

@@ -50,7 +50,7 @@ class LearnedPositions:
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingsConfig:
-    """What is added up. Missing types count as 0.
+    """The sum of all embeddings. Missing types count as 0.
 
     ``block_positions`` count inside a masked span (GLM). ``embed_dim`` other than the stack's needs ``projected``.
     ``pad_vocab_to_multiple_of``: the table has rows for the next multiple of it. ``scale`` multiplies words (Gemma).

@@ -1,4 +1,4 @@
-"""How fresh weights are drawn."""
+"""Distributions of fresh weights."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -38,5 +38,5 @@ def initial_kernel(how: Initializer, key: Key[Array, ""], shape: tuple[int, ...]
 
 
 def into_stream(init: Initializer) -> Initializer:
-    """How the projection is drawn whose outputs are added to the stream."""
+    """The initializer of a projection whose outputs are added to the residual stream."""
     return replace(init, stddev=init.stddev * init.into_stream) if isinstance(init, Normal) else init

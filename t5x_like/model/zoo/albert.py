@@ -15,7 +15,7 @@ from t5x_like.model.layers.sharing import Sharing
 from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, classifier_dropout_of, heads_for
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.post_norm_encoders import (
     common_fields,
     embedding_rows,
@@ -51,7 +51,7 @@ class AlbertConfig:
     num_token_types: int = 2
     activation: Activation = "gelu_tanh"
     norm_epsilon: float = 1e-12
-    task: HeadTask = "pretraining"
+    task: ModelTask = "pretraining"
     num_labels: int = 2
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
@@ -140,7 +140,7 @@ class AlbertConfig:
         )
 
 
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     "AlbertForPreTraining": "pretraining",
     "AlbertForMaskedLM": "masked_lm",
     "AlbertForSequenceClassification": "sequence_classification",

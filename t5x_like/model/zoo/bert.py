@@ -14,7 +14,7 @@ from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, classifier_dropout_of, heads_for
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.post_norm_encoders import (
     common_fields,
     embedding_rows,
@@ -40,7 +40,7 @@ class BertConfig:
     num_token_types: int = 2
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
-    task: HeadTask = "pretraining"
+    task: ModelTask = "pretraining"
     num_labels: int = 2
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
@@ -102,7 +102,7 @@ class BertConfig:
         )
 
 
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     "BertForPreTraining": "pretraining",
     "BertForMaskedLM": "masked_lm",
     "BertForNextSentencePrediction": "next_sentence",

@@ -14,7 +14,7 @@ from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, classifier_dropout_of, heads_for
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.post_norm_encoders import (
     common_fields,
     embedding_rows,
@@ -28,7 +28,7 @@ from t5x_like.model.zoo.post_norm_encoders import (
 from t5x_like.model.zoo.weights import Weight, dense, per_layer
 
 # What reads the pooled sequence, under which name files keep the dense layer before it.
-_POOLERS: dict[HeadTask, str] = {
+_POOLERS: dict[ModelTask, str] = {
     "sequence_classification": "classifier.dense",
     "multiple_choice": "sequence_summary.summary",
 }
@@ -52,7 +52,7 @@ class ElectraConfig:
     num_token_types: int = 2
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
-    task: HeadTask = "replaced_tokens"
+    task: ModelTask = "replaced_tokens"
     num_labels: int = 2
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
@@ -124,7 +124,7 @@ class ElectraConfig:
         )
 
 
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     "ElectraForPreTraining": "replaced_tokens",
     "ElectraForMaskedLM": "masked_lm",
     "ElectraForSequenceClassification": "sequence_classification",

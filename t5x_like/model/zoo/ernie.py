@@ -19,7 +19,7 @@ from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.bert import bert_weights
 from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, classifier_dropout_of, heads_for
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.post_norm_encoders import common_fields, post_norm_block, take_common
 from t5x_like.model.zoo.weights import Weight
 
@@ -38,7 +38,7 @@ class ErnieConfig:
     num_task_types: int = 0
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
-    task: HeadTask = "pretraining"
+    task: ModelTask = "pretraining"
     num_labels: int = 2
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
@@ -101,7 +101,7 @@ class ErnieConfig:
         )
 
 
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     "ErnieForPreTraining": "pretraining",
     "ErnieForMaskedLM": "masked_lm",
     "ErnieForNextSentencePrediction": "next_sentence",

@@ -14,7 +14,7 @@ from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, classifier_dropout_of, heads_for
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType, classifier_dropout_of, heads_for
 from t5x_like.model.zoo.post_norm_encoders import (
     common_fields,
     embedding_rows,
@@ -44,7 +44,7 @@ class RobertaConfig:
     num_token_types: int = 1
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-5
-    task: HeadTask = "masked_lm"
+    task: ModelTask = "masked_lm"
     num_labels: int = 2
     problem_type: ProblemType | None = None
     pad_token_id: int = 1
@@ -112,7 +112,7 @@ class RobertaConfig:
         )
 
 
-_TASKS: dict[str, HeadTask] = {
+_TASKS: dict[str, ModelTask] = {
     "ForMaskedLM": "masked_lm",
     "ForSequenceClassification": "sequence_classification",
     "ForMultipleChoice": "multiple_choice",
@@ -122,7 +122,7 @@ _TASKS: dict[str, HeadTask] = {
 }
 
 # XLM-R is a RoBERTa with another vocabulary; its files, too, have names that begin with "roberta.".
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     f"{model}{ending}": task for model in ("Roberta", "XLMRoberta") for ending, task in _TASKS.items()
 }
 

@@ -17,7 +17,7 @@ from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.stack import Remat
 from t5x_like.model.span_boundary import SpanBoundaryConfig
 from t5x_like.model.zoo import bert
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class SpanBertConfig:
     span_position_dim: int = 200
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
-    task: HeadTask = "masked_lm"
+    task: ModelTask = "masked_lm"
     num_labels: int = 2
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
@@ -53,7 +53,7 @@ class SpanBertConfig:
 
     @property
     def bert(self) -> bert.BertConfig:
-        """What remains after pretraining."""
+        """The model that remains after pretraining."""
         names = (field.name for field in dataclasses.fields(bert.BertConfig))
         return bert.BertConfig(**{name: getattr(self, name) for name in names})
 

@@ -5,7 +5,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from t5x_like.text.benchmarks.source import Columns, Kind, RawRow
+from t5x_like.text.benchmarks.source import Columns, Kind
+from t5x_like.text.tasks.rows import RowValues
 
 _LISTS: dict[str, Kind] = {"texts": "text", "ints": "int"}
 _CALLED = {
@@ -17,7 +18,7 @@ _CALLED = {
 }
 
 
-def fault_of(row: RawRow, columns: Columns) -> str | None:
+def fault_of(row: RowValues, columns: Columns) -> str | None:
     """What a user needs to hear of a row that lacks a column or has something else in it; None where all is well."""
     for name, kind in columns.items():
         if name in row and row[name] is None:
@@ -64,6 +65,6 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def empty_texts(row: RawRow, columns: Columns) -> list[str]:
+def empty_texts(row: RowValues, columns: Columns) -> list[str]:
     """The columns of text in which nothing stands."""
     return [name for name, kind in columns.items() if kind == "text" and not str(row[name]).strip()]

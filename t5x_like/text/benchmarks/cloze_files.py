@@ -4,15 +4,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.tasks.rows import Bad, decode_line, lines_of
+from t5x_like.text.tasks.rows import Bad, RawRow, decode_line, lines_of
 
 BLANK = "XXXXX"
 NUM_SENTENCES, NUM_OPTIONS = 20, 10
 _NUMBERED = re.compile(r"(\d+) (.*)", re.DOTALL)
 
 
-def read_book_test(file: str, split: str) -> Iterator[Raw | Bad]:
+def read_book_test(file: str, split: str) -> Iterator[RawRow | Bad]:
     """Questions of 20 numbered lines and a 21st: the question, its answer and ten options. See ``source.Reader``."""
     del split
     lines: list[tuple[int, str]] = []
@@ -29,7 +28,7 @@ def read_book_test(file: str, split: str) -> Iterator[Raw | Bad]:
         yield _question(file, lines)
 
 
-def _question(file: str, lines: list[tuple[int, str]]) -> Raw | Bad:
+def _question(file: str, lines: list[tuple[int, str]]) -> RawRow | Bad:
     sentences = []
     for place, (number, text) in enumerate(lines, start=1):
         found = _NUMBERED.match(text)
@@ -45,7 +44,7 @@ def _question(file: str, lines: list[tuple[int, str]]) -> Raw | Bad:
     if len(cells) != 3:
         return Bad(f"{len(cells)} columns, where a question, its answer and options are expected", last)
     try:
-        return Raw(book_row(sentences[:-1], cells[0], cells[1], cells[2].split("|")), last)
+        return RawRow(book_row(sentences[:-1], cells[0], cells[1], cells[2].split("|")), last)
     except ValueError as error:
         return Bad(str(error), last)
 
@@ -77,7 +76,7 @@ def hub_book_rows(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     )
 
 
-def read_passages(file: str, split: str) -> Iterator[Raw | Bad]:
+def read_passages(file: str, split: str) -> Iterator[RawRow | Bad]:
     """A passage for each line that isn't blank. See ``source.Reader``."""
     del split
     for number, line in lines_of(file):
@@ -85,4 +84,4 @@ def read_passages(file: str, split: str) -> Iterator[Raw | Bad]:
         if isinstance(text, Bad):
             yield text
         elif text.strip():
-            yield Raw({"passage": text.strip()}, f"{file}:{number}")
+            yield RawRow({"passage": text.strip()}, f"{file}:{number}")

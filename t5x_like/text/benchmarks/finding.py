@@ -8,7 +8,7 @@ from typing import NamedTuple
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import files_below
 from t5x_like.text.benchmarks.hugging_face import hugging_face_layouts
-from t5x_like.text.benchmarks.source import Layout, Reader, Source
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, Reader
 from t5x_like.text.benchmarks.tfds_files import tfds_folders
 
 DATA_DIR = "T5X_LIKE_DATA"
@@ -27,7 +27,7 @@ def data_directory(data_dir: str | None = None) -> str:
     return data_dir or os.environ.get(DATA_DIR) or "data"
 
 
-def find_split(source: Source, split: str, data_dir: str) -> Found | None:
+def find_split(source: BenchmarkSource, split: str, data_dir: str) -> Found | None:
     """The files of one split, as they are first found; None where there are none."""
     for layout in (*source.layouts, *hugging_face_layouts(source)):
         files = _matching(layout, split, data_dir)
@@ -36,7 +36,7 @@ def find_split(source: Source, split: str, data_dir: str) -> Found | None:
     return _prepared(source, split, data_dir)
 
 
-def _matching(layout: Layout, split: str, data_dir: str) -> tuple[str, ...]:
+def _matching(layout: FileLayout, split: str, data_dir: str) -> tuple[str, ...]:
     for pattern in layout.files.get(split, ()):
         found = tuple(files_below(data_dir, pattern))
         if found:
@@ -44,7 +44,7 @@ def _matching(layout: Layout, split: str, data_dir: str) -> tuple[str, ...]:
     return ()
 
 
-def _prepared(source: Source, split: str, data_dir: str) -> Found | None:
+def _prepared(source: BenchmarkSource, split: str, data_dir: str) -> Found | None:
     from t5x_like.text.benchmarks.tfds_files import read_tfds
 
     for folder in tfds_folders(source.tfds, data_dir):
@@ -57,7 +57,7 @@ def _prepared(source: Source, split: str, data_dir: str) -> Found | None:
 class SplitFiles(Mapping[str, tuple[str, ...]]):
     """The files of each split, looked for when they are asked for: a task is known before its data are there."""
 
-    def __init__(self, source: Source, splits: Sequence[str], data_dir: str | None) -> None:
+    def __init__(self, source: BenchmarkSource, splits: Sequence[str], data_dir: str | None) -> None:
         self.source, self.splits, self.data_dir = source, tuple(splits), data_dir
         self._readers: dict[str, tuple[Reader, str]] = {}
 
@@ -105,7 +105,7 @@ class SplitFiles(Mapping[str, tuple[str, ...]]):
         return self.source.tfds, self.source.home, self.splits, self.data_dir
 
 
-def how_to_get(source: Source, split: str, folder: str) -> str:
+def how_to_get(source: BenchmarkSource, split: str, folder: str) -> str:
     """What to tell a user who lacks the files of a split."""
     wanted = wanted_files(source, split)
     place = f"put {' or '.join(wanted)} into {folder}" if wanted else f"prepare it in {folder}"
@@ -119,12 +119,12 @@ def how_to_get(source: Source, split: str, folder: str) -> str:
     )
 
 
-def wanted_files(source: Source, split: str) -> list[str]:
+def wanted_files(source: BenchmarkSource, split: str) -> list[str]:
     """The first name, below the data folder, by which each layout knows the split's files."""
     return [pattern for layout in source.layouts for pattern in layout.files.get(split, ())[:1]]
 
 
-def packed_files(source: Source, split: str, folder: str) -> list[str]:
+def packed_files(source: BenchmarkSource, split: str, folder: str) -> list[str]:
     """Files below the data folder that hold the split's, but were not unpacked."""
     wanted = wanted_files(source, split)
     archives = {urllib.parse.urlparse(each.url).path.rpartition("/")[2] for each in source.downloads}
@@ -140,7 +140,7 @@ def _parents(file: str) -> list[str]:
     return ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
 
 
-def origins(source: Source) -> list[str]:
+def origins(source: BenchmarkSource) -> list[str]:
     """Where the files come from, for people."""
     urls = [each.url for each in source.downloads]
     found = [f"from {', '.join(urls)}"] if urls else [f"see {source.home}"] if source.home else []

@@ -217,6 +217,7 @@ WNLI_SIMPLE_EVAL = Benchmark(
     title="WNLI with its pronoun marked, to evaluate what learned from WSC and DPR",
     source=WNLI.source,
     splits=("validation", "test"),
+    read_by_heads=WNLI.name,
     word=wnli_simple,
     postprocess=wsc_simple,
     metrics=(accuracy,),

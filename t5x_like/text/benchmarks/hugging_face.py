@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from t5x_like.io.files import as_path
-from t5x_like.text.benchmarks.source import Layout, Raw, Source
-from t5x_like.text.tasks.rows import Bad
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout
+from t5x_like.text.tasks.rows import Bad, RawRow
 
 
-def hugging_face_layouts(source: Source) -> tuple[Layout, ...]:
+def hugging_face_layouts(source: BenchmarkSource) -> tuple[FileLayout, ...]:
     """``<name>/train-00000-of-00001.parquet`` and ``<name>/train/data-00000-of-00001.arrow``, for each split.
 
     The name is TFDS's, ``glue/cola``, under which both have the same columns.
@@ -17,13 +17,13 @@ def hugging_face_layouts(source: Source) -> tuple[Layout, ...]:
         return ()
     files = {split: hub_patterns(name, split) for split in source.splits}
 
-    def read(file: str, split: str) -> Iterator[Raw | Bad]:
+    def read(file: str, split: str) -> Iterator[RawRow | Bad]:
         for row in read_columns(file):
             if split.startswith("test") and "label" in source.columns and row.values.get("label") is None:
                 row = row._replace(values={**row.values, "label": -1})
             yield row
 
-    return (Layout(files=files, read=read, name="Hugging Face files"),)
+    return (FileLayout(files=files, read=read, name="Hugging Face files"),)
 
 
 def hub_patterns(folder: str, split: str) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def hub_patterns(folder: str, split: str) -> tuple[str, ...]:
     )
 
 
-def read_columns(file: str) -> Iterator[Raw]:
+def read_columns(file: str) -> Iterator[RawRow]:
     """The rows of a parquet or Arrow file, by their columns.
 
     Raises:
@@ -57,7 +57,7 @@ def read_columns(file: str) -> Iterator[Raw]:
             for batch in batches:
                 for values in batch.to_pylist():
                     number += 1
-                    yield Raw(values, f"{file}:row {number}")
+                    yield RawRow(values, f"{file}:row {number}")
         # OSError is what it raises of files that are cut or damaged.
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise ValueError(f"{file} is not a parquet or Arrow file, or is damaged: {error}") from error

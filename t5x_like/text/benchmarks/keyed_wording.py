@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from t5x_like.text.benchmarks.benchmark import WordedRow
-from t5x_like.text.benchmarks.source import RawRow
+from t5x_like.text.tasks.rows import RowValues
 
 UNLABELLED = "<unk>"  # the target of rows without a label
 
 
-def label_word(row: RawRow, labels: Sequence[str], column: str = "label") -> str:
+def label_word(row: RowValues, labels: Sequence[str], column: str = "label") -> str:
     """The word of a row's label.
 
     Raises:
@@ -37,10 +37,12 @@ class Keyed:
     word: str
     columns: Mapping[str, str]  # the name written, and the row's column
     labels: tuple[str, ...]
-    index: Callable[[RawRow], dict[str, Any]] | None = None  # how a row is known; its ``idx`` where not given
+    index: Callable[[RowValues], dict[str, Any]] | None = (
+        None  # how a row is known; its ``idx`` where not given
+    )
     clean: Callable[[str], str] = str
 
-    def __call__(self, row: RawRow) -> list[WordedRow]:
+    def __call__(self, row: RowValues) -> list[WordedRow]:
         """The one example of a row.
 
         Raises:
@@ -51,7 +53,7 @@ class Keyed:
         return [{**index, "inputs": self.clean(keyed_text(self.word, self.columns, row)), "targets": targets}]
 
 
-def keyed_text(word: str, columns: Mapping[str, str], row: RawRow) -> str:
+def keyed_text(word: str, columns: Mapping[str, str], row: RowValues) -> str:
     """``word name: text name: text``, the texts as they are."""
     return " ".join([word, *(part for name, column in columns.items() for part in (f"{name}:", row[column]))])
 

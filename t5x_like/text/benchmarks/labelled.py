@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, Example, MetricFunction
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, MetricFunction
 from t5x_like.text.benchmarks.keyed_wording import Keyed
-from t5x_like.text.benchmarks.source import RawRow, Source
-from t5x_like.text.heads.formats import HeadFormat, SequenceClassification
+from t5x_like.text.benchmarks.source import BenchmarkSource
+from t5x_like.text.heads import HeadFormat, SequenceClassification
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.postprocessing import string_label_to_class_id
+from t5x_like.text.tasks.rows import RowValues
 
 
 def labelled(
@@ -18,12 +19,12 @@ def labelled(
     *,
     word: str,
     keys: Mapping[str, str] | Sequence[str],
-    source: Source,
+    source: BenchmarkSource,
     labels: tuple[str, ...],
     metrics: tuple[MetricFunction, ...] = (accuracy,),
-    form: HeadFormat | None = None,
+    head: HeadFormat | None = None,
     training_task: str = "",
-    examples: tuple[Example, ...],
+    examples: tuple[GoldenExample, ...],
 ) -> Benchmark:
     """``keys`` are the row's texts, under the names that the wording writes. A head reads all texts where no form is
     given."""
@@ -38,12 +39,12 @@ def labelled(
         metrics=metrics,
         labels=labels,
         extras={"idx": "int"},
-        form=form or SequenceClassification(texts=texts, classes=labels),
+        head=head or SequenceClassification(texts=texts, classes=labels),
         training_task=training_task,
         examples=examples,
     )
 
 
-def example(row: RawRow, inputs: str, targets: str, **extras: Any) -> Example:
+def example(row: RowValues, inputs: str, targets: str, **extras: Any) -> GoldenExample:
     """A row that becomes one example, known by its ``idx``."""
-    return Example(row, ({"inputs": inputs, "targets": targets, "idx": row["idx"], **extras},))
+    return GoldenExample(row, ({"inputs": inputs, "targets": targets, "idx": row["idx"], **extras},))

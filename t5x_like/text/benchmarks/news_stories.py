@@ -9,8 +9,7 @@ import os
 from collections.abc import Iterator
 
 from t5x_like.io.files import as_path
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.tasks.rows import Bad, decode_line, lines_of
+from t5x_like.text.tasks.rows import Bad, RawRow, decode_line, lines_of
 
 _HIGHLIGHT = "@highlight"
 # What ends a line; others are given a full stop (See et al. 2017, https://github.com/abisee/cnn-dailymail).
@@ -18,7 +17,7 @@ _ENDS = (".", "!", "?", "...", "'", "`", '"', "’", "”", ")")
 _FOLDERS = ("cnn/stories", "dailymail/stories", "cnn_stories", "dailymail_stories", "stories")
 
 
-def read_stories(file: str, split: str) -> Iterator[Raw | Bad]:
+def read_stories(file: str, split: str) -> Iterator[RawRow | Bad]:
     """The stories of a list of addresses, in its order. See ``source.Reader``."""
     del split
     above = os.path.dirname(file)
@@ -32,7 +31,7 @@ def read_stories(file: str, split: str) -> Iterator[Raw | Bad]:
             yield _story(url.strip(), roots, place)
 
 
-def _story(url: str, roots: list[str], place: str) -> Raw | Bad:
+def _story(url: str, roots: list[str], place: str) -> RawRow | Bad:
     name = f"{hashlib.sha1(url.encode()).hexdigest()}.story"
     for path in (f"{root}/{folder}/{name}" for root in roots for folder in _FOLDERS):
         if as_path(path).exists():
@@ -40,7 +39,7 @@ def _story(url: str, roots: list[str], place: str) -> Raw | Bad:
                 article, highlights = parts_of(as_path(path).read_bytes().decode("utf-8"))
             except UnicodeDecodeError as error:
                 return Bad(f"{path}: invalid UTF-8 at byte {error.start}", place)
-            return Raw({"article": article, "highlights": highlights}, place)
+            return RawRow({"article": article, "highlights": highlights}, place)
     return Bad(
         f"no file {name} for {url} in {', '.join(f'{roots[-1]}/{folder}' for folder in _FOLDERS[:2])}; unpack "
         "cnn_stories.tgz and dailymail_stories.tgz there",

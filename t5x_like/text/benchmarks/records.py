@@ -6,9 +6,9 @@ from typing import Any
 
 from t5x_like.io.text_encoding import json_value, text_of
 from t5x_like.text.benchmarks.hugging_face import hub_patterns, read_columns
-from t5x_like.text.benchmarks.source import Layout, Raw
+from t5x_like.text.benchmarks.source import FileLayout
 from t5x_like.text.benchmarks.super_glue_json import object_of
-from t5x_like.text.tasks.rows import Bad, Row, decode_line, ending_of, lines_of, read_rows
+from t5x_like.text.tasks.rows import Bad, RawRow, Row, decode_line, ending_of, lines_of, read_rows
 
 # The rows that are made of one record; a label is as the file has it, under ``label``.
 Parse = Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]
@@ -32,7 +32,7 @@ class Records:
     columns: Sequence[str] = ()  # of a table without a header line
     format: str = ""
 
-    def __call__(self, file: str, split: str) -> Iterator[Raw | Bad]:
+    def __call__(self, file: str, split: str) -> Iterator[RawRow | Bad]:
         """See ``source.Reader``."""
         may_lack = self.may_lack_labels or split.startswith("test")
         for record in self._records(file):
@@ -44,7 +44,7 @@ class Records:
                 for row in self.parse(values):
                     if self.classes:
                         row[LABEL] = self._number(row.get(LABEL), may_lack=may_lack)
-                    yield Raw(row, place)
+                    yield RawRow(row, place)
             except KeyError as error:
                 yield Bad(f"no column {error}; the columns are {', '.join(values) or 'none'}", place)
             except (TypeError, AttributeError):
@@ -54,13 +54,13 @@ class Records:
             except ValueError as error:
                 yield Bad(str(error), place)
 
-    def _records(self, file: str) -> Iterator[Raw | Bad]:
+    def _records(self, file: str) -> Iterator[RawRow | Bad]:
         kind = self.format or ending_of(file)
         if kind in ("parquet", "arrow"):
             yield from read_columns(file)
         elif kind in ("csv", "tsv"):
             for row in read_rows(file, kind, columns=self.columns):
-                yield Raw(row.cells, row.place) if isinstance(row, Row) else row
+                yield RawRow(row.cells, row.place) if isinstance(row, Row) else row
         else:
             yield from json_objects(file)
 
@@ -82,7 +82,7 @@ class Records:
         raise ValueError(f"the label {label!r} is outside the set: {', '.join(self.classes)}")
 
 
-def json_objects(file: str) -> Iterator[Raw | Bad]:
+def json_objects(file: str) -> Iterator[RawRow | Bad]:
     """The objects of a file of JSON lines, or of one that is a single object."""
     if file.endswith((".json", ".txt")):
         whole = _whole(file)
@@ -93,15 +93,15 @@ def json_objects(file: str) -> Iterator[Raw | Bad]:
         place = f"{file}:{number}"
         value = object_of(decode_line(line, file, number), place)
         if value is not None:
-            yield value if isinstance(value, Bad) else Raw(value, place)
+            yield value if isinstance(value, Bad) else RawRow(value, place)
 
 
-def _whole(file: str) -> Raw | None:
+def _whole(file: str) -> RawRow | None:
     try:
         value = json_value(text_of(file))
     except ValueError:
         return None  # lines, or what is wrong with them is said by line
-    return Raw(value, f"{file}:1") if isinstance(value, dict) else None
+    return RawRow(value, f"{file}:1") if isinstance(value, dict) else None
 
 
 def renamed(**columns: str) -> Parse:
@@ -118,10 +118,10 @@ def renamed(**columns: str) -> Parse:
 
 def hub_layout(
     folder: str, splits: Sequence[str], read: Records, *, names: Mapping[str, str] | None = None
-) -> Layout:
+) -> FileLayout:
     """Parquet and Arrow files as Hugging Face's hub and ``save_to_disk`` lay them out, in ``read``'s columns.
 
     ``names`` are its names of splits, where they are others.
     """
     files = {split: hub_patterns(folder, (names or {}).get(split, split)) for split in splits}
-    return Layout(files=files, read=read, name="Hugging Face files")
+    return FileLayout(files=files, read=read, name="Hugging Face files")

@@ -5,11 +5,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from t5x_like.io.text_encoding import json_value, text_of
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.tasks.rows import Bad
+from t5x_like.text.tasks.rows import Bad, RawRow
 
 
-def read_squad(file: str, split: str) -> Iterator[Raw | Bad]:
+def read_squad(file: str, split: str) -> Iterator[RawRow | Bad]:
     """A row for each question, in the order of the file. See ``source.Reader``.
 
     An answer must stand where it is said to, and a question's id may come once. A question that version 2.0 calls
@@ -36,7 +35,7 @@ def read_squad(file: str, split: str) -> Iterator[Raw | Bad]:
             yield Bad(f"the id {row['id']!r} comes twice, first in {seen[str(row['id'])]}", place)
             continue
         seen[str(row["id"])] = place
-        yield Raw(row, place)
+        yield RawRow(row, place)
 
 
 def _questions(file: str) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:

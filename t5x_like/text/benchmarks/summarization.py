@@ -2,26 +2,27 @@
 
 from collections.abc import Mapping
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow, Wording
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
 from t5x_like.text.benchmarks.news_stories import read_stories
 from t5x_like.text.benchmarks.records import Records, renamed
-from t5x_like.text.benchmarks.source import Download, Layout, RawRow, Source
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
 from t5x_like.text.benchmarks.translation import WMT15_ENFR, WMT_T2T_ENDE
 from t5x_like.text.metrics import rouge
+from t5x_like.text.tasks.rows import RowValues
 
 
 def summarize(text: str, summary: str) -> Wording:
     """``summarize: `` and the text, both as they are; the arguments name columns."""
 
-    def word(row: RawRow) -> list[WordedRow]:
+    def word(row: RowValues) -> list[WordedRow]:
         return [{"inputs": f"summarize: {row[text]}", "targets": row[summary]}]
 
     return word
 
 
-def _lines(folder: str, splits: Mapping[str, str], *columns: str) -> Layout:
+def _lines(folder: str, splits: Mapping[str, str], *columns: str) -> FileLayout:
     """JSON lines with the columns of the task."""
-    return Layout(
+    return FileLayout(
         name="JSON lines",
         files={
             split: tuple(f"{folder}/{name}.jsonl" for name in dict.fromkeys((split, short)))
@@ -43,11 +44,11 @@ _CNN_SERVER = "https://raw.githubusercontent.com/abisee/cnn-dailymail/master/url
 CNN_DAILYMAIL = Benchmark(
     name="cnn_dailymail_v002",
     title="CNN/DailyMail: the highlights of a news article",
-    source=Source(
+    source=BenchmarkSource(
         tfds="cnn_dailymail:3.4.0",
         hugging_face="cnn_dailymail/3.0.0",
         layouts=(
-            Layout(
+            FileLayout(
                 name="story files",
                 files={
                     split: tuple(
@@ -80,7 +81,7 @@ CNN_DAILYMAIL = Benchmark(
     asked=("article",),
     metrics=(rouge,),
     examples=(
-        Example(
+        GoldenExample(
             {
                 "article": "A ferry ran aground. All were saved.",
                 "highlights": "Ferry aground .\nNobody lost .",
@@ -92,11 +93,11 @@ CNN_DAILYMAIL = Benchmark(
                 },
             ),
         ),
-        Example(
+        GoldenExample(
             {"article": " (Town) -- It snowed. ", "highlights": "Snow in town ."},
             ({"inputs": "summarize:  (Town) -- It snowed. ", "targets": "Snow in town ."},),
         ),
-        Example(
+        GoldenExample(
             {"article": "One.\nTwo.", "highlights": ""}, ({"inputs": "summarize: One.\nTwo.", "targets": ""},)
         ),
     ),
@@ -105,7 +106,7 @@ CNN_DAILYMAIL = Benchmark(
 XSUM = Benchmark(
     name="xsum_v001",
     title="XSum: a news article in one sentence",
-    source=Source(
+    source=BenchmarkSource(
         tfds="xsum:1.1.0",
         hugging_face="xsum",
         layouts=(_lines("xsum", _SPLITS, "document", "summary"),),
@@ -119,7 +120,7 @@ XSUM = Benchmark(
     asked=("document",),
     metrics=(rouge,),
     examples=(
-        Example(
+        GoldenExample(
             {
                 "document": "The bridge will close for a week.\nBuses will run.",
                 "summary": "A bridge will close.",
@@ -131,11 +132,11 @@ XSUM = Benchmark(
                 },
             ),
         ),
-        Example(
+        GoldenExample(
             {"document": "It cost £2m.", "summary": "It was dear. "},
             ({"inputs": "summarize: It cost £2m.", "targets": "It was dear. "},),
         ),
-        Example({"document": "x", "summary": "y"}, ({"inputs": "summarize: x", "targets": "y"},)),
+        GoldenExample({"document": "x", "summary": "y"}, ({"inputs": "summarize: x", "targets": "y"},)),
     ),
 )
 

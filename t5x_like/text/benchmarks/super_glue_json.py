@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from t5x_like.io.text_encoding import json_value
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.tasks.rows import Bad, decode_line, lines_of
+from t5x_like.text.tasks.rows import Bad, RawRow, decode_line, lines_of
 
 # The rows in one line of JSON, each without its label's number.
 Parse = Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]
@@ -23,7 +22,7 @@ class JsonLines:
     parse: Parse
     classes: tuple[str, ...] = ()
 
-    def __call__(self, file: str, split: str) -> Iterator[Raw | Bad]:
+    def __call__(self, file: str, split: str) -> Iterator[RawRow | Bad]:
         """See ``source.Reader``."""
         seen: dict[str, str] = {}
         for number, line in lines_of(file):
@@ -37,7 +36,7 @@ class JsonLines:
             try:
                 for row in self.parse(value):
                     self._finish(row, place, seen, is_test=split.startswith("test"))
-                    yield Raw(row, place)
+                    yield RawRow(row, place)
             except KeyError as error:
                 yield Bad(f"no {error} among {', '.join(value) or 'none'}", place)
             except (TypeError, AttributeError):

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.tasks.rows import Bad, decode_line, lines_of
+from t5x_like.text.tasks.rows import Bad, RawRow, decode_line, lines_of
 
 _DOCUMENT = "-DOCSTART-"
 _WORD_ID = re.compile(r"\d+")
@@ -24,11 +23,11 @@ class _Sentence:
         self.tags: list[str] = []
         self.fault: Bad | None = None
 
-    def row(self, file: str, column: str, classes: Mapping[str, int]) -> Raw | Bad:
+    def row(self, file: str, column: str, classes: Mapping[str, int]) -> RawRow | Bad:
         if self.fault:
             return self.fault
         tags = [classes[tag] for tag in self.tags]
-        return Raw({"tokens": self.tokens, column: tags}, f"{file}:{self.first}")
+        return RawRow({"tokens": self.tokens, column: tags}, f"{file}:{self.first}")
 
 
 # A word and its tag; None where a line has no word of its own.
@@ -48,7 +47,7 @@ class TaggedFile:
     read_line: ReadLine
     begins_chunks: bool = False
 
-    def __call__(self, file: str, split: str) -> Iterator[Raw | Bad]:
+    def __call__(self, file: str, split: str) -> Iterator[RawRow | Bad]:
         """See ``source.Reader``."""
         del split
         numbers = {word: number for number, word in enumerate(self.classes)}
@@ -85,7 +84,7 @@ class TaggedFile:
 
     def _finished(
         self, sentence: _Sentence | None, file: str, numbers: Mapping[str, int]
-    ) -> Iterator[Raw | Bad]:
+    ) -> Iterator[RawRow | Bad]:
         if sentence and (sentence.tokens or sentence.fault):
             yield sentence.row(file, self.column, numbers)
 

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.tasks.rows import Bad, Row, read_rows
+from t5x_like.text.tasks.rows import Bad, RawRow, Row, read_rows
 
 _log = logging.getLogger(__name__)
 _INDEX = "index"
@@ -30,7 +29,7 @@ class Table:
     headerless: Mapping[str, Sequence[str]] = field(default_factory=dict)  # columns by split
     leaves_out_broken: bool = False  # QQP has rows cut in two by a line break
 
-    def __call__(self, file: str, split: str) -> Iterator[Raw | Bad]:
+    def __call__(self, file: str, split: str) -> Iterator[RawRow | Bad]:
         """See ``source.Reader``.
 
         Raises:
@@ -65,7 +64,7 @@ class Table:
                 "another task's file?"
             )
 
-    def _raw(self, row: Row, number: int, is_test: bool) -> Raw | Bad:
+    def _raw(self, row: Row, number: int, is_test: bool) -> RawRow | Bad:
         if is_test and row.cells.get(_INDEX, str(number)) != str(number):
             return Bad(
                 f"{_INDEX} {row.cells[_INDEX]!r} where {number} should come: rows are missing, twice there or out of "
@@ -79,7 +78,7 @@ class Table:
         if isinstance(label, Bad):
             return label
         values = {name: row.cells[column] for name, column in self.texts.items()}
-        return Raw({**values, "label": label, "idx": number}, row.place)
+        return RawRow({**values, "label": label, "idx": number}, row.place)
 
     def _number(self, row: Row) -> float | Bad:
         text = row.cells.get(self.label)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_files
@@ -10,24 +11,21 @@ from t5x_like.text.cache.records import Encoded, Feature, encode, in_order, toke
 from t5x_like.text.cache.shards import Shard, ShardWriter, finished_shard
 from t5x_like.text.tasks.chat import Conversation
 from t5x_like.text.tasks.documents import Document
+from t5x_like.text.tasks.file_task import FileTask
+from t5x_like.text.tasks.pairs import TextPair
 from t5x_like.text.tasks.rows import RowPolicy
-from t5x_like.text.tasks.tokenising import (
-    SourceRow,
-    TokenisedTask,
-    feature_names,
-    tokenise_rows,
-    tokenizer_of,
-)
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
+
+SourceRow = Document | TextPair | Conversation
 
 # What is given to a process at once: enough to be worth sending, little enough to be held many times over.
 _ROWS_AT_ONCE = 1024
 _CHARACTERS_AT_ONCE = 1_000_000
 
 
-def describe(definition: TokenisedTask, split: str, fingerprint: dict[str, str]) -> Contents:
+def describe(definition: FileTask[Any], split: str, fingerprint: dict[str, str]) -> Contents:
     """What the cache of a split is going to hold."""
-    tokenizer = tokenizer_of(definition)
+    tokenizer = definition.tokenizer
     return Contents(
         task=definition.name,
         split=split,
@@ -38,15 +36,15 @@ def describe(definition: TokenisedTask, split: str, fingerprint: dict[str, str])
     )
 
 
-def features_of(definition: TokenisedTask) -> tuple[Feature, ...]:
+def features_of(definition: FileTask[Any]) -> tuple[Feature, ...]:
     """The arrays of each example, and how they are stored."""
-    tokens = token_dtype(tokenizer_of(definition).vocab_size)
+    tokens = token_dtype(definition.tokenizer.vocab_size)
     known = {
         "sentence_ends": Feature(name="sentence_ends", dtype="int32"),
         "spans": Feature(name="spans", dtype="int32", width=2),
         "answers": Feature(name="answers", dtype="int32"),
     }
-    names = feature_names(definition)
+    names = definition.feature_names()
     return in_order([known.get(name) or Feature(name=name, dtype=tokens) for name in names])
 
 
@@ -54,7 +52,7 @@ def features_of(definition: TokenisedTask) -> tuple[Feature, ...]:
 class Encoder:
     """Rows of a task as records; made anew from its fields in every process."""
 
-    definition: TokenisedTask
+    definition: FileTask[Any]
     features: tuple[Feature, ...]
 
     def __call__(self, rows: Sequence[SourceRow]) -> Encoded:
@@ -63,7 +61,7 @@ class Encoder:
         Raises:
           ValueError: a text that the vocabulary can't read.
         """
-        return encode(tokenise_rows(self.definition, rows), self.features)
+        return encode(self.definition.tokenize(rows), self.features)
 
 
 def in_pieces(rows: Iterator[SourceRow]) -> Iterator[list[SourceRow]]:
@@ -114,7 +112,7 @@ class BytesRead:
 class FileUnit:
     """One file's examples as one shard, made anywhere: what a cluster's machine is given."""
 
-    definition: TokenisedTask
+    definition: FileTask[Any]
     file: str
     number: int
     features: tuple[Feature, ...]
@@ -136,7 +134,7 @@ class FileUnit:
             return writer.finish(num_skipped=policy.num_skipped)
 
 
-def file_units(definition: TokenisedTask, split: str) -> list[FileUnit]:
+def file_units(definition: FileTask[Any], split: str) -> list[FileUnit]:
     """A unit for each file of a split."""
     features = features_of(definition)
     return [

@@ -4,11 +4,11 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from t5x_like.io.directory_lock import only_writer
+from t5x_like.io.directory_lock import exclusive_writer
 from t5x_like.io.files import as_path, write_bytes
 from t5x_like.io.paths import find_files
 from t5x_like.io.progress import Progress
@@ -20,14 +20,8 @@ from t5x_like.text.cache.records import Feature
 from t5x_like.text.cache.resuming import begin, finished_before, kept_shards
 from t5x_like.text.cache.shards import Shard, checksum_of, index_name, unpack
 from t5x_like.text.cache.streams import ByCount, BySize, Cut, write_stream
-from t5x_like.text.tasks.chat import ChatTask
-from t5x_like.text.tasks.pairs import PairsTask
-from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.rows import RowPolicy
-from t5x_like.text.tasks.tokenising import SourceRow, TokenisedTask, with_sentences
-
-if TYPE_CHECKING:
-    import seqio
 
 
 class Unit(Protocol):
@@ -54,70 +48,70 @@ SHARD_BYTES = 512 * 2**20  # what a kill costs at most; a corpus of T5's size ha
 
 
 def cache_split(
-    task: "TokenisedTask | seqio.Task",
+    task: FileTask[Any],
     split: str,
     output: str,
     *,
     num_shards: int | None = None,
     num_processes: int = 1,
     shard_bytes: int = SHARD_BYTES,
-    modules: Sequence[str] = (),
-    prepare: Callable[[], object] | None = None,
     run_units: RunUnits | None = None,
 ) -> Manifest:
     """Writes the cache ``output/task/split``, or goes on with it where it was stopped.
 
     The same examples in the same order, in the same bytes, whatever ``num_processes`` and however often it was
-    stopped. Plain files are read here and tokenised by ``num_processes``; of a task registered with seqio (by
-    importing ``modules``) each process runs the pipeline over shards of the source, after calling ``prepare``.
-    ``run_units`` runs that elsewhere, with a shard for each file or shard of the source.
+    stopped. Files are read here and tokenized by ``num_processes``. ``run_units`` runs that elsewhere, with a shard for
+    each file.
 
     Raises:
       ValueError: the folder holds another cache or something else, a row is bad, or the task can't be cached.
     """
-    directory = os.fspath(as_path(output) / task.name / split)
-    if isinstance(task, PretrainingTask | PairsTask | ChatTask):
-        task = with_sentences(task)
-        contents = plain.describe(task, split, task_fingerprint(task, split))
-    else:
-        from t5x_like.text.seqio_bridge import cache_tasks
-
-        contents = cache_tasks.describe(task, split, task_fingerprint(task, split))
-    as_path(directory).mkdir(parents=True, exist_ok=True)
-    with only_writer(directory, "cache"):
+    task = task.as_trained()
+    contents = plain.describe(task, split, task_fingerprint(task, split))
+    if run_units is not None:
+        units = plain.file_units(task, split)
+        if num_shards not in (None, len(units)):
+            raise ValueError(
+                f"task {task.name!r}: on a cluster there is a shard for each of its {len(units)} files; leave "
+                "num_shards out, or cut the files anew"
+            )
+        return write_units(contents, output, units, run_units)
+    with _directory(output, contents) as directory:
         finished = finished_before(directory, contents)
         if finished is not None:
             return finished
-        if isinstance(task, PretrainingTask | PairsTask | ChatTask) and run_units is None:
-            cut = _cut(task, split, num_shards, shard_bytes)
-            contents = replace(contents, cut=str(cut))
-            begin(directory, contents)
-            shards, num_skipped = _stream(task, contents, directory, cut, num_processes)
-            return _finish(directory, contents, shards, num_skipped)
-        units = _units(task, contents, num_shards, modules)
+        cut = _cut(task, split, num_shards, shard_bytes)
+        contents = replace(contents, cut=str(cut))
+        begin(directory, contents)
+        shards, num_skipped = _stream(task, contents, directory, cut, num_processes)
+        return _finish(directory, contents, shards, num_skipped)
+
+
+def write_units(contents: Contents, output: str, units: Sequence[Unit], run_units: RunUnits) -> Manifest:
+    """Writes the cache ``output/task/split`` with a shard for each unit, or goes on with it where it was stopped.
+
+    Raises:
+      ValueError: as ``cache_split``.
+    """
+    with _directory(output, contents) as directory:
+        finished = finished_before(directory, contents)
+        if finished is not None:
+            return finished
         contents = replace(contents, cut=f"a shard for each of {len(units)} parts of the source")
         begin(directory, contents)
-        shards = (run_units or _here(num_processes, task.name, prepare))(units, directory)
+        shards = run_units(units, directory)
         return _finish(directory, contents, shards, sum(shard.num_skipped for shard in shards))
 
 
-def _units(
-    task: "TokenisedTask | seqio.Task", contents: Contents, num_shards: int | None, modules: Sequence[str]
-) -> Sequence[Unit]:
-    if not isinstance(task, PretrainingTask | PairsTask | ChatTask):
-        from t5x_like.text.seqio_bridge import cache_tasks
-
-        return cache_tasks.source_units(task, contents, num_units=num_shards, modules=modules)
-    units = plain.file_units(task, contents.split)
-    if num_shards not in (None, len(units)):
-        raise ValueError(
-            f"task {task.name!r}: on a cluster there is a shard for each of its {len(units)} files; leave "
-            "num_shards out, or cut the files anew"
-        )
-    return units
+@contextlib.contextmanager
+def _directory(output: str, contents: Contents) -> Iterator[str]:
+    directory = os.fspath(as_path(output) / contents.task / contents.split)
+    as_path(directory).mkdir(parents=True, exist_ok=True)
+    with exclusive_writer(directory, "cache"):
+        yield directory
 
 
-def _cut(task: TokenisedTask, split: str, num_shards: int | None, shard_bytes: int) -> Cut:
+def _cut(task: FileTask[Any], split: str, num_shards: int | None, shard_bytes: int) -> Cut:
     if num_shards is None:
         return BySize(num_bytes=shard_bytes)
     num_examples = sum(1 for _ in task.read(split))
@@ -130,7 +124,7 @@ def _cut(task: TokenisedTask, split: str, num_shards: int | None, shard_bytes: i
 
 
 def _stream(
-    task: TokenisedTask, contents: Contents, directory: str, cut: Cut, num_processes: int
+    task: FileTask[Any], contents: Contents, directory: str, cut: Cut, num_processes: int
 ) -> tuple[list[Shard], int]:
     shards = kept_shards(directory, contents.features)
     read = plain.BytesRead(find_files(task.files[contents.split]))
@@ -141,7 +135,7 @@ def _stream(
         _workers(encoder, num_processes) as pool,
     ):
 
-        def rows() -> Iterator[SourceRow]:
+        def rows() -> Iterator[plain.SourceRow]:
             to_skip = sum(shard.examples for shard in shards)
             for number, row in enumerate(task.read(contents.split, policy)):
                 read.take(row)
@@ -158,7 +152,9 @@ def _stream(
     return [*shards, *new], policy.num_skipped
 
 
-def _here(num_processes: int, label: str, prepare: Callable[[], object] | None) -> RunUnits:
+def run_here(num_processes: int, label: str, prepare: Callable[[], object] | None) -> RunUnits:
+    """Returns a function that runs units in processes of this machine, each after calling ``prepare``."""
+
     def run(units: Sequence[Unit], directory: str) -> list[Shard]:
         shards = []
         work = [(unit, directory) for unit in units]

@@ -1,22 +1,51 @@
 """Tasks that users registered with seqio: what their own pipelines give, up to the CacheDatasetPlaceholder."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import seqio
 
-from t5x_like.text.cache.manifest import Contents
+from t5x_like.text.cache.manifest import Contents, Manifest
 from t5x_like.text.cache.records import Feature, encode, in_order, token_dtype
 from t5x_like.text.cache.shards import Shard, ShardWriter, finished_shard
+from t5x_like.text.cache.writing import RunUnits, run_here, write_units
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.seqio_bridge.data_sources import numpy_examples
-from t5x_like.text.seqio_bridge.task_fingerprint import cached_steps, remaining_steps, vocabulary_fingerprint
-from t5x_like.text.tasks import registry
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.seqio_bridge.task_fingerprint import (
+    cached_steps,
+    remaining_steps,
+    seqio_fingerprint,
+    vocabulary_fingerprint,
+)
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 _ROWS_AT_ONCE = 1024
 _SEED = 0  # steps before the cache should draw nothing at random; those that do draw the same each time
+
+
+def cache_seqio_split(
+    task: seqio.Task,
+    split: str,
+    output: str,
+    *,
+    num_shards: int | None = None,
+    num_processes: int = 1,
+    modules: Sequence[str] = (),
+    prepare: Callable[[], object] | None = None,
+    run_units: RunUnits | None = None,
+) -> Manifest:
+    """As ``cache_split``, of a task that is registered with seqio, by importing ``modules``.
+
+    Each process runs the pipeline over shards of the source, after calling ``prepare``.
+
+    Raises:
+      ValueError: as ``cache_split``.
+    """
+    contents = describe(task, split, seqio_fingerprint(task, split))
+    units = source_units(task, contents, num_units=num_shards, modules=modules)
+    return write_units(contents, output, units, run_units or run_here(num_processes, task.name, prepare))
 
 
 def describe(task: seqio.Task, split: str, fingerprint: dict[str, str]) -> Contents:
@@ -58,9 +87,9 @@ class SourceUnit:
         finished = finished_shard(directory, self.number, self.features)
         if finished is not None:
             return finished
-        registry.import_modules(self.modules)
+        registration.import_modules(self.modules)
         shard = seqio.ShardInfo(self.number, self.num_units) if self.num_units > 1 else None
-        dataset = _dataset(registry.get_task(self.task), self.split, shard)
+        dataset = _dataset(registration.get_task(self.task), self.split, shard)
         rows: Iterator[dict[str, Any]] = numpy_examples(dataset)
         with ShardWriter(directory, self.number, self.features) as writer:
             while piece := list(islice(rows, _ROWS_AT_ONCE)):

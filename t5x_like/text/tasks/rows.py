@@ -11,6 +11,7 @@ from t5x_like.io.decompression import Cut, unpack
 from t5x_like.io.files import as_path
 from t5x_like.io.lines import in_lines
 from t5x_like.io.text_encoding import json_value, refuse_foreign
+from t5x_like.text.templates import RowValues
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "tfrecord", "array_record"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -30,6 +31,13 @@ class Row(NamedTuple):
     """Cells by column, and where they came from (``file:line``)."""
 
     cells: dict[str, str]
+    place: str
+
+
+class RawRow(NamedTuple):
+    """A row before wording, in the types of TensorFlow Datasets' schema, and where it came from (``file:line``)."""
+
+    values: RowValues
     place: str
 
 

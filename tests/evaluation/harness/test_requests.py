@@ -125,7 +125,7 @@ def test_what_is_written_ends_before_the_first_stop(decoder: str) -> None:
 
 
 def test_a_decoder_that_was_trained_here_reads_what_it_was_trained_after(decoder: str, tmp_path) -> None:
-    assert runner_of(decoder).model.begin is None  # GPT-2 begins with nothing
+    assert runner_of(decoder).checkpoint.begin is None  # GPT-2 begins with nothing
     assert not was_trained_here(decoder)
     for name in ("model.json", "config.json"):  # what training writes
         assert not was_trained_here(str(tmp_path))

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from t5x_like.cli.main import main
 from t5x_like.corpora.building.corpus_formats import example_bytes, write_pages
 from t5x_like.corpora.pages.crawled_page import Page
+from t5x_like.text import registry
 from t5x_like.text.cache.reader import CachedExamples
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.corpus_files import CorpusFiles
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.record_rows import texts_of
@@ -79,7 +80,7 @@ def test_a_split_without_pages_is_no_split(corpus: Path) -> None:
 
 def test_the_seqio_registry_reads_a_corpus_to_tokens(corpus: Path) -> None:
     registry.register([task(corpus, name="corpus_for_seqio")])
-    found = registry.get("corpus_for_seqio")
+    found = registration.get("corpus_for_seqio")
     assert set(found.splits) == {"train", "validation"}
     assert found.num_input_examples("train") == 3  # pyright: ignore[reportAttributeAccessIssue]
     source = found.source  # pyright: ignore[reportAttributeAccessIssue]
