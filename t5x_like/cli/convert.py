@@ -83,8 +83,9 @@ def _import(source: str, target: Path) -> None:
 
 
 def _export(source: str, target: Path, step: int | None, dtype: Any) -> None:
-    from t5x_like.pretrained.checkpoint import is_run, open_unread
+    from t5x_like.pretrained.checkpoint import open_unread
     from t5x_like.pretrained.hugging_face import write_hugging_face
+    from t5x_like.pretrained.weight_sources import is_run
 
     if not is_run(source):
         raise UserError(f"--from {source} is not a run directory: it has no model.json")
