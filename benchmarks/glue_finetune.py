@@ -107,13 +107,12 @@ def bag_of_words(task: str, data_dir: str, num_rows: int) -> dict[str, dict[str,
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    from t5x_like.text.benchmarks.task import BenchmarkTask
-    from t5x_like.text.heads.tasks import read_head_rows
+    from t5x_like.text.benchmarks import catalogue
 
-    definition = BenchmarkTask(name=task, vocabulary="bytes", data_dir=data_dir)
+    definition = catalogue.benchmark_task(name=task, vocabulary="bytes", data_dir=data_dir)
 
     def texts_and_labels(split: str, limit: int | None) -> tuple[Sequence[str], Sequence[int]]:
-        rows = [each.row for each in read_head_rows(definition, split)][:limit]
+        rows = [each.row for each in definition.head_rows(split)][:limit]
         return [" ".join(row.texts[0]) for row in rows], [row.label for row in rows]
 
     texts, labels = texts_and_labels("train", num_rows)

@@ -32,8 +32,9 @@ def evaluate_steps(
     """Evaluates the steps that a run has, in order, each into ``output_dir/step_<step>``; yields (step, scores).
 
     With ``watch`` it then looks every few ``seconds`` for steps that have been saved since, until the run's last step
-    is done (``total_steps`` of its ``config.json``; without one, for ever). ``scores_by_step.json`` has all of them.
-    Steps whose weights are no numbers, or that training has removed meanwhile, are told and passed over.
+    is done (``total_steps`` of its ``config.json``; without one, until it is interrupted). ``scores_by_step.json`` has
+    all of them.
+    Steps whose weights are no numbers, or that training has removed meanwhile, are logged and passed over.
 
     Raises:
       ValueError: the checkpoint is no run, or has no steps and isn't watched.

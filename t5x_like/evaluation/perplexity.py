@@ -1,4 +1,4 @@
-"""What texts cost a decoder, however long they are: windows that overlap, every token scored once."""
+"""Costs of texts for a decoder, however long they are: overlapping windows, every token scored once."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -14,10 +14,9 @@ from t5x_like.inference.generator import GenerationConfig
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.checkpoint import open_checkpoint
-from t5x_like.pretrained.initial_weights import check_length
-from t5x_like.text.tasks import registry
+from t5x_like.text import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pairs import PairsTask
-from t5x_like.text.tasks.tokenising import tokenizer_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +37,12 @@ class RunEvaluation:
 def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
     """Evaluates every task and writes ``scores.json`` and ``TASK/predictions.jsonl`` into ``run.output_dir``."""
     mesh = run.mesh.build()
+    registration.connect()
     registry.register(run.tasks)
     opened = open_checkpoint(run.checkpoint, step=run.step, mesh=mesh)
     config, params = opened.config, opened.params
     results: dict[str, TaskResult] = {}
     for evaluation in run.evaluations:
-        if isinstance(evaluation, HeadEvaluation):
-            check_length(config, evaluation.inputs_length, what=f"mixture {evaluation.mixture!r}")
         results |= evaluation.evaluator(config, mesh).run(params)
     write_results(
         results, run.output_dir, checkpoint=run.checkpoint, step=opened.step, config=config, params=params
@@ -77,6 +75,7 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
     """Answers each line, batch by batch as they come; an encoder by its head."""
     mesh = run.mesh.build()
     check_batch_size(run.batch_size, mesh)
+    registration.connect()
     registry.register(run.tasks)
     opened = open_checkpoint(run.checkpoint, step=run.step, mesh=mesh)
     config, graphdef, params = opened.config, opened.graphdef, opened.params
@@ -108,7 +107,7 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
 
 def _text_model(config: Any, mesh: Any, task: str, definition: Any) -> TextModel:
     if hasattr(definition, "vocabulary"):
-        return TextModel.as_trained(config, mesh, tokenizer_of(definition))
+        return TextModel.as_trained(config, mesh, definition.tokenizer)
     # seqio and TensorFlow are imported for tasks that need them only.
     from t5x_like.text.seqio_bridge.evaluation_rows import seqio_codec
 

@@ -1,6 +1,5 @@
 """Evaluates a checkpoint on tasks: answers and scores on disk, whatever happens on the way."""
 
-import hashlib
 import time
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -33,9 +32,8 @@ from t5x_like.model import parameters
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.checkpoint import Checkpoint, identity_of, is_run, open_checkpoint
 from t5x_like.pretrained.run_weights import steps_of, trained_on
-from t5x_like.text.heads.questions import read_questions
-from t5x_like.text.heads.tasks import form_of
-from t5x_like.text.tasks import registry
+from t5x_like.text import registry
+from t5x_like.text.batches.head_questions import read_questions
 from t5x_like.text.tasks.rows import RowPolicy
 
 _DEFAULT_LENGTHS = {"encoder": 512, "encoder_decoder": 512, "decoder": 2048}
@@ -61,7 +59,7 @@ def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bo
         "checkpoint": suite.checkpoint,
         "step": step,
         "weights": identity_of(suite.checkpoint, step),
-        **_settings_with_hash(suite),
+        **suite.deciding(),
     }
     refuse_others(suite.output_dir, identity)
     find = partial(
@@ -179,8 +177,9 @@ class _Planner:
 
     def _head_plan(self, definition: Any, policy: RowPolicy) -> tuple[HeadPlan, Entry]:
         suite, mixture = self._suite, self._trained_on
-        form = form_of(definition, definition.name)
-        order = class_order(suite.classes or self._checkpoint.class_names, form, learned=mixture)
+        order = class_order(
+            suite.classes or self._checkpoint.class_names, definition.head_format(), learned=mixture
+        )
         plan = HeadPlan(
             definition=definition,
             split=suite.split,
@@ -252,14 +251,6 @@ def _step_of(checkpoint: str, asked: int | None) -> int | None:
         wanted = "finished step" if asked is None else f"finished step {asked}"
         raise ValueError(f"{checkpoint} has no {wanted}, only {steps or 'none'}")
     return steps[-1] if asked is None else asked
-
-
-def _settings_with_hash(suite: SuiteEvaluation) -> dict[str, Any]:
-    given = {"vocabulary": suite.vocabulary, "classes": list(suite.classes)}
-    settings = suite.deciding() | {name: value for name, value in given.items() if value}
-    digest = hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest()[:12]
-    tasks = settings.pop("tasks")
-    return {**settings, "task_names": tasks, "settings_hash": digest}
 
 
 def _prompt_length(asked: int | None, model: Checkpoint, checkpoint: str) -> int:

@@ -22,7 +22,7 @@ from t5x_like.model.families.encoder import Encoder
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.model.families.two_stream import TwoStream
 from t5x_like.model.zoo.architectures import architecture_of
-from t5x_like.model.zoo.head_tasks import HeadTask
+from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.fresh_heads import in_class_order, with_head
 from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params
@@ -243,7 +243,7 @@ def open_checkpoint(
     mesh: Mesh | None = None,
     step: int | None = None,
     config: Any = None,
-    head: HeadTask | None = None,
+    head: ModelTask | None = None,
     num_labels: int | None = None,
     seed: int = 0,
     vocabulary: str = "",
@@ -536,7 +536,7 @@ def _find_weights(
     *,
     step: int | None = None,
     config: Any = None,
-    head: HeadTask | None = None,
+    head: ModelTask | None = None,
     num_labels: int | None = None,
 ) -> RunWeights | HuggingFaceWeights:
     if (

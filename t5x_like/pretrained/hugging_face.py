@@ -14,7 +14,7 @@ from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.architectures import architecture_for, architecture_of
-from t5x_like.model.zoo.head_tasks import HeadTask
+from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.model.zoo.weights import (
     Weight,
     WeightSource,
@@ -92,7 +92,7 @@ class HuggingFaceWeights:
 
 
 def find_hugging_face(
-    path: PathLike, *, task: HeadTask | None = None, num_labels: int | None = None
+    path: PathLike, *, task: ModelTask | None = None, num_labels: int | None = None
 ) -> HuggingFaceWeights:
     """Opens a Hugging Face directory, a llama.cpp file or a T5X checkpoint, without reading its weights.
 
@@ -234,7 +234,7 @@ def _merged_fields(architecture: Architecture, config: Any, theirs: Mapping[str,
     return {**others, **ours, **kept}
 
 
-def _class_like(theirs: str, task: HeadTask, classes: Mapping[str, HeadTask]) -> str:
+def _class_like(theirs: str, task: ModelTask, classes: Mapping[str, ModelTask]) -> str:
     """What does ``task`` among the relatives of a class: for MT5ForConditionalGeneration MT5's, and not T5's."""
     able = [name for name, does in classes.items() if does == task]
     if theirs in able:

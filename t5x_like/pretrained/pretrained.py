@@ -14,7 +14,7 @@ from t5x_like.inference.generator import continue_prompts
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.heads import pool
-from t5x_like.model.zoo.head_tasks import GENERATIVE, HeadTask
+from t5x_like.model.zoo.model_tasks import GENERATIVE, ModelTask
 from t5x_like.pretrained.call_arguments import argument_names, check_generation, refuse_unknown
 from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, check_dtype, open_checkpoint
 from t5x_like.pretrained.generating import (
@@ -37,7 +37,7 @@ def from_pretrained(
     *,
     dtype: Dtype = "float32",
     mesh: Mesh | None = None,
-    task: HeadTask | None = None,
+    task: ModelTask | None = None,
     num_labels: int | None = None,
     seed: int = 0,
     step: int | None = None,

@@ -11,7 +11,7 @@ from t5x_like.optimizers.optimizers import Adafactor, Optimizer
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.tasks.registry import Definition
+from t5x_like.text.registry import Definition
 from t5x_like.training.hooks import Hook
 from t5x_like.training.losses import LossConfig
 

@@ -8,7 +8,7 @@ from t5x_like.io.files import as_path, read_json, write_bytes, write_json, write
 from t5x_like.pretrained.frozen_weights import FrozenRecord
 from t5x_like.pretrained.head_classes import write_classes
 from t5x_like.pretrained.model_config import write_model_config
-from t5x_like.text.heads.sources import classes_for
+from t5x_like.text.batches.head_source import classes_for
 from t5x_like.text.vocabularies.opening import vocabulary_files
 from t5x_like.training.experiment import Experiment, describe, differences
 

@@ -11,14 +11,14 @@ from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
-from t5x_like.evaluation.evaluator import HeadEvaluation
 from t5x_like.partitioning.shard import check_batch_size, row_share
 from t5x_like.pretrained.checkpoint import open_frozen
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params, read_frozen_record
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, initial_checkpoint
+from t5x_like.text import registry
+from t5x_like.text.batches.head_source import classes_for, head_for
 from t5x_like.text.batches.loader import Loader, build_loader
-from t5x_like.text.heads.sources import classes_for, head_for
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.hooks import Evaluation, Every, Profile, Save, TrainLog
 from t5x_like.training.loop import Finished, Loop
@@ -51,6 +51,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     Raises:
       ValueError: the configuration can't work, or ``model_dir`` holds a run of another configuration.
     """
+    registration.connect()
     registry.register(experiment.tasks)
     experiment = with_model(experiment)
     model: Any = experiment.model
@@ -127,8 +128,8 @@ def check_model(experiment: Experiment, loader: Loader) -> None:
     model: Any = experiment.model
     if loader.head is not None:
         check_head(model, loader.head, what=f"mixture {experiment.train.mixture!r}")
-    for each in (experiment.train, *experiment.validations, *experiment.evaluations):
-        if isinstance(each, HeadEvaluation) or getattr(each, "layout", None) == "encoder":
+    for each in (experiment.train, *experiment.validations):
+        if each.layout == "encoder":
             check_length(model, each.inputs_length, what=f"mixture {each.mixture!r}")
     check_vocabulary(loader.vocabulary, model.vocab_size)
 

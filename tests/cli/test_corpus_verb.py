@@ -12,12 +12,12 @@ from t5x_like.cli.main import main
 RECIPE = """
 from __gin__ import dynamic_registration
 from t5x_like.corpora.building import recipe
-from t5x_like.corpora.rules import length
+from t5x_like.corpora.rules import size_rules
 recipe.CorpusRecipe:
     name = 'tiny'
-    steps = (@length.MaxLength(), @recipe.UniqueUrls())
+    steps = (@size_rules.MaxLength(), @recipe.UniqueUrls())
     num_shards = %SHARDS
-length.MaxLength.chars = 8
+size_rules.MaxLength.chars = 8
 SHARDS = 1
 """
 

@@ -10,7 +10,7 @@ import pytest
 
 from t5x_like.cli.main import main
 from t5x_like.evaluation.evaluator import HeadEvaluation
-from t5x_like.evaluation.saved_runs import RunEvaluation
+from t5x_like.evaluation.saved_runs import RunEvaluation, evaluate_run
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.t5 import T5Config
@@ -22,9 +22,9 @@ from t5x_like.pretrained.checkpoint import read_config
 from t5x_like.pretrained.head_classes import classes_at
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, initial_checkpoint
+from t5x_like.text import registry
+from t5x_like.text.batches.head_source import head_for
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.heads.sources import head_for
-from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.experiment import Experiment, Intervals
@@ -116,7 +116,7 @@ def test_a_published_encoder_learns_a_task(tuned):
     scores = json.loads((run / "evaluations/step_60/scores.json").read_text())["tasks"]["two_labels"]
     assert scores["scores"] == {"accuracy": 100.0}
     assert scores["baseline"]["accuracy"] == pytest.approx(100 * 36 / 64)
-    first = json.loads((run / "evaluations/step_60/predictions.jsonl").read_text().splitlines()[0])
+    first = json.loads((run / "evaluations/step_60/two_labels/predictions.jsonl").read_text().splitlines()[0])
     assert first["input"] == "a a e"
     assert (first["target"], first["prediction"]) == ("vowel", "vowel")
 
@@ -210,7 +210,7 @@ def test_saved_weights_are_asked_again(tuned, tasks, tmp_path):
     asked = HeadEvaluation(mixture="two_labels", inputs_length=16, batch_size=16, limit=20)
     run = RunEvaluation(checkpoint=str(tuned[0]), evaluations=(asked,), output_dir=str(tmp_path), tasks=tasks)
     assert evaluate_run(run)["two_labels"].scores == {"accuracy": 100.0}
-    assert len((tmp_path / "predictions.jsonl").read_text().splitlines()) == 20
+    assert len((tmp_path / "two_labels/predictions.jsonl").read_text().splitlines()) == 20
 
 
 def starting(directory, config, seed):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from t5x_like.evaluation.evaluator import TaskEvaluation
-from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, predict
+from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run, predict
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.model import parameters
@@ -122,8 +122,9 @@ def test_generation_and_ranking_agree_and_prediction_answers_a_line(pretrained, 
     )
     ranked = evaluate_run(run)["capitals"]
     assert ranked.scores["accuracy"] > 60
-    rows = list(read_jsonl(directory / "scores" / "predictions.jsonl"))
-    assert rows[0].keys() == {"task", "input", "target", "prediction"}
+    rows = list(read_jsonl(directory / "scores" / "capitals" / "predictions.jsonl"))
+    assert {"task", "number", "input", "target", "prediction", "answer"} <= rows[0].keys()
+    assert set(rows[0]["choices"]) == {"E", "F", "N", "O", "S", "T"}
     question = RunPrediction(checkpoint=str(directory / "tuned"), task="capitals", inputs_length=32)
     question = replace(question, generation=GenerationConfig(max_new_tokens=4))
     (answer,) = predict(question, ["one 1"])
@@ -220,6 +221,14 @@ def test_metrics_that_ask_for_likelihoods_get_them(pretrained, directory):
         np.mean([row["log_likelihood"] for row in result.rows])
     )
     assert result.scores["mean_log_likelihood"] < 0
+    question = RunPrediction(
+        checkpoint=run.checkpoint,
+        task="capitals_by_likelihood",
+        inputs_length=32,
+        generation=CAPITALS.generation,
+    )
+    (answer,) = predict(question, ["one 1"])  # nothing is known of the wording of users' own tasks
+    assert answer.input == "one 1"
 
 
 def test_what_cannot_be_measured_is_found_before_training(directory):

@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 
 import t5x_like
-from tests.references import GOLDEN
+from tests.references import FIXTURES, GOLDEN
 
 GOLDEN = GOLDEN / "models"
+# Of a model that both have, the larger set's is read.
+FOLDERS = {
+    config.parent.name: config.parent
+    for home in (FIXTURES / "models", GOLDEN)
+    for config in home.glob("*/config.json")
+}
 
 
 class Fixture:
@@ -17,7 +23,7 @@ class Fixture:
 
     def __init__(self, name: str):
         self.name = name
-        self.directory = GOLDEN / name
+        self.directory = FOLDERS[name]
         self.meta = json.loads((self.directory / "meta.json").read_text())
         self.io = dict(np.load(self.directory / "io.npz"))
 
@@ -58,7 +64,7 @@ def fixture(name: str) -> Fixture:
 
 def names(recording: str = "") -> list[str]:
     """Every fixture that is one model called once (and records an array of that name); none where they are absent."""
-    folders = sorted(path.parent for path in GOLDEN.glob("*/config.json"))
+    folders = sorted(FOLDERS.values(), key=lambda folder: folder.name)
     called_once = [
         folder for folder in folders if not folder.name.startswith(("unilm", "transfo", "xlnet", "eps_xlnet"))
     ]

@@ -51,7 +51,7 @@ def test_scores_hidden_states_and_loss(case):
 
 
 @pytest.mark.parametrize(
-    "name", some_always(names("grad_global_norm"), "albert_pretraining", "gemma2", "t5_v11")
+    "name", some_always(names("grad_global_norm"), "albert_pretraining", "gemma2", "olmo2", "t5_v11")
 )
 def test_gradients(case):
     pretrained = case.pretrained
@@ -75,7 +75,7 @@ def test_gradients(case):
         np.testing.assert_allclose(theirs[name], wanted, atol=2e-5 * np.abs(wanted).max(), err_msg=name)
 
 
-@pytest.mark.parametrize("name", some_always(names("gen_prompt_ids"), "gemma2", "t5_v11"))
+@pytest.mark.parametrize("name", some_always(names("gen_prompt_ids"), "gemma2", "olmo2", "t5_v11"))
 def test_generated_ids(case):
     newer = (case.meta.get("recheck_with_5.23.0") or {}).get("v5_result") or {}
     prompts = case.io["gen_prompt_ids"]

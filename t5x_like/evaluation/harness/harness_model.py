@@ -100,14 +100,14 @@ class HarnessModel(TemplateLM):
 
     @property
     def eot_token_id(self) -> int:
-        """What ends a text."""
+        """The id that ends a text."""
         if not self._loaded.end_ids:
             raise ValueError(f"{self._checkpoint}: the vocabulary has no id that ends a text")
         return self._loaded.end_ids[0]
 
     @property
     def prefix_token_id(self) -> int:
-        """What a text without a context is read after."""
+        """The id that a text without a context is read after."""
         if self._begin is not None:
             return self._begin
         begin = self._loaded.tokenizer.special.bos
@@ -120,7 +120,7 @@ class HarnessModel(TemplateLM):
 
     @property
     def _input_end(self) -> tuple[int, ...]:
-        """What an encoder reads after a text."""
+        """The ids that an encoder reads after a text."""
         return self._loaded.end_ids[:1] if self.backend == "seq2seq" else ()
 
     def tok_encode(
@@ -129,7 +129,7 @@ class HarnessModel(TemplateLM):
         add_special_tokens: bool | None = None,
         **kwargs: Any,  # noqa: ARG002
     ) -> list[int]:
-        """Ids of a text; unless told otherwise with those that begin it and, for an encoder, end it."""
+        """Ids of a text, by default with those that begin it and, for an encoder, end it."""
         ids = self._loaded.tokenizer.encode(string)
         if add_special_tokens is False:
             return ids
@@ -177,7 +177,7 @@ class HarnessModel(TemplateLM):
         return answers
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
-        """What the model writes after each context, up to one of the texts that the task says."""
+        """The model's continuation of each context, up to one of the texts that the task gives."""
         groups: dict[tuple[GenerationConfig, tuple[str, ...]], list[int]] = {}
         for number, request in enumerate(requests):
             groups.setdefault(generation_of(request.args[1], self._max_gen_toks), []).append(number)
@@ -205,7 +205,7 @@ class HarnessModel(TemplateLM):
         )
 
     def get_model_info(self) -> dict[str, Any]:
-        """What the harness writes beside the scores."""
+        """Facts that the harness writes beside the scores."""
         step = self._loaded.step
         return {
             "model_num_parameters": self._loaded.num_parameters,
@@ -216,7 +216,7 @@ class HarnessModel(TemplateLM):
 
 
 def generation_of(settings: dict[str, Any], max_gen_toks: int) -> tuple[GenerationConfig, tuple[str, ...]]:
-    """How a task wants texts to be written, and what ends them.
+    """A task's settings of generation, and the texts that end it.
 
     Raises:
       ValueError: a setting that isn't known, rather than scores of something else.

@@ -18,7 +18,7 @@ from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ConfigFields
 from t5x_like.model.zoo.decoder_parts import heads_of_decoder
 from t5x_like.model.zoo.gpt2 import gpt_block, gpt_rows
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, dense, norm, split_columns
 
 
@@ -38,7 +38,7 @@ class GLMOrigConfig:
     max_position_embeddings: int = 512
     block_positions: bool = True
     norm_epsilon: float = 1e-5
-    task: HeadTask = "causal_lm"
+    task: ModelTask = "causal_lm"
     num_labels: int = 2
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
@@ -107,7 +107,7 @@ def blank_settings(
     *,
     max_new_tokens: int,
 ) -> dict[str, Any]:
-    """How ``start_cache`` reads prompts to fill one of their blanks each, those at ``places``.
+    """Arguments of ``start_cache`` for prompts of which one blank each is filled, the one at ``places``.
 
     Prompts are texts and, as the last token of all, the one that starts a blank's answer.
 
@@ -129,7 +129,7 @@ def blank_settings(
     }
 
 
-_CLASSES: dict[str, HeadTask] = {"GLMForConditionalGeneration": "causal_lm"}
+_CLASSES: dict[str, ModelTask] = {"GLMForConditionalGeneration": "causal_lm"}
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> GLMOrigConfig:

@@ -12,14 +12,21 @@ from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
-from t5x_like.model.layers.initializers import Normal
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.residual import NormSlot
 from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
 from t5x_like.model.zoo.decoder_parts import heads_of_decoder, score_rows, stack_rows
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
+    ProblemType,
+    class_of,
+    num_labels_of,
+    problem_of,
+    task_of,
+)
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, norm, padded_rows, split_columns
 
 
@@ -42,7 +49,7 @@ class GPT2Config:
     scaled_scores: bool = True
     scaled_by_layer: bool = False
     tie_word_embeddings: bool = True
-    task: HeadTask = "causal_lm"
+    task: ModelTask = "causal_lm"
     num_labels: int = 2
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
@@ -131,7 +138,7 @@ def gpt_block(
     )
 
 
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     "GPT2LMHeadModel": "causal_lm",
     "GPT2ForSequenceClassification": "sequence_classification",
     "GPT2ForTokenClassification": "token_classification",
@@ -164,11 +171,11 @@ def from_hugging_face(config: Mapping[str, Any]) -> GPT2Config:
 def take_gpt(
     config: Mapping[str, Any],
     fields: ConfigFields,
-    classes: Mapping[str, HeadTask],
+    classes: Mapping[str, ModelTask],
     *,
     max_position_embeddings: int,
 ) -> dict[str, Any]:
-    """What configurations of GPT and GPT-2 have in common; ``max_position_embeddings`` by default.
+    """Reads the fields that GPT and GPT-2 share; ``max_position_embeddings`` is the default.
 
     Raises:
       ValueError: a field has a value that these models can't express.
@@ -206,8 +213,8 @@ def to_hugging_face(config: GPT2Config) -> dict[str, Any]:
     }
 
 
-def gpt_fields(config: Any, classes: Mapping[str, HeadTask], model_type: str) -> dict[str, Any]:
-    """What ``take_gpt`` has read, as fields of a ``config.json``."""
+def gpt_fields(config: Any, classes: Mapping[str, ModelTask], model_type: str) -> dict[str, Any]:
+    """Writes the fields that ``take_gpt`` reads."""
     return {
         "architectures": [class_of(config.task, classes)],
         "attn_pdrop": config.dropout_rate,

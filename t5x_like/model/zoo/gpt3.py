@@ -16,7 +16,7 @@ from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.architecture import unpublished
 from t5x_like.model.zoo.decoder_parts import heads_of_decoder
 from t5x_like.model.zoo.gpt2 import gpt_block
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class GPT3Config:
     band: int = 256
     max_position_embeddings: int = 2048
     norm_epsilon: float = 1e-5
-    task: HeadTask = "causal_lm"
+    task: ModelTask = "causal_lm"
     num_labels: int = 2
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0

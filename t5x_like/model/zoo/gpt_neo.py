@@ -19,7 +19,14 @@ from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
 from t5x_like.model.zoo.decoder_parts import decoder_classes, heads_of_decoder, projection
 from t5x_like.model.zoo.gpt2 import gpt_block, gpt_rows
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
+    ProblemType,
+    class_of,
+    num_labels_of,
+    problem_of,
+    task_of,
+)
 from t5x_like.model.zoo.weights import Weight, dense, norm
 
 Reach = Literal["global", "local"]
@@ -44,7 +51,7 @@ class GPTNeoConfig:
     activation: Activation = "gelu_tanh"
     norm_epsilon: float = 1e-5
     tie_word_embeddings: bool = True
-    task: HeadTask = "causal_lm"
+    task: ModelTask = "causal_lm"
     num_labels: int = 2
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
@@ -108,7 +115,7 @@ class GPTNeoConfig:
         )
 
 
-_CLASSES: dict[str, HeadTask] = decoder_classes("GPTNeo")
+_CLASSES: dict[str, ModelTask] = decoder_classes("GPTNeo")
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoConfig:

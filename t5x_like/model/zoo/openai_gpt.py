@@ -16,7 +16,7 @@ from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ConfigFields, NameTable
 from t5x_like.model.zoo.decoder_parts import heads_of_decoder
 from t5x_like.model.zoo.gpt2 import gpt_block, gpt_fields, gpt_rows, layer_rows, take_gpt
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType
 from t5x_like.model.zoo.weights import Weight
 
 
@@ -32,7 +32,7 @@ class OpenAIGPTConfig:
     max_position_embeddings: int = 512
     activation: Activation = "gelu_tanh"
     norm_epsilon: float = 1e-5
-    task: HeadTask = "causal_lm"
+    task: ModelTask = "causal_lm"
     num_labels: int = 2
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
@@ -80,7 +80,7 @@ class OpenAIGPTConfig:
         )
 
 
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     "OpenAIGPTLMHeadModel": "causal_lm",
     "OpenAIGPTForSequenceClassification": "sequence_classification",
     "OpenAIGPTModel": "base",

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from t5x_like.model.zoo.head_tasks import OF_SEQUENCES
+from t5x_like.model.zoo.model_tasks import OF_SEQUENCES
 from t5x_like.pretrained.call_arguments import numbers
 from t5x_like.pretrained.transformers_api import losses
 from t5x_like.pretrained.transformers_api.call import Context

@@ -4,14 +4,14 @@ import itertools
 import logging
 from collections.abc import Mapping
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from t5x_like.text.batches.ragged_array import RaggedArray, RaggedArrayBuilder
 from t5x_like.text.cache.content import content_of
+from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.rows import RowPolicy
-from t5x_like.text.tasks.tokenising import TokenisedTask, feature_names, tokenise_rows, tokenizer_of
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 4096  # texts given to the tokenizer together
@@ -19,7 +19,7 @@ _WIDTHS = {"spans": 2}
 
 
 class ExampleStore(Protocol):
-    """Tokenised examples by number, in memory or in a cache: features as ``tasks.tokenising`` names them."""
+    """Tokenized examples by number, in memory or in a cache: features as ``FileTask.feature_names`` has them."""
 
     @property
     def checksum(self) -> int: ...
@@ -63,21 +63,21 @@ class InMemoryExamples:
         return [dict(zip(self._features, arrays, strict=True)) for arrays in zip(*columns, strict=True)]
 
 
-def hold(definition: TokenisedTask, split: str, *, max_tokens_in_memory: int) -> InMemoryExamples:
+def hold(definition: FileTask[Any], split: str, *, max_tokens_in_memory: int) -> InMemoryExamples:
     """Tokenises a split.
 
     Raises:
       TooLarge: there are more than ``max_tokens_in_memory``.
       ValueError: bad rows, or no token at all.
     """
-    names = feature_names(definition)
-    vocab_size = tokenizer_of(definition).vocab_size
+    names = definition.feature_names()
+    vocab_size = definition.tokenizer.vocab_size
     of_ids = {name: name in ("tokens", "inputs", "targets") for name in names}
     builders = {name: RaggedArrayBuilder(vocab_size if of_ids[name] else 2**31 - 1) for name in names}
     policy = RowPolicy(definition.on_bad_row)
     rows = definition.read(split, policy)
     while chunk := list(islice(rows, _AT_ONCE)):
-        for example in tokenise_rows(definition, chunk):
+        for example in definition.tokenize(chunk):
             for name, builder in builders.items():
                 builder.extend([np.asarray(example[name]).reshape(-1)])
         num_tokens = sum(builder.num_tokens for builder in builders.values())

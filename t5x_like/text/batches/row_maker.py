@@ -9,10 +9,10 @@ from t5x_like.batch import Batch
 from t5x_like.text.batches.buckets import like_lengths_together
 from t5x_like.text.batches.example_sources import ExampleSource
 from t5x_like.text.batches.features import make_batch, make_batch_of_choices
+from t5x_like.text.batches.head_source import HeadSource
 from t5x_like.text.batches.order import key_of
 from t5x_like.text.batches.packing import pack_rows
 from t5x_like.text.batches.planner import PlannedExample
-from t5x_like.text.heads.sources import HeadSource
 from t5x_like.text.objectives.objective import Example, ExampleSpec, Layout, Lengths, lengths_of
 
 # Which limits count: of the encoder's stream, of the decoder's.

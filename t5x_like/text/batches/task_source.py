@@ -6,8 +6,6 @@ from t5x_like.text.batches.example_sources import ExampleSource
 from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.vocabularies.ids import VocabularyIds
 
-PAIRS = ExampleSpec(layout="encoder_decoder")  # of inputs and targets
-
 
 class OpenedTask(NamedTuple):
     """One task's examples, and what is known of them."""

@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.open_tasks import open_tasks
@@ -15,7 +16,7 @@ from t5x_like.text.objectives.sentence_order import SentenceOrder
 from t5x_like.text.objectives.sentence_pairs import SentencePairs
 from t5x_like.text.objectives.span_masking import SpanMasking
 from t5x_like.text.objectives.token_masking import TokenMasking
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.vocabularies.ids import ids_of
 from t5x_like.text.vocabularies.opening import open_tokenizer
@@ -96,7 +97,7 @@ def test_a_loader_makes_batches_of_them(make_task, objective):
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES)
 def test_seqio_gives_examples_of_them_from_a_task(make_task, objective):
-    task = registry.get_task(make_task(objective))
+    task = registration.get_task(make_task(objective))
     lengths = {"inputs": 64, "targets": 64}
     rows = list(task.get_dataset(lengths, "train", shuffle=False, seed=1).as_numpy_iterator())
     again = list(task.get_dataset(lengths, "train", shuffle=False, seed=1).as_numpy_iterator())
