@@ -1,9 +1,7 @@
-"""Pretrains the quickstart's small T5 on a text file: span corruption, Adafactor, checkpoints, validation.
+"""Pretrains the quickstart's small T5 on a text file. The same command continues a run that was stopped.
 
-    python docs/examples/train_t5.py                                      # the King James Bible; minutes on a laptop
-    python docs/examples/train_t5.py --text my_corpus.txt --steps 2000    # a document on each line
-
-The same command continues a run that was stopped.
+python docs/examples/train_t5.py                                      # the King James Bible; minutes on a laptop
+python docs/examples/train_t5.py --text my_corpus.txt --steps 2000    # a document on each line
 """
 
 import argparse
@@ -20,7 +18,6 @@ from t5x_like.training.experiment import Experiment, Intervals
 from t5x_like.training.train import train
 
 DATA = shipped_directory("data")
-
 # 4,000 pieces and 100 sentinels, rounded up to a multiple of 128: 2.0 million parameters.
 MODEL = T5Config(
     vocab_size=4224,
@@ -38,7 +35,7 @@ def experiment(text: str, validation: str, model_dir: str, steps: int) -> Experi
         name="my_text",
         vocabulary=str(DATA / "vocabulary/spiece.model"),
         files={"train": text, "validation": validation},
-        objective=SpanCorruption(noise_density=0.15, mean_noise_span_length=3.0),
+        objective=SpanCorruption(),
     )
     data = LoaderConfig(mixture=task.name, batch_size=16, inputs_length=128, targets_length=32)
     return Experiment(
@@ -54,12 +51,9 @@ def experiment(text: str, validation: str, model_dir: str, steps: int) -> Experi
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description="Pretrains a small T5 on a text file.")
     parser.add_argument("--text", default=str(DATA / "king_james/train.txt"))
     parser.add_argument("--validation", default=str(DATA / "king_james/validation.txt"))
     parser.add_argument("--model_dir", default="runs/my_t5")
     parser.add_argument("--steps", type=int, default=600)
-    flags = parser.parse_args()
-    train(experiment(flags.text, flags.validation, flags.model_dir, flags.steps))
+    train(experiment(**vars(parser.parse_args())))
