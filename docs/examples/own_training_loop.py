@@ -21,10 +21,10 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
 from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.pretrained.model_config import write_model_config
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.causal_lm import CausalLM
-from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.training.losses import LossConfig
