@@ -18,7 +18,7 @@ from t5x_like.pretrained.hugging_face import read_hugging_face
 from t5x_like.pretrained.model_config import load_run
 from t5x_like.pretrained.special_ids import special_ids_of
 from t5x_like.pretrained.tokenizer_files import vocabulary_of
-from t5x_like.text.batches.features import SHIFTED_IN
+from t5x_like.text.batches.batch_layout import SHIFTED_IN
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 

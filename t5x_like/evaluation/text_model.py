@@ -15,7 +15,7 @@ from t5x_like.inference.length_batches import Ids
 from t5x_like.inference.scorer import LikelihoodRequest, Likelihoods, Scorer, scoring_batch
 from t5x_like.model import parameters
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
-from t5x_like.text.batches.features import SHIFTED_IN
+from t5x_like.text.batches.batch_layout import SHIFTED_IN
 from t5x_like.text.vocabularies.tokenizer import Special
 
 
