@@ -58,13 +58,13 @@ def finetune(task: str, seed: int, arguments: argparse.Namespace) -> dict[str, A
     """One run by its recipe, in a process of its own."""
     run = Path(arguments.runs) / f"{task}_{seed}"
     macros = {
-        "START_FROM": arguments.start_from,
+        "INITIAL_CHECKPOINT": arguments.start_from,
         "MODEL_DIR": str(run),
         "DATA_DIR": arguments.data_dir,
         "SEED": seed,
     }
     if arguments.steps:
-        macros["TOTAL_STEPS"] = arguments.steps
+        macros["TRAIN_STEPS"] = arguments.steps
     if arguments.learning_rate:
         macros["LEARNING_RATE"] = arguments.learning_rate
     command = [str(Path(sys.executable).with_name("t5x-like")), "train"]

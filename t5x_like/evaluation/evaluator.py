@@ -21,6 +21,7 @@ from t5x_like.evaluation.text_model import TextCodec, TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import check_batch_size
+from t5x_like.pretrained.initial_weights import check_length
 from t5x_like.text import registry
 from t5x_like.text.batches.head_questions import read_questions
 from t5x_like.text.batches.head_source import head_format_of
@@ -177,8 +178,9 @@ class HeadEvaluation:
         """Reads the rows for a model of this configuration.
 
         Raises:
-          ValueError: unknown tasks or split, bad rows, or tasks that no head reads.
+          ValueError: unknown tasks or split, bad rows, tasks that no head reads, or texts longer than the model reads.
         """
+        check_length(config, self.inputs_length, what=f"mixture {self.mixture!r}")
         check_batch_size(self.batch_size, mesh)
         predictor = HeadPredictor(parameters.abstract(config)[0], mesh, batch_size=self.batch_size)
         plans = {task: self._plan(task, predictor) for task in registry.names_of_tasks(self.mixture)}

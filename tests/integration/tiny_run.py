@@ -1,6 +1,6 @@
 """A real run small enough for tests: bytes, two layers, a corpus of counting words. Also a program, to be killed.
 
-python tests/integration/tiny_run.py MODEL_DIR TOTAL_STEPS
+python tests/integration/tiny_run.py MODEL_DIR TRAIN_STEPS
 """
 
 import sys

@@ -14,7 +14,7 @@ CONFIGURATION = (
     "t5x_like.text.vocabularies.learn",
     "t5x_like.text.vocabularies.learning",
     "t5x_like.text.vocabularies.opening",
-    "t5x_like.text.seqio_bridge.vocabulary",
+    "t5x_like.text.seqio_bridge.seqio_vocabulary",
 )
 
 HEAVY = ("tensorflow", "seqio", "sentencepiece", "tokenizers", "tiktoken", "jax")

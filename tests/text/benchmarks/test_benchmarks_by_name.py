@@ -12,6 +12,7 @@ from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.cache.writing import cache_split
+from t5x_like.text.seqio_bridge import registration
 from tests.text.benchmarks.conftest import forget_benchmarks
 
 RTE, COLA = "glue_rte_v002", "glue_cola_v002"

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import seqio
 
-from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
+from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
