@@ -18,7 +18,6 @@ from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.model_config import load_run
 from t5x_like.text import registry
 from t5x_like.text.seqio_bridge import registration
-from t5x_like.text.tasks.pairs import PairsTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +77,7 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
     registration.connect()
     registry.register(run.tasks)
     config, params = load_run(run.checkpoint, step=run.step, mesh=mesh)
-    definition: Any = registry.definition(run.task)
+    definition: Any = registry.task(run.task)
     graphdef, shapes, _ = parameters.abstract(config)
     if not hasattr(parameters.merge(graphdef, shapes), "start_cache"):  # it writes nothing
         predictor = HeadPredictor(graphdef, mesh, batch_size=run.batch_size)
@@ -89,7 +88,7 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
         return
     model = _text_model(config, mesh, run.task, definition)
     prompter = Prompter(task=run.task, style=PromptStyle())
-    word = definition.word_question if isinstance(definition, PairsTask) else str
+    word = str if definition is None else definition.word_question
     questions = (word(line) for line in lines)
     while texts := list(islice(questions, run.batch_size)):
         prompts = [prompter.prompt(number, text) for number, text in enumerate(texts)]
