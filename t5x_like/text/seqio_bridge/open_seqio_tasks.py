@@ -8,6 +8,7 @@ import numpy as np
 from t5x_like.text import registry
 from t5x_like.text.batches.example_sources import PairSource
 from t5x_like.text.batches.in_memory import InMemoryExamples, RaggedArrayBuilder, TooManyTokens
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.stream_source import StreamSource
 from t5x_like.text.batches.task_source import OpenedTask
 from t5x_like.text.objectives.objective import Example, Lengths
@@ -16,10 +17,8 @@ from t5x_like.text.tasks.pairs import PAIRS
 if TYPE_CHECKING:
     import seqio
 
-    from t5x_like.text.batches.loader_config import LoaderConfig
 
-
-def open_seqio_task(task: "seqio.Task", config: "LoaderConfig") -> OpenedTask:
+def open_seqio_task(task: "seqio.Task", config: LoaderConfig) -> OpenedTask:
     """Inputs and targets of its own pipeline, held in memory where they fit.
 
     Raises:
@@ -40,7 +39,7 @@ def open_seqio_task(task: "seqio.Task", config: "LoaderConfig") -> OpenedTask:
     return OpenedTask(pairs, PAIRS, vocabularies[0])
 
 
-def open_seqio_stream(task: "seqio.Task", config: "LoaderConfig") -> OpenedTask:
+def open_seqio_stream(task: "seqio.Task", config: LoaderConfig) -> OpenedTask:
     """Read in order, epoch by epoch.
 
     Raises:
@@ -67,7 +66,7 @@ def open_seqio_stream(task: "seqio.Task", config: "LoaderConfig") -> OpenedTask:
     return OpenedTask(StreamSource(name, open_epoch), spec, task.output_features["targets"].vocabulary)
 
 
-def _hold(task: "seqio.Task", config: "LoaderConfig", lengths: Lengths) -> InMemoryExamples:
+def _hold(task: "seqio.Task", config: LoaderConfig, lengths: Lengths) -> InMemoryExamples:
     vocab_size = task.output_features["targets"].vocabulary.vocab_size
     builders = {name: RaggedArrayBuilder(vocab_size) for name in ("inputs", "targets")}
     for example in seqio_examples(task, config.split, lengths, seed=config.seed, shuffle=False):
