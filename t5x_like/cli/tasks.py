@@ -91,7 +91,7 @@ def _count(number: int | None) -> str:
     return "of unknown size" if number is None else f"{number:,}"
 
 
-def _example(shown: task_examples.Shown) -> str:
+def _example(shown: task_examples.TaskExample) -> str:
     """Returns an example's text and pieces; targets without loss are shown as dots."""
     weights = shown.beside.get("weights", [1.0] * len(shown.target_ids))
     learned = [

@@ -7,7 +7,7 @@ from t5x_like.evaluation.head_predictor import heads_of, wanted_head
 from t5x_like.evaluation.questions import learned_from
 from t5x_like.io.paths import find_files
 from t5x_like.pretrained.head_classes import order_by_name
-from t5x_like.text.benchmarks.finding import SplitFiles, data_directory, wanted_files
+from t5x_like.text.benchmarks.split_files import SplitFiles, data_directory, wanted_files
 from t5x_like.text.tasks.pairs import PairsTask
 
 

@@ -147,7 +147,7 @@ def test_users_own_postprocessing_and_metrics_over_likelihoods_are_used():
     import seqio
     import tensorflow as tf
 
-    from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
+    from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
 
     def rows(split, shuffle_files, seed=None):
         return tf.data.Dataset.from_tensor_slices(

@@ -10,11 +10,11 @@ CONFIGURATION = (
     "t5x_like.text.seqio_bridge.task_examples",
     "t5x_like.text.tasks.text_task",
     "t5x_like.text.vocabularies.compare",
-    "t5x_like.text.vocabularies.ids",
+    "t5x_like.text.vocabularies.vocabulary_ids",
     "t5x_like.text.vocabularies.learn",
     "t5x_like.text.vocabularies.learning",
     "t5x_like.text.vocabularies.opening",
-    "t5x_like.text.seqio_bridge.vocabulary",
+    "t5x_like.text.seqio_bridge.seqio_vocabulary",
 )
 
 HEAVY = ("tensorflow", "seqio", "sentencepiece", "tokenizers", "tiktoken", "jax")

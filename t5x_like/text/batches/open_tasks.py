@@ -20,15 +20,15 @@ from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.pretraining_examples import PretrainingSource
 from t5x_like.text.batches.recurrent_source import RecurrentSource
 from t5x_like.text.batches.task_source import OpenedTask, OpenedTasks
+from t5x_like.text.cache.cache_manifest import read_manifest
 from t5x_like.text.cache.fingerprint import task_fingerprint
-from t5x_like.text.cache.manifest import read_manifest
 from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.objectives.objective import ExampleSpec, Lengths
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.pairs import PAIRS, PairsTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from t5x_like.text.tasks.rows import RowValues
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chosen:
+class ChoiceWording:
     """``swag sentence: … choice1: … choice2: …``, answered by ``choice2``.
 
     ``choices`` are columns, or one that holds a list with ``count`` of them.

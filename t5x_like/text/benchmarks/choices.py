@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.choice_wording import Chosen, chosen_example
-from t5x_like.text.benchmarks.records import LABEL, Records, hub_layout, renamed
+from t5x_like.text.benchmarks.choice_wording import ChoiceWording, chosen_example
+from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
 from t5x_like.text.benchmarks.tfds_files import read_tfds
 from t5x_like.text.heads import MultipleChoice
@@ -15,9 +15,13 @@ _NUMBERS = ("0", "1", "2", "3")
 _ENDINGS = tuple(f"ending{number}" for number in range(4))
 _SWAG_SERVER = "https://raw.githubusercontent.com/rowanz/swagaf/master/data"
 _SWAG_COLUMNS = ("sent1", "sent2", *_ENDINGS)
-_SWAG_READ = Records(parse=renamed(label="label", **{name: name for name in _SWAG_COLUMNS}), classes=_NUMBERS)
+_SWAG_READ = RecordFiles(
+    parse=renamed(label="label", **{name: name for name in _SWAG_COLUMNS}), classes=_NUMBERS
+)
 _SWAG_FILES = {"train": "train.csv", "validation": "val.csv", "test": "test.csv"}
-_SWAG_WORD = Chosen(word="swag", columns={"sentence": "sent1", "start": "sent2"}, choices=_ENDINGS, count=4)
+_SWAG_WORD = ChoiceWording(
+    word="swag", columns={"sentence": "sent1", "start": "sent2"}, choices=_ENDINGS, count=4
+)
 
 
 def _swag(number: int, targets: str) -> GoldenExample:
@@ -71,7 +75,7 @@ def _hellaswag_row(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 _HELLASWAG_SERVER = "https://raw.githubusercontent.com/rowanz/hellaswag/master/data"
-_HELLASWAG_READ = Records(parse=_hellaswag_row, classes=_NUMBERS)
+_HELLASWAG_READ = RecordFiles(parse=_hellaswag_row, classes=_NUMBERS)
 _HELLASWAG_FILES = {
     "train": "hellaswag_train.jsonl",
     "validation": "hellaswag_val.jsonl",
@@ -82,7 +86,7 @@ _HELLASWAG_CHECKED = {
     "validation": (12_246_618, "0aa3b88843990f3f10a97b9575c94d7b71fb2205240ba04ae4884d9e9c992588"),
     "test": (11_752_147, "da082b00543e422b8d25394614d102944586986def4de5cd1bd36d86bcb76261"),
 }
-_HELLASWAG_WORD = Chosen(
+_HELLASWAG_WORD = ChoiceWording(
     word="hellaswag",
     columns={"activity": "activity_label", "context": "context"},
     choices="endings",
@@ -141,10 +145,10 @@ HELLASWAG = Benchmark(
 )
 
 _WINOGRANDE_COLUMNS = ("sentence", "option1", "option2")
-_WINOGRANDE_READ = Records(
+_WINOGRANDE_READ = RecordFiles(
     parse=renamed(label="answer", **{name: name for name in _WINOGRANDE_COLUMNS}), classes=("1", "2")
 )
-_WINOGRANDE_WORD = Chosen(
+_WINOGRANDE_WORD = ChoiceWording(
     word="winogrande", columns={"sentence": "sentence"}, choices=("option1", "option2"), count=2
 )
 _WINOGRANDE_FOLDERS = ("winogrande", "winogrande/winogrande_1.1", "winogrande_1.1")

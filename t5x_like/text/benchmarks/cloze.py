@@ -5,7 +5,7 @@ from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.cloze_files import hub_book_rows, read_book_test, read_passages
-from t5x_like.text.benchmarks.records import Records, hub_layout, renamed
+from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
 from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.metrics import accuracy
@@ -51,10 +51,12 @@ LAMBADA = Benchmark(
             FileLayout(
                 name="OpenAI's lines of JSON",
                 files={"test": ("lambada/lambada_test.jsonl", "lambada/lambada_test_en.jsonl")},
-                read=Records(parse=renamed(passage="text")),
+                read=RecordFiles(parse=renamed(passage="text")),
             ),
-            hub_layout("lambada_openai", ("test",), Records(parse=renamed(passage="text"))),
-            hub_layout("lambada/plain_text", ("validation", "test"), Records(parse=renamed(passage="text"))),
+            hub_layout("lambada_openai", ("test",), RecordFiles(parse=renamed(passage="text"))),
+            hub_layout(
+                "lambada/plain_text", ("validation", "test"), RecordFiles(parse=renamed(passage="text"))
+            ),
         ),
         rows={"validation": 4_869, "test": 5_153},
         downloads=(
@@ -137,7 +139,7 @@ def _book_test(kind: str) -> Benchmark:
                     },
                     read=read_book_test,
                 ),
-                hub_layout(f"cbt/{kind}", tuple(files), Records(parse=hub_book_rows)),
+                hub_layout(f"cbt/{kind}", tuple(files), RecordFiles(parse=hub_book_rows)),
             ),
             rows={"train": num_training, "validation": 2_000, "test": 2_500},
             downloads=(

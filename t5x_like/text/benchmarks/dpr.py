@@ -10,7 +10,7 @@ from t5x_like.text.benchmarks.pronouns import dpr_simple
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
 from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.metrics import accuracy
-from t5x_like.text.tasks.rows import Bad, RawRow, decode_line, lines_of
+from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
 
 _SERVER = "https://s3.amazonaws.com/datasets.huggingface.co/definite_pronoun_resolution"
 _SHA256 = {
@@ -21,7 +21,7 @@ _BYTES = {"train": 160_408, "test": 67_044}
 _FOLDERS = ("definite_pronoun_resolution", "dpr", "DPR", ".")
 
 
-def read_blocks(file: str, split: str) -> Iterator[RawRow | Bad]:
+def read_blocks(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Blocks of a sentence, its pronoun, two candidates with a comma between, and the right one, an empty line between.
 
     See ``source.Reader``.
@@ -31,7 +31,7 @@ def read_blocks(file: str, split: str) -> Iterator[RawRow | Bad]:
     start = 0
     for number, line in lines_of(file):
         text = decode_line(line, file, number)
-        if isinstance(text, Bad):
+        if isinstance(text, BadRow):
             yield text
             block, start = [], 0
             continue
@@ -45,15 +45,15 @@ def read_blocks(file: str, split: str) -> Iterator[RawRow | Bad]:
         yield _of_block(block, f"{file}:{start}")
 
 
-def _of_block(block: list[str], place: str) -> RawRow | Bad:
+def _of_block(block: list[str], place: str) -> RawRow | BadRow:
     if len(block) != 4:
-        return Bad(
+        return BadRow(
             f"{len(block)} lines where a sentence, a pronoun, candidates and the right one should be", place
         )
     sentence, pronoun, listed, right = block
     candidates = [candidate.strip() for candidate in listed.split(",")]
     if right not in candidates:
-        return Bad(f"the right candidate {right!r} is none of {', '.join(candidates)}", place)
+        return BadRow(f"the right candidate {right!r} is none of {', '.join(candidates)}", place)
     row = {
         "sentence": sentence,
         "pronoun": pronoun,

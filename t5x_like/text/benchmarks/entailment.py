@@ -5,13 +5,13 @@ from dataclasses import replace
 from functools import partial
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
-from t5x_like.text.benchmarks.keyed_wording import Keyed
-from t5x_like.text.benchmarks.records import Records, hub_layout, renamed
+from t5x_like.text.benchmarks.keyed_wording import KeyedWording
+from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, Download, FileLayout
 from t5x_like.text.heads import SequenceClassification
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.postprocessing import string_label_to_class_id
-from t5x_like.text.tasks.rows import Bad, RawRow, RowValues
+from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
 
 _LABELS = ("entailment", "neutral", "contradiction")
 _COLUMNS: Columns = {"premise": "text", "hypothesis": "text", "label": "int"}
@@ -48,7 +48,7 @@ def _pairs(
     leaves_out_unlabelled: bool = False,
     training_examples: int | None = None,
 ) -> Benchmark:
-    keyed = Keyed(
+    keyed = KeyedWording(
         word=word, columns={"hypothesis": "hypothesis", "premise": premise}, labels=labels, index=_no_index
     )
     return Benchmark(
@@ -72,7 +72,7 @@ def _labelled_only(word: Wording) -> Wording:
     return word_labelled
 
 
-_SNLI_READ = Records(
+_SNLI_READ = RecordFiles(
     parse=renamed(premise="sentence1", hypothesis="sentence2", label="gold_label"),
     classes=_LABELS,
     unlabelled=("-", ""),
@@ -80,7 +80,7 @@ _SNLI_READ = Records(
 )
 
 
-def _read_snli(file: str, split: str) -> Iterator[RawRow | Bad]:
+def _read_snli(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """The lines of JSON, or the tables, which are named ``.txt``."""
     return replace(_SNLI_READ, format="tsv" if file.endswith(".txt") else "jsonl")(file, split)
 
@@ -125,7 +125,7 @@ SNLI = _pairs(
 )
 
 _SCITAIL_LABELS = ("entails", "neutral")
-_SCITAIL_READ = Records(
+_SCITAIL_READ = RecordFiles(
     parse=renamed(premise="premise", hypothesis="hypothesis", label="label"),
     classes=_SCITAIL_LABELS,
     columns=("premise", "hypothesis", "label"),
@@ -153,7 +153,7 @@ SCITAIL = _pairs(
             hub_layout(
                 "scitail/tsv_format",
                 tuple(_SCITAIL_FILES),
-                Records(parse=_SCITAIL_READ.parse, classes=_SCITAIL_LABELS),
+                RecordFiles(parse=_SCITAIL_READ.parse, classes=_SCITAIL_LABELS),
             ),
         ),
         rows={"train": 23_596, "validation": 1_304, "test": 2_126},
@@ -178,10 +178,12 @@ _ANLI_LETTERS = ("e", "n", "c")
 
 
 def _anli(number: int, rows: Mapping[str, int]) -> Benchmark:
-    official = Records(
+    official = RecordFiles(
         parse=renamed(context="context", hypothesis="hypothesis", label="label"), classes=_ANLI_LETTERS
     )
-    hub = Records(parse=renamed(context="premise", hypothesis="hypothesis", label="label"), classes=_LABELS)
+    hub = RecordFiles(
+        parse=renamed(context="premise", hypothesis="hypothesis", label="label"), classes=_LABELS
+    )
     return _pairs(
         f"anli_r{number}",
         f"ANLI, round {number}: pairs written to mislead models",

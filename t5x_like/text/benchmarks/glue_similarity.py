@@ -2,8 +2,7 @@
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, WordedRow
 from t5x_like.text.benchmarks.glue_form import FOLDERS, SENTENCES, glue_source, zip_of
-from t5x_like.text.benchmarks.keyed_wording import keyed_text, number_word
-from t5x_like.text.benchmarks.labelled import example, labelled
+from t5x_like.text.benchmarks.keyed_wording import example, keyed_text, labelled, number_word
 from t5x_like.text.benchmarks.mrpc_files import LISTED, TEST, TRAIN, ParaphraseFiles
 from t5x_like.text.benchmarks.source import Download, FileLayout
 from t5x_like.text.benchmarks.tsv import Table

@@ -6,11 +6,11 @@ from typing import Any
 
 from t5x_like.io.text_encoding import text_of
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
-from t5x_like.text.benchmarks.records import Records, renamed
+from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
 from t5x_like.text.metrics.classification import Scores, require_pairs
 from t5x_like.text.metrics.perplexity import TextCost, cost_of, perplexities
-from t5x_like.text.tasks.rows import Bad, RawRow, RowValues
+from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
 
 _TITLE = re.compile(r"(?m)^ = (?!=)[^\n]*[^=\s] = *\n")
 
@@ -33,23 +33,23 @@ def text_perplexities(targets: Sequence[str], scores: Sequence[tuple[float, int]
     return perplexities(total)
 
 
-def read_document(file: str, split: str) -> Iterator[RawRow | Bad]:
+def read_document(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """The whole file as one text. See ``source.Reader``."""
     del split
     text = _text_of(file)
     if text.strip():
         yield RawRow({"text": text}, f"{file}:1")
     else:
-        yield Bad("the file is empty", file)
+        yield BadRow("the file is empty", file)
 
 
-def read_articles(file: str, split: str) -> Iterator[RawRow | Bad]:
+def read_articles(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """WikiText's articles, each from its title `` = Title = `` on."""
     del split
     text = _text_of(file)
     starts = [title.start() for title in _TITLE.finditer(text)]
     if not starts:
-        yield Bad("no title of an article, such as ' = Title = ', is in it; is it WikiText?", file)
+        yield BadRow("no title of an article, such as ' = Title = ', is in it; is it WikiText?", file)
         return
     line = 1
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
@@ -98,7 +98,7 @@ def text_benchmark(
     )
 
 
-read_lines = Records(parse=renamed(text="text"))
+read_lines = RecordFiles(parse=renamed(text="text"))
 
 _WIKITEXT = {"train": "train", "validation": "valid", "test": "test"}
 _WIKITEXT_SERVER = "https://s3.amazonaws.com/research.metamind.io/wikitext"

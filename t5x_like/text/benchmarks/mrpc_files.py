@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from t5x_like.io.paths import find_file
 from t5x_like.text.benchmarks.tsv import class_number
-from t5x_like.text.tasks.rows import Bad, RawRow, Row, read_rows
+from t5x_like.text.tasks.rows import BadRow, RawRow, Row, read_rows
 
 TRAIN, TEST, LISTED = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt", "dev_ids.tsv"
 
@@ -21,7 +21,7 @@ class ParaphraseFiles:
 
     classes: tuple[str, ...]
 
-    def __call__(self, file: str, split: str) -> Iterator[RawRow | Bad]:
+    def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
         """See ``source.Reader``.
 
         Raises:
@@ -31,7 +31,7 @@ class ParaphraseFiles:
         listed = None if split == "test" else _pairs(find_file(os.path.join(folder, LISTED)))
         texts = file if split == "test" else find_file(os.path.join(folder, TRAIN))
         for number, row in enumerate(read_rows(texts, "tsv")):
-            if isinstance(row, Bad):
+            if isinstance(row, BadRow):
                 yield row
                 continue
             cells = row.cells
@@ -42,10 +42,10 @@ class ParaphraseFiles:
                 continue
             yield self._raw(row, number, is_test=listed is None)
 
-    def _raw(self, row: Row, number: int, *, is_test: bool) -> RawRow | Bad:
+    def _raw(self, row: Row, number: int, *, is_test: bool) -> RawRow | BadRow:
         cells = row.cells
         label = class_number(None if is_test else cells.get("Quality", ""), self.classes, row.place)
-        if isinstance(label, Bad):
+        if isinstance(label, BadRow):
             return label
         texts = {"sentence1": cells["#1 String"], "sentence2": cells["#2 String"]}
         return RawRow({**texts, "label": label, "idx": number}, row.place)

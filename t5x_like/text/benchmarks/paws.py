@@ -3,7 +3,7 @@
 from functools import partial
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, Keyed
+from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, KeyedWording
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
 from t5x_like.text.benchmarks.tsv import Table
 from t5x_like.text.heads import SequenceClassification
@@ -55,7 +55,7 @@ PAWS = Benchmark(
         licence="may be freely used for any purpose; https://github.com/google-research-datasets/paws",
         columns={"sentence1": "text", "sentence2": "text", "label": "int"},
     ),
-    word=Keyed(word="paws", columns=_COLUMNS, labels=LABELS, index=_no_index),
+    word=KeyedWording(word="paws", columns=_COLUMNS, labels=LABELS, index=_no_index),
     postprocess=partial(string_label_to_class_id, label_classes=LABELS),
     metrics=(f1_score_with_invalid, accuracy),
     labels=LABELS,

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.choice_wording import Chosen, chosen_example
-from t5x_like.text.benchmarks.records import LABEL, Records, hub_layout
+from t5x_like.text.benchmarks.choice_wording import ChoiceWording, chosen_example
+from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
 from t5x_like.text.heads import MultipleChoice
 
@@ -27,8 +27,8 @@ def _race_rows(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"article": record["article"], "question": question, **listed, LABEL: answer}
 
 
-_RACE_READ = Records(parse=_race_rows, classes=("A", "B", "C", "D"))
-_RACE_WORD = Chosen(
+_RACE_READ = RecordFiles(parse=_race_rows, classes=("A", "B", "C", "D"))
+_RACE_WORD = ChoiceWording(
     word="race", columns={"question": "question", "article": "article"}, choices=_OPTIONS, count=4
 )
 _RACE_SPLITS = {"train": "train", "validation": "dev", "test": "test"}

@@ -7,19 +7,19 @@ from functools import partial
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import files_below
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.keyed_wording import Keyed
-from t5x_like.text.benchmarks.records import Records, renamed
+from t5x_like.text.benchmarks.keyed_wording import KeyedWording
+from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
 from t5x_like.text.heads import SequenceClassification
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.postprocessing import string_label_to_class_id
-from t5x_like.text.tasks.rows import Bad, RawRow, RowValues
+from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
 
 LABELS = ("negative", "positive")
 _FOLDERS = ("neg", "pos")  # in the order of the labels
 
 
-def read_reviews(file: str, split: str) -> Iterator[RawRow | Bad]:
+def read_reviews(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """The reviews beside a list of their films' addresses, ``train/urls_neg.txt``: ``train/neg/0_3.txt`` and so on.
 
     A review's file is named by the number of its address and the stars that it gives. See ``source.Reader``.
@@ -40,7 +40,7 @@ def read_reviews(file: str, split: str) -> Iterator[RawRow | Bad]:
         try:
             text = as_path(path).read_bytes().decode("utf-8")
         except UnicodeDecodeError as error:
-            yield Bad(f"invalid UTF-8 at byte {error.start}", path)
+            yield BadRow(f"invalid UTF-8 at byte {error.start}", path)
             continue
         yield RawRow({"text": text, "label": _FOLDERS.index(kind)}, path)
 
@@ -79,7 +79,7 @@ IMDB = Benchmark(
             FileLayout(
                 name="JSON lines",
                 files={split: (f"imdb/{split}.jsonl",) for split in ("train", "test")},
-                read=Records(parse=renamed(text="text", label="label"), classes=LABELS),
+                read=RecordFiles(parse=renamed(text="text", label="label"), classes=LABELS),
             ),
         ),
         rows={"train": 25_000, "test": 25_000},
@@ -96,7 +96,7 @@ IMDB = Benchmark(
         licence="none is stated; cite the paper",
         columns={"text": "text", "label": "int"},
     ),
-    word=Keyed(word="imdb", columns={"review": "text"}, labels=LABELS, index=_no_index),
+    word=KeyedWording(word="imdb", columns={"review": "text"}, labels=LABELS, index=_no_index),
     postprocess=partial(string_label_to_class_id, label_classes=LABELS),
     metrics=(accuracy,),
     labels=LABELS,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from t5x_like.text.tasks.rows import Bad, RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 Kind = Literal["int", "float", "text", "texts", "ints"]
 Columns = Mapping[
@@ -15,8 +15,8 @@ Columns = Mapping[
 ]  # {"sentence": "text", "idx": {"passage": "int", "query": "int"}}
 
 
-# Reads one file of a split. What is wrong with a row comes as Bad; what is wrong with a file raises ValueError.
-Reader = Callable[[str, str], Iterator[RawRow | Bad]]
+# Reads one file of a split. What is wrong with a row comes as BadRow; what is wrong with a file raises ValueError.
+Reader = Callable[[str, str], Iterator[RawRow | BadRow]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ import functools
 from dataclasses import dataclass
 
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.benchmarks.finding import data_directory, find_split, packed_files, wanted_files
+from t5x_like.text.benchmarks.split_files import data_directory, find_split, packed_files, wanted_files
 from t5x_like.text.tasks.rows import RowPolicy
 
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.choice_wording import Chosen, chosen_example
-from t5x_like.text.benchmarks.records import LABEL, Records, hub_layout
+from t5x_like.text.benchmarks.choice_wording import ChoiceWording, chosen_example
+from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout
 from t5x_like.text.benchmarks.tfds_files import read_tfds
 from t5x_like.text.heads import MultipleChoice
-from t5x_like.text.tasks.rows import Bad, RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 _SENTENCES = tuple(f"InputSentence{number}" for number in range(1, 5))
 _QUIZ = ("RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2")
@@ -26,10 +26,10 @@ def _story_row(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"context": context, "endings": endings, LABEL: None if label is None else str(label)}
 
 
-_STORY_READ = Records(parse=_story_row, classes=("1", "2"))
+_STORY_READ = RecordFiles(parse=_story_row, classes=("1", "2"))
 
 
-def _read_prepared(file: str, split: str) -> Iterator[RawRow | Bad]:
+def _read_prepared(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """TFDS's rows, whose labels are 1 and 2."""
     for row in read_tfds(file, split):
         if isinstance(row, RawRow) and row.values["label"] > 0:
@@ -37,7 +37,7 @@ def _read_prepared(file: str, split: str) -> Iterator[RawRow | Bad]:
         yield row
 
 
-_STORY_WORD = Chosen(word="story_cloze", columns={"context": "context"}, choices="endings", count=2)
+_STORY_WORD = ChoiceWording(word="story_cloze", columns={"context": "context"}, choices="endings", count=2)
 
 
 def _story(number: int, targets: str) -> GoldenExample:

@@ -2,8 +2,7 @@
 
 from t5x_like.text.benchmarks import super_glue_json
 from t5x_like.text.benchmarks.benchmark import GoldenExample
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
-from t5x_like.text.benchmarks.labelled import example, labelled
+from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, example, labelled
 from t5x_like.text.benchmarks.source import Columns
 from t5x_like.text.benchmarks.super_glue_form import same, super_glue_source
 from t5x_like.text.metrics import (

@@ -5,8 +5,7 @@ import re
 from t5x_like.text import postprocessing
 from t5x_like.text.benchmarks import super_glue_json
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, Keyed
-from t5x_like.text.benchmarks.labelled import example, labelled
+from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, KeyedWording, example, labelled
 from t5x_like.text.benchmarks.pronouns import (
     TRUTH,
 )
@@ -135,7 +134,7 @@ MULTIRC = Benchmark(
         parse=super_glue_json.multirc,
         classes=TRUTH,
     ),
-    word=Keyed(
+    word=KeyedWording(
         word="multirc",
         columns=same("question", "answer", "paragraph"),
         labels=TRUTH,

@@ -6,8 +6,7 @@ from typing import Any
 from t5x_like.text import postprocessing
 from t5x_like.text.benchmarks import super_glue_json
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
-from t5x_like.text.benchmarks.labelled import example, labelled
+from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, example, labelled
 from t5x_like.text.benchmarks.pronouns import (
     TRUTH,
     wsc_marked_spans,

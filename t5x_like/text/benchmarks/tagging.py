@@ -8,7 +8,7 @@ import numpy as np
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
 from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
-from t5x_like.text.benchmarks.records import Records, hub_layout
+from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
 from t5x_like.text.benchmarks.tagged_files import TaggedFile, conll_line, conllu_line, hub_tags
 from t5x_like.text.benchmarks.tfds_files import read_tfds
@@ -127,7 +127,7 @@ CONLL2003 = _tagged(
                 },
                 read=TaggedFile(column="ner", classes=_NAMES, read_line=conll_line(4), begins_chunks=True),
             ),
-            hub_layout("conll2003", ("train", "validation", "test"), Records(parse=hub_tags("ner_tags", "ner"))),
+            hub_layout("conll2003", ("train", "validation", "test"), RecordFiles(parse=hub_tags("ner_tags", "ner"))),
             FileLayout(
                 name="TensorFlow Datasets",
                 files={"validation": ("conll2003/conll2003/*/*-dev.tfrecord*",)},
@@ -164,7 +164,7 @@ CONLL2000 = _tagged(
                 },
                 read=TaggedFile(column="chunks", classes=_CHUNKS, read_line=conll_line(3)),
             ),
-            hub_layout("conll2000", ("train", "test"), Records(parse=hub_tags("chunk_tags", "chunks"))),
+            hub_layout("conll2000", ("train", "test"), RecordFiles(parse=hub_tags("chunk_tags", "chunks"))),
         ),
         rows={"train": 8_936, "test": 2_012},
         downloads=tuple(
@@ -210,7 +210,7 @@ def parts_of_speech(
     Files: ``ud/en_ewt-ud-train.conllu``, or in a folder of its own below ``ud``.
     """
     splits = {"train": "train", "validation": "dev", "test": "test"}
-    read_hub = Records(parse=hub_tags("upos", "upos", _HUB_PARTS, PARTS_OF_SPEECH))
+    read_hub = RecordFiles(parse=hub_tags("upos", "upos", _HUB_PARTS, PARTS_OF_SPEECH))
     return _tagged(
         f"ud_{treebank}_pos",
         title,

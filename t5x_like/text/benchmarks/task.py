@@ -12,11 +12,11 @@ import google_crc32c
 
 from t5x_like.io.paths import find_files
 from t5x_like.text.benchmarks.benchmark import Benchmark, MetricFunction
-from t5x_like.text.benchmarks.checking import empty_texts, fault_of
-from t5x_like.text.benchmarks.finding import SplitFiles
+from t5x_like.text.benchmarks.row_checks import empty_texts, fault_of
+from t5x_like.text.benchmarks.split_files import SplitFiles
 from t5x_like.text.heads import HeadFormat
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_needed
-from t5x_like.text.tasks.rows import Bad, RawRow, RowPolicy
+from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy
 
 _log = logging.getLogger(__name__)
 
@@ -70,35 +70,35 @@ class BenchmarkTask(PairsTask):
         policy = RowPolicy(self.on_bad_row) if policy is None else policy
         for file in find_files(self.files[split]):
             for row in self._raw_rows(file):
-                if isinstance(row, Bad):
+                if isinstance(row, BadRow):
                     policy.take(row)
                 else:
                     policy.num_rows += 1
                     yield row
 
-    def _rows(self, file: str) -> Iterator[TextPair | Bad]:
+    def _rows(self, file: str) -> Iterator[TextPair | BadRow]:
         for raw in self._raw_rows(file):
-            if isinstance(raw, Bad):
+            if isinstance(raw, BadRow):
                 yield raw
                 continue
             try:
                 worded = self.benchmark.word(raw.values)
             except ValueError as error:
-                yield Bad(str(error), raw.place)
+                yield BadRow(str(error), raw.place)
                 continue
             for each in worded:
                 extras = {name: each[name] for name in self.benchmark.extras}
                 yield TextPair(each["inputs"], each["targets"], raw.values, raw.place, extras)
 
-    def _raw_rows(self, file: str) -> Iterator[RawRow | Bad]:
-        """The rows of a file, those that lack a column or hold something else in it as Bad."""
+    def _raw_rows(self, file: str) -> Iterator[RawRow | BadRow]:
+        """The rows of a file, those that lack a column or hold something else in it as BadRow."""
         columns = self.benchmark.source.columns
         num_empty, first = 0, ""
         for row in self._read(file):
             if isinstance(row, RawRow):
                 fault = fault_of(row.values, columns)
                 if fault:
-                    row = Bad(fault, row.place)
+                    row = BadRow(fault, row.place)
                 elif empty := empty_texts(row.values, columns):
                     num_empty, first = num_empty + 1, first or f"{row.place}: {' and '.join(empty)}"
             yield row
@@ -107,7 +107,7 @@ class BenchmarkTask(PairsTask):
                 "%s: %d rows have an empty text, and are used as they are (%s)", file, num_empty, first
             )
 
-    def _read(self, file: str) -> Iterator[RawRow | Bad]:
+    def _read(self, file: str) -> Iterator[RawRow | BadRow]:
         for split in self.files:
             if isinstance(self.files, SplitFiles):
                 known = self.files.reader_of(file)

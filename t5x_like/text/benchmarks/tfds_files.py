@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from t5x_like.io.paths import files_below
-from t5x_like.text.tasks.rows import Bad, RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 
 def tfds_folders(name: str, data_dir: str) -> list[str]:
@@ -23,7 +23,7 @@ def tfds_folders(name: str, data_dir: str) -> list[str]:
     return folders
 
 
-def read_tfds(file: str, split: str) -> Iterator[RawRow | Bad]:
+def read_tfds(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """The rows of one of its files.
 
     Raises:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
-from t5x_like.text.benchmarks.records import Records, hub_layout
+from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
 from t5x_like.text.benchmarks.translation_files import PairedFiles, translations
 from t5x_like.text.metrics import bleu
@@ -62,7 +62,7 @@ def _translation(
                     files={split: _patterns(folder, target, split, tests.get(split, "")) for split in splits},
                     read=PairedFiles(source="en", target=target),
                 ),
-                *([hub_layout(hub, splits, Records(parse=translations("en", target)))] if hub else []),
+                *([hub_layout(hub, splits, RecordFiles(parse=translations("en", target)))] if hub else []),
             ),
             rows=rows,
             downloads=downloads,

@@ -8,18 +8,24 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from t5x_like.io.directory_lock import only_writer
+from t5x_like.io.directory_lock import exclusive_writer
 from t5x_like.io.files import as_path, write_bytes
 from t5x_like.io.paths import find_files
 from t5x_like.io.progress import Progress
 from t5x_like.io.worker_pool import WorkerPool
-from t5x_like.text.cache import plain
+from t5x_like.text.cache import file_units
+from t5x_like.text.cache.cache_manifest import (
+    CacheContents,
+    Manifest,
+    array_bytes,
+    lengths_name,
+    write_manifest,
+)
 from t5x_like.text.cache.fingerprint import task_fingerprint
-from t5x_like.text.cache.manifest import Contents, Manifest, array_bytes, lengths_name, write_manifest
-from t5x_like.text.cache.records import Feature
-from t5x_like.text.cache.resuming import begin, finished_before, kept_shards
-from t5x_like.text.cache.shards import Shard, checksum_of, index_name, unpack
-from t5x_like.text.cache.streams import ByCount, BySize, Cut, write_stream
+from t5x_like.text.cache.record_encoding import Feature
+from t5x_like.text.cache.shard_stream import Cut, ShardsByCount, ShardsBySize, write_stream
+from t5x_like.text.cache.shards import CacheShard, checksum_of, index_name, unpack
+from t5x_like.text.cache.unfinished_cache import begin, finished_before, kept_shards
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.rows import RowPolicy
 
@@ -37,12 +43,12 @@ class Unit(Protocol):
         """What the shard holds of each example."""
         ...
 
-    def __call__(self, directory: str) -> Shard:
+    def __call__(self, directory: str) -> CacheShard:
         """Writes the shard into a folder, unless it is there."""
         ...
 
 
-RunUnits = Callable[[Sequence[Unit], str], list[Shard]]
+RunUnits = Callable[[Sequence[Unit], str], list[CacheShard]]
 
 SHARD_BYTES = 512 * 2**20  # what a kill costs at most; a corpus of T5's size has some hundreds of files
 
@@ -67,9 +73,9 @@ def cache_split(
       ValueError: the folder holds another cache or something else, a row is bad, or the task can't be cached.
     """
     task = task.as_trained()
-    contents = plain.describe(task, split, task_fingerprint(task, split))
+    contents = file_units.describe(task, split, task_fingerprint(task, split))
     if run_units is not None:
-        units = plain.file_units(task, split)
+        units = file_units.file_units(task, split)
         if num_shards not in (None, len(units)):
             raise ValueError(
                 f"task {task.name!r}: on a cluster there is a shard for each of its {len(units)} files; leave "
@@ -87,7 +93,7 @@ def cache_split(
         return _finish(directory, contents, shards, num_skipped)
 
 
-def write_units(contents: Contents, output: str, units: Sequence[Unit], run_units: RunUnits) -> Manifest:
+def write_units(contents: CacheContents, output: str, units: Sequence[Unit], run_units: RunUnits) -> Manifest:
     """Writes the cache ``output/task/split`` with a shard for each unit, or goes on with it where it was stopped.
 
     Raises:
@@ -104,38 +110,38 @@ def write_units(contents: Contents, output: str, units: Sequence[Unit], run_unit
 
 
 @contextlib.contextmanager
-def _directory(output: str, contents: Contents) -> Iterator[str]:
+def _directory(output: str, contents: CacheContents) -> Iterator[str]:
     directory = os.fspath(as_path(output) / contents.task / contents.split)
     as_path(directory).mkdir(parents=True, exist_ok=True)
-    with only_writer(directory, "cache"):
+    with exclusive_writer(directory, "cache"):
         yield directory
 
 
 def _cut(task: FileTask[Any], split: str, num_shards: int | None, shard_bytes: int) -> Cut:
     if num_shards is None:
-        return BySize(num_bytes=shard_bytes)
+        return ShardsBySize(num_bytes=shard_bytes)
     num_examples = sum(1 for _ in task.read(split))
     if not 1 <= num_shards <= num_examples:
         raise ValueError(
             f"num_shards must lie between 1 and the {num_examples} examples of task {task.name!r}, split {split!r}; "
             f"got {num_shards}"
         )
-    return ByCount(num_examples=num_examples, num_shards=num_shards)
+    return ShardsByCount(num_examples=num_examples, num_shards=num_shards)
 
 
 def _stream(
-    task: FileTask[Any], contents: Contents, directory: str, cut: Cut, num_processes: int
-) -> tuple[list[Shard], int]:
+    task: FileTask[Any], contents: CacheContents, directory: str, cut: Cut, num_processes: int
+) -> tuple[list[CacheShard], int]:
     shards = kept_shards(directory, contents.features)
-    read = plain.BytesRead(find_files(task.files[contents.split]))
+    read = file_units.BytesRead(find_files(task.files[contents.split]))
     policy = RowPolicy(task.on_bad_row)
-    encoder = plain.Encoder(definition=task, features=contents.features)
+    encoder = file_units.RowEncoder(definition=task, features=contents.features)
     with (
         Progress(f"{task.name} {contents.split}", read.total, "bytes") as progress,
         _workers(encoder, num_processes) as pool,
     ):
 
-        def rows() -> Iterator[plain.SourceRow]:
+        def rows() -> Iterator[file_units.SourceRow]:
             to_skip = sum(shard.examples for shard in shards)
             for number, row in enumerate(task.read(contents.split, policy)):
                 read.take(row)
@@ -144,7 +150,7 @@ def _stream(
                 if number >= to_skip:
                     yield row
 
-        encoded = (piece for _, piece in pool.in_order(plain.in_pieces(rows())))
+        encoded = (piece for _, piece in pool.in_order(file_units.in_pieces(rows())))
         written = write_stream(encoded, directory, first=len(shards), cut=cut, features=contents.features)
         with contextlib.closing(encoded), contextlib.closing(written):
             new = list(written)
@@ -155,7 +161,7 @@ def _stream(
 def run_here(num_processes: int, label: str, prepare: Callable[[], object] | None) -> RunUnits:
     """Returns a function that runs units in processes of this machine, each after calling ``prepare``."""
 
-    def run(units: Sequence[Unit], directory: str) -> list[Shard]:
+    def run(units: Sequence[Unit], directory: str) -> list[CacheShard]:
         shards = []
         work = [(unit, directory) for unit in units]
         processes = min(num_processes, len(units))
@@ -182,12 +188,14 @@ def _workers(
     )
 
 
-def _run(work: tuple[Unit, str]) -> Shard:
+def _run(work: tuple[Unit, str]) -> CacheShard:
     unit, directory = work
     return unit(directory)
 
 
-def _finish(directory: str, contents: Contents, shards: Sequence[Shard], num_skipped: int) -> Manifest:
+def _finish(
+    directory: str, contents: CacheContents, shards: Sequence[CacheShard], num_skipped: int
+) -> Manifest:
     """Joins the lengths of all shards into one array for each feature, then writes the manifest."""
     if not sum(shard.examples for shard in shards):
         raise ValueError(f"task {contents.task!r}, split {contents.split!r}: no examples")

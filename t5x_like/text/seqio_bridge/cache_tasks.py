@@ -7,9 +7,9 @@ from typing import Any
 
 import seqio
 
-from t5x_like.text.cache.manifest import Contents, Manifest
-from t5x_like.text.cache.records import Feature, encode, in_order, token_dtype
-from t5x_like.text.cache.shards import Shard, ShardWriter, finished_shard
+from t5x_like.text.cache.cache_manifest import CacheContents, Manifest
+from t5x_like.text.cache.record_encoding import Feature, encode, in_order, token_dtype
+from t5x_like.text.cache.shards import CacheShard, ShardWriter, finished_shard
 from t5x_like.text.cache.writing import RunUnits, run_here, write_units
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.seqio_bridge.data_sources import numpy_examples
@@ -19,7 +19,7 @@ from t5x_like.text.seqio_bridge.task_fingerprint import (
     seqio_fingerprint,
     vocabulary_fingerprint,
 )
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 _ROWS_AT_ONCE = 1024
 _SEED = 0  # steps before the cache should draw nothing at random; those that do draw the same each time
@@ -48,7 +48,7 @@ def cache_seqio_split(
     return write_units(contents, output, units, run_units or run_here(num_processes, task.name, prepare))
 
 
-def describe(task: seqio.Task, split: str, fingerprint: dict[str, str]) -> Contents:
+def describe(task: seqio.Task, split: str, fingerprint: dict[str, str]) -> CacheContents:
     """What the cache of a split is going to hold.
 
     Raises:
@@ -56,7 +56,7 @@ def describe(task: seqio.Task, split: str, fingerprint: dict[str, str]) -> Conte
     """
     main = "targets" if "targets" in task.output_features else next(iter(task.output_features))
     vocabulary = task.output_features[main].vocabulary
-    return Contents(
+    return CacheContents(
         task=task.name,
         split=split,
         features=_features(task, split),
@@ -78,7 +78,7 @@ class SourceUnit:
     features: tuple[Feature, ...]
     modules: tuple[str, ...] = ()  # that register the task when they are imported
 
-    def __call__(self, directory: str) -> Shard:
+    def __call__(self, directory: str) -> CacheShard:
         """Writes the shard, unless it is there.
 
         Raises:
@@ -98,7 +98,7 @@ class SourceUnit:
 
 
 def source_units(
-    task: seqio.Task, contents: Contents, *, num_units: int | None, modules: Sequence[str]
+    task: seqio.Task, contents: CacheContents, *, num_units: int | None, modules: Sequence[str]
 ) -> list[SourceUnit]:
     """A unit for each shard of the source, or so many of them."""
     number = num_units or max(len(task.source.list_shards(contents.split)), 1)

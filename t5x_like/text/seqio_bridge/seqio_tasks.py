@@ -16,7 +16,7 @@ from t5x_like.text.benchmarks.tfds_files import python_value
 from t5x_like.text.objectives.causal_lm import answers_only
 from t5x_like.text.seqio_bridge.data_sources import BenchmarkRows, PlainFiles, TokenizedFiles, signature_of
 from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
-from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
+from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.pairs import PairsTask

@@ -6,7 +6,7 @@ import numpy as np
 
 from t5x_like.text import registry
 from t5x_like.text.objectives.objective import Example
-from t5x_like.text.objectives.replaced_tokens import ReplacedTokens
+from t5x_like.text.objectives.replaced_token_detection import ReplacedTokenDetection
 from t5x_like.text.seqio_bridge import registration
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Description(NamedTuple):
     definition: registry.Definition | None
 
 
-class Shown(NamedTuple):
+class TaskExample(NamedTuple):
     """One example at three stages. Targets that tell only whether a token was replaced have no text: pieces 0 and 1."""
 
     raw: dict[str, Any] | None  # the row read, where rows and examples correspond
@@ -72,7 +72,7 @@ def show(
     split: str = "train",
     inputs_length: int = 512,
     targets_length: int = 512,
-) -> list[Shown]:
+) -> list[TaskExample]:
     """The first examples of a task, or of each task of a mixture.
 
     Raises:
@@ -80,7 +80,7 @@ def show(
     """
     from t5x_like.text.seqio_bridge.data_sources import numpy_examples
 
-    shown: list[Shown] = []
+    shown: list[TaskExample] = []
     for task in registration.tasks_of(name):
         if split not in task.splits:
             raise ValueError(f"task {task.name!r} has no split {split!r}; there are {', '.join(task.splits)}")
@@ -119,7 +119,7 @@ def _lengths(name: str, inputs_length: int, targets_length: int) -> dict[str, in
     }
 
 
-def _shown(task: "seqio.Task", example: dict[str, Any], raw: dict[str, Any] | None) -> Shown:
+def _shown(task: "seqio.Task", example: dict[str, Any], raw: dict[str, Any] | None) -> TaskExample:
     ids = {key: [int(number) for number in example.get(key, ())] for key in ("inputs", "targets")}
     vocabularies = {key: feature.vocabulary for key, feature in task.output_features.items()}
     texts, pieces = {}, {}
@@ -129,9 +129,9 @@ def _shown(task: "seqio.Task", example: dict[str, Any], raw: dict[str, Any] | No
         texts[key] = str(_plain(written)) if written is not None else _text(vocabulary, numbers)
         pieces[key] = [_piece(vocabulary, number) for number in numbers]
     definition = registry.task(task.name)
-    if isinstance(getattr(definition, "objective", None), ReplacedTokens):
+    if isinstance(getattr(definition, "objective", None), ReplacedTokenDetection):
         texts["targets"], pieces["targets"] = "", [str(number) for number in ids["targets"]]
-    return Shown(
+    return TaskExample(
         raw=raw,
         inputs=texts["inputs"],
         targets=texts["targets"],

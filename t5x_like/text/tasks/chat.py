@@ -10,9 +10,9 @@ from t5x_like.text.objectives.causal_lm import SFT_SPEC
 from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.chat_templates import TEMPLATES, ChatTemplate
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
-from t5x_like.text.tasks.rows import Bad, Row, read_rows
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.tasks.rows import BadRow, Row, read_rows
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 
 class Conversation(NamedTuple):
@@ -54,9 +54,9 @@ class ChatTask(FileTask[Conversation]):
         """The template itself."""
         return self.template if isinstance(self.template, ChatTemplate) else TEMPLATES[self.template]
 
-    def _rows(self, file: str) -> Iterator[Conversation | Bad]:
+    def _rows(self, file: str) -> Iterator[Conversation | BadRow]:
         for row in read_rows(file, "parquet" if file.endswith(".parquet") else "jsonl"):
-            yield row if isinstance(row, Bad) else self._conversation(row)
+            yield row if isinstance(row, BadRow) else self._conversation(row)
 
     @property
     def spec(self) -> ExampleSpec:
@@ -130,14 +130,14 @@ class ChatTask(FileTask[Conversation]):
             )
         return {string: number for string, number in found.items() if number is not None}
 
-    def _conversation(self, row: Row) -> Conversation | Bad:
+    def _conversation(self, row: Row) -> Conversation | BadRow:
         if self.column not in row.cells:
             columns = ", ".join(row.cells) or "none"
-            return Bad(f"no column {self.column!r}; the columns are {columns}", row.place)
+            return BadRow(f"no column {self.column!r}; the columns are {columns}", row.place)
         try:
             messages = _messages(row.cells[self.column], self.writing)
         except ValueError as error:
-            return Bad(f"column {self.column!r}: {error}", row.place)
+            return BadRow(f"column {self.column!r}: {error}", row.place)
         return Conversation(messages, row.place)
 
 

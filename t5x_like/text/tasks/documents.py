@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t5x_like.text.tasks.rows import FORMATS, Bad, Row, decode_line, ending_of, lines_of, read_rows
-from t5x_like.text.vocabularies.places import encode_with_places
+from t5x_like.text.tasks.rows import FORMATS, BadRow, Row, decode_line, ending_of, lines_of, read_rows
+from t5x_like.text.vocabularies.token_offsets import encode_with_offsets
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 # A mark that ends a sentence, with quotes and brackets that close after it, before white space; the marks of
@@ -35,7 +35,7 @@ class TokenizedDocument(NamedTuple):
 
 def read_documents(
     file: str, *, separator: str, column: str, spans_column: str | None = None
-) -> Iterator[Document | Bad]:
+) -> Iterator[Document | BadRow]:
     """Documents of one file: of JSONL, CSV, TSV, parquet, TFRecord or ArrayRecord one a row (``column``), of
     other files plain text.
 
@@ -51,27 +51,31 @@ def read_documents(
             yield _document(row, column, spans_column) if isinstance(row, Row) else row
         return
     if spans_column is not None:
-        yield Bad(f"plain text has no column {spans_column!r}; give JSONL, CSV, TSV or parquet files", file)
+        yield BadRow(
+            f"plain text has no column {spans_column!r}; give JSONL, CSV, TSV or parquet files", file
+        )
         return
     found = False
     for document in _of_lines(file) if separator == "line" else _of_paragraphs(file):
         found = True
         yield document
     if not found:
-        yield Bad("the file is empty", file)
+        yield BadRow("the file is empty", file)
 
 
-def _document(row: Row, column: str, spans_column: str | None) -> Document | Bad:
+def _document(row: Row, column: str, spans_column: str | None) -> Document | BadRow:
     for needed in (column, spans_column):
         if needed is not None and needed not in row.cells:
-            return Bad(f"no column {needed!r}; the columns are {', '.join(row.cells) or 'none'}", row.place)
+            return BadRow(
+                f"no column {needed!r}; the columns are {', '.join(row.cells) or 'none'}", row.place
+            )
     text = row.cells[column]
     if spans_column is None:
         return Document(text, row.place)
     try:
         return Document(text, row.place, spans=_spans(row.cells[spans_column], len(text)))
     except ValueError as error:
-        return Bad(f"column {spans_column!r}: {error}", row.place)
+        return BadRow(f"column {spans_column!r}: {error}", row.place)
 
 
 def _spans(cell: str, length: int) -> tuple[tuple[int, int], ...]:
@@ -96,21 +100,21 @@ def _is_pair(pair: object) -> bool:
     return isinstance(pair, list) and len(pair) == 2 and all(type(number) is int for number in pair)
 
 
-def _of_lines(file: str) -> Iterator[Document | Bad]:
+def _of_lines(file: str) -> Iterator[Document | BadRow]:
     for number, line in lines_of(file):
         text = decode_line(line, file, number)
-        if isinstance(text, Bad):
+        if isinstance(text, BadRow):
             yield text
         elif text.strip():
             yield Document(text, f"{file}:{number}")
 
 
-def _of_paragraphs(file: str) -> Iterator[Document | Bad]:
+def _of_paragraphs(file: str) -> Iterator[Document | BadRow]:
     lines: list[str] = []
     start = 0
     for number, line in lines_of(file):
         text = decode_line(line, file, number)
-        if isinstance(text, Bad):
+        if isinstance(text, BadRow):
             yield text
         elif text.strip():
             start = start if lines else number
@@ -176,7 +180,7 @@ def tokenize_with_spans(tokenizer: Tokenizer, document: Document, *, sentences: 
     sentence_ends: list[int] = []
     starts, ends, offset = [], [], 0
     for part in sentences_of(document) if sentences else [document.text]:
-        placed = encode_with_places(tokenizer, part)
+        placed = encode_with_offsets(tokenizer, part)
         tokens += placed.ids
         starts.append(placed.starts + offset)
         ends.append(placed.ends + offset)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 from t5x_like.io.paths import find_files
 from t5x_like.text.heads import HeadFormat
 from t5x_like.text.objectives.objective import ExampleSpec
-from t5x_like.text.tasks.rows import Bad, RowPolicy
+from t5x_like.text.tasks.rows import BadRow, RowPolicy
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
@@ -164,7 +164,7 @@ class FileTask(ABC, Generic[ReadT]):
           ValueError: as ``read``.
         """
         for found in self._rows(file):
-            if isinstance(found, Bad):
+            if isinstance(found, BadRow):
                 policy.take(found)
             else:
                 policy.num_rows += 1
@@ -178,5 +178,5 @@ class FileTask(ABC, Generic[ReadT]):
         return ValueError(f"task {self.name!r}, split {split!r}: no usable {self._READS} in {where}; {held}")
 
     @abstractmethod
-    def _rows(self, file: str) -> Iterator[ReadT | Bad]:
+    def _rows(self, file: str) -> Iterator[ReadT | BadRow]:
         """The rows of one file, good and bad."""

@@ -10,7 +10,7 @@ from t5x_like.text.heads.head_format import HeadRow
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
-from t5x_like.text.tasks.rows import Bad, RawRow, RowPolicy
+from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy
 
 PAIRS = ExampleSpec(layout="encoder_decoder")
 
@@ -79,7 +79,7 @@ class PairsTask(FileTask[TextPair]):
             try:
                 yield LabelledRow(head_format.read(raw.values), raw)
             except ValueError as error:
-                policy.take(Bad(str(error), raw.place))
+                policy.take(BadRow(str(error), raw.place))
 
     @property
     def spec(self) -> ExampleSpec:

@@ -14,7 +14,7 @@ from t5x_like.text.tasks.documents import (
     tokenize_with_spans,
 )
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
-from t5x_like.text.tasks.rows import Bad
+from t5x_like.text.tasks.rows import BadRow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ class PretrainingTask(FileTask[Document]):
         lines["spans"] = f"from the column {self.spans_column!r}" if self.spans_column else "none"
         return lines
 
-    def _rows(self, file: str) -> Iterator[Document | Bad]:
+    def _rows(self, file: str) -> Iterator[Document | BadRow]:
         return read_documents(
             file, separator=self.separator, column=self.column, spans_column=self.spans_column
         )

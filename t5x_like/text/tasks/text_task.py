@@ -8,7 +8,7 @@ from typing import Any
 from t5x_like.text.heads import SequenceClassification
 from t5x_like.text.metrics.by_name import MetricFunction, check_metric, metric_function
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_needed
-from t5x_like.text.tasks.rows import FORMATS, Bad, Format, RawRow, Row, RowPolicy, ending_of, read_rows
+from t5x_like.text.tasks.rows import FORMATS, BadRow, Format, RawRow, Row, RowPolicy, ending_of, read_rows
 from t5x_like.text.templates import Template
 
 
@@ -103,28 +103,28 @@ class TextTask(PairsTask):
         lines["columns"] = ", ".join(self.columns) or "named by the files"
         return lines
 
-    def _rows(self, file: str) -> Iterator[TextPair | Bad]:
+    def _rows(self, file: str) -> Iterator[TextPair | BadRow]:
         templates = (Template(self.input_template), Template(self.target_template))
         format = self.format or _format_of(file)
         for row in read_rows(file, format, columns=self.columns):
-            worded = row if isinstance(row, Bad) else self._word(row, templates)
+            worded = row if isinstance(row, BadRow) else self._word(row, templates)
             is_table = isinstance(row, Row) and format in ("tsv", "csv")
-            if is_table and isinstance(worded, Bad) and "no column" in worded.reason:
+            if is_table and isinstance(worded, BadRow) and "no column" in worded.reason:
                 raise ValueError(f"task {self.name!r}, {file}: {worded.reason}")  # wrong for every row
             yield worded
 
-    def _word(self, row: Row, templates: tuple[Template, Template]) -> TextPair | Bad:
+    def _word(self, row: Row, templates: tuple[Template, Template]) -> TextPair | BadRow:
         inputs, targets = templates
         for template in templates:
             missing = template.missing(row.cells)
             if missing:
-                return Bad(missing, row.place)
+                return BadRow(missing, row.place)
         cells = dict(row.cells)
         if self.label_words:
             for column in targets.fields:
                 if cells[column] not in self.label_words:
                     known = ", ".join(map(repr, self.label_words))
-                    return Bad(
+                    return BadRow(
                         f"label_words has no word for {column}={cells[column]!r}, only {known}", row.place
                     )
                 cells[column] = self.label_words[cells[column]]

@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.benchmarks.news_stories import parts_of
+from t5x_like.text.benchmarks.summarization import parts_of
 from t5x_like.text.benchmarks.translation_files import segments_of
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from t5x_like.io.files import read_json
 from t5x_like.text.batches.in_memory import hold
-from t5x_like.text.cache import manifest as manifests
-from t5x_like.text.cache.content import Content, content_of
-from t5x_like.text.cache.manifest import read_manifest, write_manifest
+from t5x_like.text.cache import cache_manifest as manifests
+from t5x_like.text.cache.cache_manifest import read_manifest, write_manifest
+from t5x_like.text.cache.content import ContentChecksum, content_of
 from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.cache.shards import checksum_of, index_name
 from t5x_like.text.cache.writing import cache_split
@@ -29,7 +29,7 @@ def test_stretches_make_the_number_of_the_whole(first, second, third):
     whole = content_of([*first, *second, *third])
     assert one.followed_by(two).followed_by(three) == whole
     assert one.followed_by(two.followed_by(three)) == whole
-    assert Content().followed_by(one) == one == one.followed_by(Content())
+    assert ContentChecksum().followed_by(one) == one == one.followed_by(ContentChecksum())
 
 
 @given(sequences, sequences)

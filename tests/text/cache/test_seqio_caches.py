@@ -8,8 +8,8 @@ import tensorflow as tf
 from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.seqio_bridge.cache_tasks import cache_seqio_split
+from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
 from t5x_like.text.seqio_bridge.task_fingerprint import seqio_fingerprint
-from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
 
 VOCABULARY = load_vocabulary("bytes")
 FEATURES = {key: seqio.Feature(VOCABULARY) for key in ("inputs", "targets")}
@@ -158,7 +158,7 @@ def test_steps_that_give_no_feature_are_refused(tmp_path, registered):
 
 MODULE = """
 import seqio
-from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
+from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
 features = {key: seqio.Feature(load_vocabulary("bytes")) for key in ("inputs", "targets")}
 seqio.TaskRegistry.add(
     "from_a_module",

@@ -18,7 +18,7 @@ from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.corpus_files import CorpusFiles
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.record_rows import texts_of
-from t5x_like.text.tasks.rows import Bad, Row, RowPolicy, read_rows
+from t5x_like.text.tasks.rows import BadRow, Row, RowPolicy, read_rows
 from t5x_like.text.tasks.text_task import TextTask
 
 TEXTS = {
@@ -178,7 +178,7 @@ def test_rows_before_a_cut_are_kept_and_the_cut_is_named(tmp_path: Path, ending:
     path = tmp_path / f"rows.jsonl{ending}"
     path.write_bytes(whole[: len(whole) // 2])
     found = list(read_rows(str(path), "jsonl"))
-    bad = [row for row in found if isinstance(row, Bad)]
+    bad = [row for row in found if isinstance(row, BadRow)]
     assert len(bad) == 1
     assert "cut short" in bad[0].reason
     assert bad[0].place == f"{path}:{len(found)}"
@@ -195,7 +195,7 @@ def test_a_packed_file_of_no_bytes_is_named_and_one_of_no_rows_is_not(tmp_path: 
     (tmp_path / "a.jsonl.zst").write_bytes(b"")
     (tmp_path / "b.jsonl.zst").write_bytes(zstandard.compress(b""))
     assert list(read_rows(str(tmp_path / "a.jsonl.zst"), "jsonl")) == [
-        Bad("the file is empty", str(tmp_path / "a.jsonl.zst"))
+        BadRow("the file is empty", str(tmp_path / "a.jsonl.zst"))
     ]
     assert list(read_rows(str(tmp_path / "b.jsonl.zst"), "jsonl")) == []
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.text import registry
-from t5x_like.text.tasks.rows import Bad, Row, RowPolicy, read_rows
+from t5x_like.text.tasks.rows import BadRow, Row, RowPolicy, read_rows
 from t5x_like.text.tasks.text_task import TextPair, TextTask
 from t5x_like.text.templates import Template
 
@@ -187,7 +187,7 @@ def test_byte_order_marks_are_dropped(tmp_path):
 def test_not_parquet_is_named(tmp_path):
     path = write(tmp_path / "rows.parquet", "text\tlabel\n")
     (bad,) = read_rows(str(path), "parquet")
-    assert isinstance(bad, Bad)
+    assert isinstance(bad, BadRow)
     assert "not a parquet file" in str(bad)
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
+from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
 from t5x_like.text.tasks.documents import (
     Document,
     read_documents,
@@ -11,7 +11,7 @@ from t5x_like.text.tasks.documents import (
     tokenize_sentences,
 )
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.tasks.rows import Bad
+from t5x_like.text.tasks.rows import BadRow
 
 
 @given(st.text("aB .?!\"'”)\n。", max_size=60))
@@ -84,7 +84,7 @@ def test_supplied_spans_come_with_their_documents(tmp_path):
 def test_spans_that_cant_be_are_named_by_file_and_line(tmp_path, cell, message):
     file = write(tmp_path / "a.jsonl", f'{{"text": "Etna", "spans": {cell}}}\n')
     (bad,) = read_documents(file, separator="line", column="text", spans_column="spans")
-    assert isinstance(bad, Bad)
+    assert isinstance(bad, BadRow)
     assert bad.place == f"{file}:1"
     with pytest.raises(ValueError, match=message):
         raise ValueError(str(bad))

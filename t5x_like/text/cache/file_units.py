@@ -6,15 +6,15 @@ from typing import Any
 
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_files
-from t5x_like.text.cache.manifest import Contents
-from t5x_like.text.cache.records import Encoded, Feature, encode, in_order, token_dtype
-from t5x_like.text.cache.shards import Shard, ShardWriter, finished_shard
+from t5x_like.text.cache.cache_manifest import CacheContents
+from t5x_like.text.cache.record_encoding import EncodedRecords, Feature, encode, in_order, token_dtype
+from t5x_like.text.cache.shards import CacheShard, ShardWriter, finished_shard
 from t5x_like.text.tasks.chat import Conversation
 from t5x_like.text.tasks.documents import Document
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.pairs import TextPair
 from t5x_like.text.tasks.rows import RowPolicy
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 SourceRow = Document | TextPair | Conversation
 
@@ -23,10 +23,10 @@ _ROWS_AT_ONCE = 1024
 _CHARACTERS_AT_ONCE = 1_000_000
 
 
-def describe(definition: FileTask[Any], split: str, fingerprint: dict[str, str]) -> Contents:
+def describe(definition: FileTask[Any], split: str, fingerprint: dict[str, str]) -> CacheContents:
     """What the cache of a split is going to hold."""
     tokenizer = definition.tokenizer
-    return Contents(
+    return CacheContents(
         task=definition.name,
         split=split,
         features=features_of(definition),
@@ -49,13 +49,13 @@ def features_of(definition: FileTask[Any]) -> tuple[Feature, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encoder:
+class RowEncoder:
     """Rows of a task as records; made anew from its fields in every process."""
 
     definition: FileTask[Any]
     features: tuple[Feature, ...]
 
-    def __call__(self, rows: Sequence[SourceRow]) -> Encoded:
+    def __call__(self, rows: Sequence[SourceRow]) -> EncodedRecords:
         """Tokenises rows.
 
         Raises:
@@ -117,7 +117,7 @@ class FileUnit:
     number: int
     features: tuple[Feature, ...]
 
-    def __call__(self, directory: str) -> Shard:
+    def __call__(self, directory: str) -> CacheShard:
         """Writes the shard, unless it is there.
 
         Raises:
@@ -127,7 +127,7 @@ class FileUnit:
         if finished is not None:
             return finished
         policy = RowPolicy(self.definition.on_bad_row)
-        encoder = Encoder(definition=self.definition, features=self.features)
+        encoder = RowEncoder(definition=self.definition, features=self.features)
         with ShardWriter(directory, self.number, self.features) as writer:
             for piece in in_pieces(self.definition.read_file(self.file, policy)):
                 writer.write(encoder(piece))

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from t5x_like.io.files import as_path
 from t5x_like.io.progress import Progress
-from t5x_like.text.cache.manifest import (
+from t5x_like.text.cache.cache_manifest import (
     MANIFEST,
     STARTED,
     STARTS_WORD,
-    Contents,
+    CacheContents,
     Manifest,
     lengths_name,
     read_checked,
@@ -18,15 +18,15 @@ from t5x_like.text.cache.manifest import (
     refuse_other,
     write_started,
 )
-from t5x_like.text.cache.records import Feature
-from t5x_like.text.cache.shards import Shard, finished_shard
+from t5x_like.text.cache.record_encoding import Feature
+from t5x_like.text.cache.shards import CacheShard, finished_shard
 
 _log = logging.getLogger(__name__)
 
 _OTHER = "Choose another --output, or delete that folder to make the cache anew"
 
 
-def finished_before(directory: str, contents: Contents) -> Manifest | None:
+def finished_before(directory: str, contents: CacheContents) -> Manifest | None:
     """The manifest of a cache that is finished and whole. One that is damaged becomes an unfinished one.
 
     Raises:
@@ -59,7 +59,7 @@ def _problem(directory: str, manifest: Manifest) -> str | None:
     return None
 
 
-def begin(directory: str, contents: Contents) -> None:
+def begin(directory: str, contents: CacheContents) -> None:
     """Notes what is going to be written; clears away what a killed attempt left half done.
 
     Raises:
@@ -85,9 +85,9 @@ def begin(directory: str, contents: Contents) -> None:
     write_started(directory, contents)
 
 
-def kept_shards(directory: str, features: Sequence[Feature]) -> list[Shard]:
+def kept_shards(directory: str, features: Sequence[Feature]) -> list[CacheShard]:
     """The finished shards up to the first that isn't; later ones are written again."""
-    kept: list[Shard] = []
+    kept: list[CacheShard] = []
     if not (as_path(directory) / STARTED).exists():
         return kept
     while (shard := finished_shard(directory, len(kept), features)) is not None:

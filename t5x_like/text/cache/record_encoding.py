@@ -21,7 +21,7 @@ class Feature:
         return np.dtype(self.dtype).itemsize * (self.width or 1)
 
 
-class Encoded(NamedTuple):
+class EncodedRecords(NamedTuple):
     """Examples ready to be written."""
 
     records: list[bytes]
@@ -38,7 +38,7 @@ def in_order(features: Sequence[Feature]) -> tuple[Feature, ...]:
     return tuple(sorted(features, key=lambda each: (-np.dtype(each.dtype).itemsize, each.name)))
 
 
-def encode(examples: Sequence[Mapping[str, Any]], features: Sequence[Feature]) -> Encoded:
+def encode(examples: Sequence[Mapping[str, Any]], features: Sequence[Feature]) -> EncodedRecords:
     """The bytes of examples, each with an array-like for every feature.
 
     Raises:
@@ -49,7 +49,7 @@ def encode(examples: Sequence[Mapping[str, Any]], features: Sequence[Feature]) -
         arrays = [_as_stored(example[feature.name], feature) for feature in features]
         lengths[row] = [len(array) for array in arrays]
         records.append(b"".join(array.tobytes() for array in arrays))
-    return Encoded(records, lengths)
+    return EncodedRecords(records, lengths)
 
 
 def _as_stored(values: Any, feature: Feature) -> np.ndarray:

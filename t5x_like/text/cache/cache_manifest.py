@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from t5x_like.io.files import as_path, read_json, write_bytes, write_json
-from t5x_like.text.cache.content import Content
-from t5x_like.text.cache.records import Feature
-from t5x_like.text.cache.shards import Shard, checksum_of
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.cache.content import ContentChecksum
+from t5x_like.text.cache.record_encoding import Feature
+from t5x_like.text.cache.shards import CacheShard, checksum_of
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 MANIFEST = "manifest.json"
 STARTED = "started.json"  # what an unfinished cache is going to be
@@ -26,7 +26,7 @@ Fingerprint = Mapping[str, str]  # what decides the tokens, a line each
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contents:
+class CacheContents:
     """What a cache is made of and how; known before the first example is written."""
 
     task: str
@@ -68,8 +68,8 @@ class Contents:
 class Manifest:
     """A finished cache."""
 
-    contents: Contents
-    shards: tuple[Shard, ...]
+    contents: CacheContents
+    shards: tuple[CacheShard, ...]
     num_tokens: Mapping[str, int]  # by feature
     lengths_checksums: Mapping[str, str]  # by feature
     num_skipped: int = 0  # rows of the source that could not be used
@@ -83,12 +83,12 @@ class Manifest:
     @property
     def content(self) -> int | None:
         """Tells the examples, and their order, from others; None where an earlier version wrote some of them."""
-        content = Content()
+        content = ContentChecksum()
         for shard in self.shards:
             if shard.content is None:
                 return None
             num_sequences = shard.examples * len(self.contents.features)
-            content = content.followed_by(Content(shard.content, num_sequences))
+            content = content.followed_by(ContentChecksum(shard.content, num_sequences))
         return content.value
 
 
@@ -97,14 +97,14 @@ def lengths_name(feature: str) -> str:
     return f"lengths.{feature}.npy"
 
 
-def write_started(directory: str, contents: Contents) -> None:
+def write_started(directory: str, contents: CacheContents) -> None:
     """Notes what the cache in ``directory`` is going to be, before any of it is there."""
     if contents.ids.starts_word is not None:
         write_bytes(as_path(directory) / STARTS_WORD, array_bytes(contents.ids.starts_word))
     write_json(as_path(directory) / STARTED, contents.as_json())
 
 
-def read_started(directory: str) -> Contents | None:
+def read_started(directory: str) -> CacheContents | None:
     """What an unfinished cache is going to be; None where none was started."""
     path = as_path(directory) / STARTED
     return _contents(directory, read_json(path)) if path.exists() else None
@@ -151,7 +151,7 @@ def read_manifest(directory: str) -> Manifest:
         )
     return Manifest(
         contents=_contents(directory, value),
-        shards=tuple(Shard(**shard) for shard in value["shards"]),
+        shards=tuple(CacheShard(**shard) for shard in value["shards"]),
         num_tokens=value["num_tokens"],
         lengths_checksums=value["lengths"],
         num_skipped=value["num_skipped"],
@@ -159,11 +159,11 @@ def read_manifest(directory: str) -> Manifest:
     )
 
 
-def _contents(directory: str, value: Mapping[str, Any]) -> Contents:
+def _contents(directory: str, value: Mapping[str, Any]) -> CacheContents:
     ids = dict(value["ids"])
     if ids["starts_word"] is not None:
         ids["starts_word"] = read_array(directory, STARTS_WORD, ids["starts_word"])
-    return Contents(
+    return CacheContents(
         task=value["task"],
         split=value["split"],
         features=tuple(Feature(**feature) for feature in value["features"]),

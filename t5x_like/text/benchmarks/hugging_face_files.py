@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from t5x_like.io.files import as_path
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout
-from t5x_like.text.tasks.rows import Bad, RawRow
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 
 def hugging_face_layouts(source: BenchmarkSource) -> tuple[FileLayout, ...]:
@@ -17,7 +17,7 @@ def hugging_face_layouts(source: BenchmarkSource) -> tuple[FileLayout, ...]:
         return ()
     files = {split: hub_patterns(name, split) for split in source.splits}
 
-    def read(file: str, split: str) -> Iterator[RawRow | Bad]:
+    def read(file: str, split: str) -> Iterator[RawRow | BadRow]:
         for row in read_columns(file):
             if split.startswith("test") and "label" in source.columns and row.values.get("label") is None:
                 row = row._replace(values={**row.values, "label": -1})

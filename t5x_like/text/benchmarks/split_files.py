@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import files_below
-from t5x_like.text.benchmarks.hugging_face import hugging_face_layouts
+from t5x_like.text.benchmarks.hugging_face_files import hugging_face_layouts
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, Reader
 from t5x_like.text.benchmarks.tfds_files import tfds_folders
 
 DATA_DIR = "T5X_LIKE_DATA"
 
 
-class Found(NamedTuple):
+class SplitMatch(NamedTuple):
     """The files of a split, in what layout they are, and how one is read."""
 
     files: tuple[str, ...]
@@ -27,12 +27,12 @@ def data_directory(data_dir: str | None = None) -> str:
     return data_dir or os.environ.get(DATA_DIR) or "data"
 
 
-def find_split(source: BenchmarkSource, split: str, data_dir: str) -> Found | None:
+def find_split(source: BenchmarkSource, split: str, data_dir: str) -> SplitMatch | None:
     """The files of one split, as they are first found; None where there are none."""
     for layout in (*source.layouts, *hugging_face_layouts(source)):
         files = _matching(layout, split, data_dir)
         if files:
-            return Found(files, layout.name, layout.read)
+            return SplitMatch(files, layout.name, layout.read)
     return _prepared(source, split, data_dir)
 
 
@@ -44,13 +44,13 @@ def _matching(layout: FileLayout, split: str, data_dir: str) -> tuple[str, ...]:
     return ()
 
 
-def _prepared(source: BenchmarkSource, split: str, data_dir: str) -> Found | None:
+def _prepared(source: BenchmarkSource, split: str, data_dir: str) -> SplitMatch | None:
     from t5x_like.text.benchmarks.tfds_files import read_tfds
 
     for folder in tfds_folders(source.tfds, data_dir):
         files = tuple(files_below(folder, f"*-{split}.tfrecord*"))
         if files:
-            return Found(files, "TensorFlow Datasets", read_tfds)
+            return SplitMatch(files, "TensorFlow Datasets", read_tfds)
     return None
 
 
@@ -79,7 +79,7 @@ class SplitFiles(Mapping[str, tuple[str, ...]]):
         """
         return self.find(split).files
 
-    def find(self, split: str) -> Found:
+    def find(self, split: str) -> SplitMatch:
         """As ``[split]``, with how they are read."""
         if split not in self.splits:
             raise KeyError(split)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from t5x_like.io.text_encoding import json_value, text_of
-from t5x_like.text.benchmarks.hugging_face import hub_patterns, read_columns
+from t5x_like.text.benchmarks.hugging_face_files import hub_patterns, read_columns
 from t5x_like.text.benchmarks.source import FileLayout
 from t5x_like.text.benchmarks.super_glue_json import object_of
-from t5x_like.text.tasks.rows import Bad, RawRow, Row, decode_line, ending_of, lines_of, read_rows
+from t5x_like.text.tasks.rows import BadRow, RawRow, Row, decode_line, ending_of, lines_of, read_rows
 
 # The rows that are made of one record; a label is as the file has it, under ``label``.
 Parse = Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]
@@ -17,7 +17,7 @@ LABEL = "label"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Records:
+class RecordFiles:
     """Reads a split's file: what ``parse`` makes of each record.
 
     The file's ending says what it is, or ``format``. ``classes`` are the words of labels, in the order of their
@@ -32,11 +32,11 @@ class Records:
     columns: Sequence[str] = ()  # of a table without a header line
     format: str = ""
 
-    def __call__(self, file: str, split: str) -> Iterator[RawRow | Bad]:
+    def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
         """See ``source.Reader``."""
         may_lack = self.may_lack_labels or split.startswith("test")
         for record in self._records(file):
-            if isinstance(record, Bad):
+            if isinstance(record, BadRow):
                 yield record
                 continue
             values, place = record
@@ -46,15 +46,15 @@ class Records:
                         row[LABEL] = self._number(row.get(LABEL), may_lack=may_lack)
                     yield RawRow(row, place)
             except KeyError as error:
-                yield Bad(f"no column {error}; the columns are {', '.join(values) or 'none'}", place)
+                yield BadRow(f"no column {error}; the columns are {', '.join(values) or 'none'}", place)
             except (TypeError, AttributeError):
-                yield Bad(
+                yield BadRow(
                     f"the values are not of the kinds that this task's have: {str(values)[:120]}", place
                 )
             except ValueError as error:
-                yield Bad(str(error), place)
+                yield BadRow(str(error), place)
 
-    def _records(self, file: str) -> Iterator[RawRow | Bad]:
+    def _records(self, file: str) -> Iterator[RawRow | BadRow]:
         kind = self.format or ending_of(file)
         if kind in ("parquet", "arrow"):
             yield from read_columns(file)
@@ -82,7 +82,7 @@ class Records:
         raise ValueError(f"the label {label!r} is outside the set: {', '.join(self.classes)}")
 
 
-def json_objects(file: str) -> Iterator[RawRow | Bad]:
+def json_objects(file: str) -> Iterator[RawRow | BadRow]:
     """The objects of a file of JSON lines, or of one that is a single object."""
     if file.endswith((".json", ".txt")):
         whole = _whole(file)
@@ -93,7 +93,7 @@ def json_objects(file: str) -> Iterator[RawRow | Bad]:
         place = f"{file}:{number}"
         value = object_of(decode_line(line, file, number), place)
         if value is not None:
-            yield value if isinstance(value, Bad) else RawRow(value, place)
+            yield value if isinstance(value, BadRow) else RawRow(value, place)
 
 
 def _whole(file: str) -> RawRow | None:
@@ -117,7 +117,7 @@ def renamed(**columns: str) -> Parse:
 
 
 def hub_layout(
-    folder: str, splits: Sequence[str], read: Records, *, names: Mapping[str, str] | None = None
+    folder: str, splits: Sequence[str], read: RecordFiles, *, names: Mapping[str, str] | None = None
 ) -> FileLayout:
     """Parquet and Arrow files as Hugging Face's hub and ``save_to_disk`` lay them out, in ``read``'s columns.
 
