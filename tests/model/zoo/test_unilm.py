@@ -9,6 +9,7 @@ import pytest
 
 import t5x_like
 from t5x_like.model.layers.masks import AttentionDirection, direction_mask
+from t5x_like.pretrained.transformers_api.pretrained_model import PretrainedModel
 
 RECORDED = {
     "bidir": AttentionDirection.BIDIRECTIONAL,
