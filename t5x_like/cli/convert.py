@@ -71,22 +71,24 @@ def _check_source(arguments: argparse.Namespace) -> None:
 
 
 def _import(source: str, target: Path) -> None:
-    from t5x_like.checkpoints.checkpoints import Checkpoints
-    from t5x_like.pretrained.head_classes import classes_in, write_classes
-    from t5x_like.pretrained.hugging_face import open_hugging_face
+    from t5x_like.checkpoints.checkpoints import Checkpoints  # Orbax
+    from t5x_like.pretrained.checkpoint import open_unread
+    from t5x_like.pretrained.head_classes import write_classes
     from t5x_like.pretrained.model_config import write_model_config
 
-    opened = open_hugging_face(source)
-    with Checkpoints(target) as checkpoints:
-        checkpoints.save(0, {"params": opened.params})
-    write_model_config(target, opened.config)
-    write_classes(target, classes_in(opened.fields))
+    with open_unread(source) as checkpoint, Checkpoints(target) as checkpoints:
+        checkpoints.save(0, {"params": checkpoint.params})
+    write_model_config(target, checkpoint.config)
+    write_classes(target, checkpoint.class_names)
 
 
 def _export(source: str, target: Path, step: int | None, dtype: Any) -> None:
-    from t5x_like.pretrained.head_classes import classes_at
+    from t5x_like.pretrained.checkpoint import is_run, open_unread
     from t5x_like.pretrained.hugging_face import write_hugging_face
-    from t5x_like.pretrained.model_config import open_run
 
-    with open_run(source, step=step) as (config, params):
-        write_hugging_face(config, params, target, classes=classes_at(source), dtype=dtype)
+    if not is_run(source):
+        raise UserError(f"--from {source} is not a run directory: it has no model.json")
+    with open_unread(source, step=step) as checkpoint:
+        write_hugging_face(
+            checkpoint.config, checkpoint.params, target, classes=checkpoint.class_names, dtype=dtype
+        )

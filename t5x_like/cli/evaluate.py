@@ -28,6 +28,7 @@ from t5x_like.cli.arguments import (
 from t5x_like.cli.submission import announce_submission, write_submission_of
 from t5x_like.evaluation.prompts import DECODER_STYLE
 from t5x_like.gin_config.user_error import UserError
+from t5x_like.partitioning.processes import initialize_processes
 from t5x_like.reports.evaluation_report import write_evaluation_report
 from t5x_like.reports.score_tables import left_out, run_table, scores_table, steps_table
 from t5x_like.text import registry
@@ -150,7 +151,6 @@ def _run_own_tasks(arguments: argparse.Namespace) -> int:
         evaluation = replace(evaluation, evaluations=_head_evaluations(arguments, evaluation.evaluations[0]))
     # JAX loads when the verb runs.
     from t5x_like.evaluation.saved_runs import evaluate_run
-    from t5x_like.partitioning.processes import initialize_processes
 
     initialize_processes()
     print(run_table(evaluate_run(evaluation)))
@@ -222,7 +222,6 @@ def _run_suite(arguments: argparse.Namespace) -> int:
         announce_submission(arguments.submission, settings.tasks)
     # JAX loads when the verb runs.
     from t5x_like.evaluation import every_checkpoint, suite
-    from t5x_like.partitioning.processes import initialize_processes
 
     initialize_processes()
     try:

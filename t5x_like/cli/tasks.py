@@ -2,7 +2,7 @@
 from your own modules (by default, the tasks that are shipped).
 
 t5x-like tasks list                          names, splits and metrics
-t5x-like tasks show wordnet_definitions      a few examples: raw, worded and tokenised
+t5x-like tasks show wordnet_definitions      a few examples: raw, worded and tokenized
 """
 
 import argparse

@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation, TaskResult, write_results
 from t5x_like.evaluation.head_plan import predict_lines
 from t5x_like.evaluation.head_predictor import HeadPredictor
-from t5x_like.evaluation.loaded_model import steps_of
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
-from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size
-from t5x_like.pretrained.model_config import load_run
+from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.text import registry
 from t5x_like.text.seqio_bridge import registration
 
@@ -40,12 +38,14 @@ def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
     mesh = run.mesh.build()
     registration.connect()
     registry.register(run.tasks)
-    config, params = load_run(run.checkpoint, step=run.step, mesh=mesh)
+    opened = open_checkpoint(run.checkpoint, step=run.step, mesh=mesh)
+    config, params = opened.config, opened.params
     results: dict[str, TaskResult] = {}
     for evaluation in run.evaluations:
         results |= evaluation.evaluator(config, mesh).run(params)
-    step = max(steps_of(run.checkpoint), default=None) if run.step is None else run.step
-    write_results(results, run.output_dir, checkpoint=run.checkpoint, step=step, config=config, params=params)
+    write_results(
+        results, run.output_dir, checkpoint=run.checkpoint, step=opened.step, config=config, params=params
+    )
     return results
 
 
@@ -76,10 +76,10 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
     check_batch_size(run.batch_size, mesh)
     registration.connect()
     registry.register(run.tasks)
-    config, params = load_run(run.checkpoint, step=run.step, mesh=mesh)
+    opened = open_checkpoint(run.checkpoint, step=run.step, mesh=mesh)
+    config, graphdef, params = opened.config, opened.graphdef, opened.params
     definition: Any = registry.task(run.task)
-    graphdef, shapes, _ = parameters.abstract(config)
-    if not hasattr(parameters.merge(graphdef, shapes), "start_cache"):  # it writes nothing
+    if not hasattr(opened.model, "start_cache"):  # it writes nothing
         predictor = HeadPredictor(graphdef, mesh, batch_size=run.batch_size)
         for text, answer in predict_lines(
             definition, lines, predictor, params, inputs_length=run.inputs_length

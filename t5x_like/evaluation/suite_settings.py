@@ -4,11 +4,11 @@ import hashlib
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
-from t5x_like.evaluation.loaded_model import Kind
 from t5x_like.evaluation.prompts import PromptStyle
 from t5x_like.evaluation.questions import are_texts
 from t5x_like.evaluation.text_answers import Normalization
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.pretrained.checkpoint import Kind
 from t5x_like.text.benchmarks.suites import SUITES
 from t5x_like.text.tasks.pairs import PairsTask
 

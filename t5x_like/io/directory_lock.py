@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def only_writer(folder: str, what: str) -> Iterator[None]:
+def exclusive_writer(folder: str, what: str) -> Iterator[None]:
     """Holds a local folder, which exists, for this process; the system lets it go however the process ends.
 
     In buckets, and on file systems that know no locks, nothing is held.

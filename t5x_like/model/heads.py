@@ -12,8 +12,7 @@ from t5x_like.model.layers.attention import MASKED
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import ACTIVATIONS, Activation
-from t5x_like.model.layers.initializers import FanIn, Initializer
-from t5x_like.model.layers.linear import Linear
+from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.model.layers.norm import NormConfig, norm_of
 
 # Which part of a family's dropout key heads draw from; stacks have those before it.

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.model.heads import Transform, TransformConfig, Words, WordsConfig
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
-from t5x_like.model.layers.initializers import FanIn, Initializer
+from t5x_like.model.layers.linear import FanIn, Initializer
 from t5x_like.model.layers.norm import NormConfig
 
 

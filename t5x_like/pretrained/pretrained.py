@@ -1,10 +1,7 @@
-"""``from_pretrained``: a model from a Hugging Face directory, to be called as transformers' models are."""
+"""``from_pretrained``: a checkpoint to be called as transformers' models are."""
 
-import functools
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +16,7 @@ from t5x_like.model import parameters
 from t5x_like.model.heads import pool
 from t5x_like.model.zoo.model_tasks import GENERATIVE, ModelTask
 from t5x_like.pretrained.call_arguments import argument_names, check_generation, refuse_unknown
+from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, check_dtype, open_checkpoint
 from t5x_like.pretrained.generating import (
     num_new_tokens,
     padding_of,
@@ -26,14 +24,12 @@ from t5x_like.pretrained.generating import (
     to_sequences,
     widen_prompts,
 )
-from t5x_like.pretrained.hugging_face import read_hugging_face, write_hugging_face
+from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.outputs import Outputs, to_outputs
-from t5x_like.pretrained.special_ids import special_ids_of
-from t5x_like.pretrained.tokenizer_files import files_of, vocabulary_of
+from t5x_like.pretrained.tokenizer_files import files_of
 from t5x_like.pretrained.transformers_api.by_family import call_of
 from t5x_like.pretrained.transformers_api.call import Context
-
-Dtype = Literal["float32", "bfloat16"]
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 
 def from_pretrained(
@@ -44,28 +40,30 @@ def from_pretrained(
     task: ModelTask | None = None,
     num_labels: int | None = None,
     seed: int = 0,
+    step: int | None = None,
 ) -> "Pretrained":
-    """Reads ``config.json`` and safetensors (one file, or shards with an index).
-
-    Weights are float32, computation is in ``dtype``. With a ``mesh`` every weight goes straight to its place on it.
-
-    The head is that of the class in ``config.json``, or the one that ``task`` takes (with ``num_labels`` classes). A
-    head that the files lack is drawn from ``seed``, with a warning.
+    """Opens a checkpoint to be called as transformers' models are.
 
     >>> pretrained = t5x_like.from_pretrained("path/to/t5-v1_1-small")
     >>> pretrained(input_ids=ids, labels=labels).loss
 
+    Args:
+      directory: a Hugging Face directory, a GGUF file, a T5X checkpoint, or a run of ours.
+      dtype: of computation; weights are float32.
+      mesh: places every weight straight on these devices.
+      task: the head to use; that of the class in ``config.json`` if not given.
+      num_labels: the outputs of that head.
+      seed: of a head that the files lack. It is drawn, with a warning.
+      step: a run's step; its newest good one if not given.
+
     Raises:
-      ValueError: not such a directory, a model that we don't know, or weights that don't fit its configuration.
+      ValueError: no checkpoint, a model that we don't know, or weights that don't fit its configuration.
     """
-    if dtype not in get_args(Dtype):
-        raise ValueError(f"dtype is {dtype!r}; compute in one of {', '.join(get_args(Dtype))}")
-    config, params, fields = read_hugging_face(
-        directory, mesh=mesh, task=task, num_labels=num_labels, seed=seed
+    check_dtype(dtype)
+    checkpoint = open_checkpoint(
+        directory, mesh=mesh, step=step, head=task, num_labels=num_labels, seed=seed, finite=False
     )
-    config = replace(config, compute_dtype=dtype)
-    graphdef, _, _ = parameters.abstract(config)
-    return Pretrained(parameters.merge(graphdef, params), config, fields, directory=directory)
+    return Pretrained(checkpoint.computing_in(dtype))
 
 
 def export_hugging_face(
@@ -97,42 +95,40 @@ def export_hugging_face(
 
 
 class Pretrained:
-    """A model with its configuration and, if the directory had one, its vocabulary.
+    """A checkpoint's model, called as transformers' models are.
 
-    ``fields`` are those of ``config.json``, for what is not about the model.
+    Attributes:
+      checkpoint: what it was opened from.
+      model: with its weights.
+      config: the model's configuration.
+      fields: those of ``config.json``, for what is not about the model; empty for runs.
+      special_ids: ids that pad, begin and end texts.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        config: Any,
-        fields: Mapping[str, Any] | None = None,
-        *,
-        directory: PathLike | None = None,
-    ):
-        self.model = model
-        self.config = config
-        self.fields = fields or {}
-        self.special_ids = special_ids_of(self.fields)
-        self._directory = directory
-        self._call = call_of(model)
-        self._graphdef, self._params = parameters.split(model)
+    def __init__(self, checkpoint: Checkpoint):
+        self.checkpoint = checkpoint
+        self.model = checkpoint.model
+        self.config = checkpoint.config
+        self.fields = checkpoint.fields
+        self.special_ids = checkpoint.special_ids
+        self._call = call_of(self.model)
+        self._graphdef, self._params = parameters.split(self.model)
         self._forward = jax.jit(self._compute, static_argnames="collect_hidden")
         self._generate = jax.jit(self._write, static_argnames=("settings",))
 
     @property
     def companions(self) -> tuple[PathLike, ...]:
         """The files beside the weights that belong to the model."""
-        return files_of(self._directory)
+        return files_of(self.checkpoint.directory)
 
-    @functools.cached_property
-    def vocabulary(self) -> Any:
-        """The tokenizer of the directory, as ``vocabulary_of`` finds it; ``None`` where the directory has none.
+    @property
+    def vocabulary(self) -> Tokenizer | None:
+        """The tokenizer beside the weights; ``None`` where there is none.
 
         Raises:
           ValueError: it has more ids than the model has embeddings.
         """
-        return vocabulary_of(self._directory, self.fields, self.config.vocab_size)
+        return self.checkpoint.found_tokenizer
 
     def __call__(
         self, input_ids: Any = None, *, output_hidden_states: bool = False, **arguments: Any

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from t5x_like.corpora.building.manifest import SAMPLES, read_manifest
+from t5x_like.corpora.building.corpus_manifest import SAMPLES, read_manifest
 from t5x_like.io.files import as_path, read_jsonl, write_text
 from t5x_like.reports.corpus_words import count_in_words, decision_in_words, reason_in_words
 from t5x_like.reports.rendering import Headline, number, plural, printable, render, share

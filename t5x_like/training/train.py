@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +10,11 @@ import jax
 from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
+from t5x_like.checkpoints.steps import absolute
 from t5x_like.partitioning.shard import check_batch_size, row_share
-from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, starting_params
+from t5x_like.pretrained.checkpoint import open_frozen
+from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params, read_frozen_record
+from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, initial_checkpoint
 from t5x_like.text import registry
 from t5x_like.text.batches.head_source import classes_for, head_for
 from t5x_like.text.batches.loader import Loader, build_loader
@@ -76,8 +80,8 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
 
     home, intervals = experiment.model_dir, experiment.intervals
     with Checkpoints(home, keep=intervals.keep_checkpoints) as checkpoints, contextlib.closing(loader):
-        state, start_step = starting_state(experiment, plan, checkpoints, loader)
-        claim(experiment, config_text=config_text, vocabulary=loader.vocabulary)
+        state, start_step, frozen = starting_state(experiment, plan, mesh, checkpoints, loader)
+        claim(experiment, config_text=config_text, vocabulary=loader.vocabulary, frozen=frozen)
         lines = logged_lines(f"{home}/metrics.jsonl", up_to_step=start_step)
         with (
             Writers(home, total_steps=experiment.total_steps, start_step=start_step) as writers,
@@ -146,26 +150,38 @@ def check_vocabulary(vocabulary: object, vocab_size: int) -> None:
 
 
 def starting_state(
-    experiment: Experiment, plan: StatePlan, checkpoints: Checkpoints, loader: Loader
-) -> tuple[State, int]:
-    """Returns the state of the newest good checkpoint of this run, else of ``start_from``, else with fresh weights."""
+    experiment: Experiment, plan: StatePlan, mesh: Mesh, checkpoints: Checkpoints, loader: Loader
+) -> tuple[State, int, FrozenRecord | None]:
+    """Returns the state to train from, its step, and where frozen weights come from (``None`` if all are trained).
+
+    It is that of this run's newest good checkpoint, else has the weights of ``start_from``, else fresh ones.
+    """
+    model: Any = experiment.model
+    has_frozen = bool(plan.abstract["frozen"])
     if checkpoints.latest_step() is not None:
         restored = checkpoints.restore(saved_part(plan.abstract))
         for line in restored.skipped:
             log.warning("%s", line)
         loader.restore(restored.loader_state)
-        return restored.state | {"frozen": {}}, restored.step
-    if experiment.start_from:
-        params = starting_params(
-            experiment.start_from,
-            experiment.model,
-            plan.weights(plan.abstract),
-            mesh=experiment.mesh.build(),
-            seed=experiment.seed,
-            classes=classes_for(experiment.train),
-        )
-        return fine_tuning_state(plan, params), 0
-    return new_state(plan, experiment.model, seed=experiment.seed), 0
+        if not has_frozen:
+            return restored.state | {"frozen": {}}, restored.step, None
+        record = read_frozen_record(experiment.model_dir)
+        frozen = open_frozen(experiment.model_dir, model, record, mesh=mesh)
+        return restored.state | {"frozen": frozen}, restored.step, record
+    start_from, step, seed = experiment.start_from, None, experiment.seed
+    if start_from:
+        classes = classes_for(experiment.train)
+        checkpoint = initial_checkpoint(start_from, model, mesh=mesh, seed=seed, classes=classes)
+        start_from, step = os.fspath(absolute(start_from)), checkpoint.step
+        state = fine_tuning_state(plan, checkpoint.params)
+    elif has_frozen:
+        state = fine_tuning_state(plan, fresh_params(model, mesh=mesh, seed=seed))
+    else:
+        state = new_state(plan, model, seed=seed)
+    if not has_frozen:
+        return state, 0, None
+    found = checksums(state["frozen"])
+    return state, 0, FrozenRecord(start_from=start_from or None, step=step, seed=seed, checksums=found)
 
 
 def opening_lines(experiment: Experiment, plan: StatePlan, mesh: Mesh, start_step: int) -> str:

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from t5x_like.evaluation.evaluator import TaskEvaluation
-from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, predict
+from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run, predict
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.model import parameters
-from t5x_like.pretrained.model_config import load_run
+from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.experiment import Intervals
@@ -146,7 +146,8 @@ def test_weights_that_do_not_fit_are_listed_by_name(pretrained, directory):
 
 
 def test_packed_and_unpacked_examples_cost_the_same(pretrained, directory):
-    config, params = load_run(directory / "pretrained")
+    opened = open_checkpoint(directory / "pretrained")
+    config, params = opened.config, opened.params
     graphdef, _, _ = parameters.abstract(config)
 
     @jax.jit

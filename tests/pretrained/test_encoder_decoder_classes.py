@@ -9,6 +9,7 @@ import t5x_like
 from t5x_like.batch import Batch
 from t5x_like.model.zoo.bart import BartConfig
 from t5x_like.model.zoo.t5 import T5Config
+from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.pretrained import Pretrained
 
 T5 = T5Config(
@@ -42,7 +43,7 @@ IDS = np.array([[5, 6, 1, 7, 8, 1], [9, 4, 1, 0, 0, 0]])
 def pretrained(request, tmp_path_factory) -> Pretrained:
     """Written and read again."""
     directory = tmp_path_factory.mktemp("classifier") / "model"
-    model = Pretrained(request.param.build(jax.random.key(0)), request.param, SPECIAL)
+    model = Pretrained(Checkpoint.in_memory(request.param.build(jax.random.key(0)), request.param, SPECIAL))
     t5x_like.export_hugging_face(model, directory)
     return t5x_like.from_pretrained(directory)
 

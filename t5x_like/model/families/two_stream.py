@@ -21,8 +21,8 @@ from t5x_like.model.families.segment_memory import (
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
-from t5x_like.model.layers.initializers import initial_kernel
 from t5x_like.model.layers.kv_cache import beam_rows
+from t5x_like.model.layers.linear import initial_kernel
 from t5x_like.model.layers.masks import combine_masks, segment_mask, strict_rank_mask
 from t5x_like.model.layers.relative_attention import distances_between, encode_distances, past_mask
 from t5x_like.model.layers.relative_stack import (

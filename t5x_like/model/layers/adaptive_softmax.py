@@ -15,8 +15,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.model.layers.embedding import Embedding
-from t5x_like.model.layers.initializers import Normal
-from t5x_like.model.layers.linear import Linear
+from t5x_like.model.layers.linear import Linear, Normal
 
 
 class Cluster(NamedTuple):

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float, Key
 from t5x_like.model.layers.attention import Attention, AttentionConfig
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
-from t5x_like.model.layers.initializers import FanIn, Initializer
 from t5x_like.model.layers.kv_cache import LayerCache
+from t5x_like.model.layers.linear import FanIn, Initializer
 from t5x_like.model.layers.mixture_of_experts import MixtureOfExperts, MixtureOfExpertsConfig
 from t5x_like.model.layers.norm import NormConfig, RMSNormConfig
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
-from t5x_like.model.layers.initializers import Normal
-from t5x_like.model.layers.linear import Linear
+from t5x_like.model.layers.linear import Linear, Normal
 from t5x_like.model.layers.norm import NormConfig, norm_of
 
 

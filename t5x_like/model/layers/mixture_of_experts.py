@@ -15,8 +15,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.model.layers.feed_forward import Activation, FeedForward, FeedForwardConfig
-from t5x_like.model.layers.initializers import FanIn, Initializer
-from t5x_like.model.layers.linear import Linear
+from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.partitioning.experts import constrain_experts
 from t5x_like.partitioning.shard import constrain_rows
 

@@ -14,8 +14,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from t5x_like.model.layers.attention import MASKED
 from t5x_like.model.layers.dropout import dropout
-from t5x_like.model.layers.initializers import Normal, initial_kernel
-from t5x_like.model.layers.linear import Linear
+from t5x_like.model.layers.linear import Linear, Normal, initial_kernel
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
-from t5x_like.model.layers.initializers import Normal
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.norm import NormConfig
 from t5x_like.model.layers.relative_attention import Offer, RelativeAttention, RelativeAttentionConfig
 from t5x_like.model.layers.residual import NormSlot, Residual

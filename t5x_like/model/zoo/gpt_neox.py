@@ -13,7 +13,7 @@ from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
-from t5x_like.model.layers.initializers import Normal
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.rotary import Rotary, RotaryScaling
 from t5x_like.model.layers.stack import Remat, StackConfig

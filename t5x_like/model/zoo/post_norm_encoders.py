@@ -8,7 +8,7 @@ from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
-from t5x_like.model.layers.initializers import Normal
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
 from t5x_like.model.zoo.model_tasks import (

@@ -10,7 +10,7 @@ from t5x_like.model.families.recurrent import Recurrent, RecurrentConfig
 from t5x_like.model.heads import HeadsConfig, WordsConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
-from t5x_like.model.layers.initializers import Normal
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.relative_attention import RelativeAttentionConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig

@@ -10,7 +10,7 @@ from t5x_like.model.families.two_stream import Direction, TwoStream, TwoStreamCo
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
-from t5x_like.model.layers.initializers import Normal
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.relative_attention import RelativeAttentionConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig

@@ -28,7 +28,7 @@ from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.pairs import PAIRS, PairsTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from t5x_like.text.tasks.documents import Document
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.pairs import TextPair
 from t5x_like.text.tasks.rows import RowPolicy
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 SourceRow = Document | TextPair | Conversation
 

@@ -1,4 +1,4 @@
-"""How sure a score is: intervals from rows drawn again and again with replacement (Efron 1979, bootstrap)."""
+"""Confidence intervals of scores by the bootstrap: rows drawn with replacement (Efron 1979)."""
 
 import hashlib
 import math
@@ -94,7 +94,7 @@ def _score(
     units: list[list[int]],
     draw: Iterable[int],
 ) -> Scores:
-    """The metric over drawn units; a group that is drawn twice counts as two."""
+    """Computes the metric over drawn units; a group drawn twice counts as two."""
     truths, guesses = [], []
     for time, unit in enumerate(draw):
         for number in units[unit]:

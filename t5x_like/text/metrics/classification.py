@@ -10,7 +10,7 @@ Metric = Callable[[Sequence[Any], Sequence[Any]], Scores]
 
 
 def accuracy(targets: Sequence[Any], predictions: Sequence[Any]) -> Scores:
-    """How many predictions equal their target, of any type; arrays as a whole."""
+    """Share of predictions that equal their target, of any type; arrays as a whole."""
     require_pairs(targets, predictions)
     equal = [
         bool(np.all(target == prediction)) for target, prediction in zip(targets, predictions, strict=True)
@@ -26,15 +26,11 @@ def f1_score_with_invalid(targets: Sequence[int], predictions: Sequence[int]) ->
     return {"f1": 100.0 * f1_of(truth == 1, guess == 1)}
 
 
-def f1_of(truth: np.ndarray, guess: np.ndarray, weights: np.ndarray | None = None) -> float:
-    """F1 of booleans, 0 to 1; 0 if none is true on either side."""
+def f1_of(truth: Any, guess: Any, **settings: Any) -> float:
+    """F1 by scikit-learn, 0 to 1; ``settings`` are its own. By default the F1 of an absent class is 0."""
     import sklearn.metrics  # takes seconds to import
 
-    return float(
-        sklearn.metrics.f1_score(
-            truth.astype(int), guess.astype(int), sample_weight=weights, zero_division=0.0
-        )
-    )
+    return float(sklearn.metrics.f1_score(truth, guess, **{"zero_division": 0.0, **settings}))
 
 
 def mean_multiclass_f1(
@@ -49,18 +45,10 @@ def mean_multiclass_f1(
     absent = 0.0 if isinstance(zero_division, str) else float(zero_division)
 
     def mean_class_f1(targets: Sequence[int], predictions: Sequence[int]) -> Scores:
-        import sklearn.metrics  # takes seconds to import
-
         require_pairs(targets, predictions)
-        mean = sklearn.metrics.f1_score(
-            targets,
-            predictions,
-            labels=range(num_classes),
-            average="macro",
-            sample_weight=sample_weight,
-            zero_division=absent,
-        )
-        return {f"mean_{num_classes}class_f1": 100.0 * float(mean)}
+        settings = {"labels": range(num_classes), "sample_weight": sample_weight, "zero_division": absent}
+        mean = f1_of(targets, predictions, average="macro", **settings)
+        return {f"mean_{num_classes}class_f1": 100.0 * mean}
 
     mean_class_f1.__name__ = f"mean_multiclass_f1({num_classes})"
     return mean_class_f1
@@ -173,5 +161,5 @@ def require_pairs(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
 
 
 def mean_score(values: Sequence[float]) -> float:
-    """The mean times 100; not a number where there are none, as T5 has it."""
+    """Returns the mean times 100, or NaN if there are no values, as in T5."""
     return 100.0 * float(np.mean(values)) if len(values) else float("nan")

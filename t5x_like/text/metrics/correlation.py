@@ -31,4 +31,4 @@ def _correlation(truth: np.ndarray, guess: np.ndarray) -> float:
         return float("nan")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", scipy.stats.NearConstantInputWarning)
-        return float(scipy.stats.pearsonr(truth, guess).statistic)
+        return float(scipy.stats.pearsonr(truth, guess)[0])

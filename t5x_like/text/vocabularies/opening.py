@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from t5x_like.io.files import as_path, read_json
 from t5x_like.io.paths import find_file
-from t5x_like.text.vocabularies.reading import Files, read_vocabulary
+from t5x_like.text.vocabularies.read_vocabulary import Files, read_vocabulary
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 BYTES = "bytes"

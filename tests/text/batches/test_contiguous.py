@@ -20,7 +20,7 @@ from t5x_like.text.objectives.contiguous_lm import ContiguousLM
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.mixtures import Mixture
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 EOS = 1
 IDS = VocabularyIds(5000, 0, EOS, 4000, 2, None, None, None, 4999, 90, None)

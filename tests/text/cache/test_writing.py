@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t5x_like.io.directory_lock import only_writer
+from t5x_like.io.directory_lock import exclusive_writer
 from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.cache.writing import cache_split
 from t5x_like.text.tasks.text_task import TextTask
@@ -180,7 +180,7 @@ def test_two_at_once_are_not_let_in(tmp_path, corpus_task):
     folder = tmp_path / "letters" / "train"
     folder.mkdir(parents=True)
     with (
-        only_writer(str(folder), "cache"),
+        exclusive_writer(str(folder), "cache"),
         pytest.raises(ValueError, match="another process is writing the cache"),
     ):
         cache_split(corpus_task(), "train", str(tmp_path))

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.cli.main import main
-from t5x_like.corpora.building.formats import example_bytes, write_pages
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.building.corpus_formats import example_bytes, write_pages
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.text import registry
 from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.seqio_bridge import registration
