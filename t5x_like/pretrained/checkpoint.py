@@ -39,7 +39,7 @@ from t5x_like.pretrained.run_weights import (
 from t5x_like.pretrained.special_ids import SpecialIds, special_ids_of
 from t5x_like.pretrained.t5x_files import is_t5x
 from t5x_like.pretrained.tokenizer_files import vocabulary_of
-from t5x_like.text.batches.features import SHIFTED_IN
+from t5x_like.text.batches.batch_layout import SHIFTED_IN
 from t5x_like.text.vocabularies.opening import open_tokenizer, vocabulary_files
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
