@@ -32,7 +32,7 @@ from t5x_like.pretrained.run_weights import (
 )
 from t5x_like.pretrained.tokenizer_files import SpecialIds, find_tokenizer, required_tokenizer, special_ids_of
 from t5x_like.pretrained.weight_sources import find_weights, identity_of
-from t5x_like.text.batches.features import SHIFTED_IN
+from t5x_like.text.batches.batch_layout import SHIFTED_IN
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 Kind = Literal["encoder", "decoder", "encoder_decoder"]

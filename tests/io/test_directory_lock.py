@@ -7,8 +7,8 @@ from t5x_like.io.directory_lock import exclusive_writer
 
 HOLD = """
 import sys
-from t5x_like.io.directory_lock import only_writer
-with only_writer(sys.argv[1], "corpus"):
+from t5x_like.io.directory_lock import exclusive_writer
+with exclusive_writer(sys.argv[1], "corpus"):
     print("held", flush=True)
     sys.stdin.read()
 """

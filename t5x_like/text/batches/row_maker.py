@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from t5x_like.batch import Batch
+from t5x_like.text.batches.batch_layout import make_batch, make_batch_of_choices
 from t5x_like.text.batches.buckets import like_lengths_together
 from t5x_like.text.batches.example_sources import ExampleSource
-from t5x_like.text.batches.features import make_batch, make_batch_of_choices
 from t5x_like.text.batches.head_source import HeadSource
 from t5x_like.text.batches.order import key_of
 from t5x_like.text.batches.planner import PlannedExample

@@ -1,4 +1,4 @@
-"""Tasks over plain files, tokenised without TensorFlow or seqio."""
+"""Tasks over plain files, tokenized without TensorFlow or seqio."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A look at a task: what it is made of, and examples raw, worded and tokenised."""
+"""A look at a task: what it is made of, and examples raw, worded and tokenized."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 

@@ -75,6 +75,12 @@ class ChatTask(FileTask[Conversation]):
         """See ``FileTask``."""
         return {"messages": [f"{role}: {content}" for role, content in row.messages]}
 
+    def require_answers(self) -> None:
+        """See ``FileTask``."""
+        raise ValueError(
+            f"{self.name!r} is a task of conversations: measure its loss, it has no metrics to score answers by"
+        )
+
     def fingerprint(self) -> dict[str, str]:
         """See ``FileTask``."""
         template = self.writing
