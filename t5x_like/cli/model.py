@@ -74,7 +74,7 @@ def _config(arguments: argparse.Namespace) -> Any:
             raise UserError(
                 f"{arguments.model} is a directory: gin files and --gin. flags don't change its model"
             )
-        from t5x_like.pretrained.checkpoint import read_config  # imports JAX
+        from t5x_like.pretrained.weight_sources import read_config  # imports JAX
 
         return read_config(arguments.model)
     if arguments.model and not arguments.model.endswith(".gin"):
