@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from t5x_like.gin_config.user_error import UserError
+from t5x_like.text.vocabularies.opening import vocabulary_files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,8 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _import(arguments.source, target)
     if Path(arguments.source).is_dir():
-        from t5x_like.text.vocabularies.opening import vocabulary_files
-
         for name, file in vocabulary_files(arguments.source).items():
             shutil.copyfile(file, target / name)
     print(f"written to {target}")
@@ -71,24 +70,22 @@ def _check_source(arguments: argparse.Namespace) -> None:
 
 
 def _import(source: str, target: Path) -> None:
-    from t5x_like.checkpoints.checkpoints import Checkpoints  # Orbax
-    from t5x_like.pretrained.checkpoint import open_unread
-    from t5x_like.pretrained.head_classes import write_classes
-    from t5x_like.pretrained.model_config import write_model_config
+    # These import JAX and Orbax.
+    from t5x_like.checkpoints.checkpoints import Checkpoints
+    from t5x_like.pretrained import checkpoint, head_classes, model_config
 
-    with open_unread(source) as checkpoint, Checkpoints(target) as checkpoints:
-        checkpoints.save(0, {"params": checkpoint.params})
-    write_model_config(target, checkpoint.config)
-    write_classes(target, checkpoint.class_names)
+    with checkpoint.open_unread(source) as opened, Checkpoints(target) as checkpoints:
+        checkpoints.save(0, {"params": opened.params})
+    model_config.write_model_config(target, opened.config)
+    head_classes.write_classes(target, opened.class_names)
 
 
 def _export(source: str, target: Path, step: int | None, dtype: Any) -> None:
-    from t5x_like.pretrained.checkpoint import is_run, open_unread
-    from t5x_like.pretrained.hugging_face import write_hugging_face
+    from t5x_like.pretrained import checkpoint, hugging_face, weight_sources  # these import JAX
 
-    if not is_run(source):
+    if not weight_sources.is_run(source):
         raise UserError(f"--from {source} is not a run directory: it has no model.json")
-    with open_unread(source, step=step) as checkpoint:
-        write_hugging_face(
-            checkpoint.config, checkpoint.params, target, classes=checkpoint.class_names, dtype=dtype
+    with checkpoint.open_unread(source, step=step) as opened:
+        hugging_face.write_hugging_face(
+            opened.config, opened.params, target, classes=opened.class_names, dtype=dtype
         )

@@ -14,7 +14,7 @@ from t5x_like.evaluation.head_plan import HeadPlan
 from t5x_like.evaluation.head_predictor import HeadPredictor, SpanSearch
 from t5x_like.evaluation.prediction_log import replace_rows
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
-from t5x_like.evaluation.questions import load_questions, load_seqio_questions, require_answers, tasks_having
+from t5x_like.evaluation.questions import load_questions, load_seqio_questions, tasks_having
 from t5x_like.evaluation.scores_file import Entry, Row, build_scores, write_scores
 from t5x_like.evaluation.text_answers import TextPlan
 from t5x_like.evaluation.text_model import TextCodec, TextModel
@@ -130,8 +130,9 @@ class TaskEvaluation:
         return Evaluator(plans, facts)
 
     def _plan(self, task: str, model_with: Callable[[TextCodec], TextModel]) -> tuple[TextPlan, Entry]:
-        definition: Any = registry.definition(task)
-        require_answers(task, definition)
+        definition: Any = registry.task(task)
+        if definition is not None:
+            definition.require_answers()
         skipped: Entry = {"skipped": 0, "first_skipped": []}
         if definition is None:
             lengths = {"inputs_length": self.inputs_length, "targets_length": self.targets_length}

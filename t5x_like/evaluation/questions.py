@@ -13,13 +13,10 @@ from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.language_modelling import text_perplexities
 from t5x_like.text.benchmarks.split_files import SplitFiles
 from t5x_like.text.benchmarks.task import BenchmarkTask
-from t5x_like.text.heads import Regression
 from t5x_like.text.metrics.baselines import majority
 from t5x_like.text.metrics.by_name import MetricFunction
-from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.pairs import PairsTask, TextPair
-from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.rows import RowPolicy
 
 # What T5's wording writes where a row has no label.
@@ -201,7 +198,7 @@ def load_questions(
         split=split,
         rows=found,
         labels=definition.answers,
-        is_number=benchmark is not None and isinstance(benchmark.head, Regression),
+        is_number=bool(benchmark and benchmark.head and benchmark.head.predicts_number),
         metrics=definition.metric_functions,
         postprocess=benchmark and benchmark.postprocess,
         training_targets=lambda: (row.targets for row in training_rows(definition)),
@@ -233,20 +230,6 @@ def load_seqio_questions(
         training_targets=found.training_targets,
     )
     return questions, found.codec
-
-
-def require_answers(task: str, definition: registry.Definition | None) -> None:
-    """Refuses tasks that have no answers to score.
-
-    Raises:
-      ValueError: a pretraining task, or one of conversations.
-    """
-    if isinstance(definition, PretrainingTask):
-        raise ValueError(f"{task!r} is a pretraining task: measure its loss, it has no answers to score")
-    if isinstance(definition, ChatTask):
-        raise ValueError(
-            f"{task!r} is a task of conversations: measure its loss, it has no metrics to score answers by"
-        )
 
 
 def learned_from(definition: PairsTask) -> PairsTask:

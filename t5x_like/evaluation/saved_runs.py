@@ -16,7 +16,6 @@ from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.text import registry
 from t5x_like.text.seqio_bridge import registration
-from t5x_like.text.tasks.pairs import PairsTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +78,7 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
     registry.register(run.tasks)
     opened = open_checkpoint(run.checkpoint, step=run.step, mesh=mesh)
     config, graphdef, params = opened.config, opened.graphdef, opened.params
-    definition: Any = registry.definition(run.task)
+    definition: Any = registry.task(run.task)
     if not hasattr(opened.model, "start_cache"):  # it writes nothing
         predictor = HeadPredictor(graphdef, mesh, batch_size=run.batch_size)
         for text, answer in predict_lines(
@@ -89,7 +88,7 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
         return
     model = _text_model(config, mesh, run.task, definition)
     prompter = Prompter(task=run.task, style=PromptStyle())
-    word = definition.word_question if isinstance(definition, PairsTask) else str
+    word = str if definition is None else definition.word_question
     questions = (word(line) for line in lines)
     while texts := list(islice(questions, run.batch_size)):
         prompts = [prompter.prompt(number, text) for number, text in enumerate(texts)]

@@ -15,7 +15,7 @@ from t5x_like.inference.scorer import LikelihoodRequest, Likelihoods, Scorer, sc
 from t5x_like.model import parameters
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.pretrained.checkpoint import Checkpoint
-from t5x_like.text.batches.features import SHIFTED_IN
+from t5x_like.text.batches.batch_layout import SHIFTED_IN
 from t5x_like.text.vocabularies.tokenizer import Special
 
 

@@ -1,8 +1,6 @@
 """One way to open weights, whatever wrote them: our runs, Hugging Face directories, GGUF files, T5X checkpoints."""
 
-import dataclasses
 import functools
-import hashlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,52 +11,41 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from t5x_like.checkpoints.steps import absolute, find_checkpoints
 from t5x_like.inference.decodable import as_ids
-from t5x_like.io.files import PathLike, as_path
+from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.families.decoder import Decoder
 from t5x_like.model.families.encoder import Encoder
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
+from t5x_like.model.families.recurrent import Recurrent
 from t5x_like.model.families.two_stream import TwoStream
 from t5x_like.model.zoo.architectures import architecture_of
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.pretrained.fresh_heads import in_class_order, with_head
+from t5x_like.pretrained.fresh_heads import in_class_order
 from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params
 from t5x_like.pretrained.head_classes import classes_at, classes_in
-from t5x_like.pretrained.hugging_face import HuggingFaceWeights, configuration_of, find_hugging_face
-from t5x_like.pretrained.model_config import read_model_config
+from t5x_like.pretrained.hugging_face import HuggingFaceWeights
 from t5x_like.pretrained.run_weights import (
     RunWeights,
-    find_run,
-    find_run_weights,
-    trained_with_sentinels,
     was_trained_here,
 )
-from t5x_like.pretrained.special_ids import SpecialIds, special_ids_of
-from t5x_like.pretrained.t5x_files import is_t5x
-from t5x_like.pretrained.tokenizer_files import vocabulary_of
-from t5x_like.text.batches.features import SHIFTED_IN
-from t5x_like.text.vocabularies.opening import open_tokenizer, vocabulary_files
+from t5x_like.pretrained.tokenizer_files import SpecialIds, find_tokenizer, required_tokenizer, special_ids_of
+from t5x_like.pretrained.weight_sources import find_weights, identity_of
+from t5x_like.text.batches.batch_layout import SHIFTED_IN
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 Kind = Literal["encoder", "decoder", "encoder_decoder"]
-Format = Literal["run", "hugging_face", "gguf", "t5x"]
+Family = Literal["encoder", "decoder", "encoder_decoder", "recurrent", "two_stream"]
 Dtype = Literal["float32", "bfloat16"]
 
-# What may differ between weights and the model that continues from them.
-_FREE = (
-    "task",
-    "num_labels",
-    "problem_type",
-    "dropout_rate",
-    "classifier_dropout_rate",
-    "answers_dropout_rate",
-    "compute_dtype",
-    "remat",
-    "pad_vocab_to_multiple_of",
-)
+_FAMILIES: dict[type, Family] = {
+    Encoder: "encoder",
+    Decoder: "decoder",
+    EncoderDecoder: "encoder_decoder",
+    Recurrent: "recurrent",
+    TwoStream: "two_stream",
+}
 # Their files give the training length as a limit, which relative positions don't have.
 _WITHOUT_LIMIT = ("t5", "mt5", "umt5")
 
@@ -141,7 +128,7 @@ class Checkpoint:
         Raises:
           ValueError: it has more ids than the model has embeddings.
         """
-        return _find_tokenizer(
+        return find_tokenizer(
             self.directory,
             self.config,
             self.fields,
@@ -156,7 +143,7 @@ class Checkpoint:
         Raises:
           ValueError: there is none, or it doesn't fit the model.
         """
-        return _required(self.found_tokenizer, self.directory)
+        return required_tokenizer(self.found_tokenizer, self.directory)
 
     @functools.cached_property
     def special_ids(self) -> SpecialIds:
@@ -276,12 +263,12 @@ def open_checkpoint(
       ValueError: there are no weights, or those of another model; a tokenizer is needed and missing, or larger than
         the model's embeddings.
     """
-    found = _find_weights(directory, step=step, config=config, head=head, num_labels=num_labels)
+    found = find_weights(directory, step=step, config=config, head=head, num_labels=num_labels)
     known = found.fields if isinstance(found, HuggingFaceWeights) else {}
     home = found.where if isinstance(found, HuggingFaceWeights) else found.directory
     if needs_tokenizer or vocabulary or num_sentinels is not None:
         settings = {"vocabulary": vocabulary, "num_sentinels": num_sentinels}
-        _required(_find_tokenizer(home, found.config, known, **settings), home)
+        required_tokenizer(find_tokenizer(home, found.config, known, **settings), home)
     if isinstance(found, HuggingFaceWeights):
         params = found.read(mesh, seed=seed)
     else:
@@ -379,7 +366,7 @@ def open_unread(directory: PathLike, *, step: int | None = None) -> Iterator[Che
     Raises:
       ValueError: as ``open_checkpoint``; and published files without the head that their ``config.json`` names.
     """
-    found = _find_weights(directory, step=step)
+    found = find_weights(directory, step=step)
     if isinstance(found, HuggingFaceWeights):
         yield _checkpoint(found, found.unread(), mesh=None, step=None)
         return
@@ -426,63 +413,6 @@ def _or_one_device(mesh: Mesh | None) -> Mesh:
     return MeshConfig(data=1).build(jax.local_devices()[:1]) if mesh is None else mesh
 
 
-def checkpoint_format(directory: PathLike) -> Format:
-    """Returns what wrote a checkpoint.
-
-    Raises:
-      ValueError: there is none.
-    """
-    found = _format_or_none(directory)
-    if found is None:
-        raise ValueError(
-            f"{directory} holds no model: give a run's directory (with model.json) as train writes it, a Hugging Face "
-            "directory (with config.json) as save_pretrained writes it, a .gguf file, or a T5X checkpoint"
-        )
-    return found
-
-
-def is_run(directory: PathLike) -> bool:
-    """Tells our runs from other checkpoints.
-
-    Raises:
-      ValueError: there is no checkpoint.
-    """
-    return checkpoint_format(directory) == "run"
-
-
-def read_config(directory: PathLike) -> Any:
-    """Returns the configuration of a checkpoint's model, without reading weights.
-
-    Raises:
-      ValueError: there is none, or it is a model that we don't know.
-    """
-    match checkpoint_format(directory):
-        case "run":
-            return read_model_config((find_run(directory) or (directory, None))[0])
-        case "hugging_face":
-            return configuration_of(directory)
-        case _:
-            return find_hugging_face(directory).config
-
-
-def identity_of(directory: PathLike, step: int | None) -> str:
-    """Returns a short hash that other weights would not have."""
-    path = as_path(directory)
-    digest = hashlib.sha256()
-    if step is not None:
-        files = [find_checkpoints(absolute(directory))[0] / str(step) / "manifest.json"]
-    elif path.is_file():
-        files = [path]
-    else:
-        files = sorted([*path.glob("*.safetensors"), *path.glob("*.bin"), path / "config.json"])
-    for file in files:
-        if file.exists():
-            digest.update(f"{file.name} {file.stat().length}".encode())
-            with file.open("rb") as stream:
-                digest.update(stream.read(1 << 20))
-    return digest.hexdigest()[:16]
-
-
 def require_numbers(params: Any, name: str) -> None:
     """Checks that all weights are finite.
 
@@ -503,104 +433,23 @@ def require_numbers(params: Any, name: str) -> None:
         )
 
 
+def family_of(model: Any) -> Family:
+    """Returns the name of a model's family."""
+    return _FAMILIES[type(model)]
+
+
 def kind_of(model: Any) -> Kind:
     """Returns the family of a model, as far as reading its answers goes.
 
     Raises:
       ValueError: a family that benchmarks can't be answered with.
     """
-    if isinstance(model, TwoStream) and model.heads.words is None:  # it reads both ways, and writes nothing
+    family = family_of(model)
+    if family == "two_stream" and model.heads.words is None:  # it reads both ways, and writes nothing
         return "encoder"
-    kinds: dict[type, Kind] = {EncoderDecoder: "encoder_decoder", Decoder: "decoder", Encoder: "encoder"}
-    if type(model) not in kinds:
+    if family == "two_stream" or family == "recurrent":
         raise ValueError(
             f"a {type(model).__name__} can't be evaluated on benchmarks yet: encoders, decoders and encoder-decoders "
             "can"
         )
-    return kinds[type(model)]
-
-
-def _format_or_none(directory: PathLike) -> Format | None:
-    path = as_path(directory)
-    if find_run(directory) is not None:
-        return "run"
-    if (path / "config.json").exists():
-        return "hugging_face"
-    if path.is_file() or path.name.endswith(".gguf"):
-        return "gguf"
-    return "t5x" if is_t5x(directory) else None
-
-
-def _find_weights(
-    directory: PathLike,
-    *,
-    step: int | None = None,
-    config: Any = None,
-    head: ModelTask | None = None,
-    num_labels: int | None = None,
-) -> RunWeights | HuggingFaceWeights:
-    if (
-        config is not None and _format_or_none(directory) is None
-    ):  # steps alone, which config says the model of
-        return RunWeights(directory=str(directory), step=step, saved=None, config=config)
-    if is_run(directory):
-        found = find_run_weights(directory, step=step)
-        if config is not None:
-            return replace(found, config=config)
-        if head is None:
-            return found
-        labels = getattr(found.config, "num_labels", 2) if num_labels is None else num_labels
-        return replace(found, config=with_head(found.config, head, labels, where=str(directory)))
-    if step is not None:
-        raise ValueError(f"{directory} is no run, it has no steps; leave step out")
-    if config is None:
-        return find_hugging_face(directory, task=head, num_labels=num_labels)
-    _refuse_another_model(read_config(directory), config, directory)
-    own_head = {name: getattr(config, name) for name in ("task", "num_labels") if hasattr(config, name)}
-    return find_hugging_face(directory, **own_head)
-
-
-def _refuse_another_model(theirs: Any, ours: Any, directory: PathLike) -> None:
-    """Refuses weights of a model that would compute something else."""
-    if type(theirs) is not type(ours):
-        raise ValueError(
-            f"{directory} holds a {type(theirs).__name__}, but the run's model is a {type(ours).__name__}"
-        )
-    lines = [
-        f"{field.name}: {getattr(theirs, field.name)!r} there, {getattr(ours, field.name)!r} here"
-        for field in dataclasses.fields(ours)
-        if field.name not in _FREE and getattr(theirs, field.name) != getattr(ours, field.name)
-    ]
-    if lines:
-        listed = "\n  ".join(lines)
-        raise ValueError(
-            f"the weights at {directory} are of another model:\n  {listed}\nWith model = @CheckpointModel() it is "
-            "theirs"
-        )
-
-
-def _find_tokenizer(
-    directory: str, config: Any, fields: Mapping[str, Any], *, vocabulary: str, num_sentinels: int | None
-) -> Tokenizer | None:
-    if num_sentinels is None:
-        num_sentinels = trained_with_sentinels(directory)
-    if num_sentinels is None:
-        num_sentinels = architecture_of(config).num_sentinels
-    if vocabulary:
-        found = open_tokenizer(vocabulary, num_sentinels)
-    elif fields:
-        return vocabulary_of(directory, fields, config.vocab_size)
-    else:
-        found = open_tokenizer(directory, num_sentinels) if vocabulary_files(directory) else None
-    if found is not None and found.vocab_size > config.vocab_size:
-        raise ValueError(
-            f"the vocabulary {vocabulary or directory} has {found.vocab_size:,} ids, the model embeddings for "
-            f"{config.vocab_size:,}: they don't belong together (num_sentinels is {num_sentinels})"
-        )
-    return found
-
-
-def _required(tokenizer: Tokenizer | None, directory: str) -> Tokenizer:
-    if tokenizer is None:
-        raise ValueError(f"{directory} has no vocabulary beside its weights; name it: --vocabulary PATH")
-    return tokenizer
+    return family

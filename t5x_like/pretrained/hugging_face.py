@@ -24,13 +24,13 @@ from t5x_like.model.zoo.weights import (
     write_weights,
 )
 from t5x_like.partitioning.shard import with_shardings
-from t5x_like.pretrained import special_ids
 from t5x_like.pretrained.device_put import put
 from t5x_like.pretrained.fresh_heads import with_fresh_heads
 from t5x_like.pretrained.gguf_files import read_gguf
 from t5x_like.pretrained.head_classes import fields_of_classes
 from t5x_like.pretrained.safetensors_files import SafetensorsReader, StoredDtype, write_safetensors
 from t5x_like.pretrained.t5x_files import is_t5x, read_t5x, t5_config_of
+from t5x_like.pretrained.tokenizer_files import SPECIAL_ID_FIELDS
 from t5x_like.pretrained.weight_matching import Match, match
 
 # Newer or derived fields for what we write in the older form, which all versions read.
@@ -213,7 +213,7 @@ def _fields_of(directory: PathLike) -> dict[str, Any]:
     fields = read_json(path)
     generation = path.parent / "generation_config.json"
     if generation.exists():
-        special = {name: value for name, value in read_json(generation).items() if name in special_ids.NAMES}
+        special = {name: value for name, value in read_json(generation).items() if name in SPECIAL_ID_FIELDS}
         fields |= {name: value for name, value in special.items() if value is not None}
     return fields
 
@@ -221,8 +221,8 @@ def _fields_of(directory: PathLike) -> dict[str, Any]:
 def _merged_fields(architecture: Architecture, config: Any, theirs: Mapping[str, Any]) -> dict[str, Any]:
     ours = architecture.to_hugging_face(config)
     if theirs:
-        ours = {name: value for name, value in ours.items() if name not in special_ids.NAMES}
-    kept = {name: theirs[name] for name in ("model_type", *special_ids.NAMES) if name in theirs}
+        ours = {name: value for name, value in ours.items() if name not in SPECIAL_ID_FIELDS}
+    kept = {name: theirs[name] for name in ("model_type", *SPECIAL_ID_FIELDS) if name in theirs}
     classes = theirs.get("architectures") or ()
     if classes:
         kept["architectures"] = [_class_like(classes[0], config.task, architecture.classes)]

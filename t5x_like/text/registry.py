@@ -228,18 +228,3 @@ def num_training_examples(name: str) -> int:
     if name not in _counts:
         _counts[name] = sum(1 for _ in known.read("train"))
     return _counts[name]
-
-
-def word_question(name: str, line: str) -> str:
-    """Words a user's line as the task words its rows.
-
-    A wording of one column takes the line itself; one of several takes a JSON object with those columns. Tasks that
-    were registered elsewhere say nothing about their wording: there the line is taken as it is.
-
-    Raises:
-      ValueError: unknown task, a mixture, or not the columns that the wording needs.
-    """
-    known = task(name)
-    if name in _mixtures:
-        raise ValueError(f"{name!r} is a mixture of {', '.join(_mixtures[name].tasks)}; name one task")
-    return line if known is None else known.word_question(line)

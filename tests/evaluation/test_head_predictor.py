@@ -172,11 +172,11 @@ def test_a_word_has_the_class_of_its_first_token_and_cut_words_none(tokenizer):
     scores = np.zeros((9, 2), np.float32)
     scores[:, 1] = 1.0  # all outside, but for the first tokens of "ab" and "def"
     scores[[1, 4], 0] = 2.0
-    (told,) = told_answers(questions, [scores]).answers
-    assert told == [0, 1, 0, 1, 1]
+    (found,) = answers_of(questions, [scores]).answers
+    assert found == [0, 1, 0, 1, 1]
     assert questions.examples.num_cut == 1
-    assert questions.rows([told])[0]["prediction"] == ["B-X", "O", "B-X", "O", "O"]
-    assert questions.score([told])["tag_accuracy"] == 80.0
+    assert questions.rows([found])[0]["prediction"] == ["B-X", "O", "B-X", "O", "O"]
+    assert questions.score([found])["tag_accuracy"] == 80.0
 
 
 def gap(query, entities, answers, number):
@@ -199,7 +199,7 @@ def test_the_likeliest_of_a_gaps_candidates_is_its_answer_whichever_of_the_right
         np.array(pair, np.float32)
         for pair in [(0, 1), (5, 7), (0, 0), (0, 1), (9, 9), (0, 3), (1, 1), (0, 0)]
     ]
-    answers = told_answers(questions, scores).answers
+    answers = answers_of(questions, scores).answers
     assert answers == ["c d", "d", "g"]
     assert questions.score(answers) == {"em": 100.0, "f1": 100.0}
     assert questions.score(["d", "c", "g"]) == {"em": 0.0, "f1": pytest.approx(100 / 3)}

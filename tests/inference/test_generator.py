@@ -11,7 +11,7 @@ from t5x_like.model import parameters
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.text.batches.features import SHIFTED_IN, make_batch
+from t5x_like.text.batches.batch_layout import SHIFTED_IN, make_batch
 from t5x_like.text.objectives.objective import Example, Lengths
 
 GPT2 = GPT2Config(

@@ -9,8 +9,9 @@ import t5x_like
 from t5x_like.model import parameters
 from t5x_like.model.zoo.architectures import architecture_for
 from t5x_like.model.zoo.weights import write_weights
-from t5x_like.pretrained.transformers_api.by_family import call_of
+from t5x_like.pretrained.checkpoint import family_of
 from t5x_like.pretrained.transformers_api.call import Context
+from t5x_like.pretrained.transformers_api.pretrained_model import CALLS
 from tests.parity.fixtures import Fixture, fixture, names
 
 ATOL = 3e-5
@@ -56,7 +57,7 @@ def test_scores_hidden_states_and_loss(case):
 def test_gradients(case):
     pretrained = case.pretrained
     graphdef, params = parameters.split(pretrained.model)
-    call = call_of(pretrained.model)
+    call = CALLS[family_of(pretrained.model)]
     inputs = call.read(arguments(case), Context(pretrained.config, pretrained.special_ids))
 
     @jax.jit

@@ -10,7 +10,7 @@ CONFIGURATION = (
     "t5x_like.text.seqio_bridge.task_examples",
     "t5x_like.text.tasks.text_task",
     "t5x_like.text.vocabularies.compare",
-    "t5x_like.text.vocabularies.ids",
+    "t5x_like.text.vocabularies.vocabulary_ids",
     "t5x_like.text.vocabularies.learn",
     "t5x_like.text.vocabularies.learning",
     "t5x_like.text.vocabularies.opening",

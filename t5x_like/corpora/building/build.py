@@ -18,7 +18,7 @@ from t5x_like.corpora.building.recipe import CorpusRecipe
 from t5x_like.corpora.building.stage_runner import clear_partial_files, run_stages
 from t5x_like.corpora.building.stages import is_done, stages_of, tasks_of
 from t5x_like.io.beam_runner import RunAll
-from t5x_like.io.directory_lock import only_writer
+from t5x_like.io.directory_lock import exclusive_writer
 from t5x_like.io.files import as_path, read_json, write_json
 from t5x_like.io.paths import find_files
 
@@ -61,7 +61,7 @@ def build_corpus(
     planned = plan(recipe, folder, files, sizes)
     asked = _asked(planned, files, sizes)
     as_path(folder).mkdir(parents=True, exist_ok=True)
-    with only_writer(folder, "corpus"):
+    with exclusive_writer(folder, "corpus"):
         finished = _finished_before(folder, asked)
         if finished is not None:
             return Built(finished, was_finished=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from t5x_like.text.batches.ragged_array import RaggedArrayBuilder
+from t5x_like.text.batches.in_memory import RaggedArrayBuilder
 from t5x_like.text.heads.head_format import HeadExample, HeadFormat, HeadRow
 from t5x_like.text.heads.input_format import InputFormat, input_format_of
 from t5x_like.text.objectives.objective import Example
@@ -105,7 +105,7 @@ class HeadExamples:
         return self._tokens.lengths.reshape(len(self), -1).max(axis=1)
 
     def example(self, number: int) -> Example:
-        """What ``batches.features`` lays out."""
+        """Returns the example that ``make_batch`` lays out."""
         choices = self.num_choices or 1
         rows = [self._row(number * choices + choice) for choice in range(choices)]
         labelled = {

@@ -17,8 +17,8 @@ from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.tasks.pairs import LabelledRow, PairsTask
 from t5x_like.text.tasks.rows import RowPolicy
-from t5x_like.text.vocabularies.ids import ids_of
 from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 
 @dataclass(frozen=True, kw_only=True)

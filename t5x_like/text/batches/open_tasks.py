@@ -15,9 +15,9 @@ from t5x_like.text.batches.example_sources import (
     PairSource,
 )
 from t5x_like.text.batches.head_source import head_format_of, open_head_task
-from t5x_like.text.batches.in_memory import ExampleStore, TooLarge, hold
+from t5x_like.text.batches.in_memory import ExampleStore, TooManyTokens, load_in_memory
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.batches.pretraining_examples import PretrainingSource
+from t5x_like.text.batches.pretraining_source import PretrainingSource
 from t5x_like.text.batches.recurrent_source import RecurrentSource
 from t5x_like.text.batches.task_source import OpenedTask, OpenedTasks
 from t5x_like.text.cache.cache_manifest import read_manifest
@@ -28,7 +28,7 @@ from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.pairs import PAIRS, PairsTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 _log = logging.getLogger(__name__)
 
@@ -86,8 +86,10 @@ def _open_task(name: str, config: LoaderConfig) -> OpenedTask:
     if definition is None:
         return registry.foreign().open_task(name, config)
     try:
-        held = hold(definition.as_trained(), config.split, max_tokens_in_memory=config.max_tokens_in_memory)
-    except TooLarge:
+        held = load_in_memory(
+            definition.as_trained(), config.split, max_tokens_in_memory=config.max_tokens_in_memory
+        )
+    except TooManyTokens:
         stream = f"task {name!r} has over {config.max_tokens_in_memory} tokens; to read it as a stream"
         opened = registry.foreign(stream).open_stream(name, config)
         _log.warning(

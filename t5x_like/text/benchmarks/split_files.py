@@ -9,7 +9,7 @@ from t5x_like.io.files import as_path
 from t5x_like.io.paths import files_below
 from t5x_like.text.benchmarks.hugging_face_files import hugging_face_layouts
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, Reader
-from t5x_like.text.benchmarks.tfds_files import tfds_folders
+from t5x_like.text.benchmarks.tfds_files import read_tfds, tfds_folders
 
 DATA_DIR = "T5X_LIKE_DATA"
 
@@ -45,8 +45,6 @@ def _matching(layout: FileLayout, split: str, data_dir: str) -> tuple[str, ...]:
 
 
 def _prepared(source: BenchmarkSource, split: str, data_dir: str) -> SplitMatch | None:
-    from t5x_like.text.benchmarks.tfds_files import read_tfds
-
     for folder in tfds_folders(source.tfds, data_dir):
         files = tuple(files_below(folder, f"*-{split}.tfrecord*"))
         if files:

@@ -1,4 +1,4 @@
-"""Tasks over plain files, tokenised without TensorFlow or seqio."""
+"""Tasks over plain files, tokenized without TensorFlow or seqio."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from t5x_like.text.tasks.documents import Document
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.pairs import TextPair
 from t5x_like.text.tasks.rows import RowPolicy
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 SourceRow = Document | TextPair | Conversation
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from t5x_like.io.directory_lock import only_writer
+from t5x_like.io.directory_lock import exclusive_writer
 from t5x_like.io.files import as_path, write_bytes
 from t5x_like.io.paths import find_files
 from t5x_like.io.progress import Progress
@@ -113,7 +113,7 @@ def write_units(contents: CacheContents, output: str, units: Sequence[Unit], run
 def _directory(output: str, contents: CacheContents) -> Iterator[str]:
     directory = os.fspath(as_path(output) / contents.task / contents.split)
     as_path(directory).mkdir(parents=True, exist_ok=True)
-    with only_writer(directory, "cache"):
+    with exclusive_writer(directory, "cache"):
         yield directory
 
 

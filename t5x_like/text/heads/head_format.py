@@ -99,6 +99,7 @@ class HeadFormat(ABC):
     """
 
     has_choices: ClassVar[bool] = False  # an example is a row for each choice
+    predicts_number: ClassVar[bool] = False
     tags_tokens: ClassVar[bool] = False  # labels belong to tokens
     label_fields: ClassVar[tuple[str, ...]] = ("label",)  # of ``Example``
     default_metrics: ClassVar[tuple[MetricFunction, ...]] = (accuracy,)  # of tasks that name none

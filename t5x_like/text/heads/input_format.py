@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 # RoBERTa and its like close the first text with one </s> and open the second with another, and tell them apart by
 # nothing else (Liu et al. 2019, https://arxiv.org/abs/1907.11692, and fairseq's code).

@@ -78,6 +78,7 @@ class Regression(HeadFormat):
     highest: float
     unlabelled: float = -1.0
 
+    predicts_number: ClassVar[bool] = True
     label_fields: ClassVar[tuple[str, ...]] = ("value",)
     default_metrics: ClassVar[tuple[MetricFunction, ...]] = (pearson_corrcoef,)
 

@@ -22,7 +22,7 @@ from t5x_like.text.heads.token_spans import encode_words
 from t5x_like.text.metrics import chunk_f1
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.templates import RowValues
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 
 @dataclass(frozen=True, kw_only=True)

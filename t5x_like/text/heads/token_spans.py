@@ -20,7 +20,7 @@ class TokenSpans(NamedTuple):
 
 
 def encode_with_spans(tokenizer: Any, texts: Sequence[str]) -> list[TokenSpans]:
-    """Each word and each sign tokenised by itself, with the space before it where there is one.
+    """Each word and each sign tokenized by itself, with the space before it where there is one.
 
     WordPiece vocabularies give the ids of the whole text. Byte-level ones can differ where signs follow each other.
     """

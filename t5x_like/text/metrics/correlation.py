@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -31,4 +32,5 @@ def _correlation(truth: np.ndarray, guess: np.ndarray) -> float:
         return float("nan")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", scipy.stats.NearConstantInputWarning)
-        return float(scipy.stats.pearsonr(truth, guess)[0])
+        result: Any = scipy.stats.pearsonr(truth, guess)
+    return float(result.statistic)

@@ -19,7 +19,7 @@ from t5x_like.text.seqio_bridge.task_fingerprint import (
     seqio_fingerprint,
     vocabulary_fingerprint,
 )
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 _ROWS_AT_ONCE = 1024
 _SEED = 0  # steps before the cache should draw nothing at random; those that do draw the same each time

@@ -7,8 +7,8 @@ import numpy as np
 
 from t5x_like.text import registry
 from t5x_like.text.batches.example_sources import PairSource
-from t5x_like.text.batches.in_memory import InMemoryExamples, TooLarge
-from t5x_like.text.batches.ragged_array import RaggedArrayBuilder
+from t5x_like.text.batches.in_memory import InMemoryExamples, RaggedArrayBuilder, TooManyTokens
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.stream_source import StreamSource
 from t5x_like.text.batches.task_source import OpenedTask
 from t5x_like.text.objectives.objective import Example, Lengths
@@ -17,10 +17,8 @@ from t5x_like.text.tasks.pairs import PAIRS
 if TYPE_CHECKING:
     import seqio
 
-    from t5x_like.text.batches.loader_config import LoaderConfig
 
-
-def open_seqio_task(task: "seqio.Task", config: "LoaderConfig") -> OpenedTask:
+def open_seqio_task(task: "seqio.Task", config: LoaderConfig) -> OpenedTask:
     """Inputs and targets of its own pipeline, held in memory where they fit.
 
     Raises:
@@ -35,13 +33,13 @@ def open_seqio_task(task: "seqio.Task", config: "LoaderConfig") -> OpenedTask:
     lengths = Lengths(config.inputs_length, config.targets_length)
     try:
         held = _hold(task, config, lengths)
-    except TooLarge:
+    except TooManyTokens:
         return open_seqio_stream(task, config)
     pairs = PairSource(name, held, lengths, end=None, seed=config.seed, shuffle=config.shuffle)
     return OpenedTask(pairs, PAIRS, vocabularies[0])
 
 
-def open_seqio_stream(task: "seqio.Task", config: "LoaderConfig") -> OpenedTask:
+def open_seqio_stream(task: "seqio.Task", config: LoaderConfig) -> OpenedTask:
     """Read in order, epoch by epoch.
 
     Raises:
@@ -68,14 +66,14 @@ def open_seqio_stream(task: "seqio.Task", config: "LoaderConfig") -> OpenedTask:
     return OpenedTask(StreamSource(name, open_epoch), spec, task.output_features["targets"].vocabulary)
 
 
-def _hold(task: "seqio.Task", config: "LoaderConfig", lengths: Lengths) -> InMemoryExamples:
+def _hold(task: "seqio.Task", config: LoaderConfig, lengths: Lengths) -> InMemoryExamples:
     vocab_size = task.output_features["targets"].vocabulary.vocab_size
     builders = {name: RaggedArrayBuilder(vocab_size) for name in ("inputs", "targets")}
     for example in seqio_examples(task, config.split, lengths, seed=config.seed, shuffle=False):
         for name, builder in builders.items():
             builder.extend([getattr(example, name)])
         if sum(builder.num_tokens for builder in builders.values()) > config.max_tokens_in_memory:
-            raise TooLarge
+            raise TooManyTokens
     held = InMemoryExamples({name: builder.build() for name, builder in builders.items()})
     if not len(held):
         raise ValueError(f"task {task.name!r}, split {config.split!r}: no examples")

@@ -1,4 +1,4 @@
-"""A look at a task: what it is made of, and examples raw, worded and tokenised."""
+"""A look at a task: what it is made of, and examples raw, worded and tokenized."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from t5x_like.text import registry
 from t5x_like.text.objectives.objective import Example
-from t5x_like.text.objectives.replaced_tokens import ReplacedTokens
+from t5x_like.text.objectives.replaced_token_detection import ReplacedTokenDetection
 from t5x_like.text.seqio_bridge import registration
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _shown(task: "seqio.Task", example: dict[str, Any], raw: dict[str, Any] | No
         texts[key] = str(_plain(written)) if written is not None else _text(vocabulary, numbers)
         pieces[key] = [_piece(vocabulary, number) for number in numbers]
     definition = registry.task(task.name)
-    if isinstance(getattr(definition, "objective", None), ReplacedTokens):
+    if isinstance(getattr(definition, "objective", None), ReplacedTokenDetection):
         texts["targets"], pieces["targets"] = "", [str(number) for number in ids["targets"]]
     return TaskExample(
         raw=raw,

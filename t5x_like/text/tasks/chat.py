@@ -11,8 +11,8 @@ from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.chat_templates import TEMPLATES, ChatTemplate
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
 from t5x_like.text.tasks.rows import BadRow, Row, read_rows
-from t5x_like.text.vocabularies.ids import ids_of
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 
 class Conversation(NamedTuple):
@@ -74,6 +74,12 @@ class ChatTask(FileTask[Conversation]):
     def shown(self, row: Conversation) -> dict[str, Any]:
         """See ``FileTask``."""
         return {"messages": [f"{role}: {content}" for role, content in row.messages]}
+
+    def require_answers(self) -> None:
+        """See ``FileTask``."""
+        raise ValueError(
+            f"{self.name!r} is a task of conversations: measure its loss, it has no metrics to score answers by"
+        )
 
     def fingerprint(self) -> dict[str, str]:
         """See ``FileTask``."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t5x_like.text.tasks.rows import FORMATS, BadRow, Row, decode_line, ending_of, lines_of, read_rows
-from t5x_like.text.vocabularies.places import encode_with_places
+from t5x_like.text.vocabularies.token_offsets import encode_with_offsets
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 # A mark that ends a sentence, with quotes and brackets that close after it, before white space; the marks of
@@ -180,7 +180,7 @@ def tokenize_with_spans(tokenizer: Tokenizer, document: Document, *, sentences: 
     sentence_ends: list[int] = []
     starts, ends, offset = [], [], 0
     for part in sentences_of(document) if sentences else [document.text]:
-        placed = encode_with_places(tokenizer, part)
+        placed = encode_with_offsets(tokenizer, part)
         tokens += placed.ids
         starts.append(placed.starts + offset)
         ends.append(placed.ends + offset)

@@ -125,6 +125,13 @@ class FileTask(ABC, Generic[ReadT]):
         """
         return line
 
+    def require_answers(self) -> None:
+        """Refuses the task if it has no answers to score.
+
+        Raises:
+          ValueError: it has none.
+        """
+
     def as_trained(self) -> "FileTask[ReadT]":
         """The task with all features that training on it needs."""
         return self

@@ -36,7 +36,7 @@ class PretrainingTask(FileTask[Document]):
     objective: Objective = field(default_factory=SpanCorruption)
     separator: Literal["line", "blank_line"] = "line"
     column: str = "text"
-    sentences: bool = False  # tokenised one by one, their ends known to the objective
+    sentences: bool = False  # tokenized one by one, their ends known to the objective
     spans_column: str | None = None  # annotated words, phrases, entities: [[start, end], …] in characters
 
     is_pretraining: ClassVar[bool] = True
@@ -93,6 +93,10 @@ class PretrainingTask(FileTask[Document]):
     def shown(self, row: Document) -> None:
         """Documents are joined and cut: none corresponds to an example."""
         del row
+
+    def require_answers(self) -> None:
+        """See ``FileTask``."""
+        raise ValueError(f"{self.name!r} is a pretraining task: measure its loss, it has no answers to score")
 
     def fingerprint(self) -> dict[str, str]:
         """See ``FileTask``. The objective is not part of it: it works on what a cache holds."""

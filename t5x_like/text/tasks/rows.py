@@ -11,6 +11,7 @@ from t5x_like.io.decompression import Cut, unpack
 from t5x_like.io.files import as_path
 from t5x_like.io.lines import in_lines
 from t5x_like.io.text_encoding import json_value, refuse_foreign
+from t5x_like.text.tasks.record_rows import read_examples
 from t5x_like.text.templates import RowValues
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "tfrecord", "array_record"]
@@ -269,8 +270,6 @@ def _read_parquet(file: str) -> Iterator[Row | BadRow]:
 
 
 def _read_records(file: str, format: str) -> Iterator[Row | BadRow]:
-    from t5x_like.text.tasks.record_rows import read_examples
-
     number = 0
     try:
         for number, cells in enumerate(read_examples(file, format), start=1):

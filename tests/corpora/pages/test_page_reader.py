@@ -234,10 +234,10 @@ def test_decompression_bombs_stop_early(tmp_path: Path, packing: str) -> None:
 
 LONG = """
 import sys
-from t5x_like.corpora.pages.page_reader import Reading, read_pages
+from t5x_like.corpora.pages.page_reader import PageReaderConfig, read_pages
 from t5x_like.corpora.pages.reading_log import ReadLog
 log = ReadLog()
-found = list(read_pages(sys.argv[1], Reading(on_corruption="skip"), log))
+found = list(read_pages(sys.argv[1], PageReaderConfig(on_corruption="skip"), log))
 peak = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(len(found), *log.counts, peak)
 """

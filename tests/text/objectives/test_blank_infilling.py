@@ -14,7 +14,7 @@ from t5x_like.text.objectives.cutting import lay_window, texts_of
 from t5x_like.text.objectives.objective import Lengths, Text
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 PAD, END, START, CLS, MASK, FIRST = 0, 1, 5001, 5002, 5003, 5100
 IDS = VocabularyIds(5101, PAD, END, START, 2, CLS, None, MASK, FIRST, 90, None)

@@ -14,7 +14,7 @@ from t5x_like.text.objectives.fill_in_the_middle import FillInTheMiddle, Infilli
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.objectives.random_bits import seeds_of_rows
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 EOS, BOS = 1, 2
 PRE, SUF, MID = 99_999, 99_998, 99_997

@@ -14,7 +14,7 @@ from t5x_like.text.objectives.objective import Lengths, Text
 from t5x_like.text.objectives.permutation_lm import PermutationLM
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 CLS, SEP = 5002, 5003
 IDS = VocabularyIds(5101, 0, 1, None, 2, CLS, SEP, None, 5100, 90, None)

@@ -21,7 +21,7 @@ from t5x_like.text.objectives.unilm import (
 )
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 CLS, SEP, MASK = 5002, 5003, 5004
 IDS = VocabularyIds(5101, 0, 1, None, 2, CLS, SEP, MASK, 5100, 90, None)

@@ -20,13 +20,13 @@ from t5x_like.text.objectives.masking import (
 )
 from t5x_like.text.objectives.objective import Example, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_fractions
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 _WORD = 110  # a use of a text's random numbers
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplacedTokens(SingleTexts):
+class ReplacedTokenDetection(SingleTexts):
     """Replaces ``noise_density`` of the words by others, and asks of every word whether it was.
 
     ``a b c d`` becomes inputs ``[CLS] a x c d [SEP]`` and targets ``0 0 1 0 0 0``, with a weight of 1 on all but

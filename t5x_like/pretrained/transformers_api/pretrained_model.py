@@ -8,28 +8,30 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from t5x_like.inference.beam_search import EarlyStopping, PowerLengthPenalty
+from t5x_like.inference.beam_search import EarlyStopping
 from t5x_like.inference.decodable import as_ids
 from t5x_like.inference.generator import continue_prompts
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.heads import pool
 from t5x_like.model.zoo.model_tasks import GENERATIVE, ModelTask
-from t5x_like.pretrained.call_arguments import argument_names, check_generation, refuse_unknown
-from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, check_dtype, open_checkpoint
-from t5x_like.pretrained.generating import (
-    num_new_tokens,
-    padding_of,
-    read_prompts,
-    to_sequences,
-    widen_prompts,
-)
+from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, Family, check_dtype, family_of, open_checkpoint
 from t5x_like.pretrained.hugging_face import write_hugging_face
-from t5x_like.pretrained.outputs import Outputs, to_outputs
-from t5x_like.pretrained.tokenizer_files import files_of
-from t5x_like.pretrained.transformers_api.by_family import call_of
-from t5x_like.pretrained.transformers_api.call import Context
+from t5x_like.pretrained.tokenizer_files import tokenizer_files
+from t5x_like.pretrained.transformers_api import decoder, encoder, encoder_decoder, recurrent, two_stream
+from t5x_like.pretrained.transformers_api.arguments import argument_names, check_generation, refuse_unknown
+from t5x_like.pretrained.transformers_api.call import Call, Context, Outputs, to_outputs
+from t5x_like.pretrained.transformers_api.generation import padding_of, read_prompts, search_settings
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
+
+# How the models of each family are called.
+CALLS: dict[Family, Call] = {
+    "decoder": decoder,
+    "encoder": encoder,
+    "encoder_decoder": encoder_decoder,
+    "recurrent": recurrent,
+    "two_stream": two_stream,
+}
 
 
 def from_pretrained(
@@ -41,7 +43,7 @@ def from_pretrained(
     num_labels: int | None = None,
     seed: int = 0,
     step: int | None = None,
-) -> "Pretrained":
+) -> "PretrainedModel":
     """Opens a checkpoint to be called as transformers' models are.
 
     >>> pretrained = t5x_like.from_pretrained("path/to/t5-v1_1-small")
@@ -63,21 +65,21 @@ def from_pretrained(
     checkpoint = open_checkpoint(
         directory, mesh=mesh, step=step, head=task, num_labels=num_labels, seed=seed, finite=False
     )
-    return Pretrained(checkpoint.computing_in(dtype))
+    return PretrainedModel(checkpoint.computing_in(dtype))
 
 
 def export_hugging_face(
     model: Any, directory: PathLike, *, config: Any = None, max_shard_bytes: int = 5 * 10**9
 ) -> None:
-    """Writes a ``Pretrained``, or a model with its ``config``, in files that Hugging Face loads.
+    """Writes a ``PretrainedModel``, or a model with its ``config``, in files that Hugging Face loads.
 
-    A ``Pretrained`` takes along what it came with: special ids, other fields of ``config.json``, its vocabulary.
+    A ``PretrainedModel`` takes along what it came with: special ids, other fields of ``config.json``, its vocabulary.
 
     Raises:
       ValueError: the directory is not empty, or ``config`` is needed and missing.
     """
     fields, companions = {}, ()
-    if isinstance(model, Pretrained):
+    if isinstance(model, PretrainedModel):
         fields, companions = model.fields, model.companions
         model, config = model.model, model.config
     if config is None:
@@ -94,7 +96,7 @@ def export_hugging_face(
     )
 
 
-class Pretrained:
+class PretrainedModel:
     """A checkpoint's model, called as transformers' models are.
 
     Attributes:
@@ -111,7 +113,7 @@ class Pretrained:
         self.config = checkpoint.config
         self.fields = checkpoint.fields
         self.special_ids = checkpoint.special_ids
-        self._call = call_of(self.model)
+        self._call = CALLS[family_of(self.model)]
         self._graphdef, self._params = parameters.split(self.model)
         self._forward = jax.jit(self._compute, static_argnames="collect_hidden")
         self._generate = jax.jit(self._write, static_argnames=("settings",))
@@ -119,7 +121,7 @@ class Pretrained:
     @property
     def companions(self) -> tuple[PathLike, ...]:
         """The files beside the weights that belong to the model."""
-        return files_of(self.checkpoint.directory)
+        return tokenizer_files(self.checkpoint.directory)
 
     @property
     def vocabulary(self) -> Tokenizer | None:
@@ -193,15 +195,30 @@ class Pretrained:
         return_dict_in_generate: bool = False,
         **unknown: Any,
     ) -> Any:
-        """Writes up to ``max_new_tokens`` after the start token, or after a decoder's prompt.
+        """Generates tokens after the start token, or after a decoder's prompt; greedily by default.
 
-        The answer is int32 [B * num_return_sequences, length], prompts included.
+        Arguments and defaults are transformers'.
 
-        Greedy by default, by beams with ``num_beams``, drawn (from ``seed``) with ``do_sample``. Rows that end early
-        are padded; columns that no row needs are cut off. Without a mask, padding in ``input_ids`` is not looked at.
-        Defaults are Hugging Face's: ``max_length``, without ``max_new_tokens``, counts what stands before, too;
-        sampling keeps the 50 best tokens, or all with ``top_k=0``. ``return_dict_in_generate`` gives
-        ``.sequences`` and, of beams, ``.sequences_scores``.
+        Args:
+          input_ids: prompts, [B, M]. A decoder without any begins with its ``bos`` token.
+          attention_mask: 1 where a token is real, [B, M]; without it, padding is not attended to.
+          max_new_tokens: the most to generate for each row.
+          max_length: the same, counting the prompt or the start token; used without ``max_new_tokens``.
+          num_beams: more than 1 for beam search.
+          length_penalty: of beam search.
+          early_stopping: of beam search.
+          num_return_sequences: for each row, with beams or sampling.
+          eos_token_id: ends a row; the model's own if not given.
+          pad_token_id: fills rows that end early; the model's own if not given.
+          do_sample: sample, with ``temperature``, ``top_k`` (0 keeps all tokens) and ``top_p``, from ``seed``.
+          temperature: of sampling.
+          top_k: of sampling.
+          top_p: of sampling.
+          seed: of sampling.
+          return_dict_in_generate: return ``.sequences`` and, of beams, ``.sequences_scores``.
+
+        Returns:
+          int32 [B * num_return_sequences, length], prompts included, without columns that no row needs.
 
         Raises:
           ValueError: a setting out of its range, or settings that exclude each other.
@@ -219,31 +236,34 @@ class Pretrained:
         special = self.special_ids
         eos_ids = as_ids(special.eos if eos_token_id is None else eos_token_id)
         pad = padding_of(pad_token_id, special, eos_ids)
-        prompts, real = read_prompts(input_ids, attention_mask, self.config, special, eos_ids, pad)
-        num_new = num_new_tokens(
-            self.model, prompts, real, max_new_tokens=max_new_tokens, max_length=max_length
+        in_encoder = family_of(self.model) == "encoder_decoder"
+        prompts = read_prompts(
+            input_ids, attention_mask, self.config, special, eos_ids, pad, in_encoder=in_encoder
         )
-        settings: dict[str, Any] = {
+        num_new = prompts.num_new_tokens(self.config, max_new_tokens=max_new_tokens, max_length=max_length)
+        settings = search_settings(
+            do_sample=do_sample,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            num_beams=num_beams,
+            length_penalty=length_penalty,
+            early_stopping=early_stopping,
+            num_return_sequences=num_return_sequences,
+        )
+        settings |= {
             "max_new_tokens": num_new,
             "eos_token_id": eos_ids,
             "pad_token_id": special.pad if pad is None else pad,
         }
-        ids, mask = widen_prompts(self.model, prompts, real)
-        if num_beams > 1:
-            settings |= {
-                "num_beams": num_beams,
-                "length_penalty": PowerLengthPenalty(length_penalty),
-                "early_stopping": early_stopping,
-                "num_return_sequences": num_return_sequences,
-            }
-        elif do_sample:
+        ids, mask = prompts.widened(self.config)
+        if do_sample:
             ids, mask = (np.repeat(rows, num_return_sequences, axis=0) for rows in (ids, mask))
-            settings |= {"temperature": temperature, "top_k": top_k or None, "top_p": top_p}
         key = jax.random.key(seed) if do_sample else None
         with self._precision():
-            written, scores = self._generate(self._params, ids, mask, key, settings=tuple(settings.items()))
-        rows = np.asarray(written).reshape(-1, num_new)
-        sequences = to_sequences(self.model, prompts, rows, start=special.decoder_start, eos_ids=eos_ids)
+            new, scores = self._generate(self._params, ids, mask, key, settings=tuple(settings.items()))
+        rows = np.asarray(new).reshape(-1, num_new)
+        sequences = prompts.sequences(rows, start=special.decoder_start, eos_ids=eos_ids)
         if not return_dict_in_generate:
             return sequences
         found = {} if scores is None else {"sequences_scores": np.asarray(scores).reshape(-1)}

@@ -9,8 +9,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from t5x_like.text.vocabularies.sentencepiece_tokenizer import SentencePieceTokenizer
-from t5x_like.text.vocabularies.tokenizer import Tokenizer
-from t5x_like.text.vocabularies.unicode import require_valid_unicode
+from t5x_like.text.vocabularies.tokenizer import Tokenizer, require_valid_unicode
 
 __all__ = ["LiteralVocabulary", "encode_all", "require_valid_unicode"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_files
 from t5x_like.io.progress import Progress
-from t5x_like.text.vocabularies.unicode import describe_invalid_utf8
+from t5x_like.text.vocabularies.tokenizer import describe_invalid_utf8
 
 _BLOCK = 1 << 20  # bytes of one line that are read together
 _DRAWS = 1 << 16

@@ -6,7 +6,8 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from t5x_like.io.files import as_path, read_json
-from t5x_like.text.vocabularies import definitions
+from t5x_like.text.vocabularies import definitions, sentencepiece_tokenizer, tiktoken_tokenizer
+from t5x_like.text.vocabularies.character_tokenizer import CharacterTokenizer
 from t5x_like.text.vocabularies.hugging_face_tokenizer import Definition, HuggingFaceTokenizer
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
@@ -57,8 +58,6 @@ def read_vocabulary(files: Files, num_sentinels: int, lower_case: bool | None) -
             )
         return _not_hugging_face(files, content, num_sentinels)
     if kind == "characters":
-        from t5x_like.text.vocabularies.character_tokenizer import CharacterTokenizer
-
         return CharacterTokenizer(files.name, definition["characters"], num_sentinels=num_sentinels)
     return HuggingFaceTokenizer(
         files.name, definition, num_sentinels=num_sentinels, configuration=files.configuration(), kind=kind
@@ -66,8 +65,6 @@ def read_vocabulary(files: Files, num_sentinels: int, lower_case: bool | None) -
 
 
 def _not_hugging_face(files: Files, content: bytes, num_sentinels: int) -> Tokenizer:
-    from t5x_like.text.vocabularies import sentencepiece_tokenizer, tiktoken_tokenizer
-
     path = PurePosixPath(files.main)
     if path.suffix == ".tiktoken":
         return tiktoken_tokenizer.open_ranks(files.name, content, stem=path.stem, num_sentinels=num_sentinels)

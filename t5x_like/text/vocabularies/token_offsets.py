@@ -4,11 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t5x_like.text.vocabularies.tokenizer import Tokenizer
-from t5x_like.text.vocabularies.unicode import require_valid_unicode
+from t5x_like.text.vocabularies.tokenizer import Tokenizer, require_valid_unicode
 
 
-class Placed(NamedTuple):
+class TokenOffsets(NamedTuple):
     """Tokens, each from its ``starts`` up to its ``ends``, in characters of the text; both never fall."""
 
     ids: list[int]
@@ -16,7 +15,7 @@ class Placed(NamedTuple):
     ends: np.ndarray  # int64 [tokens]
 
 
-def encode_with_places(tokenizer: Tokenizer, text: str) -> Placed:
+def encode_with_offsets(tokenizer: Tokenizer, text: str) -> TokenOffsets:
     """``tokenizer.encode(text)``, and the characters that each token stands for.
 
     A token of some of a character's bytes lies where the character does.
@@ -29,7 +28,7 @@ def encode_with_places(tokenizer: Tokenizer, text: str) -> Placed:
         return _of_bytes(tokenizer.encode(text), [1] * len(text.encode()), text)
     if tokenizer.kind == "characters":
         numbers = np.arange(len(text))
-        return Placed(tokenizer.encode(text), numbers, numbers + 1)
+        return TokenOffsets(tokenizer.encode(text), numbers, numbers + 1)
     if tokenizer.kind == "tiktoken":
         ids = tokenizer.encode(text)
         return _of_bytes(ids, [len(tokenizer._bytes_of[number]) for number in ids], text)  # pyright: ignore
@@ -44,7 +43,7 @@ def encode_with_places(tokenizer: Tokenizer, text: str) -> Placed:
     )
 
 
-def _of_sentencepiece(engine: Any, text: str) -> Placed:
+def _of_sentencepiece(engine: Any, text: str) -> TokenOffsets:
     from sentencepiece import sentencepiece_pb2
 
     # The serialised form is the one that all versions have; its places are in bytes of UTF-8.
@@ -54,19 +53,19 @@ def _of_sentencepiece(engine: Any, text: str) -> Placed:
     edges = np.cumsum([0, *(len(character.encode()) for character in text)])
     starts = np.searchsorted(edges, [piece.begin for piece in parsed.pieces], side="right") - 1
     ends = np.searchsorted(edges, [piece.end for piece in parsed.pieces], side="left")
-    return Placed([piece.id for piece in parsed.pieces], starts, ends)
+    return TokenOffsets([piece.id for piece in parsed.pieces], starts, ends)
 
 
-def _placed(pieces: list[tuple[int, int, int]]) -> Placed:
+def _placed(pieces: list[tuple[int, int, int]]) -> TokenOffsets:
     ids = [piece[0] for piece in pieces]
     places = np.array([piece[1:] for piece in pieces], np.int64).reshape(-1, 2)
-    return Placed(ids, places[:, 0], places[:, 1])
+    return TokenOffsets(ids, places[:, 0], places[:, 1])
 
 
-def _of_bytes(ids: list[int], lengths: list[int], text: str) -> Placed:
+def _of_bytes(ids: list[int], lengths: list[int], text: str) -> TokenOffsets:
     """Tokens of so many bytes of UTF-8 each."""
     sizes = [len(character.encode()) for character in text]
     character_of = np.repeat(np.arange(len(text)), sizes)
     ends = np.cumsum(np.array(lengths, np.int64))
     starts = ends - lengths
-    return Placed(ids, character_of[starts], character_of[ends - 1] + 1)
+    return TokenOffsets(ids, character_of[starts], character_of[ends - 1] + 1)
