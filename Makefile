@@ -65,7 +65,7 @@ quickstart: $(STAMP) ## pretrain, fine-tune, evaluate, predict on the shipped da
 	@echo "1/5 pretraining: fill gaps in the King James Bible"
 	$(BIN)/t5x-like train --gin_file=$(QUICKSTART)/pretrain.gin --gin.MODEL_DIR="'$(RUNS)/pretrain'"
 	@echo "2/5 fine-tuning: what does a definition define; how is a word pronounced"
-	$(BIN)/t5x-like train --gin_file=$(QUICKSTART)/finetune.gin --gin.START_FROM="'$(RUNS)/pretrain'" \
+	$(BIN)/t5x-like train --gin_file=$(QUICKSTART)/finetune.gin --gin.INITIAL_CHECKPOINT="'$(RUNS)/pretrain'" \
 	  --gin.MODEL_DIR="'$(RUNS)/finetune'"
 	@echo "3/5 evaluation on rows it never saw"
 	$(BIN)/t5x-like evaluate --gin_file=$(QUICKSTART)/evaluate.gin --gin.CHECKPOINT="'$(RUNS)/finetune'" \

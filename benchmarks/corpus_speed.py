@@ -155,7 +155,7 @@ def rate_of(work: Callable[[str], Any], texts: Sequence[str], seconds: float) ->
 
 
 def our_cleaning() -> Callable[[str], Any]:
-    from t5x_like.corpora.pages.page import Page
+    from t5x_like.corpora.pages.crawled_page import Page
     from t5x_like.corpora.rules.cleaning import C4Cleaning
     from t5x_like.corpora.rules.rule import Dropped
 
@@ -176,7 +176,7 @@ def our_count() -> Callable[[str], Any]:
 
 
 def our_english(fast: bool) -> Callable[[str], Any]:
-    from t5x_like.corpora.pages.page import Page
+    from t5x_like.corpora.pages.crawled_page import Page
     from t5x_like.corpora.rules.language_fasttext import FastText
     from t5x_like.corpora.rules.languages import Languages
     from t5x_like.corpora.rules.rule import Dropped
@@ -192,7 +192,7 @@ def whole_rules() -> dict[str, Callable[[str], Any]]:
 
 
 def our_bad_words() -> Callable[[str], Any]:
-    from t5x_like.corpora.pages.page import Page
+    from t5x_like.corpora.pages.crawled_page import Page
     from t5x_like.corpora.rules.bad_words import BadWords
     from t5x_like.corpora.rules.rule import Dropped
 

@@ -58,13 +58,13 @@ def finetune(task: str, seed: int, arguments: argparse.Namespace) -> dict[str, A
     """One run by its recipe, in a process of its own."""
     run = Path(arguments.runs) / f"{task}_{seed}"
     macros = {
-        "START_FROM": arguments.start_from,
+        "INITIAL_CHECKPOINT": arguments.start_from,
         "MODEL_DIR": str(run),
         "DATA_DIR": arguments.data_dir,
         "SEED": seed,
     }
     if arguments.steps:
-        macros["TOTAL_STEPS"] = arguments.steps
+        macros["TRAIN_STEPS"] = arguments.steps
     if arguments.learning_rate:
         macros["LEARNING_RATE"] = arguments.learning_rate
     command = [str(Path(sys.executable).with_name("t5x-like")), "train"]
@@ -107,13 +107,12 @@ def bag_of_words(task: str, data_dir: str, num_rows: int) -> dict[str, dict[str,
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    from t5x_like.text.benchmarks.task import BenchmarkTask
-    from t5x_like.text.heads.tasks import read_head_rows
+    from t5x_like.text.benchmarks import catalogue
 
-    definition = BenchmarkTask(name=task, vocabulary="bytes", data_dir=data_dir)
+    definition = catalogue.benchmark_task(name=task, vocabulary="bytes", data_dir=data_dir)
 
     def texts_and_labels(split: str, limit: int | None) -> tuple[Sequence[str], Sequence[int]]:
-        rows = [each.row for each in read_head_rows(definition, split)][:limit]
+        rows = [each.row for each in definition.head_rows(split)][:limit]
         return [" ".join(row.texts[0]) for row in rows], [row.label for row in rows]
 
     texts, labels = texts_and_labels("train", num_rows)

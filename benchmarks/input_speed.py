@@ -129,9 +129,9 @@ def task_of(objective: str, phrases: Path) -> Any:
 
 
 def open_loader(task: Any, cache: str, batch_size: int) -> Any:
+    from t5x_like.text import registry
     from t5x_like.text.batches.loader import build_loader
     from t5x_like.text.batches.loader_config import LoaderConfig
-    from t5x_like.text.tasks import registry
 
     registry.register([task])
     needed = 114 if task.name.endswith("span_corruption") else LENGTH

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t5x_like.corpora.rules.language_fasttext import FastText
-from t5x_like.corpora.rules.language_identifier import Guess, Identifier
 from t5x_like.corpora.rules.language_langdetect import LangDetect
+from t5x_like.corpora.rules.rule import Guess, LanguageIdentifier
 from t5x_like.io.files import write_json
 
 SIZES = (200, 500, 1000, 3000)
@@ -119,7 +119,7 @@ def compare(pieces: Sequence[Piece]) -> dict[str, Any]:
     return row
 
 
-def guess(identifier: Identifier, pieces: Sequence[Piece]) -> tuple[list[Guess | None], int]:
+def guess(identifier: LanguageIdentifier, pieces: Sequence[Piece]) -> tuple[list[Guess | None], int]:
     """The likeliest language of each, and pages per CPU second."""
     identifier.guesses("Load the tables.")
     start = time.process_time()

@@ -20,7 +20,7 @@ from t5x_like.gin_config.configuration import load
 from t5x_like.io.files import shipped_directory
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.train import train
 from t5x_like.training.validation import entropy

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from t5x_like.pretrained.pretrained import export_hugging_face, from_pretrained
+    from t5x_like.pretrained.transformers_api.pretrained_model import export_hugging_face, from_pretrained
 
 _DOORS = {
-    "from_pretrained": "t5x_like.pretrained.pretrained",
-    "export_hugging_face": "t5x_like.pretrained.pretrained",
+    "from_pretrained": "t5x_like.pretrained.transformers_api.pretrained_model",
+    "export_hugging_face": "t5x_like.pretrained.transformers_api.pretrained_model",
 }
 
 __all__ = ["__version__", "export_hugging_face", "from_pretrained"]

@@ -199,11 +199,20 @@ def restore_params(directory: PathLike, like: Any, step: int | None = None) -> A
       FileNotFoundError: there is no checkpoint.
       ValueError: names, shapes or dtypes differ (lists all), or no step is whole.
     """
+    return restore_step(directory, like, step=step)[1]
+
+
+def restore_step(directory: PathLike, like: Any, step: int | None = None) -> tuple[int, Any]:
+    """The step that ``restore_params`` takes, and its weights.
+
+    Raises:
+      FileNotFoundError, ValueError: as ``restore_params``.
+    """
     parent, asked = find_checkpoints(absolute(directory))
     with Checkpoints(parent) as checkpoints:
         chosen, _ = checkpoints._choose(asked if step is None else step)
         arrays = checkpoints._read(chosen, name_leaves({"params": like}), only="params/")
-    return refill({"params": like}, arrays)["params"]
+    return chosen, refill({"params": like}, arrays)["params"]
 
 
 @contextmanager

@@ -7,6 +7,7 @@ Writes caches/TASK/SPLIT. The same command again continues where it was stopped,
 
 import argparse
 import os
+from typing import Any
 
 from t5x_like.cli.arguments import (
     EXPERIMENT,
@@ -18,10 +19,11 @@ from t5x_like.cli.arguments import (
 )
 from t5x_like.cli.quiet_tensorflow import quiet_tensorflow
 from t5x_like.gin_config.user_error import UserError
+from t5x_like.text import registry
 from t5x_like.text.cache.beam import on_beam
-from t5x_like.text.cache.manifest import Manifest
+from t5x_like.text.cache.cache_manifest import Manifest
 from t5x_like.text.cache.writing import cache_split
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,16 +64,19 @@ def run(arguments: argparse.Namespace) -> int:
                 f"task {name!r} has no split {', '.join(arguments.split)}; there are {', '.join(splits)}"
             )
         for split in wanted:
-            manifest = cache_split(
-                registry.definition(name) or registry.get_task(name),  # pyright: ignore[reportArgumentType]
-                split,
-                arguments.output,
-                num_shards=arguments.num_shards,
-                num_processes=arguments.num_processes,
-                modules=arguments.module,
-                prepare=quiet_tensorflow,
-                run_units=run_units,
-            )
+            how: dict[str, Any] = {
+                "num_shards": arguments.num_shards,
+                "num_processes": arguments.num_processes,
+                "run_units": run_units,
+            }
+            task = registry.task(name)
+            if task is not None:
+                manifest = cache_split(task, split, arguments.output, **how)
+            else:
+                from t5x_like.text.seqio_bridge.cache_tasks import cache_seqio_split  # imports TensorFlow
+
+                how |= {"modules": arguments.module, "prepare": quiet_tensorflow}
+                manifest = cache_seqio_split(registration.get_task(name), split, arguments.output, **how)
             print(_line(f"{arguments.output}/{name}/{split}", manifest))
     return 0
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from t5x_like.gin_config.user_error import UserError
+from t5x_like.text.vocabularies.opening import vocabulary_files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,8 +45,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _import(arguments.source, target)
     if Path(arguments.source).is_dir():
-        from t5x_like.text.vocabularies.opening import vocabulary_files
-
         for name, file in vocabulary_files(arguments.source).items():
             shutil.copyfile(file, target / name)
     print(f"written to {target}")
@@ -71,22 +70,22 @@ def _check_source(arguments: argparse.Namespace) -> None:
 
 
 def _import(source: str, target: Path) -> None:
+    # These import JAX and Orbax.
     from t5x_like.checkpoints.checkpoints import Checkpoints
-    from t5x_like.pretrained.head_classes import classes_in, write_classes
-    from t5x_like.pretrained.hugging_face import open_hugging_face
-    from t5x_like.pretrained.model_config import write_model_config
+    from t5x_like.pretrained import checkpoint, head_classes, model_config
 
-    opened = open_hugging_face(source)
-    with Checkpoints(target) as checkpoints:
+    with checkpoint.open_unread(source) as opened, Checkpoints(target) as checkpoints:
         checkpoints.save(0, {"params": opened.params})
-    write_model_config(target, opened.config)
-    write_classes(target, classes_in(opened.fields))
+    model_config.write_model_config(target, opened.config)
+    head_classes.write_classes(target, opened.class_names)
 
 
 def _export(source: str, target: Path, step: int | None, dtype: Any) -> None:
-    from t5x_like.pretrained.head_classes import classes_at
-    from t5x_like.pretrained.hugging_face import write_hugging_face
-    from t5x_like.pretrained.model_config import open_run
+    from t5x_like.pretrained import checkpoint, hugging_face, weight_sources  # these import JAX
 
-    with open_run(source, step=step) as (config, params):
-        write_hugging_face(config, params, target, classes=classes_at(source), dtype=dtype)
+    if not weight_sources.is_run(source):
+        raise UserError(f"--from {source} is not a run directory: it has no model.json")
+    with checkpoint.open_unread(source, step=step) as opened:
+        hugging_face.write_hugging_face(
+            opened.config, opened.params, target, classes=opened.class_names, dtype=dtype
+        )

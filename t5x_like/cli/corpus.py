@@ -34,10 +34,10 @@ from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.beam_runner import on_runner
 from t5x_like.io.files import write_jsonl
 from t5x_like.io.paths import find_files
-from t5x_like.reports.corpus_page import write_corpus_page
+from t5x_like.reports.corpus_report import write_corpus_report
 from t5x_like.reports.page_explanation_text import PageExplanationText
-from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.evaluation_texts import evaluation_texts
+from t5x_like.text import registry
+from t5x_like.text.seqio_bridge.evaluation_texts import evaluation_texts
 
 _EXPLAIN_HELP = """Show the verdict of each of a recipe's rules on pages, and on their lines.
 
@@ -258,5 +258,5 @@ def _write_evaluation_texts(arguments: argparse.Namespace) -> None:
 
 def _report(arguments: argparse.Namespace) -> None:
     output = arguments.output or os.path.join(arguments.corpus, REPORT)
-    write_corpus_page(arguments.corpus, output)
+    write_corpus_report(arguments.corpus, output)
     print(f"written to {output}")

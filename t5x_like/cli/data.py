@@ -9,7 +9,7 @@ import argparse
 
 from t5x_like.text.benchmarks import catalogue, status
 from t5x_like.text.benchmarks.downloads import fetch
-from t5x_like.text.benchmarks.finding import data_directory, origins
+from t5x_like.text.benchmarks.split_files import data_directory, origins
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -28,11 +28,12 @@ from t5x_like.cli.arguments import (
 from t5x_like.cli.submission import announce_submission, write_submission_of
 from t5x_like.evaluation.prompts import DECODER_STYLE
 from t5x_like.gin_config.user_error import UserError
-from t5x_like.reports.evaluation import write_evaluation_report
+from t5x_like.partitioning.processes import initialize_processes
+from t5x_like.reports.evaluation_report import write_evaluation_report
 from t5x_like.reports.score_tables import left_out, run_table, scores_table, steps_table
+from t5x_like.text import registry
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.suites import SUITES, suite_named
-from t5x_like.text.tasks import registry
 from t5x_like.text.vocabularies.opening import vocabulary_files
 
 # Flags that are fields of SuiteEvaluation under the same name.
@@ -150,7 +151,6 @@ def _run_own_tasks(arguments: argparse.Namespace) -> int:
         evaluation = replace(evaluation, evaluations=_head_evaluations(arguments, evaluation.evaluations[0]))
     # JAX loads when the verb runs.
     from t5x_like.evaluation.saved_runs import evaluate_run
-    from t5x_like.partitioning.processes import initialize_processes
 
     initialize_processes()
     print(run_table(evaluate_run(evaluation)))
@@ -159,7 +159,7 @@ def _run_own_tasks(arguments: argparse.Namespace) -> int:
 
 
 def _evaluates_head(checkpoint: str) -> bool:
-    """Whether a run's own configuration evaluates a head."""
+    """Returns True if a run's own configuration evaluates a head."""
     config = Path(checkpoint) / "config.gin"
     return bool(checkpoint) and config.is_file() and "HeadEvaluation" in config.read_text(encoding="utf-8")
 
@@ -179,7 +179,7 @@ def _run_arguments(arguments: argparse.Namespace, checkpoint: str) -> argparse.N
 
 
 def _wants_suite(arguments: argparse.Namespace) -> bool:
-    """Whether the flags ask for benchmarks, not for a run's own held-out rows.
+    """Returns True if the flags ask for benchmarks, not for a run's own held-out rows.
 
     Raises:
       UserError: flags for benchmarks, or a Hugging Face directory, and no benchmark.
@@ -222,7 +222,6 @@ def _run_suite(arguments: argparse.Namespace) -> int:
         announce_submission(arguments.submission, settings.tasks)
     # JAX loads when the verb runs.
     from t5x_like.evaluation import every_checkpoint, suite
-    from t5x_like.partitioning.processes import initialize_processes
 
     initialize_processes()
     try:

@@ -13,6 +13,7 @@ import sys
 
 from t5x_like.evaluation.harness import registration
 from t5x_like.gin_config.user_error import UserError
+from t5x_like.partitioning.processes import initialize_processes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,8 +40,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"removed: {registration.disable()}")
         return 0
     from lm_eval.__main__ import cli_evaluate  # pyright: ignore[reportMissingImports] - optional
-
-    from t5x_like.partitioning.processes import initialize_processes
 
     initialize_processes()
     sys.argv = ["lm_eval", *words]

@@ -11,7 +11,7 @@ from typing import Any
 
 from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, import_users_modules, load_part
 from t5x_like.gin_config.user_error import UserError, nearest_or_all
-from t5x_like.io.files import as_path, read_json
+from t5x_like.io.files import as_path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +74,9 @@ def _config(arguments: argparse.Namespace) -> Any:
             raise UserError(
                 f"{arguments.model} is a directory: gin files and --gin. flags don't change its model"
             )
-        return _config_of_directory(arguments.model)
+        from t5x_like.pretrained.weight_sources import read_config  # imports JAX
+
+        return read_config(arguments.model)
     if arguments.model and not arguments.model.endswith(".gin"):
         raise UserError(f"there is no directory {arguments.model!r}", hint="a gin file's name ends in .gin")
     arguments.gin_file = [*([arguments.model] if arguments.model else []), *arguments.gin_file]
@@ -82,19 +84,3 @@ def _config(arguments: argparse.Namespace) -> Any:
         raise UserError("say which model: a gin file, a Hugging Face directory or a run directory")
     import_users_modules(arguments)
     return load_part(arguments, EXPERIMENT, "model", "MODEL")
-
-
-def _config_of_directory(directory: str) -> Any:
-    # These import JAX.
-    from t5x_like.model.zoo.architectures import architecture_for
-    from t5x_like.pretrained.model_config import read_model_config
-
-    if (as_path(directory) / "model.json").exists():
-        return read_model_config(directory)
-    fields = as_path(directory) / "config.json"
-    if not fields.exists():
-        raise UserError(
-            f"{directory} is no model: it has neither model.json, as runs do, nor Hugging Face's config.json"
-        )
-    theirs = read_json(fields)
-    return architecture_for(theirs, str(fields)).from_hugging_face(theirs)

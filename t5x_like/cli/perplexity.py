@@ -41,16 +41,18 @@ def run(arguments: argparse.Namespace) -> int:
     if empty:
         raise UserError(f"{empty[0]}: nothing is in it to be measured")
     # JAX loads when the verb runs.
-    from t5x_like.evaluation import loaded_model, perplexity
+    from t5x_like.evaluation import perplexity
     from t5x_like.partitioning.mesh import MeshConfig
+    from t5x_like.pretrained.checkpoint import open_checkpoint
 
     mesh = MeshConfig().build()
-    model = loaded_model.load_model(
+    model = open_checkpoint(
         arguments.checkpoint,
         mesh=mesh,
         step=arguments.step,
         vocabulary=arguments.vocabulary,
         num_sentinels=arguments.num_sentinels,
+        needs_tokenizer=True,
     )
     costs = perplexity.measure_texts(
         model,

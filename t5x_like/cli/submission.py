@@ -115,4 +115,4 @@ def _check(path: str, wanted: str | None) -> None:
 
 def _check_name(path: str) -> None:
     if Path(path).suffix != ".zip":
-        raise UserError(f"--submission {path}: servers take zip files; name one.zip")
+        raise UserError(f"{path}: servers take zip files; name one.zip")

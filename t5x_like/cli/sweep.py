@@ -1,8 +1,8 @@
 """SweepRun a recipe over a small grid and seeds, as papers tune their fine-tuning; a table of all, and the best.
 
-t5x-like sweep gin/recipes/bert/glue_rte.gin --gin.START_FROM="'bert-base-uncased'" \\
+t5x-like sweep gin/recipes/bert/glue_rte.gin --gin.INITIAL_CHECKPOINT="'bert-base-uncased'" \\
   --over LEARNING_RATE=5e-5,4e-5,3e-5,2e-5 --seeds 5 --output runs/bert_rte
-Values that belong together: --over BATCH_SIZE:TOTAL_STEPS=16:1556,32:778
+Values that belong together: --over BATCH_SIZE:TRAIN_STEPS=16:1556,32:778
 
 The same command continues where it was stopped: finished runs are not repeated, others continue.
 """

@@ -2,7 +2,7 @@
 from your own modules (by default, the tasks that are shipped).
 
 t5x-like tasks list                          names, splits and metrics
-t5x-like tasks show wordnet_definitions      a few examples: raw, worded and tokenised
+t5x-like tasks show wordnet_definitions      a few examples: raw, worded and tokenized
 """
 
 import argparse
@@ -15,8 +15,9 @@ from t5x_like.cli.arguments import (
     import_users_modules,
     load_part,
 )
+from t5x_like.text import registry
 from t5x_like.text.benchmarks import card, catalogue
-from t5x_like.text.tasks import registry, showing
+from t5x_like.text.seqio_bridge import task_examples
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,16 +47,16 @@ def run(arguments: argparse.Namespace) -> int:
         registry.register(load_part(arguments, EXPERIMENT, "tasks", "TASKS"))
     if (
         arguments.what == "show"
-        and arguments.name in catalogue.names()
+        and arguments.name in catalogue.all_names()
         and not registry.is_defined(arguments.name)
     ):
         print(card.card(arguments.name))
         print("\nIt needs no file: name it wherever a task is named. Its data: t5x-like data status")
         return 0
     if arguments.what == "show":
-        description = showing.describe(arguments.name)
+        description = task_examples.describe(arguments.name)
         print(_describe(description))
-        for shown in showing.show(
+        for shown in task_examples.show(
             arguments.name,
             arguments.num_examples,
             split=arguments.split or next(iter(description.splits)),
@@ -65,12 +66,12 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"\n{_example(shown)}")
         return 0
     names = [*registry.task_names(), *registry.mixture_names()]
-    cards = [card.short_card(name) for name in catalogue.names() if name not in names]
-    print("\n\n".join([*(_describe(showing.describe(name)) for name in names), *cards]))
+    cards = [card.short_card(name) for name in catalogue.all_names() if name not in names]
+    print("\n\n".join([*(_describe(task_examples.describe(name)) for name in names), *cards]))
     return 0
 
 
-def _describe(description: showing.Description) -> str:
+def _describe(description: task_examples.Description) -> str:
     splits = ", ".join(f"{name} {_count(number)}" for name, number in description.splits.items())
     lines = [
         f"{description.name} ({description.kind})",
@@ -90,7 +91,7 @@ def _count(number: int | None) -> str:
     return "of unknown size" if number is None else f"{number:,}"
 
 
-def _example(shown: showing.Shown) -> str:
+def _example(shown: task_examples.TaskExample) -> str:
     """Returns an example's text and pieces; targets without loss are shown as dots."""
     weights = shown.beside.get("weights", [1.0] * len(shown.target_ids))
     learned = [

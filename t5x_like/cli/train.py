@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, load_configuration
+from t5x_like.partitioning.processes import initialize_processes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,8 +22,7 @@ def run(arguments: argparse.Namespace) -> int:
     for line in loaded.unused:
         print(f"t5x-like: note: {line}", file=sys.stderr)
 
-    # These import JAX.
-    from t5x_like.partitioning.processes import initialize_processes
+    # This imports JAX.
     from t5x_like.training.train import train
 
     initialize_processes()

@@ -14,18 +14,18 @@ from t5x_like.evaluation.head_plan import HeadPlan
 from t5x_like.evaluation.head_predictor import HeadPredictor, SpanSearch
 from t5x_like.evaluation.prediction_log import replace_rows
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
-from t5x_like.evaluation.questions import load_questions, load_seqio_questions, require_answers, tasks_having
+from t5x_like.evaluation.questions import load_questions, load_seqio_questions, tasks_having
 from t5x_like.evaluation.scores_file import Entry, Row, build_scores, write_scores
 from t5x_like.evaluation.text_answers import TextPlan
 from t5x_like.evaluation.text_model import TextCodec, TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import check_batch_size
-from t5x_like.text.heads.questions import read_questions
-from t5x_like.text.heads.tasks import form_of
-from t5x_like.text.tasks import registry
+from t5x_like.pretrained.initial_weights import check_length
+from t5x_like.text import registry
+from t5x_like.text.batches.head_questions import read_questions
+from t5x_like.text.batches.head_source import head_format_of
 from t5x_like.text.tasks.rows import RowPolicy
-from t5x_like.text.tasks.tokenising import tokenizer_of
 
 _log = logging.getLogger(__name__)
 
@@ -130,8 +130,9 @@ class TaskEvaluation:
         return Evaluator(plans, facts)
 
     def _plan(self, task: str, model_with: Callable[[TextCodec], TextModel]) -> tuple[TextPlan, Entry]:
-        definition: Any = registry.definition(task)
-        require_answers(task, definition)
+        definition: Any = registry.task(task)
+        if definition is not None:
+            definition.require_answers()
         skipped: Entry = {"skipped": 0, "first_skipped": []}
         if definition is None:
             lengths = {"inputs_length": self.inputs_length, "targets_length": self.targets_length}
@@ -141,7 +142,7 @@ class TaskEvaluation:
             policy = RowPolicy(definition.on_bad_row)
             questions = load_questions(definition, self.split, limit=self.limit, policy=policy)
             skipped = {"skipped": policy.num_skipped, "first_skipped": policy.first_skipped}
-            model = model_with(tokenizer_of(definition))
+            model = model_with(definition.tokenizer)
         plan = TextPlan(
             model=model,
             questions=questions,
@@ -178,8 +179,9 @@ class HeadEvaluation:
         """Reads the rows for a model of this configuration.
 
         Raises:
-          ValueError: unknown tasks or split, bad rows, or tasks that no head reads.
+          ValueError: unknown tasks or split, bad rows, tasks that no head reads, or texts longer than the model reads.
         """
+        check_length(config, self.inputs_length, what=f"mixture {self.mixture!r}")
         check_batch_size(self.batch_size, mesh)
         predictor = HeadPredictor(parameters.abstract(config)[0], mesh, batch_size=self.batch_size)
         plans = {task: self._plan(task, predictor) for task in registry.names_of_tasks(self.mixture)}
@@ -193,8 +195,8 @@ class HeadEvaluation:
         return Evaluator(plans, dict.fromkeys(plans, facts))
 
     def _plan(self, task: str, predictor: HeadPredictor) -> HeadPlan:
+        head_format_of(task)  # refuses a task that no head reads
         definition: Any = registry.definition(task)
-        form_of(definition, task)
         plan = HeadPlan(
             definition=definition,
             split=self.split,

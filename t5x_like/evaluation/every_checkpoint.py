@@ -9,11 +9,13 @@ from typing import Any
 
 import jax
 
-from t5x_like.evaluation.loaded_model import NotNumbersError, is_run, steps_of
 from t5x_like.evaluation.scores_file import flat_scores
 from t5x_like.evaluation.suite import evaluate_suite
 from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.io.files import as_path, read_json, write_json
+from t5x_like.pretrained.checkpoint import NotNumbersError
+from t5x_like.pretrained.run_weights import steps_of
+from t5x_like.pretrained.weight_sources import is_run
 
 _log = logging.getLogger(__name__)
 
@@ -31,8 +33,9 @@ def evaluate_steps(
     """Evaluates the steps that a run has, in order, each into ``output_dir/step_<step>``; yields (step, scores).
 
     With ``watch`` it then looks every few ``seconds`` for steps that have been saved since, until the run's last step
-    is done (``total_steps`` of its ``config.json``; without one, for ever). ``scores_by_step.json`` has all of them.
-    Steps whose weights are no numbers, or that training has removed meanwhile, are told and passed over.
+    is done (``total_steps`` of its ``config.json``; without one, until it is interrupted). ``scores_by_step.json`` has
+    all of them.
+    Steps whose weights are no numbers, or that training has removed meanwhile, are logged and passed over.
 
     Raises:
       ValueError: the checkpoint is no run, or has no steps and isn't watched.

@@ -1,7 +1,6 @@
 """One task's rows answered by a fine-tuned encoder's head: the rows and the entry that answers in words have, too."""
 
 import functools
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,11 +14,9 @@ from t5x_like.evaluation.scores import counts, numbers, score
 from t5x_like.evaluation.scores_file import Entry, Row
 from t5x_like.evaluation.span_answers import best_thresholds
 from t5x_like.inference.length_batches import length_batches
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.heads.questions import HeadQuestions, questions_of, training_rows
-from t5x_like.text.heads.rows import read_row
-from t5x_like.text.heads.tasks import HeadTask, Read, form_of
-from t5x_like.text.tasks.text_task import TextTask
+from t5x_like.text.batches.head_questions import HeadQuestions, questions_of, training_rows
+from t5x_like.text.tasks.pairs import LabelledRow, PairsTask
+from t5x_like.text.tasks.rows import RawRow
 
 _BATCHES_AT_ONCE = 8  # whose answers are written together
 
@@ -34,9 +31,9 @@ class HeadPlan:
       refuses_nan: whether scores that are not numbers are an error, rather than an answer like others.
     """
 
-    definition: HeadTask
+    definition: PairsTask
     split: str
-    read: list[Read]
+    read: list[LabelledRow]
     predictor: HeadPredictor
     inputs_length: int
     order: ClassOrder = field(default_factory=ClassOrder)
@@ -51,7 +48,7 @@ class HeadPlan:
     @property
     def inputs(self) -> dict[int, str]:
         """Questions by number, as ``predictions.jsonl`` has them."""
-        return {number: self.questions.input_of(read) for number, read in enumerate(self.read)}
+        return {number: read.row.input_text for number, read in enumerate(self.read)}
 
     @property
     def source_rows(self) -> list[Mapping[str, Any]]:
@@ -92,14 +89,14 @@ class HeadPlan:
             entry["baseline"] = numbers(self._baseline)
         if thresholds := best_thresholds(rows):
             entry["best_thresholds"] = thresholds
-        labels = list(getattr(questions.form, "classes", ()))
+        labels = list(questions.head_format.class_names)
         return entry | counts(self.split, rows, num_labelled=len(labelled)) | {"invalid": 0, "labels": labels}
 
     @functools.cached_property
     def _baseline(self) -> dict[str, float]:
         """Scores of the most frequent class, or the mean number, of the training split."""
         learned: Any = learned_from(self.definition)
-        answers = self.questions.commonest(training_rows(learned))
+        answers = self.questions.most_frequent(training_rows(learned))
         return {} if answers is None else self.questions.score(answers)
 
     def _require_numbers(self, part: HeadQuestions, rows: list[int], scores: Sequence[np.ndarray]) -> None:
@@ -112,39 +109,23 @@ class HeadPlan:
 
 
 def predict_lines(
-    definition: HeadTask, lines: Iterable[str], predictor: HeadPredictor, params: Any, *, inputs_length: int
+    definition: PairsTask, lines: Iterable[str], predictor: HeadPredictor, params: Any, *, inputs_length: int
 ) -> Iterator[tuple[str, Any]]:
     """Yields each line as it was read, and the head's answer: texts for a task from files, else JSON objects.
 
     Raises:
       ValueError: a task that no head reads, a head that the model lacks, or a line without the task's columns.
     """
-    form_of(definition, definition.name)
+    definition.head_format()  # refuses a task that no head reads
     lines = iter(lines)
     while given := list(islice(lines, predictor.batch_size)):
         read = [_read_line(definition, line) for line in given]
         questions = questions_of(definition, read, inputs_length=inputs_length)
         found = answers_of(questions, predictor.scores(params, questions))
         for each, answer in zip(read, found.answers, strict=True):
-            yield questions.input_of(each), questions.answers.written(answer)
+            yield each.row.input_text, questions.answers.written(answer)
 
 
-def _read_line(definition: HeadTask, line: str) -> Read:
-    if isinstance(definition, TextTask):
-        values: Any = {"inputs": definition.word_question(line)}
-    else:
-        values = _columns(definition.name, line)
-    return Read(read_row(form_of(definition, definition.name), values), Raw(values, "a line"))
-
-
-def _columns(task: str, line: str) -> dict[str, Any]:
-    try:
-        values = json.loads(line)
-    except json.JSONDecodeError:
-        values = None
-    if not isinstance(values, dict):
-        raise ValueError(
-            f"task {task!r} is a benchmark, whose rows have columns: give a JSON object with them on each line, not "
-            f"{line[:60]!r} (t5x-like tasks show {task})"
-        )
-    return values
+def _read_line(definition: PairsTask, line: str) -> LabelledRow:
+    values = definition.line_columns(line)
+    return LabelledRow(definition.head_format().read(values), RawRow(values, "a line"))

@@ -14,18 +14,9 @@ from t5x_like.inference.length_batches import place_rows, run_by_length
 from t5x_like.model import multiple_choice, parameters
 from t5x_like.partitioning.shard import replicated
 from t5x_like.pretrained.head_classes import order_by_name
-from t5x_like.text.heads.answers import Answer
-from t5x_like.text.heads.formats import (
-    CandidateRanking,
-    HeadFormat,
-    MultipleChoice,
-    QuestionAnswering,
-    Regression,
-    SequenceClassification,
-    TokenClassification,
-)
-from t5x_like.text.heads.questions import HeadQuestions
-from t5x_like.text.heads.rows import head_of
+from t5x_like.text.batches.head_questions import HeadQuestions
+from t5x_like.text.heads import QuestionAnswering
+from t5x_like.text.heads.head_format import Answer, HeadFormat
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,39 +88,15 @@ def answers_of(
     questions: HeadQuestions, scores: Sequence[np.ndarray], spans: SpanSearch | None = None
 ) -> HeadPredictions:
     """The answer to each row, from the scores of its examples."""
-    form, spans = questions.form, spans or SpanSearch()
-    if isinstance(form, QuestionAnswering):
+    spans = spans or SpanSearch()
+    if isinstance(questions.head_format, QuestionAnswering):
         found = span_answers(questions, scores, max_answer_length=spans.max_answer_length, size=spans.n_best)
         answers: list[Answer] = [each.answer(spans.null_score_diff_threshold) for each in found]
         return HeadPredictions(answers, [each.described() for each in found])
-    if isinstance(form, Regression):
-        answers = [float(np.clip(row[0], form.lowest, form.highest)) for row in scores]
-    elif isinstance(form, CandidateRanking):
-        answers = likeliest_candidates(questions, scores)
-    elif isinstance(form, TokenClassification):
-        answers = [word_classes(questions, number, row) for number, row in enumerate(scores)]
-    else:
-        answers = [int(np.argmax(row)) for row in scores]
+    answers = questions.head_format.answers_of(
+        [each.row for each in questions.read], scores, lambda number: questions.examples.places(number)[0]
+    )
     return HeadPredictions(answers, [{} for _ in questions.read])
-
-
-def likeliest_candidates(questions: HeadQuestions, scores: Sequence[np.ndarray]) -> list[Answer]:
-    """Of each question the candidate, as text, with the greatest odds of being right; of equal ones the first."""
-    odds = np.array([row[1] - row[0] for row in scores])
-    sizes = [len(read.row.candidates) for read in questions.read]
-    of_rows = np.split(odds, np.cumsum(sizes)[:-1])
-    return [
-        read.row.candidates[int(np.argmax(row))] for read, row in zip(questions.read, of_rows, strict=True)
-    ]
-
-
-def word_classes(questions: HeadQuestions, number: int, scores: np.ndarray) -> list[int]:
-    """The class of each word, read from its first token; of words that were cut off, that of words outside."""
-    assert isinstance(questions.form, TokenClassification)
-    classes = questions.form.classes
-    found = np.argmax(scores[questions.examples.places(number)[0]], axis=-1).tolist()
-    outside = classes.index("O") if "O" in classes else 0
-    return found + [outside] * (len(questions.read[number].row.words) - len(found))
 
 
 def require_head(model: Any, questions: HeadQuestions) -> None:
@@ -138,7 +105,7 @@ def require_head(model: Any, questions: HeadQuestions) -> None:
     Raises:
       ValueError: it lacks the head, or has one with other scores.
     """
-    wanted = wanted_head(model, questions.form)
+    wanted = wanted_head(model, questions.head_format)
     if wanted:
         raise ValueError(
             f"task {questions.task!r} needs {wanted}; the model's heads: {heads_of(model)}. Fine-tune it on such a "
@@ -146,11 +113,10 @@ def require_head(model: Any, questions: HeadQuestions) -> None:
         )
 
 
-def wanted_head(model: Any, form: HeadFormat) -> str:
-    """The head that a form needs, for people; nothing if the model has it."""
-    kind, num_labels = head_of(form)
+def wanted_head(model: Any, head_format: HeadFormat) -> str:
+    """Name the head that a head format needs, for people; empty if the model has it."""
+    kind, wanted = head_format.head.kind, head_format.num_outputs
     heads = getattr(getattr(model, "heads", None), "scores", {})
-    wanted = 1 if isinstance(form, MultipleChoice) else num_labels
     found = heads[kind].config.num_outputs if kind in heads else None
     if found == wanted:
         return ""
@@ -163,7 +129,7 @@ def heads_of(model: Any) -> str:
     return ", ".join(f"{name} ({head.config.num_outputs})" for name, head in heads.items()) or "none"
 
 
-def class_order(named: Sequence[str], form: HeadFormat, *, learned: str) -> ClassOrder:
+def class_order(named: Sequence[str], head_format: HeadFormat, *, learned: str) -> ClassOrder:
     """Maps the classes of a head, in the order ``named``, to a task's; without names, they are in the task's order.
 
     ``learned`` is the task that it was trained on here, if it was; then missing names need no note.
@@ -171,13 +137,13 @@ def class_order(named: Sequence[str], form: HeadFormat, *, learned: str) -> Clas
     Raises:
       ValueError: the names are not those of the task's classes.
     """
-    if not isinstance(form, SequenceClassification | TokenClassification):
+    if not head_format.class_names:
         return ClassOrder()
-    ours = ", ".join(form.classes)
+    ours = ", ".join(head_format.class_names)
     if not named:
         said = f"the head's classes have no names, and were taken in the task's order: {ours}. "
         return ClassOrder(note="" if learned else said + "--classes names them if theirs is another")
-    order = order_by_name(named, form.classes)
+    order = order_by_name(named, head_format.class_names)
     if order is None:
         raise ValueError(f"the head's classes {', '.join(named)} are not the task's: {ours}")
     if order == tuple(range(len(order))):

@@ -1,17 +1,17 @@
-"""What texts cost a decoder, however long they are: windows that overlap, every token scored once."""
+"""Costs of texts for a decoder, however long they are: overlapping windows, every token scored once."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from t5x_like.evaluation.loaded_model import LoadedModel
 from t5x_like.evaluation.questions import Questions
 from t5x_like.evaluation.scores import counts, score
 from t5x_like.evaluation.scores_file import Entry, Row
 from t5x_like.inference.scorer import Scorer, window_batch
+from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.text.metrics.perplexity import TextCost, cost_of, windows
 
 _DEFAULT_LENGTH = 1024
@@ -21,7 +21,7 @@ _DEFAULT_LENGTH = 1024
 class PerplexityPlan:
     """Texts of a task to measure, in windows of ``length`` tokens: rows and an entry like those of other tasks."""
 
-    model: LoadedModel
+    model: Checkpoint
     questions: Questions
     length: int
     batch_size: int
@@ -40,7 +40,7 @@ class PerplexityPlan:
         """Yields the cost of all texts at once, unless all are ``answered``."""
         if all(number in answered for number in self.inputs):
             return
-        model = self.model._replace(params=params)
+        model = replace(self.model, params=params)
         costs = measure_texts(
             model, list(self.inputs.values()), length=self.length, batch_size=self.batch_size
         )
@@ -68,7 +68,7 @@ class _TextWindow(NamedTuple):
 
 
 def measure_texts(
-    model: LoadedModel,
+    model: Checkpoint,
     texts: Sequence[str],
     *,
     length: int | None = None,
@@ -87,7 +87,7 @@ def measure_texts(
         raise ValueError(
             f"perplexity is a decoder's: this is an {model.kind.replace('_', '-')}, which reads and writes apart"
         )
-    most = model.positions or length or _DEFAULT_LENGTH
+    most = model.max_positions or length or _DEFAULT_LENGTH
     length = min(most, _DEFAULT_LENGTH) if length is None else length
     if length > most:
         raise ValueError(f"windows of {length} tokens are longer than the {most} positions of the model")
@@ -106,8 +106,8 @@ def measure_texts(
     ]
 
 
-def _windows(model: LoadedModel, texts: Iterable[str], *, length: int, stride: int) -> Iterator[_TextWindow]:
-    begin = [model.begin] if model.begin is not None else list(model.ends[:1])
+def _windows(model: Checkpoint, texts: Iterable[str], *, length: int, stride: int) -> Iterator[_TextWindow]:
+    begin = [model.begin_id] if model.begin_id is not None else list(model.end_ids[:1])
     for number, text in enumerate(texts):
         ids = np.array([*begin, *model.tokenizer.encode(text)], np.int32)
         # Each input has the token after it as its target, so there is one less than tokens.

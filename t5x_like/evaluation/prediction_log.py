@@ -15,7 +15,7 @@ IDENTITY = "evaluation.json"
 
 
 def refuse_others(directory: str, identity: Mapping[str, Any]) -> None:
-    """Whether results can go into ``directory``: into a new one, or after those of the same evaluation.
+    """Checks that results can go into ``directory``: into a new one, or after those of the same evaluation.
 
     Raises:
       ValueError: it holds another evaluation's results, of another checkpoint, task set or setting, or other files.

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from t5x_like.text.tasks.pairs import Worded
+from t5x_like.text.tasks.pairs import TextPair
 
 
 @dataclass(frozen=True, kw_only=True)
 class PromptStyle:
-    """How a question, its answer, and examples before it are written: ``{inputs}`` and ``{targets}`` are filled in.
+    """The wording of a question, its answer and the examples before it; ``{inputs}`` and ``{targets}`` are filled in.
 
-    An encoder-decoder reads questions as they are; a decoder needs to be told where its answer begins.
+    An encoder-decoder reads questions as they are; a decoder needs a mark where its answer begins.
     """
 
     question: str = "{inputs}"
@@ -59,7 +59,7 @@ class Prompter:
     style: PromptStyle
     num_shots: int = 0
     seed: int = 0
-    pool: Sequence[Worded] = ()  # to draw examples from
+    pool: Sequence[TextPair] = ()  # to draw examples from
 
     def __post_init__(self) -> None:
         if self.num_shots < 0:

@@ -8,18 +8,15 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from t5x_like.text import registry
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.benchmarks.finding import SplitFiles
 from t5x_like.text.benchmarks.language_modelling import text_perplexities
+from t5x_like.text.benchmarks.split_files import SplitFiles
 from t5x_like.text.benchmarks.task import BenchmarkTask
-from t5x_like.text.heads.formats import Regression
 from t5x_like.text.metrics.baselines import majority
 from t5x_like.text.metrics.by_name import MetricFunction
-from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.mixtures import Mixture
-from t5x_like.text.tasks.pairs import PairsTask, Worded
-from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.tasks.pairs import PairsTask, TextPair
 from t5x_like.text.tasks.rows import RowPolicy
 
 # What T5's wording writes where a row has no label.
@@ -61,7 +58,7 @@ class Questions:
     training_targets: Callable[[], Iterable[str]] = tuple
 
     def is_labelled(self, row: Question) -> bool:
-        """Whether a row's true answer is known."""
+        """Returns True if a row's true answer is known."""
         if row.input_ids is not None:  # users' own tasks, which have no word for a missing label
             return True
         if row.targets == _UNKNOWN or row.example.get("label") == -1:
@@ -71,7 +68,7 @@ class Questions:
         return not self.labels or row.targets in self.labels
 
     def is_valid(self, text: str) -> bool:
-        """Whether a written answer is one that there can be."""
+        """Returns True if a written answer is one of the task's."""
         if self.is_number:
             try:
                 return float(text) == float(text)
@@ -114,7 +111,7 @@ class Questions:
 
 
 def are_texts(definition: PairsTask) -> bool:
-    """Whether there is nothing to answer, but texts to measure."""
+    """Returns True for a task without answers, whose texts are measured."""
     return text_perplexities in definition.metric_functions
 
 
@@ -141,12 +138,12 @@ def find_task(
     """
     known = registry.definition(name) if name not in catalogue.benchmarks() else None
     if isinstance(known, BenchmarkTask) and isinstance(known.files, SplitFiles):
-        return BenchmarkTask(
-            name=name,
-            benchmark=known.benchmark,
+        return replace(
+            known,
             vocabulary=vocabulary or known.vocabulary,
             num_sentinels=num_sentinels,
             data_dir=data_dir or known.data_dir,
+            files={},  # those of the folder
             on_bad_row=on_bad_row or known.on_bad_row,
         )
     if isinstance(known, PairsTask):
@@ -160,8 +157,8 @@ def find_task(
         raise ValueError(
             f"{name!r} is no task of questions and answers; name one that `t5x-like tasks list` tells"
         )
-    return BenchmarkTask(
-        name=name,
+    return catalogue.benchmark_task(
+        name,
         vocabulary=vocabulary,
         num_sentinels=num_sentinels,
         data_dir=data_dir,
@@ -201,7 +198,7 @@ def load_questions(
         split=split,
         rows=found,
         labels=definition.answers,
-        is_number=benchmark is not None and isinstance(benchmark.form, Regression),
+        is_number=bool(benchmark and benchmark.head and benchmark.head.predicts_number),
         metrics=definition.metric_functions,
         postprocess=benchmark and benchmark.postprocess,
         training_targets=lambda: (row.targets for row in training_rows(definition)),
@@ -235,25 +232,11 @@ def load_seqio_questions(
     return questions, found.codec
 
 
-def require_answers(task: str, definition: registry.Definition | None) -> None:
-    """Refuses tasks that have no answers to score.
-
-    Raises:
-      ValueError: a pretraining task, or one of conversations.
-    """
-    if isinstance(definition, PretrainingTask):
-        raise ValueError(f"{task!r} is a pretraining task: measure its loss, it has no answers to score")
-    if isinstance(definition, ChatTask):
-        raise ValueError(
-            f"{task!r} is a task of conversations: measure its loss, it has no metrics to score answers by"
-        )
-
-
 def learned_from(definition: PairsTask) -> PairsTask:
     """The task whose training split is learned from: itself, but for tasks that have none and are parts of others."""
     if not isinstance(definition, BenchmarkTask) or not definition.benchmark.training_task:
         return definition
-    return BenchmarkTask(
+    return catalogue.benchmark_task(
         name=definition.benchmark.training_task,
         vocabulary=definition.vocabulary,
         num_sentinels=definition.num_sentinels,
@@ -262,7 +245,7 @@ def learned_from(definition: PairsTask) -> PairsTask:
     )
 
 
-def training_rows(definition: PairsTask, *, limit: int | None = None) -> Iterable[Worded]:
+def training_rows(definition: PairsTask, *, limit: int | None = None) -> Iterable[TextPair]:
     """Labelled rows of the training split: for examples in prompts, and for the most frequent answer.
 
     Raises:
@@ -273,6 +256,6 @@ def training_rows(definition: PairsTask, *, limit: int | None = None) -> Iterabl
         yield from (row for row in islice(source.read("train"), limit) if row.targets != _UNKNOWN)
 
 
-def _question(number: int, row: Worded) -> Question:
+def _question(number: int, row: TextPair) -> Question:
     texts = {"inputs_pretokenized": row.inputs, "targets_pretokenized": row.targets}
     return Question(number, row.inputs, row.targets, {**row.extras, **texts})

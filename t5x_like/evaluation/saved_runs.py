@@ -8,18 +8,14 @@ from typing import Any, NamedTuple
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation, TaskResult, write_results
 from t5x_like.evaluation.head_plan import predict_lines
 from t5x_like.evaluation.head_predictor import HeadPredictor
-from t5x_like.evaluation.loaded_model import steps_of
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
-from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size
-from t5x_like.pretrained.initial_weights import check_length
-from t5x_like.pretrained.model_config import load_run
-from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.pairs import PairsTask
-from t5x_like.text.tasks.tokenising import tokenizer_of
+from t5x_like.pretrained.checkpoint import open_checkpoint
+from t5x_like.text import registry
+from t5x_like.text.seqio_bridge import registration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,15 +36,16 @@ class RunEvaluation:
 def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
     """Evaluates every task and writes ``scores.json`` and ``TASK/predictions.jsonl`` into ``run.output_dir``."""
     mesh = run.mesh.build()
+    registration.connect()
     registry.register(run.tasks)
-    config, params = load_run(run.checkpoint, step=run.step, mesh=mesh)
+    opened = open_checkpoint(run.checkpoint, step=run.step, mesh=mesh)
+    config, params = opened.config, opened.params
     results: dict[str, TaskResult] = {}
     for evaluation in run.evaluations:
-        if isinstance(evaluation, HeadEvaluation):
-            check_length(config, evaluation.inputs_length, what=f"mixture {evaluation.mixture!r}")
         results |= evaluation.evaluator(config, mesh).run(params)
-    step = max(steps_of(run.checkpoint), default=None) if run.step is None else run.step
-    write_results(results, run.output_dir, checkpoint=run.checkpoint, step=step, config=config, params=params)
+    write_results(
+        results, run.output_dir, checkpoint=run.checkpoint, step=opened.step, config=config, params=params
+    )
     return results
 
 
@@ -77,11 +74,12 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
     """Answers each line, batch by batch as they come; an encoder by its head."""
     mesh = run.mesh.build()
     check_batch_size(run.batch_size, mesh)
+    registration.connect()
     registry.register(run.tasks)
-    config, params = load_run(run.checkpoint, step=run.step, mesh=mesh)
-    definition: Any = registry.definition(run.task)
-    graphdef, shapes, _ = parameters.abstract(config)
-    if not hasattr(parameters.merge(graphdef, shapes), "start_cache"):  # it writes nothing
+    opened = open_checkpoint(run.checkpoint, step=run.step, mesh=mesh)
+    config, graphdef, params = opened.config, opened.graphdef, opened.params
+    definition: Any = registry.task(run.task)
+    if not hasattr(opened.model, "start_cache"):  # it writes nothing
         predictor = HeadPredictor(graphdef, mesh, batch_size=run.batch_size)
         for text, answer in predict_lines(
             definition, lines, predictor, params, inputs_length=run.inputs_length
@@ -90,7 +88,7 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
         return
     model = _text_model(config, mesh, run.task, definition)
     prompter = Prompter(task=run.task, style=PromptStyle())
-    word = definition.word_question if isinstance(definition, PairsTask) else str
+    word = str if definition is None else definition.word_question
     questions = (word(line) for line in lines)
     while texts := list(islice(questions, run.batch_size)):
         prompts = [prompter.prompt(number, text) for number, text in enumerate(texts)]
@@ -108,7 +106,7 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
 
 def _text_model(config: Any, mesh: Any, task: str, definition: Any) -> TextModel:
     if hasattr(definition, "vocabulary"):
-        return TextModel.as_trained(config, mesh, tokenizer_of(definition))
+        return TextModel.as_trained(config, mesh, definition.tokenizer)
     # seqio and TensorFlow are imported for tasks that need them only.
     from t5x_like.text.seqio_bridge.evaluation_rows import seqio_codec
 

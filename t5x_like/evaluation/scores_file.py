@@ -44,7 +44,7 @@ def build_scores(
     settings: Mapping[str, Any] | None = None,
     left_out: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What ``scores.json`` is to hold.
+    """Returns the contents of ``scores.json``.
 
     Args:
       model: ``model`` and ``parameters``.

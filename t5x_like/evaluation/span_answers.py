@@ -8,12 +8,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t5x_like.evaluation.spans import most_context, n_best_spans
-from t5x_like.text.heads.answers import squad_or_none
-from t5x_like.text.heads.formats import QuestionAnswering
-from t5x_like.text.heads.questions import HeadQuestions
+from t5x_like.text.batches.head_questions import HeadQuestions
+from t5x_like.text.heads import QuestionAnswering
+from t5x_like.text.heads.span_head import squad_or_none
 
 _NOTHING = ""
+
+
+class Span(NamedTuple):
+    """One answer among others: its first and last token and what each end scores."""
+
+    first: int
+    last: int
+    start_score: float
+    end_score: float
+
+    @property
+    def score(self) -> float:
+        """Of both ends."""
+        return self.start_score + self.end_score
 
 
 class Candidate(NamedTuple):
@@ -24,7 +37,7 @@ class Candidate(NamedTuple):
 
 
 class SpanAnswers(NamedTuple):
-    """What one question may be answered, the best first; where there may be no answer, ``""`` is among them."""
+    """Answers to one question, the best first; where there may be no answer, ``""`` is among them."""
 
     candidates: list[Candidate]
     null_score: float | None  # of no answer, where there may be none
@@ -64,7 +77,7 @@ def span_answers(
     A token begins an answer only in the window that has most context around it. No answer scores what [CLS] does as
     both ends, in the window where that is least.
     """
-    assert isinstance(questions.form, QuestionAnswering)
+    assert isinstance(questions.head_format, QuestionAnswering)
     windows: list[list[int]] = [[] for _ in questions.read]
     for number, origin in enumerate(questions.examples.origins.tolist()):
         windows[origin].append(number)
@@ -101,7 +114,7 @@ def best_thresholds(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _scores_of(row: Mapping[str, Any]) -> dict[str, float]:
-    """What the best answer scores, were it given."""
+    """Scores of the best answer, were it given."""
     text = next((each["text"] for each in row["n_best"] if each["text"]), _NOTHING)
     return squad_or_none([row["target"]], [text])
 
@@ -114,7 +127,7 @@ def _of_windows(
     max_answer_length: int,
     size: int,
 ) -> SpanAnswers:
-    assert isinstance(questions.form, QuestionAnswering)
+    assert isinstance(questions.head_format, QuestionAnswering)
     examples, context = questions.examples, questions.read[row].row.texts[0][1]
     sizes = [(int(examples.offsets[number]), len(examples.places(number)[0])) for number in numbers]
     candidates = [
@@ -123,7 +136,7 @@ def _of_windows(
         for candidate in _of_window(questions, number, ends, mine, context, max_answer_length, size)
     ]
     null = None
-    if questions.form.unanswerable:
+    if questions.head_format.unanswerable:
         null = min(
             float(ends[examples.cls_place(number)].sum())
             for number, ends in zip(numbers, scores, strict=True)
@@ -159,3 +172,54 @@ def _of_window(
         max_answer_length=max_answer_length,
     )
     return [Candidate(context[starts[span.first] : stops[span.last]], span.score) for span in found]
+
+
+def n_best_spans(
+    starts: np.ndarray,
+    ends: np.ndarray,
+    may_start: np.ndarray,
+    may_end: np.ndarray,
+    *,
+    size: int,
+    max_answer_length: int,
+) -> list[Span]:
+    """The ``size`` spans of one row that score most, the best first; of equal ones the earlier first.
+
+    All arrays are [L]. (BERT's code looks only among the 20 best starts and ends; here all are looked at.)
+    """
+    first = np.where(may_start, starts, -np.inf)[None].astype(np.float32)
+    last = np.where(may_end, ends, -np.inf)[None].astype(np.float32)
+    pairs = _pairs(first, last, max_answer_length)[0]
+    flat = pairs.reshape(-1)
+    least = np.partition(flat, -size)[-size] if len(flat) > size else -np.inf
+    found = np.flatnonzero((flat >= least) & (flat > -np.inf))
+    best = found[np.argsort(-flat[found], kind="stable")][:size]
+    return [
+        Span(place, place + further, float(starts[place]), float(ends[place + further]))
+        for place, further in zip(*(each.tolist() for each in np.divmod(best, pairs.shape[1])), strict=True)
+    ]
+
+
+def most_context(windows: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+    """For each window (offset, length) of a text, bool [length]: the tokens that no other window has more around.
+
+    That is the lesser of the tokens to the left and to the right, and a hundredth of the window's length; of equal
+    windows the first. An answer counts only in the window that has most around its first token (Devlin et al. 2019's
+    ``run_squad.py``, https://github.com/google-research/bert).
+    """
+    size = max((offset + length for offset, length in windows), default=0)
+    best, owner = np.full(size, -np.inf), np.zeros(size, np.int64)
+    for number, (offset, length) in enumerate(windows):
+        left = np.arange(length)
+        around = np.minimum(left, left[::-1]) + 0.01 * length
+        inside = slice(offset, offset + length)
+        owner[inside] = np.where(around > best[inside], number, owner[inside])
+        best[inside] = np.maximum(around, best[inside])
+    return [owner[offset : offset + length] == number for number, (offset, length) in enumerate(windows)]
+
+
+def _pairs(starts: np.ndarray, ends: np.ndarray, max_length: int) -> np.ndarray:
+    """Scores [B, L, M] of each start with the ends from 0 tokens after it on."""
+    reach = min(max_length, starts.shape[1])
+    padded = np.pad(ends, ((0, 0), (0, reach - 1)), constant_values=-np.inf)
+    return starts[:, :, None] + np.lib.stride_tricks.sliding_window_view(padded, reach, axis=1)

@@ -1,4 +1,4 @@
-"""Whether files are what the servers of GLUE and SuperGLUE take: names, headers, rows, order, words."""
+"""Checks files as the servers of GLUE and SuperGLUE do: names, headers, rows, order, words."""
 
 import json
 import math
@@ -12,11 +12,11 @@ from t5x_like.text.benchmarks.suites import SUITES, SubmissionFile
 
 _HEADER = "index\tprediction"
 _LINE_END = b"\n"
-_SHOWN = 3  # faults of one kind that are told
+_SHOWN = 3  # faults of one kind that are listed
 
 
-class Checked(NamedTuple):
-    """``errors`` are what a server would refuse; ``missing`` files it wants before it tells an average.
+class SubmissionCheck(NamedTuple):
+    """``errors`` are what a server would refuse; ``missing`` files it wants before it gives an average.
 
     ``answers`` are how many each file of the benchmark has, as far as it can be read.
     """
@@ -39,12 +39,12 @@ class _FormError(ValueError):
     """A line that isn't of the form."""
 
 
-def check_files(files: Mapping[str, bytes]) -> Checked:
+def check_files(files: Mapping[str, bytes]) -> SubmissionCheck:
     """Checks all files of a submission, by their names in the zip."""
     benchmark = _benchmark_of(files)
     if benchmark is None:
         titles = " or ".join(suite.title for suite in SUITES.values())
-        return Checked(None, (f"no file of {titles} among {', '.join(files) or 'none'}",), ())
+        return SubmissionCheck(None, (f"no file of {titles} among {', '.join(files) or 'none'}",), ())
     forms = {form.file: form for form in SUITES[benchmark].submission}
     errors, answers = [], {}
     for name, content in files.items():
@@ -53,11 +53,13 @@ def check_files(files: Mapping[str, bytes]) -> Checked:
             continue
         found, answers[name] = check_file(forms[name], content)
         errors += [f"{name}: {error}" for error in found]
-    return Checked(benchmark, tuple(errors), tuple(name for name in forms if name not in files), answers)
+    return SubmissionCheck(
+        benchmark, tuple(errors), tuple(name for name in forms if name not in files), answers
+    )
 
 
 def check_file(form: SubmissionFile, content: bytes) -> tuple[list[str], int]:
-    """What a server would refuse in one file, and how many answers it has."""
+    """Returns what a server would refuse in one file, and the number of its answers."""
     try:
         lines = list(_table(content) if form.is_table else _objects(form, content))
     except UnicodeDecodeError as error:
@@ -92,20 +94,20 @@ def _errors_in(form: SubmissionFile, lines: Sequence[_Line]) -> Iterator[str]:
     if len(lines) != form.rows:
         yield f"has {len(lines):,} answers, the test set {form.rows:,}"
     keys = Counter(line.key for line in lines)
-    yield from _told("index given more than once", [key for key, times in keys.items() if times > 1])
+    yield from _listed("index given more than once", [key for key, times in keys.items() if times > 1])
     if form.kind != "nested":
-        yield from _told("index missing", [key for key in range(form.rows) if key not in keys])
-        yield from _told("no such index", [key for key in keys if not 0 <= key < form.rows])
+        yield from _listed("index missing", [key for key in range(form.rows) if key not in keys])
+        yield from _listed("no such index", [key for key in keys if not 0 <= key < form.rows])
     if [line.key for line in lines] != sorted(keys.elements()):
         yield "answers are not in the order of their indices"
     wrong = [line for line in lines if not _is_label(form, line.label)]
     allowed = {"number": "a number from 0 to 5", "text": "a text"}.get(form.kind, " or ".join(form.words))
-    yield from _told(
+    yield from _listed(
         f"answer that is not {allowed}", [f"{line.label!r} in line {line.number}" for line in wrong]
     )
 
 
-def _told(what: str, found: Sequence[Any]) -> Iterator[str]:
+def _listed(what: str, found: Sequence[Any]) -> Iterator[str]:
     if found:
         more = f" and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
         yield f"{what}: {', '.join(map(str, found[:_SHOWN]))}{more}"

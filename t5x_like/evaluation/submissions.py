@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from t5x_like.evaluation.submission_checks import Checked, check_file, check_files
+from t5x_like.evaluation.submission_checks import SubmissionCheck, check_file, check_files
 from t5x_like.io.files import PathLike, as_path, write_bytes
 from t5x_like.text.benchmarks.suites import SUITES, SubmissionFile, submission_files, suite_of_server
 
@@ -22,7 +22,7 @@ Row = Mapping[
 
 
 class Submission(NamedTuple):
-    """What was written: files with their rows, tasks that the server wants too, and answers that had to be guessed."""
+    """The written files with their rows, files that the server wants too, and the number of guessed answers."""
 
     benchmark: str
     files: dict[str, int]
@@ -62,7 +62,7 @@ def write_submission(path: PathLike, answers: Mapping[str, Sequence[Row]]) -> Su
 
 
 def check_test_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-    """Whether the rows of tasks, before they are answered, are those that the servers have: all, each once.
+    """Checks, before rows are answered, that they are those that the servers have: all, each once.
 
     Raises:
       ValueError: they aren't, so that answers to them could not be handed in.
@@ -128,7 +128,7 @@ def _one_benchmark(tasks: Iterable[str]) -> str:
 
 
 def _answer(form: SubmissionFile, row: Row) -> tuple[Any, bool]:
-    """What the file has for a row, and whether that is what was predicted."""
+    """Returns the file's entry for a row, and whether that is the prediction."""
     answer = row["answer"]
     answer = answer["value"] if isinstance(answer, Mapping) else answer
     if form.kind == "text":
@@ -190,8 +190,8 @@ def _zipped(contents: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def check_submission(path: PathLike) -> Checked:
-    """Whether a zip is one that its server takes, whoever wrote it; see ``submission_checks.Checked``.
+def check_submission(path: PathLike) -> SubmissionCheck:
+    """Checks that a server would take a zip, whoever wrote it; see ``submission_checks.SubmissionCheck``.
 
     Raises:
       ValueError: not a zip, or one that is damaged or encrypted.

@@ -1,6 +1,5 @@
 """Evaluates a checkpoint on tasks: answers and scores on disk, whatever happens on the way."""
 
-import hashlib
 import time
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -11,14 +10,6 @@ import jax
 from t5x_like.evaluation.evaluator import TaskPlan, describe_model
 from t5x_like.evaluation.head_plan import HeadPlan
 from t5x_like.evaluation.head_predictor import HeadPredictor, class_order, heads_of
-from t5x_like.evaluation.loaded_model import (
-    LoadedModel,
-    identity_of,
-    is_run,
-    load_model,
-    steps_of,
-    trained_on,
-)
 from t5x_like.evaluation.perplexity import PerplexityPlan
 from t5x_like.evaluation.prediction_log import PredictionLog, claim, refuse_others
 from t5x_like.evaluation.prompts import DECODER_STYLE, Prompter, PromptStyle
@@ -39,9 +30,11 @@ from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.progress import Progress
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import check_batch_size
-from t5x_like.text.heads.questions import read_questions
-from t5x_like.text.heads.tasks import form_of
-from t5x_like.text.tasks import registry
+from t5x_like.pretrained.checkpoint import Checkpoint, open_checkpoint
+from t5x_like.pretrained.run_weights import steps_of, trained_on
+from t5x_like.pretrained.weight_sources import identity_of, is_run
+from t5x_like.text import registry
+from t5x_like.text.batches.head_questions import read_questions
 from t5x_like.text.tasks.rows import RowPolicy
 
 _DEFAULT_LENGTHS = {"encoder": 512, "encoder_decoder": 512, "decoder": 2048}
@@ -67,7 +60,7 @@ def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bo
         "checkpoint": suite.checkpoint,
         "step": step,
         "weights": identity_of(suite.checkpoint, step),
-        **_settings_with_hash(suite),
+        **suite.deciding(),
     }
     refuse_others(suite.output_dir, identity)
     find = partial(
@@ -83,12 +76,13 @@ def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bo
         skip_missing=suite.skip_missing,
         data_dir=suite.data_dir,
     )
-    model = load_model(
+    model = open_checkpoint(
         suite.checkpoint,
         mesh=mesh,
         step=step,
         vocabulary=suite.vocabulary,
         num_sentinels=suite.num_sentinels,
+        needs_tokenizer=True,
     )
     planner = _Planner(suite, model)
     definitions = {task: find(task, num_sentinels=model.tokenizer.num_sentinels) for task in selection.tasks}
@@ -133,7 +127,7 @@ def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bo
 class _Planner:
     """Plans of tasks for one model, by the suite's settings."""
 
-    def __init__(self, suite: SuiteEvaluation, checkpoint: LoadedModel):
+    def __init__(self, suite: SuiteEvaluation, checkpoint: Checkpoint):
         self._suite, self._checkpoint = suite, checkpoint
         self.model = parameters.merge(checkpoint.graphdef, checkpoint.params)
         self.length = _prompt_length(suite.inputs_length, checkpoint, suite.checkpoint)
@@ -147,7 +141,7 @@ class _Planner:
         for task, definition in definitions.items():
             try:
                 if self._method(definition) == "head":
-                    own = self._checkpoint.classes
+                    own = self._checkpoint.class_names
                     check_head(self.model, definition, given=self._suite.classes, own=own)
             except ValueError as error:
                 found[task] = error
@@ -184,8 +178,9 @@ class _Planner:
 
     def _head_plan(self, definition: Any, policy: RowPolicy) -> tuple[HeadPlan, Entry]:
         suite, mixture = self._suite, self._trained_on
-        form = form_of(definition, definition.name)
-        order = class_order(suite.classes or self._checkpoint.classes, form, learned=mixture)
+        order = class_order(
+            suite.classes or self._checkpoint.class_names, definition.head_format(), learned=mixture
+        )
         plan = HeadPlan(
             definition=definition,
             split=suite.split,
@@ -259,21 +254,13 @@ def _step_of(checkpoint: str, asked: int | None) -> int | None:
     return steps[-1] if asked is None else asked
 
 
-def _settings_with_hash(suite: SuiteEvaluation) -> dict[str, Any]:
-    given = {"vocabulary": suite.vocabulary, "classes": list(suite.classes)}
-    settings = suite.deciding() | {name: value for name, value in given.items() if value}
-    digest = hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest()[:12]
-    tasks = settings.pop("tasks")
-    return {**settings, "task_names": tasks, "settings_hash": digest}
-
-
-def _prompt_length(asked: int | None, model: LoadedModel, checkpoint: str) -> int:
+def _prompt_length(asked: int | None, model: Checkpoint, checkpoint: str) -> int:
     """Tokens of a prompt.
 
     Raises:
       ValueError: more than the model can read.
     """
-    most = model.positions
+    most = model.max_positions
     if asked is None:
         return min(_DEFAULT_LENGTHS[model.kind], most or _DEFAULT_LENGTHS[model.kind])
     if most is not None and asked > most:
@@ -281,18 +268,18 @@ def _prompt_length(asked: int | None, model: LoadedModel, checkpoint: str) -> in
     return asked
 
 
-def _room_for_prompt(model: LoadedModel, length: int, answer: int) -> int:
+def _room_for_prompt(model: Checkpoint, length: int, answer: int) -> int:
     """Tokens of a prompt, where the answer must fit behind it.
 
     Raises:
       ValueError: nothing is left.
     """
-    if model.kind != "decoder" or model.positions is None:
+    if model.kind != "decoder" or model.max_positions is None:
         return length
-    room = min(length, model.positions - answer)
+    room = min(length, model.max_positions - answer)
     if room < 1:
         raise ValueError(
-            f"an answer of {answer} tokens leaves no room for a question in {model.positions} positions; lower "
+            f"an answer of {answer} tokens leaves no room for a question in {model.max_positions} positions; lower "
             "max_new_tokens"
         )
     return room

@@ -1,13 +1,14 @@
 """One evaluation as a frozen value: which checkpoint, which tasks, asked how, written where."""
 
+import hashlib
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
-from t5x_like.evaluation.loaded_model import Kind
 from t5x_like.evaluation.prompts import PromptStyle
 from t5x_like.evaluation.questions import are_texts
 from t5x_like.evaluation.text_answers import Normalization
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.pretrained.checkpoint import Kind
 from t5x_like.text.benchmarks.suites import SUITES
 from t5x_like.text.tasks.pairs import PairsTask
 
@@ -31,7 +32,7 @@ _SETTINGS_THAT_DECIDE = (
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteEvaluation:
-    """What is evaluated, and how; gin files configure it as ``suite_settings.SuiteEvaluation``.
+    """A checkpoint, the tasks it is evaluated on, and the settings; in gin ``suite_settings.SuiteEvaluation``.
 
     ``method``: "generate" writes answers word by word; "rank" takes the likeliest of a task's answers; "head" is what a
     fine-tuned encoder's head says; "measure" is what texts cost, of tasks of perplexity only. Where not given,
@@ -94,9 +95,14 @@ class SuiteEvaluation:
             raise ValueError(f"resamples is {self.resamples}; give at least 2, or 0 for no intervals")
 
     def deciding(self) -> dict[str, Any]:
-        """The settings that answers depend on, as JSON has them."""
-        found = {name: getattr(self, name) for name in _SETTINGS_THAT_DECIDE}
-        return found | {"style": self.style and asdict(self.style), "tasks": list(self.tasks)}
+        """The settings that answers depend on, as JSON has them, and a hash of them."""
+        settings = {name: getattr(self, name) for name in _SETTINGS_THAT_DECIDE}
+        settings |= {"style": self.style and asdict(self.style), "tasks": list(self.tasks)}
+        given = {"vocabulary": self.vocabulary, "classes": list(self.classes)}
+        settings |= {name: value for name, value in given.items() if value}
+        digest = hashlib.sha256(repr(sorted(settings.items())).encode()).hexdigest()[:12]
+        tasks = settings.pop("tasks")
+        return {**settings, "task_names": tasks, "settings_hash": digest}
 
 
 def method_for(

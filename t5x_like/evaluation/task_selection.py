@@ -7,8 +7,7 @@ from t5x_like.evaluation.head_predictor import heads_of, wanted_head
 from t5x_like.evaluation.questions import learned_from
 from t5x_like.io.paths import find_files
 from t5x_like.pretrained.head_classes import order_by_name
-from t5x_like.text.benchmarks.finding import SplitFiles, data_directory, wanted_files
-from t5x_like.text.heads.tasks import form_of
+from t5x_like.text.benchmarks.split_files import SplitFiles, data_directory, wanted_files
 from t5x_like.text.tasks.pairs import PairsTask
 
 
@@ -98,14 +97,14 @@ def check_head(model: Any, definition: PairsTask, *, given: Sequence[str], own: 
     Raises:
       ValueError: no head of the right size, or one of other classes.
     """
-    form = form_of(definition, definition.name)
-    wanted = wanted_head(model, form)
+    head_format = definition.head_format()
+    wanted = wanted_head(model, head_format)
     if wanted:
         raise ValueError(
             f"task {definition.name!r} needs {wanted}; the model's heads: {heads_of(model)}. Fine-tune it on such a "
             "task first, or name tasks that fit by --tasks"
         )
-    classes, named = getattr(form, "classes", ()), given or own
+    classes, named = head_format.class_names, given or own
     if classes and named and order_by_name(named, classes) is None:
         whose = "--classes names" if given else "the head tells"
         raise ValueError(

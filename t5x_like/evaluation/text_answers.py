@@ -76,9 +76,10 @@ class TextPlan:
     @functools.cached_property
     def _prompts(self) -> list[EncodedPrompt]:
         rows = self.questions.rows
-        if rows[0].input_ids is not None:
+        encoded = [(row.input_ids, row.inputs) for row in rows if row.input_ids is not None]
+        if encoded:
             begin = [] if self.model.begin_id is None else [self.model.begin_id]
-            return [EncodedPrompt(np.array([*begin, *row.input_ids], np.int32), row.inputs) for row in rows]
+            return [EncodedPrompt(np.array([*begin, *ids], np.int32), text) for ids, text in encoded]
         prompts = [self.prompter.prompt(row.number, row.inputs) for row in rows]
         return self.model.encode_prompts(self.prompter, prompts, length=self.prompt_length)
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from jax.sharding import Mesh
 
-from t5x_like.evaluation.loaded_model import LoadedModel
 from t5x_like.evaluation.prompts import Prompt, Prompter
 from t5x_like.inference.generator import GenerationConfig, Generator
 from t5x_like.inference.length_batches import Ids
 from t5x_like.inference.scorer import LikelihoodRequest, Likelihoods, Scorer, scoring_batch
 from t5x_like.model import parameters
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
-from t5x_like.text.batches.features import SHIFTED_IN
+from t5x_like.pretrained.checkpoint import Checkpoint
+from t5x_like.text.batches.batch_layout import SHIFTED_IN
 from t5x_like.text.vocabularies.tokenizer import Special
 
 
@@ -85,7 +85,7 @@ class TextModel:
         )
 
     @classmethod
-    def of_checkpoint(cls, model: LoadedModel) -> "TextModel":
+    def of_checkpoint(cls, model: Checkpoint) -> "TextModel":
         """A run's or Hugging Face's model, which reads prompts as its own files say."""
         is_decoder = model.kind == "decoder"
         return cls(
@@ -94,9 +94,9 @@ class TextModel:
             vocab_size=model.config.vocab_size,
             is_decoder=is_decoder,
             tokenizer=model.tokenizer,
-            start_id=model.start,
-            end_ids=model.ends,
-            begin_id=model.begin,
+            start_id=model.start_id,
+            end_ids=model.end_ids,
+            begin_id=model.begin_id,
             ends_prompts=not is_decoder,
         )
 

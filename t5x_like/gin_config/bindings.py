@@ -42,7 +42,7 @@ class EffectiveBinding:
 
     @property
     def name(self) -> str:
-        """The path with its scope, as written in a gin file."""
+        """Path with its scope, as written in a gin file."""
         return f"{self.scope}/{self.path}" if self.scope else self.path
 
 

@@ -1,4 +1,4 @@
-"""What can be decoded: anything that scores the next token and can shuffle the rows of its cache."""
+"""Functions that decoding needs of a model: score the next token, and reorder the rows of its cache."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -28,7 +28,7 @@ def as_ids(eos_token_id: int | tuple[int, ...] | list[int] | None) -> tuple[int,
 
 
 def is_any_of(tokens: Int[Array, "*dims"], ids: tuple[int, ...]) -> Bool[Array, "*dims"]:
-    """Where a token is one of ``ids``."""
+    """Returns True where a token is one of ``ids``."""
     found = jnp.zeros(tokens.shape, bool)
     for one in ids:
         found |= tokens == one

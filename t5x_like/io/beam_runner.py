@@ -8,9 +8,13 @@ RunAll = Callable[[Callable[[Any], object], Sequence[Any]], None]
 
 
 def on_runner(runner: str, options: Sequence[str] = ()) -> RunAll:
-    """``run(function, work)``: calls ``function`` with each piece of ``work`` somewhere on the cluster, and waits.
+    """Returns ``run(function, work)``, which calls ``function`` on the cluster with each piece of ``work`` and waits.
 
-    What they return is thrown away: they leave files where all machines reach them. A piece may be done twice.
+    Results are dropped: functions leave files where all machines reach them. A piece may be done twice.
+
+    Args:
+      runner: Name of a Beam runner, such as "DataflowRunner".
+      options: Further options of the pipeline, such as "--region=europe-west4".
 
     Raises:
       ValueError: Beam is not installed, or has no such runner.

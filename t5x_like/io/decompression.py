@@ -11,7 +11,7 @@ from typing import IO, Any, NamedTuple
 
 _READ = 64 * 2**10  # packed bytes at a time: a member's rest is copied, so small where members are many
 _GIVE = 256 * 2**10  # bytes given on together, as far as there are so many
-# A kilobyte of zstd is 32 MB at most; its decompressor can't be told to stop earlier.
+# A kilobyte of zstd is 32 MB at most; its decompressor can't stop earlier.
 _READ_ZSTD = 2**10
 _GZIP = b"\x1f\x8b\x08"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -30,14 +30,20 @@ Piece = bytes | Cut
 
 @dataclass(frozen=True, kw_only=True)
 class Caps:
-    """How much a file may hold unpacked, in bytes, and in bytes for each packed one (counted from 64 MiB on)."""
+    """Limits of a file's unpacked size.
+
+    Attributes:
+      max_bytes: Most unpacked bytes.
+      max_ratio: Most unpacked bytes for each packed one.
+      counted_from: Unpacked bytes from which the ratio counts.
+    """
 
     max_bytes: int = 2**37
     max_ratio: float = 1000.0
     counted_from: int = 2**26
 
     def exceeded(self, packed: int, unpacked: int) -> str | None:
-        """What is exceeded, if anything is."""
+        """Returns a description of the limit that is exceeded, or None."""
         if unpacked > self.max_bytes:
             return f"unpacks to more than {self.max_bytes:,} bytes (max_file_bytes)"
         if unpacked > self.counted_from and unpacked > self.max_ratio * packed:
@@ -48,14 +54,15 @@ class Caps:
 
 
 def is_packed(start: bytes) -> bool:
-    """Whether a file that begins so is gzip or zstd."""
+    """Returns True if these first bytes are those of gzip or zstd."""
     return start.startswith((_GZIP, _ZSTD)) or _is_skippable(start)
 
 
 def unpack(stream: IO[bytes], caps: Caps = Caps()) -> Iterator[Piece]:
-    """The bytes of a file in pieces of a quarter of a megabyte or so. What it is packed with its first bytes tell.
+    """Yields the unpacked bytes of a file in pieces of about a quarter of a megabyte.
 
-    After damage to a gzip file it goes on with the next member that can be found.
+    The first bytes decide how the file is unpacked. After damage, a gzip file continues with the next member that is
+    found.
     """
     start = stream.read(_READ)
     if start.startswith(_GZIP):

@@ -1,4 +1,4 @@
-"""A folder that one process writes at a time."""
+"""Locks of folders that one process writes at a time."""
 
 import contextlib
 import fcntl
@@ -7,13 +7,17 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def only_writer(folder: str, what: str) -> Iterator[None]:
-    """Holds a local folder, which exists, for this process; the system lets it go however the process ends.
+def exclusive_writer(folder: str, what: str) -> Iterator[None]:
+    """Locks a folder for this process; the system releases the lock however the process ends.
 
-    In buckets, and on file systems that know no locks, nothing is held.
+    Buckets, and file systems without locks, are not locked.
+
+    Args:
+      folder: An existing folder, local or in a bucket.
+      what: Name of what is written there, for the message.
 
     Raises:
-      ValueError: another process holds it; says ``what`` it is writing.
+      ValueError: Another process writes to the folder.
     """
     if "://" in folder:
         yield

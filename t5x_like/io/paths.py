@@ -1,4 +1,4 @@
-"""Where a file named in a configuration lies: as given, or among the files shipped with the package."""
+"""Paths of files named in a configuration: as given, or among the files shipped with the package."""
 
 import glob
 import os
@@ -43,7 +43,7 @@ def find_files(patterns: str | Sequence[str]) -> list[str]:
 
 
 def files_below(folder: str | os.PathLike[str], pattern: str) -> list[str]:
-    """What a pattern finds below a folder, sorted; brackets in the folder's own name stand for themselves."""
+    """Returns the files that match a pattern below a folder, sorted; brackets in the folder's own name are literal."""
     name = os.fspath(folder)
     anchor = as_path(name if "://" in name else glob.escape(name))
     return sorted(os.fspath(path) for path in anchor.glob(pattern))

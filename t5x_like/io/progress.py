@@ -1,4 +1,4 @@
-"""How far a long piece of work has come: a bar with the time left on a terminal, a line now and then elsewhere."""
+"""Progress of long work: a bar with the time left on a terminal, a line every half minute elsewhere."""
 
 import sys
 import time
@@ -9,9 +9,9 @@ from tqdm import tqdm
 
 
 class Progress:
-    """Counts towards ``total`` (None where nobody knows it); silent unless ``shown``.
+    """Shows how much of ``total`` (None if unknown) is done; silent unless ``shown``.
 
-    ``unit`` "bytes" is told in MB and GB, others as they are.
+    The unit "bytes" is shown in MB and GB, others as they are.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._label, self._total, self._unit, self._shown = label, total, unit, shown
         self._done = self._before = 0
-        self._start = self._told = time.monotonic()
+        self._start = self._last_line = time.monotonic()
         is_bytes = unit == "bytes"
         self._bar = tqdm(
             desc=label,
@@ -48,26 +48,26 @@ class Progress:
         self._bar.close()
 
     def reach(self, done: int) -> None:
-        """Tells that ``done`` of all is done."""
+        """Shows that ``done`` units are done."""
         self._bar.update(done - self._done)
         self._done = done
         now = time.monotonic()
-        if self._shown and self._bar.disable and now - self._told >= self._seconds:
-            self._told = now
+        if self._shown and self._bar.disable and now - self._last_line >= self._seconds:
+            self._last_line = now
             self.say(f"{self._label}: {self._in_words(now - self._start)}")
 
     def add(self, more: int) -> None:
-        """Tells that ``more`` is done."""
+        """Shows that ``more`` units are done."""
         self.reach(self._done + more)
 
     def skip(self, done: int) -> None:
-        """Tells that ``done`` had been done before, so that rates are of what is done now."""
+        """Counts ``done`` units as done before, so that rates leave them out."""
         self._bar.initial = done
         self._bar.n = self._done = self._before = done
         self._bar.refresh()
 
     def relabel(self, label: str) -> None:
-        """Goes on under another name."""
+        """Changes the label."""
         self._label = label
         self._bar.set_description(label)
 

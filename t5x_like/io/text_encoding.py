@@ -1,4 +1,4 @@
-"""Files that are not the UTF-8 text that is expected, told for what they are; JSON that can't be read at all."""
+"""Messages about files that are not UTF-8 text, and about JSON that can't be read."""
 
 import codecs
 import json

@@ -1,4 +1,4 @@
-"""What reads a stack's output: scores for words, for classes of tokens, for classes of whole sequences."""
+"""Heads on a stack's output: scores of words, of classes of tokens, of classes of whole sequences."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,8 +12,7 @@ from t5x_like.model.layers.attention import MASKED
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import ACTIVATIONS, Activation
-from t5x_like.model.layers.initializers import FanIn, Initializer
-from t5x_like.model.layers.linear import Linear
+from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.model.layers.norm import NormConfig, norm_of
 
 # Which part of a family's dropout key heads draw from; stacks have those before it.
@@ -142,7 +141,7 @@ class Pooler(nnx.Module):
         *,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B D"]:
-        """Padding, where segment ids are 0, is passed over; but what stands first is read whatever it is."""
+        """Ignores padding, where segment ids are 0; ``takes="first"`` reads the first place even if it is padding."""
         if segment_ids is None or self.config.takes == "first":
             segment_ids = jnp.ones(x.shape[:2], jnp.int32)
         takes = self.config.takes
@@ -210,7 +209,7 @@ class Scores(nnx.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadsConfig:
-    """What a single stack is read by; any of it may be absent."""
+    """The heads of a stack, each of them optional."""
 
     words: WordsConfig | None = None
     pooler: PoolerConfig | None = None

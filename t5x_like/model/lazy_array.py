@@ -42,7 +42,7 @@ class LazyArray:
 
     @property
     def nbytes(self) -> int:
-        """What it would take in memory."""
+        """The size of the array in memory."""
         return self.size * self.dtype.itemsize
 
     def __getitem__(self, index: Index) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Choices [B, C, L] as rows that an encoder reads one by one, and what it says of them side by side again."""
+"""Multiple choice: choices [B, C, L] become rows for the encoder, and the scores of rows those of choices again."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def as_rows(batch: Batch) -> Batch:
 
 
 def num_choices(batch: Batch) -> int:
-    """How many rows a question has; 0 where questions are rows."""
+    """The number of choices of a question; 0 where rows are no choices."""
     tokens = batch.encoder_input_tokens
     return tokens.shape[1] if tokens is not None and tokens.ndim == 3 else 0
 

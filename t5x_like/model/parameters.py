@@ -1,5 +1,7 @@
-"""A model's weights as a plain nested dict, and what can be known of them before they exist."""
+"""A model's weights as a plain nested dict: shapes before they exist, trained and frozen parts."""
 
+import fnmatch
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -71,3 +73,35 @@ def unflatten(flat: dict[str, Any]) -> Parameters:
             inner = inner.setdefault(folder, {})
         inner[name] = value
     return params
+
+
+def partition(params: Parameters, trainable: Sequence[str]) -> tuple[Parameters, Parameters]:
+    """Splits weights, or any tree like them, into those that train and those that are frozen.
+
+    >>> partition({"encoder": {"kernel": 1}, "heads": {"bias": 2}}, ("heads/*",))
+    ({'heads': {'bias': 2}}, {'encoder': {'kernel': 1}})
+
+    Args:
+      params: nested weights. Stacked layers are one weight, so they train together.
+      trainable: patterns of ``fnmatch`` for paths such as ``"heads/scores/sequence_classification/projection/bias"``;
+        a ``*`` also matches slashes.
+
+    Raises:
+      ValueError: a pattern that matches nothing.
+    """
+    flat = flatten(params)
+    for pattern in trainable:
+        if not any(fnmatch.fnmatchcase(path, pattern) for path in flat):
+            parts = sorted({"/".join(path.split("/")[:2]) for path in flat})
+            raise ValueError(
+                f"trainable={pattern!r} matches no weight of this model; patterns such as 'heads/*' are matched with "
+                f"whole paths, which begin with {', '.join(parts)}"
+            )
+    trains = {path for path in flat if any(fnmatch.fnmatchcase(path, pattern) for pattern in trainable)}
+    trained = {path: leaf for path, leaf in flat.items() if path in trains}
+    return unflatten(trained), unflatten({path: leaf for path, leaf in flat.items() if path not in trains})
+
+
+def combine(*parts: Parameters) -> Parameters:
+    """Joins parts of a model's weights, such as trained and frozen ones, to the whole tree."""
+    return unflatten({path: leaf for part in parts for path, leaf in flatten(part).items()})

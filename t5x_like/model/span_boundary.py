@@ -1,4 +1,4 @@
-"""Words of a masked span from what stands at its ends (Joshi et al. 2020, §3.2, https://arxiv.org/abs/1907.10529)."""
+"""Words of a masked span from the tokens at its ends (Joshi et al. 2020, §3.2, https://arxiv.org/abs/1907.10529)."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.model.heads import Transform, TransformConfig, Words, WordsConfig
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
-from t5x_like.model.layers.initializers import FanIn, Initializer
+from t5x_like.model.layers.linear import FanIn, Initializer
 from t5x_like.model.layers.norm import NormConfig
 
 
@@ -65,7 +65,7 @@ class SpanBoundary(nnx.Module):
         is_target: Bool[Array, "B L"],
         segment_ids: Int[Array, "B L"] | None,
     ) -> Float[Array, "B L V"]:
-        """What comes out where nothing is masked means nothing."""
+        """Scores of words. Those at places that aren't masked have no meaning."""
         starts_BL, ends_BL = spans_of(is_target, segment_ids)
         inside_BL = jnp.clip(jnp.arange(x.shape[1])[None] - starts_BL, 0, self.config.num_positions - 1)
         left_BLD, right_BLD = _at(x, starts_BL - 1), _at(x, ends_BL + 1)
@@ -89,5 +89,5 @@ def spans_of(
 
 
 def _at(x: Float[Array, "B L D"], places: Int[Array, "B L"]) -> Float[Array, "B L D"]:
-    """A row's own end stands for what would lie beyond it."""
+    """Vectors at ``places``; a place beyond the row counts as its nearest end."""
     return jnp.take_along_axis(x, jnp.clip(places, 0, x.shape[1] - 1)[..., None], axis=1)

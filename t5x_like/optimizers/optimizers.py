@@ -1,7 +1,7 @@
 """Optimizers as frozen values, and the axis names of the state they keep."""
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,26 @@ from t5x_like.optimizers.adafactor import (
 )
 from t5x_like.optimizers.parameter_groups import scale_by_depth
 from t5x_like.optimizers.schedules import Constant, InverseSqrt, Schedule
+
+
+@runtime_checkable
+class Optimizer(Protocol):
+    """A configuration that builds an optimizer. A new one is a frozen dataclass in a file of its own.
+
+    Attributes:
+      learning_rate: from the number of updates done, which is logged.
+    """
+
+    @property
+    def learning_rate(self) -> Schedule: ...
+
+    def build(self, axes: Any) -> optax.GradientTransformation:
+        """Returns the transformation for parameters with these axis names (a tree of tuples of names)."""
+        ...
+
+    def state_axes(self, abstract_state: Any, axes: Any) -> Any:
+        """Returns axis names for every array of this optimizer's state, by which it is sharded."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,19 +63,19 @@ class Adafactor:
     max_gradient_norm: float | None = None
 
     def __post_init__(self) -> None:
-        _check_fraction("momentum", self.momentum)
-        _check_positive("clipping_threshold", self.clipping_threshold)
-        _check_positive("max_gradient_norm", self.max_gradient_norm)
+        check_fraction("momentum", self.momentum)
+        check_positive("clipping_threshold", self.clipping_threshold)
+        check_positive("max_gradient_norm", self.max_gradient_norm)
 
     def build(self, axes: Any) -> optax.GradientTransformation:
-        """The transformation for parameters with these axis names (a tree of tuples of names)."""
+        """See ``Optimizer.build``."""
         options = {
             name: getattr(self, name) for name in self.__dataclass_fields__ if name != "max_gradient_norm"
         }
-        return _clipped(self.max_gradient_norm, adafactor(axes=axes, **options))
+        return clipped(self.max_gradient_norm, adafactor(axes=axes, **options))
 
     def state_axes(self, abstract_state: Any, axes: Any) -> Any:
-        """Axis names for every array of this optimizer's state."""
+        """See ``Optimizer.state_axes``."""
         return state_axes(abstract_state, axes)
 
 
@@ -80,12 +100,12 @@ class AdamW:
     layer_decay: float | None = None
 
     def __post_init__(self) -> None:
-        _check_fraction("beta1", self.beta1)
-        _check_fraction("beta2", self.beta2)
-        _check_positive("max_gradient_norm", self.max_gradient_norm)
+        check_fraction("beta1", self.beta1)
+        check_fraction("beta2", self.beta2)
+        check_positive("max_gradient_norm", self.max_gradient_norm)
 
     def build(self, axes: Any) -> optax.GradientTransformation:
-        """The transformation for parameters with these axis names (a tree of tuples of names)."""
+        """See ``Optimizer.build``."""
         scaled = optax.scale_by_adam if self.bias_correction else scale_by_uncorrected_adam
         adamw = optax.chain(
             scaled(b1=self.beta1, b2=self.beta2, eps=self.epsilon),
@@ -94,10 +114,10 @@ class AdamW:
         )
         if self.layer_decay is not None:
             adamw = optax.chain(adamw, scale_by_depth(axes, self.layer_decay))
-        return _clipped(self.max_gradient_norm, adamw)
+        return clipped(self.max_gradient_norm, adamw)
 
     def state_axes(self, abstract_state: Any, axes: Any) -> Any:
-        """Axis names for every array of this optimizer's state."""
+        """See ``Optimizer.state_axes``."""
         return state_axes(abstract_state, axes)
 
 
@@ -113,7 +133,7 @@ def scale_by_uncorrected_adam(b1: float, b2: float, eps: float) -> optax.Gradien
 
 
 def decay_mask(axes: Any) -> Any:
-    """True for the weights that decay: no norm scale, no bias, no relative-position table."""
+    """Returns True for weights that decay: all but norm scales, biases and relative-position tables."""
 
     def decays(names: Axes) -> bool:
         return NEVER_FACTORED.isdisjoint(names) and sum(name not in STACKED for name in names) >= 2
@@ -122,10 +142,10 @@ def decay_mask(axes: Any) -> Any:
 
 
 def state_axes(abstract_state: Any, axes: Any) -> Any:
-    """Axis names for every array of an optimizer's state: the same tree with tuples of names for leaves.
+    """Returns axis names for every array of an optimizer's state: the same tree with tuples of names for leaves.
 
-    Trees like the parameters' take the parameters' names, counters ``()``. To walk the result beside the
-    state, put the state first: ``jax.tree.map(f, abstract_state, state_axes(abstract_state, axes))``.
+    Trees like the parameters' take the parameters' names, counters ``()``. To map over both trees, put the state
+    first: ``jax.tree.map(f, abstract_state, state_axes(abstract_state, axes))``.
     """
     like_params = jax.tree.structure(axes, is_leaf=is_axes)
 
@@ -146,15 +166,18 @@ def state_axes(abstract_state: Any, axes: Any) -> Any:
     return jax.tree.map(named, abstract_state, is_leaf=stops)
 
 
-def _clipped(max_norm: float | None, optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
+def clipped(max_norm: float | None, optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
+    """Clips all gradients together to a global norm of ``max_norm``; ``None`` leaves them alone."""
     return optimizer if max_norm is None else optax.chain(optax.clip_by_global_norm(max_norm), optimizer)
 
 
-def _check_fraction(name: str, value: float | None) -> None:
+def check_fraction(name: str, value: float | None) -> None:
+    """Raises ValueError unless an option is a fraction below 1."""
     if value is not None and not 0 <= value < 1:
         raise ValueError(f"{name} is {value}; it averages over updates and must lie in 0 … 1, 1 excluded")
 
 
-def _check_positive(name: str, value: float | None) -> None:
+def check_positive(name: str, value: float | None) -> None:
+    """Raises ValueError unless an option is positive or off."""
     if value is not None and value <= 0:
         raise ValueError(f"{name} is {value}; give a positive number, or None to switch it off")

@@ -31,10 +31,18 @@ def scale_by_depth(axes: Any, decay: float) -> optax.GradientTransformation:
     """
     if not 0 < decay <= 1:
         raise ValueError(f"layer_decay is {decay}; give a factor above 0 and at most 1, such as 0.8")
-    if not _slots(axes):
+    slots = _slots(axes)
+    if not slots:
         raise ValueError(
-            "layer_decay needs blocks of their own for layers; this model has none, so leave it out"
+            "layer_decay needs blocks of their own for layers; the trained weights have none, so leave it out"
         )
+    for stack in {slot[:-1] for slot in slots}:
+        numbers = sorted(int(slot[-1]) for slot in slots if slot[:-1] == stack)
+        if numbers != list(range(len(numbers))):
+            raise ValueError(
+                f"layer_decay counts the blocks of {'/'.join(stack)} from the first, but only "
+                f"{', '.join(map(str, numbers))} of its slots are trained; train all, or leave layer_decay out"
+            )
 
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         del params

@@ -3,8 +3,6 @@
 import os
 import re
 
-import jax
-
 COORDINATOR = "T5X_LIKE_COORDINATOR"
 NUM_PROCESSES = "T5X_LIKE_NUM_PROCESSES"
 PROCESS_ID = "T5X_LIKE_PROCESS_ID"
@@ -30,6 +28,8 @@ def initialize_processes() -> None:
     if mode and explicit:
         raise ValueError(f"{DISTRIBUTED}=auto and {', '.join(explicit)} are both set; choose one way")
     if mode:
+        import jax  # takes seconds; a run of one process may never need it
+
         jax.distributed.initialize()
     elif explicit:
         _initialize_explicitly(explicit)
@@ -48,6 +48,8 @@ def _initialize_explicitly(explicit: dict[str, str]) -> None:
     count, index = _number(explicit, NUM_PROCESSES), _number(explicit, PROCESS_ID)
     if index >= count:
         raise ValueError(f"{PROCESS_ID}={index} must lie in 0 … {count - 1}, as {NUM_PROCESSES}={count}")
+    import jax  # takes seconds
+
     jax.distributed.initialize(explicit[COORDINATOR], num_processes=count, process_id=index)
 
 

@@ -3,10 +3,9 @@
 import logging
 import shutil
 import uuid
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import jax
 from jax.sharding import Mesh
@@ -15,7 +14,7 @@ from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.architectures import architecture_for, architecture_of
-from t5x_like.model.zoo.head_tasks import HeadTask
+from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.model.zoo.weights import (
     Weight,
     WeightSource,
@@ -25,89 +24,86 @@ from t5x_like.model.zoo.weights import (
     write_weights,
 )
 from t5x_like.partitioning.shard import with_shardings
-from t5x_like.pretrained import special_ids
 from t5x_like.pretrained.device_put import put
+from t5x_like.pretrained.fresh_heads import with_fresh_heads
 from t5x_like.pretrained.gguf_files import read_gguf
 from t5x_like.pretrained.head_classes import fields_of_classes
 from t5x_like.pretrained.safetensors_files import SafetensorsReader, StoredDtype, write_safetensors
 from t5x_like.pretrained.t5x_files import is_t5x, read_t5x, t5_config_of
+from t5x_like.pretrained.tokenizer_files import SPECIAL_ID_FIELDS
 from t5x_like.pretrained.weight_matching import Match, match
 
 # Newer or derived fields for what we write in the older form, which all versions read.
 _OTHER_FORMS = ("dtype", "scale_decoder_outputs", "rope_parameters", "layer_types", "attention_layers")
 
 
-class HuggingFaceModel(NamedTuple):
-    """A configuration of ours, its weights (nested, float32), and all fields of ``config.json``."""
+@dataclass(frozen=True)
+class HuggingFaceWeights:
+    """A published model, whose weights are not yet read.
+
+    Attributes:
+      config: our configuration of it.
+      fields: every field of its ``config.json``, or those that would be there.
+      where: the directory or file, for messages.
+      match: which of its tensors are which weights of ours.
+    """
 
     config: Any
-    params: dict[str, Any]
     fields: dict[str, Any]
+    where: str
+    match: Match
+
+    def read(self, mesh: Mesh | None = None, *, seed: int = 0) -> parameters.Parameters:
+        """Reads tensor by tensor, as float32, straight onto ``mesh`` if there is one.
+
+        A head that the files lack is drawn from ``seed``, with a warning.
+
+        Raises:
+          ValueError: tensors are missing, unknown, or of another shape.
+        """
+        _, shapes, axes = parameters.abstract(self.config)
+        leaves = parameters.flatten(shapes if mesh is None else with_shardings(axes, shapes, mesh))
+
+        def place(path: str, array: Any) -> jax.Array:
+            return put(array, leaves[path].sharding)
+
+        found = self.match
+        wanted = {path: leaf for path, leaf in leaves.items() if path not in found.fresh}
+        params = read_weights(found.table, parameters.unflatten(wanted), found.source, place=place)
+        if found.fresh:
+            params = with_fresh_heads(self.config, params, found.fresh, self.where, seed, place)
+        if found.idle:
+            logging.getLogger(__name__).info("%s: not used here: %s", self.where, ", ".join(found.idle))
+        return params
+
+    def unread(self) -> parameters.Parameters:
+        """Returns the weights as arrays that stay on disk; each is read whenever it is asked for.
+
+        Raises:
+          ValueError: as ``read``; and files without the head that ``config.json`` names.
+        """
+        found = self.match
+        if found.fresh:
+            raise ValueError(
+                f"{self.where} has no weights for {', '.join(found.fresh)}, which its architecture needs"
+            )
+        shapes = parameters.abstract(self.config)[1]
+        return read_weights(found.table, shapes, found.source, place=lambda _, unread: unread)
 
 
-def read_hugging_face(
-    directory: PathLike,
-    *,
-    mesh: Mesh | None = None,
-    task: HeadTask | None = None,
-    num_labels: int | None = None,
-    seed: int = 0,
-) -> HuggingFaceModel:
-    """Reads tensor by tensor, straight onto ``mesh`` if there is one; also llama.cpp's files and T5X's checkpoints.
+def find_hugging_face(
+    path: PathLike, *, task: ModelTask | None = None, num_labels: int | None = None
+) -> HuggingFaceWeights:
+    """Opens a Hugging Face directory, a llama.cpp file or a T5X checkpoint, without reading its weights.
 
-    The head is that of the class which ``config.json`` names, or of ``task``. One that the files lack is drawn from
-    ``seed``, with a warning.
+    Args:
+      path: the directory or file.
+      task: the head to open it with; that of the class which ``config.json`` names where not given.
+      num_labels: the outputs of that head, likewise.
 
     Raises:
-      ValueError: not such a directory, a model or a configuration that we don't know, or other tensors than it needs.
+      ValueError: not such a directory, or a model or a configuration that we don't know.
     """
-    config, found, theirs = _open(directory, task=task, num_labels=num_labels)
-    _, shapes, axes = parameters.abstract(config)
-    leaves = parameters.flatten(shapes if mesh is None else with_shardings(axes, shapes, mesh))
-
-    def place(path: str, array: Any) -> jax.Array:
-        return put(array, leaves[path].sharding)
-
-    wanted = {path: leaf for path, leaf in leaves.items() if path not in found.fresh}
-    params = read_weights(found.table, parameters.unflatten(wanted), found.source, place=place)
-    if found.fresh:
-        params = with_fresh_heads(config, params, found.fresh, str(directory), seed, place)
-    if found.idle:
-        logging.getLogger(__name__).info("%s: not used here: %s", directory, ", ".join(found.idle))
-    return HuggingFaceModel(config, params, theirs)
-
-
-def open_hugging_face(path: PathLike) -> HuggingFaceModel:
-    """The same, but the weights stay unread where they are.
-
-    Raises:
-      ValueError: as ``read_hugging_face``; and files without the head that ``config.json`` names.
-    """
-    config, found, theirs = _open(path)
-    if found.fresh:
-        raise ValueError(f"{path} has no weights for {', '.join(found.fresh)}, which its architecture needs")
-    shapes = parameters.abstract(config)[1]
-    params = read_weights(found.table, shapes, found.source, place=lambda _, unread: unread)
-    return HuggingFaceModel(config, params, theirs)
-
-
-def configuration_of(directory: PathLike) -> Any:
-    """The model that a directory's ``config.json`` describes.
-
-    Raises:
-      ValueError: there is none, or it is a model or a configuration that we don't know.
-    """
-    fields = _fields_of(directory)
-    return architecture_for(fields, str(directory)).from_hugging_face(fields)
-
-
-class _Opened(NamedTuple):
-    config: Any
-    found: Match
-    fields: dict[str, Any]
-
-
-def _open(path: PathLike, *, task: HeadTask | None = None, num_labels: int | None = None) -> _Opened:
     asked = {"task": task, "num_labels": num_labels}
     asked = {name: value for name, value in asked.items() if value is not None}
     if not (as_path(path) / "config.json").exists() and is_t5x(path):
@@ -116,7 +112,7 @@ def _open(path: PathLike, *, task: HeadTask | None = None, num_labels: int | Non
         architecture = architecture_of(config)
         assert architecture.t5x_weights is not None
         found = Match(architecture.t5x_weights(config), source, (), ())
-        return _Opened(config, found, architecture.to_hugging_face(config))
+        return HuggingFaceWeights(config, architecture.to_hugging_face(config), str(path), found)
     if as_path(path).is_file():
         source, fields = read_gguf(path)
     else:
@@ -134,26 +130,17 @@ def _open(path: PathLike, *, task: HeadTask | None = None, num_labels: int | Non
         of_other_heads=_names_of_other_heads(architecture, config),
         head_shapes=_shapes_of_scores(table, config) if asked else {},
     )
-    return _Opened(config, found, fields)
+    return HuggingFaceWeights(config, fields, str(path), found)
 
 
-def with_fresh_heads(
-    config: Any, params: Any, fresh: tuple[str, ...], where: str, seed: int, place: Callable[..., Any]
-) -> dict[str, Any]:
-    """``params`` with heads drawn from ``seed`` at the paths ``fresh``, and a warning that says so."""
-    warnings.warn(
-        f"{where} has no weights for {', '.join(fresh)}; they are freshly drawn from seed {seed}, so train this head "
-        "before you use it",
-        stacklevel=4,
-    )
+def configuration_of(directory: PathLike) -> Any:
+    """The model that a directory's ``config.json`` describes.
 
-    def draw(key: jax.Array) -> dict[str, Any]:
-        drawn = parameters.flatten(parameters.split(config.build(key))[1])
-        return {path: drawn[path] for path in fresh}
-
-    drawn = jax.jit(draw)(jax.random.key(seed))
-    placed = {path: place(path, array) for path, array in drawn.items()}
-    return parameters.unflatten(parameters.flatten(params) | placed)
+    Raises:
+      ValueError: there is none, or it is a model or a configuration that we don't know.
+    """
+    fields = _fields_of(directory)
+    return architecture_for(fields, str(directory)).from_hugging_face(fields)
 
 
 def _shapes_of_scores(table: tuple[Weight, ...], config: Any) -> dict[str, tuple[int, ...]]:
@@ -226,7 +213,7 @@ def _fields_of(directory: PathLike) -> dict[str, Any]:
     fields = read_json(path)
     generation = path.parent / "generation_config.json"
     if generation.exists():
-        special = {name: value for name, value in read_json(generation).items() if name in special_ids.NAMES}
+        special = {name: value for name, value in read_json(generation).items() if name in SPECIAL_ID_FIELDS}
         fields |= {name: value for name, value in special.items() if value is not None}
     return fields
 
@@ -234,8 +221,8 @@ def _fields_of(directory: PathLike) -> dict[str, Any]:
 def _merged_fields(architecture: Architecture, config: Any, theirs: Mapping[str, Any]) -> dict[str, Any]:
     ours = architecture.to_hugging_face(config)
     if theirs:
-        ours = {name: value for name, value in ours.items() if name not in special_ids.NAMES}
-    kept = {name: theirs[name] for name in ("model_type", *special_ids.NAMES) if name in theirs}
+        ours = {name: value for name, value in ours.items() if name not in SPECIAL_ID_FIELDS}
+    kept = {name: theirs[name] for name in ("model_type", *SPECIAL_ID_FIELDS) if name in theirs}
     classes = theirs.get("architectures") or ()
     if classes:
         kept["architectures"] = [_class_like(classes[0], config.task, architecture.classes)]
@@ -247,7 +234,7 @@ def _merged_fields(architecture: Architecture, config: Any, theirs: Mapping[str,
     return {**others, **ours, **kept}
 
 
-def _class_like(theirs: str, task: HeadTask, classes: Mapping[str, HeadTask]) -> str:
+def _class_like(theirs: str, task: ModelTask, classes: Mapping[str, ModelTask]) -> str:
     """What does ``task`` among the relatives of a class: for MT5ForConditionalGeneration MT5's, and not T5's."""
     able = [name for name, does in classes.items() if does == task]
     if theirs in able:

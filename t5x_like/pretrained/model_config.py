@@ -1,17 +1,10 @@
 """``model.json``: which model a run directory's weights belong to."""
 
 import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, get_args, get_type_hints
 
-from jax.sharding import Mesh
-
-from t5x_like.checkpoints.checkpoints import restore_params, unread_params
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
-from t5x_like.model import parameters
 from t5x_like.model.zoo.architectures import architecture_named, architecture_of
-from t5x_like.partitioning.shard import with_shardings
 
 
 def write_model_config(directory: PathLike, config: Any) -> None:
@@ -54,27 +47,3 @@ def _restored(kind: Any, value: Any) -> Any:
 
 def _names(choice: type) -> set[str]:
     return {field.name for field in dataclasses.fields(choice)} if dataclasses.is_dataclass(choice) else set()
-
-
-def load_run(directory: PathLike, *, step: int | None = None, mesh: Mesh | None = None) -> tuple[Any, Any]:
-    """The configuration and the weights, float32, of a run's newest good step or of ``step``.
-
-    Raises:
-      ValueError: not a run directory, or its weights don't fit its ``model.json``.
-    """
-    config = read_model_config(directory)
-    _, shapes, axes = parameters.abstract(config)
-    like = shapes if mesh is None else with_shardings(axes, shapes, mesh)
-    return config, restore_params(directory, like, step=step)
-
-
-@contextmanager
-def open_run(directory: PathLike, *, step: int | None = None) -> Iterator[tuple[Any, Any]]:
-    """The same, but the weights stay unread on disk; while this is open each can be read.
-
-    Raises:
-      ValueError: as ``load_run``.
-    """
-    config = read_model_config(directory)
-    with unread_params(directory, parameters.abstract(config)[1], step=step) as params:
-        yield config, params

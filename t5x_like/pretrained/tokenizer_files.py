@@ -1,38 +1,102 @@
-"""The vocabulary that lies beside a model's weights."""
+"""The tokenizer that lies beside a model's weights, and the ids that pad, begin and end its texts."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from t5x_like.io.files import PathLike, as_path
-from t5x_like.model.zoo.architectures import architecture_for
+from t5x_like.model.zoo.architecture import T5_SPECIAL_IDS
+from t5x_like.model.zoo.architectures import architecture_of, by_model_type
+from t5x_like.pretrained.run_weights import trained_with_sentinels
 from t5x_like.text.vocabularies.opening import BYTES, open_tokenizer, vocabulary_files
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
+
+# Fields of a config.json, which an export writes as they were read.
+SPECIAL_ID_FIELDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
 
 
-def files_of(directory: PathLike | None) -> tuple[PathLike, ...]:
-    """The vocabulary's files in a model's directory, if it is one."""
-    if directory is None or not as_path(directory).is_dir():
-        return ()
-    return tuple(vocabulary_files(directory).values())
+class SpecialIds(NamedTuple):
+    """Token ids that generation needs.
+
+    Attributes:
+      decoder_start: begins what an encoder-decoder's decoder reads.
+      pad: padding; only fills places that nobody reads if not ``knows_padding``.
+      eos: each ends a text.
+      bos: starts a decoder that has no prompt to continue.
+      knows_padding: whether any id means padding.
+    """
+
+    decoder_start: int
+    pad: int
+    eos: int | tuple[int, ...]
+    bos: int | None = None
+    knows_padding: bool = True
 
 
-def vocabulary_of(directory: PathLike | None, fields: Mapping[str, Any], vocab_size: int) -> Any:
-    """The tokenizer of a directory, of any kind, or ByT5's bytes; ``None`` where the directory has none.
+def special_ids_of(fields: Mapping[str, Any]) -> SpecialIds:
+    """Returns the ids in a ``config.json``, or transformers' defaults for this model where it gives none.
 
-    T5's sentinels, which stand in no ``spiece.model``, are its last ids.
+    Without a start token, decoders start with padding.
+    """
+    architecture = by_model_type().get(fields.get("model_type", ""))
+    defaults = T5_SPECIAL_IDS if architecture is None else architecture.special_ids
+    ids = {name: fields.get(name, defaults.get(name)) for name in SPECIAL_ID_FIELDS}
+    pad, eos, start = ids["pad_token_id"], ids["eos_token_id"], ids["decoder_start_token_id"]
+    fill = 0 if pad is None else pad
+    eos = () if eos is None else tuple(eos) if isinstance(eos, list) else eos
+    start = fill if start is None else start
+    return SpecialIds(start, fill, eos, ids["bos_token_id"], knows_padding=pad is not None)
+
+
+def tokenizer_files(directory: PathLike) -> tuple[PathLike, ...]:
+    """Returns the tokenizer's files in a model's directory; none for what is no directory."""
+    return tuple(vocabulary_files(directory).values()) if as_path(directory).is_dir() else ()
+
+
+def find_tokenizer(
+    directory: PathLike,
+    config: Any,
+    fields: Mapping[str, Any],
+    *,
+    vocabulary: str = "",
+    num_sentinels: int | None = None,
+) -> Tokenizer | None:
+    """Opens the tokenizer of a checkpoint, of any kind, or ByT5's bytes; ``None`` where there is none.
+
+    T5's sentinels, which are not in its ``spiece.model``, are the last ids.
+
+    Args:
+      directory: the checkpoint.
+      config: its model.
+      fields: of its ``config.json``; empty for runs.
+      vocabulary: a tokenizer to open in place of the one in ``directory``.
+      num_sentinels: sentinels to add; if not given, those of a run's tasks, or of the architecture.
 
     Raises:
-      ValueError: it has more ids than the model has embeddings, ``vocab_size``.
+      ValueError: it has more ids than the model has embeddings.
     """
-    if fields.get("tokenizer_class") == "ByT5Tokenizer":
-        vocabulary = open_tokenizer(BYTES, architecture_for(fields, "").num_byte_sentinels)
-    elif files_of(directory):
-        assert directory is not None
-        vocabulary = open_tokenizer(directory, architecture_for(fields, str(directory)).num_sentinels)
-    else:
+    if not vocabulary and fields.get("tokenizer_class") == "ByT5Tokenizer":
+        vocabulary, num_sentinels = BYTES, architecture_of(config).num_byte_sentinels
+    if not vocabulary and not tokenizer_files(directory):
         return None
-    if vocabulary.vocab_size > vocab_size:
+    if num_sentinels is None:
+        num_sentinels = trained_with_sentinels(directory)
+    if num_sentinels is None:
+        num_sentinels = architecture_of(config).num_sentinels
+    found = open_tokenizer(vocabulary or directory, num_sentinels)
+    if found.vocab_size > config.vocab_size:
         raise ValueError(
-            f"the vocabulary of {directory} has {vocabulary.vocab_size:,} ids, its model embeddings for "
-            f"{vocab_size:,}: they don't belong together"
+            f"the vocabulary of {vocabulary or directory} has {found.vocab_size:,} ids, its model embeddings for "
+            f"{config.vocab_size:,}: they don't belong together (num_sentinels is {num_sentinels})"
         )
-    return vocabulary
+    return found
+
+
+def required_tokenizer(tokenizer: Tokenizer | None, directory: PathLike) -> Tokenizer:
+    """Narrows the result of ``find_tokenizer``.
+
+    Raises:
+      ValueError: there is no tokenizer.
+    """
+    if tokenizer is None:
+        raise ValueError(f"{directory} has no vocabulary beside its weights; name it: --vocabulary PATH")
+    return tokenizer

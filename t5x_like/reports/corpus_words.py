@@ -1,4 +1,4 @@
-"""What the short names of reasons and decisions say, for people who read a report."""
+"""Phrases for the short names of reasons, decisions and counts in a corpus' manifest."""
 
 _REASONS = {
     "filtered:bad_domain": "an address on the list of domains to leave out",
@@ -33,12 +33,12 @@ _DECISIONS = {
 
 
 def reason_in_words(reason: str) -> str:
-    """Why a page went."""
+    """Returns a phrase for the reason why a page was dropped."""
     return _REASONS.get(reason, _plain(reason))
 
 
 def decision_in_words(decision: str) -> str:
-    """What became of a line or a sentence."""
+    """Returns a phrase for the decision about a line or sentence."""
     return _DECISIONS.get(decision, _plain(decision))
 
 
@@ -50,7 +50,7 @@ _COUNTS = {
 
 
 def count_in_words(name: str) -> str:
-    """What else a step counted: ``n-grams:squad``, ``masked:email``, ``-en:filtered``."""
+    """Returns a phrase for another count of a step: ``n-grams:squad``, ``masked:email``, ``-en:filtered``."""
     kind, _, what = name.partition(":")
     if kind in _COUNTS:
         return _COUNTS[kind].format(what)

@@ -1,4 +1,4 @@
-"""Loss curves: read from a run's ``metrics.jsonl``, drawn as SVG that stands inside a page."""
+"""Loss curves: read from a run's ``metrics.jsonl``, drawn as an SVG element for an HTML page."""
 
 import io
 import math
@@ -11,8 +11,8 @@ from t5x_like.io.files import read_jsonl
 
 PathLike = str | os.PathLike[str]
 
-# Okabe and Ito's palette, told apart with any colour vision: https://jfly.uni-koeln.de/color/
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+# Okabe and Ito's palette, distinguishable with any color vision: https://jfly.uni-koeln.de/color/
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _INK, _FAINT = "#333333", "#8a8a8a"
 _LOSSES = ("cross_entropy", "loss")  # the first without z-loss, hence the one to compare with an entropy
 
@@ -27,10 +27,10 @@ class Curve(NamedTuple):
 
 
 def read_curves(run_directory: PathLike) -> list[Curve]:
-    """The loss curves that a run logged: training first, then validation, by task where the run has several.
+    """Returns the loss curves of a run's log: training first, then validation; one for each task if it has several.
 
     Raises:
-      ValueError: the run logged no loss.
+      ValueError: The run logged no loss.
     """
     path = Path(run_directory) / "metrics.jsonl"
     points: dict[tuple[str, bool], list[tuple[int, float]]] = {}
@@ -50,7 +50,7 @@ def read_curves(run_directory: PathLike) -> list[Curve]:
 
 
 def _losses(line: dict[str, Any]) -> dict[str, float]:
-    """The loss of each task in a logged line, or of all tasks (under an empty name) where there is one."""
+    """Returns the loss of each task in a logged line, or of all tasks together under an empty name."""
     prefix = "cross_entropy/"
     by_task = {key.removeprefix(prefix): value for key, value in line.items() if key.startswith(prefix)}
     total = next((line[name] for name in _LOSSES if name in line), None)
@@ -60,9 +60,9 @@ def _losses(line: dict[str, Any]) -> dict[str, float]:
 def draw_loss_curves(
     curves: Sequence[Curve], *, title: str, unigram_entropy: float | None = None, width_inches: float = 7.2
 ) -> str:
-    """An SVG element with a line for each curve, labelled where it ends, and the unigram entropy dashed.
+    """Draws an SVG element with a labeled line for each curve, and the unigram entropy dashed.
 
-    Curves of one task share a colour: thin for training, with points for validation.
+    Curves of one task share a color: thin for training, with points for validation.
     """
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -82,9 +82,9 @@ def draw_loss_curves(
         axes = figure.add_subplot()
         ends = []
         for curve in curves:
-            colour = _COLOURS[tasks.index(curve.task) % len(_COLOURS)] if curve.task in tasks else _FAINT
-            _draw(axes, curve, colour)
-            ends.append((curve.losses[-1], _label(curve, len(tasks)), colour))
+            color = _COLORS[tasks.index(curve.task) % len(_COLORS)] if curve.task in tasks else _FAINT
+            _draw(axes, curve, color)
+            ends.append((curve.losses[-1], _label(curve, len(tasks)), color))
         if unigram_entropy is not None:
             axes.axhline(unigram_entropy, color=_INK, linewidth=1, linestyle=(0, (5, 4)))
             ends.append((unigram_entropy, "unigram entropy", _INK))
@@ -96,13 +96,13 @@ def draw_loss_curves(
     return svg[svg.index("<svg") :]
 
 
-def _draw(axes: Any, curve: Curve, colour: str) -> None:
+def _draw(axes: Any, curve: Curve, color: str) -> None:
     if curve.held_out:
         axes.plot(
-            curve.steps, curve.losses, color=colour, linewidth=2, marker="o", markersize=4, clip_on=False
+            curve.steps, curve.losses, color=color, linewidth=2, marker="o", markersize=4, clip_on=False
         )
     else:
-        axes.plot(curve.steps, curve.losses, color=colour, linewidth=1.1, alpha=0.75)
+        axes.plot(curve.steps, curve.losses, color=color, linewidth=1.1, alpha=0.75)
 
 
 def _label(curve: Curve, num_tasks: int) -> str:
@@ -128,12 +128,12 @@ def _label_ends(axes: Any, ends: list[tuple[float, str, str]]) -> None:
     low, high = axes.get_ylim()
     ends = sorted(ends, key=lambda end: end[0] if math.isfinite(end[0]) else math.inf)
     wanted = [(value - low) / (high - low) if math.isfinite(value) else 1.0 for value, _, _ in ends]
-    for position, (value, label, colour) in zip(_pushed_apart(wanted, gap=0.075), ends, strict=True):
+    for position, (value, label, color) in zip(_pushed_apart(wanted, gap=0.075), ends, strict=True):
         axes.text(
             1.015,
             position,
             f"{label}  {value:.2f}",
-            color=colour,
+            color=color,
             transform=axes.transAxes,
             va="center",
             fontsize=9.5,
@@ -141,7 +141,7 @@ def _label_ends(axes: Any, ends: list[tuple[float, str, str]]) -> None:
 
 
 def _pushed_apart(wanted: Sequence[float], *, gap: float) -> list[float]:
-    """Rising positions, at least ``gap`` apart and as near to the ``wanted`` ones as that allows."""
+    """Returns rising positions at least ``gap`` apart, as near to the ``wanted`` ones as possible."""
     positions: list[float] = []
     for position in wanted:
         positions.append(max(position, positions[-1] + gap if positions else 0.0))

@@ -1,4 +1,4 @@
-"""On what a run was made: processor, memory, versions. Nothing heavy is imported to find out."""
+"""Description of this machine: processor, memory, versions. Imports nothing heavy."""
 
 import importlib.metadata
 import os
@@ -9,7 +9,7 @@ _PACKAGES = ("jax", "flax", "optax", "seqio", "tensorflow", "t5x-like")
 
 
 def describe_machine() -> dict[str, str]:
-    """Facts for a report's foot, as {name: text}; what this system doesn't tell is left out."""
+    """Returns facts for a report as ``{name: text}``; unavailable ones are left out."""
     facts = {"processor": f"{_processor()}, {_num_cores()} cores usable"}
     memory = _memory_gib()
     if memory:
@@ -34,7 +34,7 @@ def _processor() -> str:
 
 
 def _num_cores() -> int:
-    """Cores this process may use, which in a container are fewer than the machine has."""
+    """Returns the number of cores this process may use; in a container, fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Explanations of pages as text: aligned, coloured on a terminal, with a summary."""
+"""Explanations of pages as text: aligned, colored on a terminal, with a summary."""
 
 import os
 import shutil
@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from t5x_like.corpora.rules.c4_rules import PASSED
 from t5x_like.corpora.rules.cleaning import LineVerdict
 from t5x_like.corpora.rules.explaining import KEPT, NOT_REACHED, ExplainedPage, RuleVerdict
-from t5x_like.corpora.rules.line_rules import PASSED
 
 _GREEN, _RED, _FAINT, _BOLD, _PLAIN = "\033[32m", "\033[31m", "\033[2m", "\033[1m", "\033[0m"
 _ENOUGH = 20  # columns for a line's text, however narrow the terminal is
@@ -17,30 +17,34 @@ _ENOUGH = 20  # columns for a line's text, however narrow the terminal is
 
 @dataclass(kw_only=True)
 class PageExplanationText:
-    """Writes page after page, counts them, and cuts lines to ``width`` columns (None: to none)."""
+    """Formats and counts explained pages.
 
-    colours: bool = False
+    Attributes:
+      width: Columns to cut lines to; None leaves them whole.
+    """
+
+    colors: bool = False
     width: int | None = None
     _fates: Counter[str] = field(default_factory=Counter)
     _lines: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def for_stream(cls, stream: TextIO) -> "PageExplanationText":
-        """In colours and as wide as a terminal, if it is one; no colours under ``NO_COLOR`` (https://no-color.org)."""
+        """Uses colors and the width of a terminal if the stream is one; ``NO_COLOR`` is obeyed (https://no-color.org)."""
         if not stream.isatty():
             return cls()
-        return cls(colours=not os.environ.get("NO_COLOR"), width=shutil.get_terminal_size().columns)
+        return cls(colors=not os.environ.get("NO_COLOR"), width=shutil.get_terminal_size().columns)
 
     def page(self, name: str, explanation: ExplainedPage) -> str:
-        """A page's fate, every rule's verdict and every line's, followed by an empty line."""
+        """Returns a page's fate and the verdicts on its rules and lines, and an empty line."""
         self._fates[explanation.reason or KEPT] += 1
         self._lines.update(line.decision for line in explanation.lines)
         fate = "kept" if explanation.kept else f"dropped, {explanation.reason}"
-        head = self._coloured(printable(name), _BOLD) + "  " + self._by_fate(fate, good=explanation.kept)
+        head = self._colored(printable(name), _BOLD) + "  " + self._by_fate(fate, good=explanation.kept)
         return "\n".join([head, *self._rules(explanation.rules), *self._verdicts(explanation.lines), ""])
 
     def summary(self) -> str:
-        """How many pages and lines met which fate."""
+        """Returns the numbers of pages and lines by fate."""
         return "\n".join([*_table("page", self._fates, KEPT), *_table("line", self._lines, PASSED)])
 
     def _rules(self, rules: Sequence[RuleVerdict]) -> list[str]:
@@ -51,7 +55,7 @@ class PageExplanationText:
             seen = ", ".join(f"{count:,} {name}" for name, count in rule.counts.items())
             padding = " " * (decisions - len(rule.decision))
             decision = (
-                self._coloured(rule.decision, _FAINT)
+                self._colored(rule.decision, _FAINT)
                 if rule.decision == NOT_REACHED
                 else self._by_fate(rule.decision, good=rule.decision == KEPT)
             )
@@ -72,10 +76,10 @@ class PageExplanationText:
         return rows
 
     def _by_fate(self, text: str, *, good: bool) -> str:
-        return self._coloured(text, _GREEN if good else _RED)
+        return self._colored(text, _GREEN if good else _RED)
 
-    def _coloured(self, text: str, colour: str) -> str:
-        return f"{colour}{text}{_PLAIN}" if self.colours else text
+    def _colored(self, text: str, color: str) -> str:
+        return f"{color}{text}{_PLAIN}" if self.colors else text
 
 
 def printable(text: str) -> str:

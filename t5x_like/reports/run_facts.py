@@ -1,4 +1,4 @@
-"""What a run directory tells about its run: size, length, speed, seed. Nothing but JSON is read."""
+"""Facts about a run from its directory: size, length, speed, seed. Reads JSON files only."""
 
 import math
 import os
@@ -8,13 +8,13 @@ from typing import Any
 
 from t5x_like.checkpoints.steps import absolute, finished_steps
 from t5x_like.io.files import as_path, read_json, read_jsonl
-from t5x_like.reports.tables import number
+from t5x_like.reports.rendering import number
 
 PathLike = str | os.PathLike[str]
 
 
 def run_facts(run_directory: PathLike) -> dict[str, str]:
-    """Facts as {name: text}, in the order to show them; what the directory doesn't tell is left out."""
+    """Returns facts as ``{name: text}`` in the order to show them; unavailable ones are left out."""
     directory = as_path(run_directory)
     lines = [line for line in read_jsonl(directory / "metrics.jsonl") if line["split"] == "train"]
     config = read_json(directory / "config.json") if (directory / "config.json").exists() else {}
@@ -35,7 +35,7 @@ def run_facts(run_directory: PathLike) -> dict[str, str]:
 
 
 def _parameters(run_directory: PathLike) -> str | None:
-    """Counted in the newest checkpoint's table of contents."""
+    """Counts parameters in the newest checkpoint's table of contents."""
     directory = absolute(run_directory)
     steps = finished_steps(directory)
     if not steps:
@@ -55,7 +55,7 @@ def _batch(config: dict[str, Any]) -> str | None:
 
 
 def _training_time(lines: Sequence[dict[str, Any]]) -> str | None:
-    """Steps over speed, summed over the log: without compilation, evaluation and saving."""
+    """Sums steps over speed in the log: excludes compilation, evaluation and saving."""
     seconds, previous = 0.0, 0
     for line in lines:
         if "steps_per_second" in line:
@@ -75,6 +75,6 @@ def _seconds(seconds: float | None) -> str | None:
 
 
 def _median(lines: Sequence[dict[str, Any]], name: str) -> str | None:
-    """The median, as a first interval or one beside other work is no fair speed."""
+    """Returns the median, because intervals at the start or beside other work are slower."""
     values = [line[name] for line in lines if name in line]
     return number(statistics.median(values)) if values else None

@@ -1,39 +1,32 @@
 """One HTML page about runs and their evaluation: loss curves, scores, sample predictions and next steps."""
 
-import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from t5x_like.evaluation.scores_file import Row, read_predictions, read_scores
 from t5x_like.io.files import read_jsonl, write_text
 from t5x_like.reports.curves import Curve, draw_loss_curves, read_curves
 from t5x_like.reports.machine import describe_machine
-from t5x_like.reports.page import Headline, Section, page
+from t5x_like.reports.rendering import Headline, number, render, words
 from t5x_like.reports.run_facts import run_facts
-from t5x_like.reports.tables import (
-    Score,
-    facts_table,
-    number,
-    predictions_table,
-    rows_of_scores,
-    scores_table,
-    words,
-)
 
 PathLike = str | os.PathLike[str]
+
+_LOWER_IS_BETTER = ("error_rate", "loss", "perplexity", "distance", "cross_entropy")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportedRun:
-    """A run directory as the page shows it.
+    """A run directory as the report shows it.
 
-    ``unigram_entropy`` (nats per token) is the loss of a model that only knows each target token's frequency;
-    it is shown where the run has one validation loss to compare with. ``facts`` stand before those that the
-    directory tells.
+    Attributes:
+      about: A paragraph above the curves.
+      unigram_entropy: Loss (nats per token) of a model that only knows each target token's frequency. By default,
+        the entropy that the run has logged. Shown if the run has a single validation loss to compare it with.
+      facts: Shown before the facts that the directory holds.
     """
 
     title: str
@@ -41,6 +34,30 @@ class ReportedRun:
     about: str = ""
     unigram_entropy: float | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ReportedScore(NamedTuple):
+    """One metric of one task beside its baseline and, if known, the scores of other methods."""
+
+    task: str
+    metric: str
+    value: float
+    baseline: float | None
+    baseline_name: str
+    examples: int
+    references: Mapping[str, float]
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether the metric counts errors."""
+        return self.metric.endswith(_LOWER_IS_BETTER)
+
+    @property
+    def beats_baseline(self) -> bool | None:
+        """Whether the score is better than the baseline; None without a baseline."""
+        if self.baseline is None:
+            return None
+        return self.value < self.baseline if self.lower_is_better else self.value > self.baseline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,76 +87,69 @@ class RunReport:
         Raises:
           ValueError: A run's metrics or the evaluation's scores are missing.
         """
-        for directory, name in [
-            *((run.directory, "metrics.jsonl") for run in self.runs),
-            (self.evaluation, "scores.json"),
-        ]:
+        metrics = [(run.directory, "metrics.jsonl") for run in self.runs]
+        for directory, name in [*metrics, (self.evaluation, "scores.json")]:
             if not (Path(directory) / name).is_file():
                 raise ValueError(f"{directory} has no {name}: nothing to report on; did it run?")
         tasks = read_scores(self.evaluation)["tasks"]
-        scores = rows_of_scores(tasks, self.references)
-        predictions = {task: read_predictions(self.evaluation, task) for task in tasks}
-        runs = [with_entropy(run) for run in self.runs]
-        curves = {run.title: read_curves(run.directory) for run in runs}
-        sections = [
-            *(_run_section(run, curves[run.title]) for run in runs),
-            Section("Scores on held-out rows", _scores_body(scores)),
-            Section("Sample predictions", _predictions_body(predictions, self.samples_per_task)),
-        ]
-        if self.next_steps:
-            sections.append(Section("What to try next", _next_steps_body(self.next_steps)))
-        sections.append(Section("Made on", facts_table(describe_machine())))
-        headlines = [
-            *(_entropy_headline(run, curves[run.title]) for run in runs),
-            *_score_headlines(scores),
-        ]
-        shown = [headline for headline in headlines if headline]
-        write_text(
-            self.output,
-            page(title=self.title, introduction=self.introduction, headlines=shown, sections=sections),
+        scores = list(self._scores(tasks))
+        runs = [_described(run) for run in self.runs]
+        html = render(
+            "run_report.html.j2",
+            title=self.title,
+            introduction=self.introduction,
+            headlines=[*(run["headline"] for run in runs if run["headline"]), *_score_headlines(scores)],
+            runs=runs,
+            scores=scores,
+            predictions={task: _shown(read_predictions(self.evaluation, task)) for task in tasks},
+            samples_per_task=self.samples_per_task,
+            next_steps=self.next_steps,
+            machine=describe_machine(),
         )
+        write_text(self.output, html)
+
+    def _scores(self, tasks: Mapping[str, Any]) -> Iterable[ReportedScore]:
+        for task, entry in tasks.items():
+            methods = self.references.get(task, {})
+            for metric, value in entry["scores"].items():
+                known = {method: values[metric] for method, values in methods.items() if metric in values}
+                value = float("nan") if value is None else value
+                baseline = entry["baseline"].get(metric)
+                yield ReportedScore(
+                    task, metric, value, baseline, entry["baseline_name"], entry["examples"], known
+                )
 
 
-def with_entropy(run: ReportedRun) -> ReportedRun:
-    """Returns the run with the unigram entropy of its validation targets, if it has logged one."""
-    lines = read_jsonl(Path(run.directory) / "metrics.jsonl")
-    logged = [line["unigram_entropy"] for line in lines if "unigram_entropy" in line]
-    if run.unigram_entropy is not None or not logged:
-        return run
-    return dataclasses.replace(run, unigram_entropy=logged[-1])
-
-
-def _run_section(run: ReportedRun, curves: Sequence[Curve]) -> Section:
+def _described(run: ReportedRun) -> dict[str, Any]:
+    """Returns the values that the template shows of a run."""
+    curves = read_curves(run.directory)
     entropy = _comparable_entropy(run, curves)
-    svg = draw_loss_curves(curves, title=run.title, unigram_entropy=entropy)
-    about = f"<p>{escape(run.about)}</p>\n" if run.about else ""
-    caption = (
-        "Cross-entropy in nats per target token; thin lines: training, lines with points: held-out rows."
-    )
+    headline = None
     if entropy is not None:
-        caption += (
-            " Dashed: the entropy of the targets for a model that knows only the frequency of each token."
-        )
-    figure = f"<figure>\n{svg}\n<figcaption>{caption}</figcaption>\n</figure>\n"
-    return Section(run.title, about + figure + facts_table({**run.facts, **run_facts(run.directory)}))
-
-
-def _entropy_headline(run: ReportedRun, curves: Sequence[Curve]) -> Headline | None:
-    entropy = _comparable_entropy(run, curves)
-    if entropy is None:
-        return None
-    loss = next(curve.losses[-1] for curve in curves if curve.held_out)
-    label = f"{run.title}: validation loss"
-    return Headline(label, f"{loss:.2f}", f"unigram entropy {entropy:.2f}", loss < entropy)
+        loss = next(curve.losses[-1] for curve in curves if curve.held_out)
+        label = f"{run.title}: validation loss"
+        headline = Headline(label, f"{loss:.2f}", f"unigram entropy {entropy:.2f}", loss < entropy)
+    return {
+        "title": run.title,
+        "about": run.about,
+        "svg": draw_loss_curves(curves, title=run.title, unigram_entropy=entropy),
+        "entropy": entropy,
+        "facts": {**run.facts, **run_facts(run.directory)},
+        "headline": headline,
+    }
 
 
 def _comparable_entropy(run: ReportedRun, curves: Sequence[Curve]) -> float | None:
-    """The entropy of a mixture is no yardstick for the loss of one of its tasks, so then there is none."""
-    return run.unigram_entropy if sum(curve.held_out for curve in curves) == 1 else None
+    """Returns the entropy, or None for a mixture: it can't be compared with the loss of one of its tasks."""
+    if sum(curve.held_out for curve in curves) != 1:
+        return None
+    lines = read_jsonl(Path(run.directory) / "metrics.jsonl")
+    logged = [line["unigram_entropy"] for line in lines if "unigram_entropy" in line]
+    return run.unigram_entropy if run.unigram_entropy is not None or not logged else logged[-1]
 
 
-def _score_headlines(scores: Sequence[Score]) -> list[Headline]:
-    """The first metric of each task that has a baseline."""
+def _score_headlines(scores: Sequence[ReportedScore]) -> list[Headline]:
+    """Returns a headline for the first metric of each task that has a baseline."""
     first: dict[str, Headline] = {}
     for score in scores:
         if score.baseline is None or score.task in first:
@@ -150,25 +160,10 @@ def _score_headlines(scores: Sequence[Score]) -> list[Headline]:
     return list(first.values())
 
 
-def _scores_body(scores: Sequence[Score]) -> str:
-    return (
-        "<p>Rows the model never saw in training; each score beside a baseline that ignores the input.</p>\n"
-        + (scores_table(scores))
-    )
-
-
-def _predictions_body(predictions: Mapping[str, Sequence[Row]], samples_per_task: int) -> str:
-    parts = [f"<p>The first {samples_per_task} rows of each task, not the best ones.</p>"]
-    for task, rows in predictions.items():
-        right = sum(str(row["target"]).strip() == str(row["prediction"]).strip() for row in rows)
-        share = f"{right:,} of {len(rows):,} exactly right"
-        parts.append(f"<h3>{escape(words(task))} <small>{share}</small></h3>")
-        parts.append(predictions_table(rows[:samples_per_task]))
-    return "\n".join(parts)
-
-
-def _next_steps_body(next_steps: Sequence[tuple[str, str]]) -> str:
-    return "\n".join(
-        f"<p>{escape(sentence)}</p>" + (f"\n<pre>{escape(command)}</pre>" if command else "")
-        for sentence, command in next_steps
-    )
+def _shown(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Returns the texts of predictions, and whether each is exactly right."""
+    shown = []
+    for row in rows:
+        texts = {name: str(row[name]) for name in ("input", "target", "prediction")}
+        shown.append({**texts, "right": texts["target"].strip() == texts["prediction"].strip()})
+    return shown

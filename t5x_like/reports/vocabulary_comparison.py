@@ -24,7 +24,7 @@ _PANELS = (
 
 
 def draw_comparison(measures: Sequence[Measures]) -> bytes:
-    """A PNG: a row for each vocabulary, a column of bars for each measure."""
+    """Draws a PNG with a row for each vocabulary and a column of bars for each measure."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

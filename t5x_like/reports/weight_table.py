@@ -1,4 +1,4 @@
-"""A model's weights as a table: a tree with totals, and what a device of a mesh would hold of each."""
+"""A model's weights as a text table: a tree with totals, and the part of each on a device of a mesh."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,12 @@ _BYTES = 4  # weights are float32 whatever computation is in
 
 
 class TableWeight(NamedTuple):
-    """One array: its shape and axis names; the mesh axes that cut it and the shape that is left on a device."""
+    """One weight.
+
+    Attributes:
+      cut: The mesh axes that cut it.
+      part: The shape of its part on a device.
+    """
 
     shape: tuple[int, ...]
     axes: tuple[str, ...]
@@ -23,7 +28,11 @@ Tree: TypeAlias = "dict[str, TableWeight | Tree]"
 
 
 def weight_table(config: ModelConfig, mesh: Any = None) -> str:
-    """The table, and above it the whole; ``mesh`` (a ``Mesh`` or ``AbstractMesh``) adds what it cuts."""
+    """Returns a table of a model's weights below its totals.
+
+    Args:
+      mesh: A ``Mesh`` or ``AbstractMesh``; adds the part of each weight that one of its devices holds.
+    """
     _, shapes, axes = abstract(config)
     names, weights = flatten(axes), flatten(shapes)
     shardings = {} if mesh is None else flatten(tree_shardings(axes, shapes, mesh))
@@ -65,7 +74,7 @@ def _rows(tree: Tree, indent: str) -> Iterator[list[str]]:
 
 
 def _counts(tree: "TableWeight | Tree") -> tuple[int, int]:
-    """Numbers in all, and on each device."""
+    """Returns the number of parameters in all and on each device."""
     if isinstance(tree, dict):
         counts = [_counts(inner) for inner in tree.values()]
         return sum(count for count, _ in counts), sum(held for _, held in counts)

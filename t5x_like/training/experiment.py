@@ -1,34 +1,28 @@
-"""A run as one frozen value: everything that decides what is computed, and nothing else."""
+"""The configuration of a run: everything that decides what is computed."""
 
 import dataclasses
 import re
 from dataclasses import dataclass, field
-from typing import Any, Protocol
-
-import jax
+from typing import Any
 
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
-from t5x_like.optimizers.optimizers import Adafactor, AdamW
+from t5x_like.model.parameters import ModelConfig
+from t5x_like.optimizers.optimizers import Adafactor, Optimizer
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.tasks.registry import Definition
+from t5x_like.text.registry import Definition
+from t5x_like.training.hooks import Hook
 from t5x_like.training.losses import LossConfig
 
 
-class ModelConfig(Protocol):
-    """What every ``zoo/`` configuration offers."""
-
-    vocab_size: int
-
-    def build(self, key: jax.Array) -> Any: ...
-
-
 @dataclass(frozen=True, kw_only=True)
-class Cadence:
-    """How often things happen, in optimizer steps; 0 means never.
+class Intervals:
+    """Steps between logging, evaluating and saving; with 0 each happens at the last step only.
 
-    ``profile_steps`` are the steps (first, last) recorded for TensorBoard's profiler.
+    Attributes:
+      keep_checkpoints: the newest checkpoints to keep.
+      profile_steps: the steps (first, last) to record for TensorBoard's profiler.
     """
 
     log_every_steps: int = 100
@@ -49,13 +43,26 @@ class Cadence:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """One training run.
+    """One training run. The same experiment on the same code gives the same losses, bit for bit on CPU.
 
-    ``tasks`` are registered at start-up; ``train.mixture`` and the evaluations name them or any task that a user's
-    module registered. ``validations`` are splits whose teacher-forced loss is measured during training,
-    ``evaluations`` those that are decoded and scored, or told by a head. ``start_from`` is another run's directory,
-    whose newest weights are taken and whose optimizer state is not, or a Hugging Face directory; ``CheckpointModel`` is
-    the model that it holds. The same experiment on the same code gives the same losses, bit for bit on CPU.
+    Attributes:
+      model: its configuration, or ``CheckpointModel`` for the model that ``start_from`` holds.
+      train: the data to train on; ``train.mixture`` names a registered task or mixture.
+      model_dir: the run's directory.
+      total_steps: the last step.
+      tasks: definitions to register at start-up.
+      validations: splits whose teacher-forced loss is measured during training.
+      evaluations: tasks whose answers are generated, or predicted by a head, and scored.
+      optimizer: of the trained weights.
+      loss: options of the loss over target tokens.
+      mesh: the devices.
+      intervals: of logging, evaluating and saving.
+      hooks: run between evaluation and saving, after each step; such as ``EarlyStopping``.
+      num_microbatches: parts that a batch is cut into to save memory; the step stays that of the whole batch.
+      start_from: weights to begin with: a run (its newest step; not the optimizer state) or a Hugging Face directory.
+      trainable: patterns of the paths of trained weights, such as ``("heads/*",)`` for a head on a frozen encoder.
+        Checkpoints hold trained weights only, and ``frozen.json`` says where the others come from.
+      seed: of fresh weights and dropout.
     """
 
     model: ModelConfig | CheckpointModel
@@ -65,17 +72,23 @@ class Experiment:
     tasks: tuple[Definition, ...] = ()
     validations: tuple[LoaderConfig, ...] = ()
     evaluations: tuple[TaskEvaluation | HeadEvaluation, ...] = ()
-    optimizer: Adafactor | AdamW = field(default_factory=Adafactor)
+    optimizer: Optimizer = field(default_factory=Adafactor)
     loss: LossConfig = field(default_factory=LossConfig)
     mesh: MeshConfig = field(default_factory=MeshConfig)
-    cadence: Cadence = field(default_factory=Cadence)
+    intervals: Intervals = field(default_factory=Intervals)
+    hooks: tuple[Hook, ...] = ()
     num_microbatches: int = 1
     start_from: str | None = None
+    trainable: tuple[str, ...] = ("*",)
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.total_steps < 1:
             raise ValueError(f"total_steps is {self.total_steps}; a run needs at least 1 step")
+        if not self.trainable:
+            raise ValueError(
+                "trainable is empty; give patterns of weights to train, or leave it out to train all"
+            )
         if self.num_microbatches < 1 or self.train.batch_size % self.num_microbatches:
             raise ValueError(
                 f"a batch of {self.train.batch_size} rows can't be cut into num_microbatches={self.num_microbatches} "
@@ -83,16 +96,15 @@ class Experiment:
             )
 
 
-# What may differ between a run and its continuation: how long, how often, on which machines, where, how tasks are mixed
-# and how their tokens are come by. (The loader sees to it that they are the same tokens.)
+# Fields that may differ between a run and its continuation. The loader checks that their tokens are the same.
 FREE_ON_RESUME = re.compile(
-    r"(total_steps|cadence|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates"
+    r"(total_steps|intervals|hooks|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates"
     r"|train\.(num_workers|cache|max_tokens_in_memory|on_corruption))(\.|$)"
 )
 
 
 def describe(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Flattens a tree of dataclasses to ``{"optimizer.learning_rate.base": 1.0, …}``, JSON values only."""
+    """Flattens a tree of dataclasses to JSON values such as ``{"optimizer.learning_rate.base": 1.0}``."""
     if hasattr(value, "described") and not isinstance(value, type):  # it has parts that no text stands for
         return {f"{prefix}is": type(value).__name__} | describe(value.described(), prefix)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -114,7 +126,7 @@ def describe(value: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """One line for every described value that a continued run may not change."""
+    """Returns a line for every described value that a continued run may not change."""
     lines = []
     for key in sorted(old.keys() | new.keys()):
         if FREE_ON_RESUME.match(key) or (key in old and key in new and old[key] == new[key]):

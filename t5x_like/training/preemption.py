@@ -1,4 +1,4 @@
-"""Stopping politely: the first SIGTERM or Ctrl-C saves and leaves, the second leaves at once."""
+"""Signals that stop a run: the first SIGTERM or Ctrl-C saves and leaves, the second leaves at once."""
 
 import signal
 import threading
@@ -9,8 +9,8 @@ import jax
 from jax.experimental import multihost_utils
 
 
-class Interruption:
-    """While open, signals only raise a flag that the loop polls at every step.
+class Preemption:
+    """Catches SIGTERM and Ctrl-C while it is open; the loop polls it at every step.
 
     Cluster schedulers send SIGTERM some seconds before they kill: that time is for saving.
     """
@@ -19,7 +19,7 @@ class Interruption:
         self.requested = False
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> "Interruption":
+    def __enter__(self) -> "Preemption":
         # With several processes JAX's own handler takes SIGTERM and spreads the word.
         if threading.current_thread() is threading.main_thread() and jax.process_count() == 1:
             for number in (signal.SIGTERM, signal.SIGINT):
@@ -31,7 +31,7 @@ class Interruption:
             signal.signal(number, handler)
 
     def requested_at(self, step: int) -> bool:
-        """Whether to stop after ``step``. Several processes agree on the same step through JAX's coordinator."""
+        """Returns whether to stop after ``step``; several processes agree on it through JAX's coordinator."""
         if jax.process_count() == 1:
             return self.requested
         return multihost_utils.reached_preemption_sync_point(step)

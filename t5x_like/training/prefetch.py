@@ -1,4 +1,4 @@
-"""Lays batches on the mesh ahead of time, and remembers where in the data the run is."""
+"""Places batches on the mesh ahead of time, each with the position in the data after it."""
 
 import queue
 import threading
@@ -11,18 +11,20 @@ from t5x_like.batch import Batch
 _AHEAD = 2  # batches waiting on the device: one being used, one ready
 
 
-class Fed(NamedTuple):
-    """A placed batch with the loader's position just after it, and the seconds the loop waited for it."""
+class PrefetchedBatch(NamedTuple):
+    """A placed batch, the loader's position just after it, and the seconds the loop waited for it."""
 
     batch: Batch
     loader_state: dict[str, Any]
     waited_seconds: float
 
 
-class Feed:
-    """Reads ``loader`` in a thread of its own. An error in the data surfaces at the step that needed it.
+class Prefetcher:
+    """Reads a loader in a thread. An error in the data is raised at the step that needed it.
 
-    ``place`` turns a numpy batch of this process into a global array on the mesh.
+    Args:
+      loader: iterates over numpy batches, and returns its position by ``state()``.
+      place: turns a numpy batch of this process into global arrays on the mesh.
     """
 
     def __init__(self, loader: Any, place: Callable[[Batch], Batch]):
@@ -30,21 +32,21 @@ class Feed:
         self._place = place
         self._ready: queue.Queue[tuple[Batch, dict[str, Any]] | BaseException] = queue.Queue(_AHEAD)
         self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._fill, name="feed", daemon=True)
+        self._thread = threading.Thread(target=self._fill, name="prefetcher", daemon=True)
         self._thread.start()
 
-    def __iter__(self) -> Iterator[Fed]:
+    def __iter__(self) -> Iterator[PrefetchedBatch]:
         return self
 
-    def __next__(self) -> Fed:
+    def __next__(self) -> PrefetchedBatch:
         start = time.perf_counter()
         item = self._ready.get()
         if isinstance(item, BaseException):
             self._ready.put(item)
             raise item
-        return Fed(*item, waited_seconds=time.perf_counter() - start)
+        return PrefetchedBatch(*item, waited_seconds=time.perf_counter() - start)
 
-    def __enter__(self) -> "Feed":
+    def __enter__(self) -> "Prefetcher":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -5,9 +5,10 @@ from typing import Any
 import jax
 
 from t5x_like.io.files import as_path, read_json, write_bytes, write_json, write_text
+from t5x_like.pretrained.frozen_weights import FrozenRecord
 from t5x_like.pretrained.head_classes import write_classes
 from t5x_like.pretrained.model_config import write_model_config
-from t5x_like.text.heads.sources import classes_for
+from t5x_like.text.batches.head_source import classes_for
 from t5x_like.text.vocabularies.opening import vocabulary_files
 from t5x_like.training.experiment import Experiment, describe, differences
 
@@ -30,11 +31,14 @@ def refuse_another_run(experiment: Experiment) -> None:
         )
 
 
-def claim(experiment: Experiment, *, config_text: str, vocabulary: Any) -> None:
+def claim(
+    experiment: Experiment, *, config_text: str, vocabulary: Any, frozen: FrozenRecord | None = None
+) -> None:
     """Makes ``experiment.model_dir`` the home of this run.
 
     It then holds ``config.json`` (every value, to compare with), ``config.gin`` (to read and to run again),
-    ``model.json``, the names of its head's classes and the vocabulary's files.
+    ``model.json``, the names of its head's classes and the vocabulary's files; also ``frozen.json`` (where frozen
+    weights come from) if it has some.
     """
     if jax.process_index() != 0:
         return
@@ -42,6 +46,8 @@ def claim(experiment: Experiment, *, config_text: str, vocabulary: Any) -> None:
     if config_text:
         write_text(home / "config.gin", config_text)
     write_model_config(home, experiment.model)
+    if frozen is not None:
+        frozen.write(home)
     write_classes(home, classes_for(experiment.train))
     for name, file in vocabulary_files(vocabulary.name).items():
         write_bytes(home / name, as_path(file).read_bytes())

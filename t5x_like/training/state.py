@@ -1,5 +1,6 @@
-"""The training state: one plain nested dict of arrays, where each leaf lives on the mesh, and how it is born."""
+"""The training state: a plain nested dict of arrays, with shapes and shardings that are planned before they exist."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -10,53 +11,94 @@ from jax.sharding import Mesh
 from t5x_like.model import parameters
 from t5x_like.model.families.family import Measuring
 from t5x_like.model.families.segment_memory import Memory, Remembering
+from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.partitioning.shard import batch_sharding, sharding_notes, with_shardings
 from t5x_like.training.metrics import zero_totals
 
-State = dict[str, Any]  # "step" [], "params", "opt_state", "totals"; "memory" if the model has one
+# "step" [], "params" (trained weights), "frozen" (the others), "opt_state", "totals"; "memory" if the model has one.
+State = dict[str, Any]
 
 
 class StatePlan(NamedTuple):
-    """Everything about the state that is known before an array exists."""
+    """What is known of the state before an array exists.
+
+    Attributes:
+      graphdef: the model's structure.
+      axes: axis names of every weight, frozen ones included.
+      transformation: the optimizer of the trained weights.
+      abstract: the state with ``jax.ShapeDtypeStruct`` leaves that carry their shardings.
+      notes: weights that the mesh could not split, a line each.
+      trainable: patterns of the paths of trained weights.
+    """
 
     graphdef: Any
-    axes: dict[str, Any]  # axis names of every parameter
+    axes: dict[str, Any]
     transformation: optax.GradientTransformation
-    abstract: State  # jax.ShapeDtypeStruct leaves that carry their shardings
-    notes: tuple[str, ...]  # what the mesh could not split
+    abstract: State
+    notes: tuple[str, ...]
+    trainable: tuple[str, ...] = ("*",)
+
+    def weights(self, state: State) -> parameters.Parameters:
+        """Returns the model's whole weights, for ``parameters.merge(plan.graphdef, weights)``."""
+        return parameters.combine(state["params"], state["frozen"])
+
+    def divide(self, params: parameters.Parameters) -> dict[str, parameters.Parameters]:
+        """Returns the entries of the state that hold a model's whole weights."""
+        trained, frozen = parameters.partition(params, self.trainable)
+        return {"params": trained, "frozen": frozen}
 
 
 def plan_state(
-    model_config: Any, optimizer: Any, mesh: Mesh, *, num_tasks: int, batch_size: int | None = None
+    model_config: Any,
+    optimizer: Optimizer,
+    mesh: Mesh,
+    *,
+    num_tasks: int,
+    batch_size: int | None = None,
+    trainable: Sequence[str] = ("*",),
 ) -> StatePlan:
-    """Shapes and shardings of the whole state, with no memory used. The optimizer is sharded like its weights.
+    """Plans shapes and shardings of the whole state, using no memory.
 
-    A model that remembers the batch before does so only if the rows of a batch, ``batch_size``, are known.
+    Args:
+      model_config: the model.
+      optimizer: its state is sharded like the weights.
+      mesh: the devices.
+      num_tasks: of the mixture, whose losses are logged apart.
+      batch_size: rows of a batch; a model with segment memory has it only if this is given.
+      trainable: patterns of the paths of trained weights (``parameters.partition``); the others are frozen.
+
+    Raises:
+      ValueError: a pattern that matches no weight.
     """
     graphdef, params, axes = parameters.abstract(model_config)
-    transformation = optimizer.build(axes)
-    opt_state = jax.eval_shape(transformation.init, params)
+    trained, frozen = parameters.partition(params, trainable)
+    trained_axes, frozen_axes = parameters.partition(axes, trainable)
+    transformation = optimizer.build(trained_axes)
+    opt_state = jax.eval_shape(transformation.init, trained)
     shapes: State = {
         "step": jax.ShapeDtypeStruct((), jnp.int32),
-        "params": params,
+        "params": trained,
+        "frozen": frozen,
         "opt_state": opt_state,
         "totals": jax.eval_shape(lambda: zero_totals(num_tasks, _measured(graphdef, params))),
     }
     names = {
         "step": (),
-        "params": axes,
-        "opt_state": optimizer.state_axes(opt_state, axes),
+        "params": trained_axes,
+        "frozen": frozen_axes,
+        "opt_state": optimizer.state_axes(opt_state, trained_axes),
         "totals": jax.tree.map(lambda _: (), shapes["totals"]),
     }
     abstract = with_shardings(names, shapes, mesh)
     memory = batch_size and plan_memory(graphdef, params, mesh, num_rows=batch_size)
     if memory:
         abstract["memory"] = memory
-    return StatePlan(graphdef, axes, transformation, abstract, tuple(sharding_notes(axes, params, mesh)))
+    notes = tuple(sharding_notes(axes, params, mesh))
+    return StatePlan(graphdef, axes, transformation, abstract, notes, tuple(trainable))
 
 
 def plan_memory(graphdef: Any, params: Any, mesh: Mesh, *, num_rows: int) -> Memory | None:
-    """Shapes and shardings of what the model remembers of ``num_rows``, cut like the batch; ``None`` if nothing."""
+    """Plans the segment memory of ``num_rows`` rows, sharded like the batch; ``None`` for a model without one."""
 
     def begin(params: Any) -> Memory | None:
         model = parameters.merge(graphdef, params)
@@ -73,38 +115,44 @@ def plan_memory(graphdef: Any, params: Any, mesh: Mesh, *, num_rows: int) -> Mem
 
 
 def empty(abstract: Any) -> Any:
-    """Zeros of those shapes, each where its sharding says."""
+    """Returns zeros of the given shapes and shardings."""
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype, device=leaf.sharding), abstract)
 
 
+def saved_part(state: State) -> State:
+    """Returns the state without frozen weights, as checkpoints hold it."""
+    return {name: part for name, part in state.items() if name != "frozen"}
+
+
 def shardings_of(abstract: Any) -> Any:
-    """The shardings that a tree of shapes carries."""
+    """Returns the shardings that a tree of shapes carries."""
     return jax.tree.map(lambda leaf: leaf.sharding, abstract)
 
 
 def new_state(plan: StatePlan, model_config: Any, *, seed: int) -> State:
-    """Step 0: fresh weights drawn from ``seed``, each born where it will live."""
+    """Returns the state at step 0 with fresh weights drawn from ``seed``, each drawn where it is placed."""
 
-    def initialise(key: jax.Array) -> State:
+    def initialize(key: jax.Array) -> State:
         _, params = parameters.split(model_config.build(key))
         return state_from_params(plan, params)
 
-    return jax.jit(initialise, out_shardings=shardings_of(plan.abstract))(jax.random.key(seed))
+    return jax.jit(initialize, out_shardings=shardings_of(plan.abstract))(jax.random.key(seed))
 
 
 def state_from_params(plan: StatePlan, params: Any) -> State:
-    """Step 0 with given weights and a fresh optimizer."""
+    """Returns the state at step 0 with a model's whole weights and a fresh optimizer."""
+    divided = plan.divide(params)
     state: State = {
         "step": jnp.zeros((), jnp.int32),
-        "params": params,
-        "opt_state": plan.transformation.init(params),
+        **divided,
+        "opt_state": plan.transformation.init(divided["params"]),
     }
-    begun = {name: leaf for name, leaf in plan.abstract.items() if name not in state}  # totals, a memory
-    return state | jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), begun)
+    rest = {name: leaf for name, leaf in plan.abstract.items() if name not in state}  # totals, a memory
+    return state | jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), rest)
 
 
 def fine_tuning_state(plan: StatePlan, params: Any) -> State:
-    """``state_from_params`` compiled for the mesh, so that the optimizer state is born sharded."""
+    """Returns ``state_from_params`` compiled for the mesh, so that the optimizer state is sharded from the start."""
     return jax.jit(lambda params: state_from_params(plan, params), out_shardings=shardings_of(plan.abstract))(
         params
     )

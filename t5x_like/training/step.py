@@ -35,8 +35,8 @@ def train_step(
         weights, normalizers = losses.normalize(batch, loss, num_parts=num_microbatches)
         num_tasks = state["totals"].task_loss.shape[0]
 
-        def objective(params: Any, part: Part, dropout_key: jax.Array) -> Any:
-            model = parameters.merge(plan.graphdef, params)
+        def objective(trained: Any, part: Part, dropout_key: jax.Array) -> Any:
+            model = parameters.merge(plan.graphdef, plan.weights(state | {"params": trained}))
             predictions = predict(model, part.batch, dropout_key=dropout_key, memory=part.memory)
             total, totals = losses.total(
                 predictions,

@@ -1,4 +1,4 @@
-"""Rates of training alone: compilation, evaluation and saving are kept out of them."""
+"""Training speed, without compilation, evaluation and saving."""
 
 import contextlib
 import time
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import jax
 
 
-class Clock:
+class StepTimer:
     """Counts steps and seconds between log lines."""
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Clock:
         self._paused = 0.0
 
     def tick(self, step: jax.Array, waited_seconds: float) -> None:
-        """Counts one step, just dispatched. The first one compiles: it is waited for, and told apart."""
+        """Counts one step, just dispatched. The first one compiles, and is timed apart."""
         if self._compile_seconds is None:
             step.block_until_ready()
             self._compile_seconds = time.perf_counter() - self._start
@@ -30,13 +30,13 @@ class Clock:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Time spent inside is not training time."""
+        """Leaves the time spent inside out of the training time."""
         start = time.perf_counter()
         yield
         self._paused += time.perf_counter() - start
 
     def rates(self, tokens: float) -> dict[str, float]:
-        """Steps and ``tokens`` per second since the last call, and the share of time spent waiting for data."""
+        """Returns steps and ``tokens`` per second since the last call, and the share of time spent waiting for data."""
         rates: dict[str, float] = {}
         if self._uncounted_steps:
             rates["compile_seconds"] = self._compile_seconds or 0.0

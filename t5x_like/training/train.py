@@ -1,7 +1,8 @@
-"""The story of a run, on one screen."""
+"""Training runs, from the configuration to the last step."""
 
 import contextlib
 import logging
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -9,31 +10,48 @@ import jax
 from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
-from t5x_like.evaluation.evaluator import HeadEvaluation
+from t5x_like.checkpoints.steps import absolute
 from t5x_like.partitioning.shard import check_batch_size, row_share
-from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, starting_params
+from t5x_like.pretrained.checkpoint import open_frozen
+from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params, read_frozen_record
+from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, initial_checkpoint
+from t5x_like.text import registry
+from t5x_like.text.batches.head_source import classes_for, head_for
 from t5x_like.text.batches.loader import Loader, build_loader
-from t5x_like.text.heads.sources import classes_for, head_for
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.training.experiment import Experiment
+from t5x_like.training.hooks import Evaluation, Every, Profile, Save, TrainLog
 from t5x_like.training.loop import Finished, Loop
 from t5x_like.training.run_directory import claim, refuse_another_run
-from t5x_like.training.state import State, StatePlan, fine_tuning_state, new_state, plan_state, shardings_of
+from t5x_like.training.state import (
+    State,
+    StatePlan,
+    fine_tuning_state,
+    new_state,
+    plan_state,
+    saved_part,
+    shardings_of,
+)
 from t5x_like.training.step import train_step
 from t5x_like.training.validation import Validator
-from t5x_like.training.writers import Writers
+from t5x_like.training.writers import Writers, logged_lines
 
 log = logging.getLogger(__name__)
 
 
 def train(experiment: Experiment, *, config_text: str = "") -> Finished:
-    """Runs ``experiment`` to its last step, from wherever its directory stands.
+    """Trains to the experiment's last step, from fresh weights, other weights, or this run's newest checkpoint.
 
     A killed run that is started again continues the same sequence of losses. SIGTERM saves and returns early.
+
+    Args:
+      experiment: the configuration.
+      config_text: the same as gin, kept in ``model_dir`` for people.
 
     Raises:
       ValueError: the configuration can't work, or ``model_dir`` holds a run of another configuration.
     """
+    registration.connect()
     registry.register(experiment.tasks)
     experiment = with_model(experiment)
     model: Any = experiment.model
@@ -42,19 +60,14 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     check_batch_size(experiment.train.batch_size // experiment.num_microbatches, mesh)
 
     loader = build_loader(experiment.train, *row_share(mesh))
-    if loader.head is not None:
-        check_head(model, loader.head, what=f"mixture {experiment.train.mixture!r}")
-    for each in (experiment.train, *experiment.validations, *experiment.evaluations):
-        if isinstance(each, HeadEvaluation) or getattr(each, "layout", None) == "encoder":
-            check_length(model, each.inputs_length, what=f"mixture {each.mixture!r}")
-    check_vocabulary(loader.vocabulary, model.vocab_size)
-
+    check_model(experiment, loader)
     plan = plan_state(
         model,
         experiment.optimizer,
         mesh,
         num_tasks=len(loader.task_names),
         batch_size=experiment.train.batch_size,
+        trainable=experiment.trainable,
     )
     step = train_step(
         plan, experiment.loss, seed=experiment.seed, num_microbatches=experiment.num_microbatches
@@ -65,31 +78,37 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
     ]
     evaluators = [evaluation.evaluator(model, mesh) for evaluation in experiment.evaluations]
 
-    keep = experiment.cadence.keep_checkpoints
-    with Checkpoints(experiment.model_dir, keep=keep) as checkpoints, contextlib.closing(loader):
-        state, start_step = starting_state(experiment, plan, checkpoints, loader)
-        claim(experiment, config_text=config_text, vocabulary=loader.vocabulary)
-        with Writers(
-            experiment.model_dir, total_steps=experiment.total_steps, start_step=start_step
-        ) as writers:
+    home, intervals = experiment.model_dir, experiment.intervals
+    with Checkpoints(home, keep=intervals.keep_checkpoints) as checkpoints, contextlib.closing(loader):
+        state, start_step, frozen = starting_state(experiment, plan, mesh, checkpoints, loader)
+        claim(experiment, config_text=config_text, vocabulary=loader.vocabulary, frozen=frozen)
+        lines = logged_lines(f"{home}/metrics.jsonl", up_to_step=start_step)
+        with (
+            Writers(home, total_steps=experiment.total_steps, start_step=start_step) as writers,
+            jax.set_mesh(mesh),  # where the step lays its activations out
+        ):
             writers.say(opening_lines(experiment, plan, mesh, start_step))
+            evaluate = Evaluation(plan, validators, evaluators, model=model, model_dir=home)
             loop = Loop(
-                experiment,
-                plan=plan,
+                jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract)),
+                loader,
                 mesh=mesh,
-                loader=loader,
-                step=jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract)),
-                checkpoints=checkpoints,
+                total_steps=experiment.total_steps,
+                hooks=[
+                    Profile(f"{home}/profile", intervals.profile_steps),
+                    Every(intervals.log_every_steps, TrainLog(plan, experiment.optimizer, loader)),
+                    Every(intervals.evaluate_every_steps, evaluate, when_preempted=False),
+                    *experiment.hooks,
+                    Every(intervals.save_every_steps, Save(checkpoints)),
+                ],
                 writers=writers,
-                validators=validators,
-                evaluators=evaluators,
+                lines=lines,
             )
-            with jax.set_mesh(mesh):  # where the step lays its activations out
-                return loop.run(state, start_step)
+            return loop.run(state, start_step)
 
 
 def with_model(experiment: Experiment) -> Experiment:
-    """The experiment with its model's own configuration, where that is to be found in ``start_from``.
+    """Replaces ``CheckpointModel`` by the configuration of the model in ``start_from``.
 
     Raises:
       ValueError: there is no model there, or it can't have the head that the tasks need.
@@ -100,8 +119,23 @@ def with_model(experiment: Experiment) -> Experiment:
     return replace(experiment, model=model)
 
 
+def check_model(experiment: Experiment, loader: Loader) -> None:
+    """Checks that the model has the head, the positions and the embeddings that the data needs.
+
+    Raises:
+      ValueError: it does not.
+    """
+    model: Any = experiment.model
+    if loader.head is not None:
+        check_head(model, loader.head, what=f"mixture {experiment.train.mixture!r}")
+    for each in (experiment.train, *experiment.validations):
+        if each.layout == "encoder":
+            check_length(model, each.inputs_length, what=f"mixture {each.mixture!r}")
+    check_vocabulary(loader.vocabulary, model.vocab_size)
+
+
 def check_vocabulary(vocabulary: object, vocab_size: int) -> None:
-    """Rows of the embedding may exceed the token ids only by padding up to a multiple of 128.
+    """Checks that the embedding has a row for each token id, and at most padding to a multiple of 128 besides.
 
     Raises:
       ValueError: they don't match.
@@ -116,40 +150,55 @@ def check_vocabulary(vocabulary: object, vocab_size: int) -> None:
 
 
 def starting_state(
-    experiment: Experiment, plan: StatePlan, checkpoints: Checkpoints, loader: Loader
-) -> tuple[State, int]:
-    """The newest good checkpoint of this run, else another run's weights, else fresh ones."""
+    experiment: Experiment, plan: StatePlan, mesh: Mesh, checkpoints: Checkpoints, loader: Loader
+) -> tuple[State, int, FrozenRecord | None]:
+    """Returns the state to train from, its step, and where frozen weights come from (``None`` if all are trained).
+
+    It is that of this run's newest good checkpoint, else has the weights of ``start_from``, else fresh ones.
+    """
+    model: Any = experiment.model
+    has_frozen = bool(plan.abstract["frozen"])
     if checkpoints.latest_step() is not None:
-        restored = checkpoints.restore(plan.abstract)
+        restored = checkpoints.restore(saved_part(plan.abstract))
         for line in restored.skipped:
             log.warning("%s", line)
         loader.restore(restored.loader_state)
-        return restored.state, restored.step
-    if experiment.start_from:
-        params = starting_params(
-            experiment.start_from,
-            experiment.model,
-            plan.abstract["params"],
-            mesh=experiment.mesh.build(),
-            seed=experiment.seed,
-            classes=classes_for(experiment.train),
-        )
-        return fine_tuning_state(plan, params), 0
-    return new_state(plan, experiment.model, seed=experiment.seed), 0
+        if not has_frozen:
+            return restored.state | {"frozen": {}}, restored.step, None
+        record = read_frozen_record(experiment.model_dir)
+        frozen = open_frozen(experiment.model_dir, model, record, mesh=mesh)
+        return restored.state | {"frozen": frozen}, restored.step, record
+    start_from, step, seed = experiment.start_from, None, experiment.seed
+    if start_from:
+        classes = classes_for(experiment.train)
+        checkpoint = initial_checkpoint(start_from, model, mesh=mesh, seed=seed, classes=classes)
+        start_from, step = os.fspath(absolute(start_from)), checkpoint.step
+        state = fine_tuning_state(plan, checkpoint.params)
+    elif has_frozen:
+        state = fine_tuning_state(plan, fresh_params(model, mesh=mesh, seed=seed))
+    else:
+        state = new_state(plan, model, seed=seed)
+    if not has_frozen:
+        return state, 0, None
+    found = checksums(state["frozen"])
+    return state, 0, FrozenRecord(start_from=start_from or None, step=step, seed=seed, checksums=found)
 
 
 def opening_lines(experiment: Experiment, plan: StatePlan, mesh: Mesh, start_step: int) -> str:
-    """What a person wants to know before waiting: how big, on what, from where."""
-    num_parameters = sum(leaf.size for leaf in jax.tree.leaves(plan.abstract["params"]))
+    """Returns the size of the model, the devices, and the origin of the weights, to print before training."""
+    num_trained, num_frozen = (
+        sum(leaf.size for leaf in jax.tree.leaves(plan.abstract[name])) for name in ("params", "frozen")
+    )
+    frozen = f", of which {num_trained:,} are trained," if num_frozen else ""
     origin = f"from the weights of {experiment.start_from}" if experiment.start_from else "from fresh weights"
     if start_step:
         origin = f"resumed at step {start_step}"
     sizes = " x ".join(f"{name} {size}" for name, size in mesh.shape.items())
-    platform = mesh.devices.flat[0].platform
+    devices = f"{mesh.size} {mesh.devices.flat[0].platform} device{'s' * (mesh.size > 1)} ({sizes})"
     return "\n".join(
         [
             f"{experiment.model_dir}: {origin}, {experiment.total_steps} steps in all",
-            f"{num_parameters:,} parameters on {mesh.size} {platform} device{'s' * (mesh.size > 1)} ({sizes})",
+            f"{num_trained + num_frozen:,} parameters{frozen} on {devices}",
             *plan.notes,
         ]
     )

@@ -61,7 +61,7 @@ class Validator:
 
     def _new_memory(self) -> Memory | None:
         plan, num_rows = self._plan, self._config.batch_size
-        abstract = plan_memory(plan.graphdef, plan.abstract["params"], self._mesh, num_rows=num_rows)
+        abstract = plan_memory(plan.graphdef, plan.weights(plan.abstract), self._mesh, num_rows=num_rows)
         return None if abstract is None else empty(abstract)
 
 

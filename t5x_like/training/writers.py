@@ -1,4 +1,4 @@
-"""Where the numbers go: JSONL always, the terminal for people, TensorBoard for plots."""
+"""Writers of logged numbers: a JSONL file, TensorBoard and the terminal."""
 
 import json
 import sys
@@ -10,15 +10,20 @@ from tqdm import tqdm
 from t5x_like.io.files import as_path, read_jsonl, write_jsonl
 
 
+def logged_lines(path: str, *, up_to_step: int) -> list[dict[str, Any]]:
+    """Reads the lines of a ``metrics.jsonl`` up to a step; none if there is no such file."""
+    logged = list(read_jsonl(path)) if as_path(path).exists() else []
+    return [line for line in logged if line["step"] <= up_to_step]
+
+
 class JsonLinesWriter:
     """Appends one JSON object a line to ``metrics.jsonl``.
 
-    On resume, lines of steps that were never saved are cut off, so that every step stands in the file once.
+    On resume, lines of steps that were never saved are cut off, so that the file has every step once.
     """
 
     def __init__(self, path: str, resumed_step: int):
-        logged = list(read_jsonl(path)) if as_path(path).exists() else []
-        write_jsonl(path, [line for line in logged if line["step"] <= resumed_step])
+        write_jsonl(path, logged_lines(path, up_to_step=resumed_step))
         self._file = as_path(path).open("a")
 
     def write(self, line: dict[str, Any]) -> None:
@@ -98,7 +103,7 @@ def _short(value: Any) -> str:
 
 
 class Writers:
-    """All of them on the first process; the other processes write nothing."""
+    """All writers on the first process; the other processes write nothing."""
 
     def __init__(self, model_dir: str, *, total_steps: int, start_step: int):
         self._all: list[JsonLinesWriter | TensorBoardWriter | TerminalWriter] = []

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.corpus_speed import FOOTER, MEASUREMENTS, MENU, measure
 from benchmarks.corpus_whole import cut, write_wet_files
-from t5x_like.corpora.pages.reading import read_pages
+from t5x_like.corpora.pages.page_reader import read_pages
 
 PROSE = "The old harbour was built by fishermen in the nineteenth century.[1]\n"
 TEXTS = [

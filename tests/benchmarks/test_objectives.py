@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.objectives import entropy_of_answers
+from t5x_like.text import registry
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.tasks.chat import ChatTask
 
@@ -20,7 +21,7 @@ def test_answers_are_counted_whole_and_spread_over_their_tokens(tmp_path: Path) 
 
     file = tmp_path / "talk.jsonl"
     file.write_text("\n".join([conversation("yes", "no"), conversation("yes"), conversation("no"), ""]))
-    ChatTask(name="talk", vocabulary="bytes", files={"validation": str(file)}).register()
+    registry.register([ChatTask(name="talk", vocabulary="bytes", files={"validation": str(file)})])
     config = LoaderConfig(
         mixture="talk",
         split="validation",

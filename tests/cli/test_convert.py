@@ -34,7 +34,7 @@ def test_a_directory_in_use_is_left_alone(tmp_path: Path, capsys: pytest.Capture
 def test_what_is_no_model_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "--from", str(tmp_path / "none"), "--to", str(tmp_path / "new")]) == 2
     assert main(["convert", "--from", str(tmp_path), "--to", str(tmp_path / "new")]) == 2
-    assert "is not a Hugging Face model directory" in capsys.readouterr().err
+    assert "holds no model: give a run's directory" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
 

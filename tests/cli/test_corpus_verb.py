@@ -12,12 +12,12 @@ from t5x_like.cli.main import main
 RECIPE = """
 from __gin__ import dynamic_registration
 from t5x_like.corpora.building import recipe
-from t5x_like.corpora.rules import length
+from t5x_like.corpora.rules import size_rules
 recipe.CorpusRecipe:
     name = 'tiny'
-    steps = (@length.MaxLength(), @recipe.UniqueUrls())
+    steps = (@size_rules.MaxLength(), @recipe.UniqueUrls())
     num_shards = %SHARDS
-length.MaxLength.chars = 8
+size_rules.MaxLength.chars = 8
 SHARDS = 1
 """
 
@@ -49,7 +49,7 @@ def test_a_table_tells_what_each_step_did(capsys):
 
 def test_flags_overrule_the_recipe_and_inputs_add_up(folder, capsys):
     (folder / "more.jsonl").write_text('{"url": "http://b.org", "text": "more"}\n')
-    assert main([*BUILD, "--input=more.jsonl", "--gin.SHARDS=3", "--gin.length.MaxLength.chars=99"]) == 0
+    assert main([*BUILD, "--input=more.jsonl", "--gin.SHARDS=3", "--gin.size_rules.MaxLength.chars=99"]) == 0
     assert "of 11 pages 6 for train (0.0 MB in 3 shards)" in capsys.readouterr().out
 
 
@@ -85,7 +85,7 @@ def test_what_is_required_is_asked_for(capsys):
 def test_another_recipe_in_the_folder_is_refused(capsys):
     assert main(BUILD) == 0
     capsys.readouterr()
-    assert main([*BUILD, "--gin.length.MaxLength.chars=99"]) == 2
+    assert main([*BUILD, "--gin.size_rules.MaxLength.chars=99"]) == 2
     told = capsys.readouterr().err
     assert "step 1: it has MaxLength(chars=8), version 1, you ask for MaxLength(chars=99), version 1" in told
 

@@ -222,10 +222,11 @@ def test_mistakes_are_told(gpt2, wnli, capsys, flags, message):
 def test_a_module_of_the_users_own_brings_tasks(gpt2, wnli, tmp_path, capsys):
     (tmp_path / "my_own_benchmarks.py").write_text(
         "from dataclasses import replace\n"
+        "from t5x_like.text import registry\n"
         "from t5x_like.text.benchmarks import catalogue\n"
         "from t5x_like.text.benchmarks.task import BenchmarkTask\n"
         "own = replace(catalogue.benchmark('glue_wnli_v002'), name='my_wnli')\n"
-        "BenchmarkTask(name='my_wnli', benchmark=own, vocabulary='bytes').register()\n"
+        "registry.register([BenchmarkTask(name='my_wnli', benchmark=own, vocabulary='bytes')])\n"
     )
     flags = [
         f"--checkpoint={gpt2}",

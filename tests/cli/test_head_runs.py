@@ -38,7 +38,12 @@ def published(tmp_path, monkeypatch):
 def test_a_run_is_asked_what_it_evaluated_itself_and_not_what_it_learned_from(published, tmp_path, capsys):
     gin, run = shipped_directory("gin"), tmp_path / "run"
     files = [f"--gin_file={gin}/recipes/bert/super_glue_wsc.gin", f"--gin_file={gin}/hardware/cpu.gin"]
-    macros = {"START_FROM": str(published), "MODEL_DIR": str(run), "TOTAL_STEPS": 1, "WARMUP_STEPS": 0}
+    macros = {
+        "INITIAL_CHECKPOINT": str(published),
+        "MODEL_DIR": str(run),
+        "TRAIN_STEPS": 1,
+        "WARMUP_STEPS": 0,
+    }
     sizes = {"BATCH_SIZE": 8, "INPUTS_LENGTH": 32, "EVALUATE_EVERY_STEPS": 0}
     assert (
         main(["train", *files, *(f"--gin.{name}={value!r}" for name, value in (macros | sizes).items())]) == 0
@@ -75,7 +80,7 @@ def test_lines_are_told_by_a_runs_head(published, tmp_path, monkeypatch, capsys)
         "    labels = ('no', 'yes')\n"
     )
     monkeypatch.chdir(tmp_path)
-    macros = {"START_FROM": str(published), "MODEL_DIR": "run", "TOTAL_STEPS": 30, "WARMUP_STEPS": 0}
+    macros = {"INITIAL_CHECKPOINT": str(published), "MODEL_DIR": "run", "TRAIN_STEPS": 30, "WARMUP_STEPS": 0}
     sizes = {"BATCH_SIZE": 8, "INPUTS_LENGTH": 32, "LEARNING_RATE": 0.01}
     flags = [f"--gin.{name}={value!r}" for name, value in (macros | sizes).items()]
     assert main(["train", "--gin_file=own.gin", *flags]) == 0

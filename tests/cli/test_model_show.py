@@ -118,7 +118,7 @@ def test_a_hugging_face_directory_tells_its_model_without_weights(
         ([], ["say which model: a gin file, a Hugging Face directory or a run directory"]),
         (["nowhere.gin"], ["there is no gin file 'nowhere.gin'"]),
         (["runs/nowhere"], ["there is no directory 'runs/nowhere'"]),
-        (["docs"], ["docs is no model", "config.json"]),
+        (["docs"], ["docs holds no model", "config.json"]),
         (["docs", "--gin.VOCAB_SIZE=3"], ["docs is a directory"]),
         (["gin/models/t5_1_1/tiny.gin"], ["%VOCAB_SIZE is not defined"]),
     ],

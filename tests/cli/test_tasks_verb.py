@@ -1,11 +1,11 @@
 """How ``t5x-like tasks show`` writes an example."""
 
 from t5x_like.cli.tasks import _example
-from t5x_like.text.tasks.showing import Shown
+from t5x_like.text.seqio_bridge.task_examples import TaskExample
 
 
 def test_targets_that_are_not_learned_are_dots_and_long_rows_are_short():
-    shown = Shown(
+    shown = TaskExample(
         raw=None,
         inputs="a<mask>c",
         targets="abc",
@@ -27,5 +27,5 @@ def test_targets_that_are_not_learned_are_dots_and_long_rows_are_short():
 
 
 def test_weights_that_say_more_than_yes_or_no_are_written():
-    shown = Shown(None, "", "ab", [], [5, 6], [], ["a", "b"], {"weights": [0.5, 1.0]})
+    shown = TaskExample(None, "", "ab", [], [5, 6], [], ["a", "b"], {"weights": [0.5, 1.0]})
     assert _example(shown).splitlines()[-1] == "weights: 0.5, 1"

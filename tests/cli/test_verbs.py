@@ -27,7 +27,7 @@ t5.T5Config.num_decoder_layers = 1
 BATCH_SIZE = 8
 INPUTS_LENGTH = 16
 TARGETS_LENGTH = 16
-TOTAL_STEPS = 2
+TRAIN_STEPS = 2
 LOG_EVERY_STEPS = 1
 """
 

@@ -1,6 +1,7 @@
 """The command line of the preparation scripts, and the cards of the shipped data."""
 
 import hashlib
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,13 @@ def test_the_card_tells_the_truth_about_the_shipped_files(folder):
 
 def test_all_shipped_data_stays_under_12_megabytes():
     assert sum(path.stat().st_size for path in shipped_directory("data").rglob("*") if path.is_file()) < 12e6
+
+
+def test_an_installed_package_has_all_data_and_none_of_the_scripts_that_prepare_it():
+    data = shipped_directory("data")
+    pyproject = tomllib.loads((data.parent / "pyproject.toml").read_text())
+    included = pyproject["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert {name for name in included if name.startswith("data")} == {
+        f"data/{entry.name}" for entry in data.iterdir() if entry.name not in ("prepare", "__pycache__")
+    }
+    assert all(place == f"t5x_like/_installed/{name}" for name, place in included.items())

@@ -11,14 +11,14 @@ import pytest
 from t5x_like.evaluation.evaluator import TaskEvaluation, write_results
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
 from t5x_like.evaluation.questions import load_questions, load_seqio_questions, tasks_having
-from t5x_like.evaluation.scores import read_scores
+from t5x_like.evaluation.scores_file import read_scores
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.io.files import read_jsonl
 from t5x_like.model import parameters
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.text.tasks import registry
+from t5x_like.text import registry
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.text_task import TextTask
@@ -147,7 +147,7 @@ def test_users_own_postprocessing_and_metrics_over_likelihoods_are_used():
     import seqio
     import tensorflow as tf
 
-    from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
+    from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
 
     def rows(split, shuffle_files, seed=None):
         return tf.data.Dataset.from_tensor_slices(

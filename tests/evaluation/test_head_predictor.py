@@ -5,23 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from t5x_like.evaluation.head_predictor import SpanSearch, answers_of, likeliest_candidates, word_classes
+from t5x_like.evaluation.head_predictor import SpanSearch, answers_of
 from t5x_like.evaluation.span_answers import best_thresholds
+from t5x_like.text.batches.head_examples import make_examples
+from t5x_like.text.batches.head_questions import HeadAnswers, HeadQuestions
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.heads.answers import HeadAnswers, squad_or_none
-from t5x_like.text.heads.examples import make_examples
-from t5x_like.text.heads.formats import (
+from t5x_like.text.heads import (
     CandidateRanking,
     MultipleChoice,
     QuestionAnswering,
     Regression,
     TokenClassification,
 )
-from t5x_like.text.heads.questions import HeadQuestions
-from t5x_like.text.heads.rows import read_row
-from t5x_like.text.heads.tasks import Read
+from t5x_like.text.heads.span_head import squad_or_none
 from t5x_like.text.objectives.objective import Lengths
+from t5x_like.text.tasks.pairs import LabelledRow
+from t5x_like.text.tasks.rows import RawRow
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 CONTEXT = "a b c, d e f g h"
@@ -36,7 +35,7 @@ def tokenizer(tmp_path_factory):
 
 
 def questions_of(tokenizer, form, rows, *, length=16, stride=3):
-    read = [Read(read_row(form, values), Raw(values, "here")) for values in rows]
+    read = [LabelledRow(form.read(values), RawRow(values, "here")) for values in rows]
     examples = make_examples(form, [each.row for each in read], tokenizer, length=length, stride=stride)
     return HeadQuestions(
         task="task",
@@ -44,7 +43,7 @@ def questions_of(tokenizer, form, rows, *, length=16, stride=3):
         examples=examples,
         lengths=Lengths(length, 2),
         zero_is_padding=True,
-        answers=HeadAnswers(form=form, benchmark=None, num_choices=examples.num_choices),
+        answers=HeadAnswers(head_format=form, benchmark=None, num_choices=examples.num_choices),
         vocab_size=tokenizer.vocab_size,
     )
 
@@ -173,11 +172,11 @@ def test_a_word_has_the_class_of_its_first_token_and_cut_words_none(tokenizer):
     scores = np.zeros((9, 2), np.float32)
     scores[:, 1] = 1.0  # all outside, but for the first tokens of "ab" and "def"
     scores[[1, 4], 0] = 2.0
-    told = word_classes(questions, 0, scores)
-    assert told == [0, 1, 0, 1, 1]
+    (found,) = answers_of(questions, [scores]).answers
+    assert found == [0, 1, 0, 1, 1]
     assert questions.examples.num_cut == 1
-    assert questions.rows([told])[0]["prediction"] == ["B-X", "O", "B-X", "O", "O"]
-    assert questions.score([told])["tag_accuracy"] == 80.0
+    assert questions.rows([found])[0]["prediction"] == ["B-X", "O", "B-X", "O", "O"]
+    assert questions.score([found])["tag_accuracy"] == 80.0
 
 
 def gap(query, entities, answers, number):
@@ -200,12 +199,12 @@ def test_the_likeliest_of_a_gaps_candidates_is_its_answer_whichever_of_the_right
         np.array(pair, np.float32)
         for pair in [(0, 1), (5, 7), (0, 0), (0, 1), (9, 9), (0, 3), (1, 1), (0, 0)]
     ]
-    answers = likeliest_candidates(questions, scores)
+    answers = answers_of(questions, scores).answers
     assert answers == ["c d", "d", "g"]
     assert questions.score(answers) == {"em": 100.0, "f1": 100.0}
     assert questions.score(["d", "c", "g"]) == {"em": 0.0, "f1": pytest.approx(100 / 3)}
     assert [row["target"] for row in questions.rows(answers)] == [["c d"], ["b", "d"], None]
-    assert questions.commonest(iter(questions.read)) is None
+    assert questions.most_frequent(iter(questions.read)) is None
 
 
 def test_a_query_of_record_is_scored_once_by_all_of_its_answers(tokenizer):
@@ -226,14 +225,14 @@ def test_numbers_and_choices_are_compared_as_they_are(tokenizer):
         [{"text": letter, "label": label} for letter, label in zip("abc", (1.0, 2.0, 4.0), strict=True)],
     )
     assert numbers.score([1.0, 2.0, 4.0]) == {"pearson_corrcoef": pytest.approx(100.0)}
-    assert numbers.commonest(iter(numbers.read)) == [pytest.approx(7 / 3)] * 3
+    assert numbers.most_frequent(iter(numbers.read)) == [pytest.approx(7 / 3)] * 3
     choices = questions_of(
         tokenizer,
         MultipleChoice(context="{text}", choices="endings"),
         [{"text": "a", "endings": ["b", "c"], "label": label} for label in (0, 1, 1)],
     )
     assert choices.score([0, 1, 0]) == {"accuracy": pytest.approx(200 / 3)}
-    assert choices.commonest(iter(choices.read)) == [1, 1, 1]
+    assert choices.most_frequent(iter(choices.read)) == [1, 1, 1]
     batch = choices.batch([2, 0], 4)
     assert batch.encoder_input_tokens.shape == (4, 2, 16)
     assert batch.sequence_labels.tolist() == [1, 0, -1, -1]

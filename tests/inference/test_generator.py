@@ -11,7 +11,7 @@ from t5x_like.model import parameters
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.text.batches.features import SHIFTED_IN, make_batch
+from t5x_like.text.batches.batch_layout import SHIFTED_IN, make_batch
 from t5x_like.text.objectives.objective import Example, Lengths
 
 GPT2 = GPT2Config(
@@ -59,14 +59,14 @@ def test_a_decoder_of_ours_reads_before_a_prompt_what_it_was_trained_after() -> 
 def test_a_prompt_is_continued_alike_whatever_is_beside_it_and_until_an_end(which: str) -> None:
     _, graphdef, params = built(which)
     generate = generator(graphdef, which)
-    settings = {"end_ids": (), "batch_size": 8, "limit": 8}
+    settings = {"batch_size": 8, "limit": 8}
     config = GenerationConfig(max_new_tokens=4)
-    (alone,) = generate(params, [PROMPT], config, **settings)
-    together = generate(params, [[9, 10, 11, 12, 13], PROMPT, [4]], config, **settings)
+    (alone,) = generate(params, [PROMPT], config, end_ids=(), **settings)
+    together = generate(params, [[9, 10, 11, 12, 13], PROMPT, [4]], config, end_ids=(), **settings)
     assert together[1] == alone
     assert [len(row) for row in together] == [4, 4, 4]
     end = alone[-1]
-    (ended,) = generate(params, [PROMPT], config, **(settings | {"end_ids": (49, end)}))
+    (ended,) = generate(params, [PROMPT], config, end_ids=(49, end), **settings)
     assert ended == alone[: alone.index(end)]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from t5x_like.cli.main import main
 from t5x_like.evaluation.evaluator import HeadEvaluation
-from t5x_like.evaluation.saved_runs import RunEvaluation
+from t5x_like.evaluation.saved_runs import RunEvaluation, evaluate_run
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.t5 import T5Config
@@ -18,16 +18,16 @@ from t5x_like.model.zoo.xlnet import XLNetConfig
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.head_classes import classes_at
 from t5x_like.pretrained.hugging_face import write_hugging_face
-from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, configuration_at, starting_params
+from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, initial_checkpoint
+from t5x_like.pretrained.weight_sources import read_config
+from t5x_like.text import registry
+from t5x_like.text.batches.head_source import head_for
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.heads.sources import head_for
-from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.text_task import TextTask
-from t5x_like.training.experiment import Cadence, Experiment
+from t5x_like.training.experiment import Experiment, Intervals
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.train import train
 
@@ -96,7 +96,7 @@ def experiment(tasks, name, start_from, model_dir, **options):
         "evaluations": (HeadEvaluation(mixture=name, inputs_length=16, batch_size=24),),
         "optimizer": AdamW(learning_rate=Constant(value=0.01)),
         "loss": LossConfig(z_loss=0.0),
-        "cadence": Cadence(log_every_steps=20, evaluate_every_steps=0, save_every_steps=30),
+        "intervals": Intervals(log_every_steps=20, evaluate_every_steps=0, save_every_steps=30),
     }
     return Experiment(**settings | options)
 
@@ -116,7 +116,7 @@ def test_a_published_encoder_learns_a_task(tuned):
     scores = json.loads((run / "evaluations/step_60/scores.json").read_text())["tasks"]["two_labels"]
     assert scores["scores"] == {"accuracy": 100.0}
     assert scores["baseline"]["accuracy"] == pytest.approx(100 * 36 / 64)
-    first = json.loads((run / "evaluations/step_60/predictions.jsonl").read_text().splitlines()[0])
+    first = json.loads((run / "evaluations/step_60/two_labels/predictions.jsonl").read_text().splitlines()[0])
     assert first["input"] == "a a e"
     assert (first["target"], first["prediction"]) == ("vowel", "vowel")
 
@@ -136,7 +136,7 @@ def test_a_run_goes_on_to_another_task_with_a_new_head(tuned, tasks, tmp_path, c
     assert finished.last["evaluation/three_labels"]["accuracy"] > 70  # the commonest answer: 56
     assert "has no weights for heads/scores/sequence_classification/projection" in caplog.text
     assert "they are freshly drawn from seed 0, so train this head before you use it" in caplog.text
-    assert configuration_at(tmp_path / "next").num_labels == 3
+    assert read_config(tmp_path / "next").num_labels == 3
 
 
 def test_a_head_goes_on_with_the_same_classes_in_another_order(tuned, tasks, tmp_path, caplog):
@@ -210,13 +210,12 @@ def test_saved_weights_are_asked_again(tuned, tasks, tmp_path):
     asked = HeadEvaluation(mixture="two_labels", inputs_length=16, batch_size=16, limit=20)
     run = RunEvaluation(checkpoint=str(tuned[0]), evaluations=(asked,), output_dir=str(tmp_path), tasks=tasks)
     assert evaluate_run(run)["two_labels"].scores == {"accuracy": 100.0}
-    assert len((tmp_path / "predictions.jsonl").read_text().splitlines()) == 20
+    assert len((tmp_path / "two_labels/predictions.jsonl").read_text().splitlines()) == 20
 
 
 def starting(directory, config, seed):
     mesh = MeshConfig().build(jax.devices()[:1])
-    _, shapes, axes = parameters.abstract(config)
-    return starting_params(directory, config, with_shardings(axes, shapes, mesh), mesh=mesh, seed=seed)
+    return initial_checkpoint(directory, config, mesh=mesh, seed=seed).params
 
 
 def test_all_but_the_head_is_the_checkpoints_and_the_head_is_the_seeds(published, tuned):

@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from t5x_like.evaluation.evaluator import TaskEvaluation
-from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, predict
+from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluate_run, predict
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.model import parameters
-from t5x_like.pretrained.model_config import load_run
+from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.training.experiment import Cadence
+from t5x_like.text.seqio_bridge import registration
+from t5x_like.training.experiment import Intervals
 from t5x_like.training.losses import LossConfig, token_losses
 from tests.integration import tiny_run
 
@@ -25,7 +26,7 @@ CAPITALS = TaskEvaluation(
     batch_size=16,
     generation=GenerationConfig(max_new_tokens=4),
 )
-SELDOM = Cadence(log_every_steps=20, evaluate_every_steps=0, save_every_steps=0)
+SELDOM = Intervals(log_every_steps=20, evaluate_every_steps=0, save_every_steps=0)
 COUNTING = LoaderConfig(
     mixture="counting",
     split="validation",
@@ -44,7 +45,7 @@ def pretrained(directory):
         directory,
         model_dir=str(directory / "pretrained"),
         total_steps=80,
-        cadence=SELDOM,
+        intervals=SELDOM,
         validations=(COUNTING,),
         evaluations=(CAPITALS,),
     )
@@ -79,7 +80,7 @@ def test_a_finished_run_run_again_does_nothing(pretrained, directory):
         directory,
         model_dir=str(directory / "pretrained"),
         total_steps=80,
-        cadence=SELDOM,
+        intervals=SELDOM,
         validations=(COUNTING,),
         evaluations=(CAPITALS,),
     )
@@ -104,7 +105,7 @@ def test_fine_tuning_starts_from_the_pretrained_weights_and_learns_the_task(pret
         start_from=start,
         train=LoaderConfig(mixture="capitals", batch_size=8, inputs_length=64, targets_length=32),
         model=replace(tiny_run.MODEL, dropout_rate=0.0),
-        cadence=SELDOM,
+        intervals=SELDOM,
         evaluations=(CAPITALS,),
     )
     assert tuned.last["evaluation/capitals"]["accuracy"] > 60
@@ -122,8 +123,9 @@ def test_generation_and_ranking_agree_and_prediction_answers_a_line(pretrained, 
     )
     ranked = evaluate_run(run)["capitals"]
     assert ranked.scores["accuracy"] > 60
-    rows = list(read_jsonl(directory / "scores" / "predictions.jsonl"))
-    assert rows[0].keys() == {"task", "input", "target", "prediction"}
+    rows = list(read_jsonl(directory / "scores" / "capitals" / "predictions.jsonl"))
+    assert {"task", "number", "input", "target", "prediction", "answer"} <= rows[0].keys()
+    assert set(rows[0]["choices"]) == {"E", "F", "N", "O", "S", "T"}
     question = RunPrediction(checkpoint=str(directory / "tuned"), task="capitals", inputs_length=32)
     question = replace(question, generation=GenerationConfig(max_new_tokens=4))
     (answer,) = predict(question, ["one 1"])
@@ -145,7 +147,8 @@ def test_weights_that_do_not_fit_are_listed_by_name(pretrained, directory):
 
 
 def test_packed_and_unpacked_examples_cost_the_same(pretrained, directory):
-    config, params = load_run(directory / "pretrained")
+    opened = open_checkpoint(directory / "pretrained")
+    config, params = opened.config, opened.params
     graphdef, _, _ = parameters.abstract(config)
 
     @jax.jit
@@ -195,7 +198,7 @@ def test_a_batch_that_the_mesh_cannot_share_out_is_refused(directory):
 
 
 def test_metrics_that_ask_for_likelihoods_get_them(pretrained, directory):
-    import seqio
+    seqio = registration.tell_seqio()
 
     def mean_likelihood(targets, scores):
         assert len(targets) == len(scores) == 80
@@ -219,6 +222,14 @@ def test_metrics_that_ask_for_likelihoods_get_them(pretrained, directory):
         np.mean([row["log_likelihood"] for row in result.rows])
     )
     assert result.scores["mean_log_likelihood"] < 0
+    question = RunPrediction(
+        checkpoint=run.checkpoint,
+        task="capitals_by_likelihood",
+        inputs_length=32,
+        generation=CAPITALS.generation,
+    )
+    (answer,) = predict(question, ["one 1"])  # nothing is known of the wording of users' own tasks
+    assert answer.input == "one 1"
 
 
 def test_what_cannot_be_measured_is_found_before_training(directory):
@@ -228,7 +239,7 @@ def test_what_cannot_be_measured_is_found_before_training(directory):
             directory,
             model_dir=str(home),
             total_steps=4,
-            cadence=SELDOM,
+            intervals=SELDOM,
             validations=(replace(COUNTING, split="held_out"),),
         )
     assert not (home / "metrics.jsonl").exists()

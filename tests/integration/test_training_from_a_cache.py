@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.cache.writing import cache_split
-from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from tests.integration import tiny_run

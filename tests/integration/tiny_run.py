@@ -1,6 +1,6 @@
 """A real run small enough for tests: bytes, two layers, a corpus of counting words. Also a program, to be killed.
 
-python tests/integration/tiny_run.py MODEL_DIR TOTAL_STEPS
+python tests/integration/tiny_run.py MODEL_DIR TRAIN_STEPS
 """
 
 import sys
@@ -15,7 +15,7 @@ from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.text_task import TextTask
-from t5x_like.training.experiment import Cadence, Experiment
+from t5x_like.training.experiment import Experiment, Intervals
 from t5x_like.training.train import Finished, train
 
 WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -64,7 +64,9 @@ def experiment(directory: Path, *, model_dir: str, total_steps: int, **changes) 
         ),
         "tasks": tasks,
         "optimizer": Adafactor(learning_rate=Constant(value=0.02)),
-        "cadence": Cadence(log_every_steps=1, evaluate_every_steps=0, save_every_steps=3, keep_checkpoints=2),
+        "intervals": Intervals(
+            log_every_steps=1, evaluate_every_steps=0, save_every_steps=3, keep_checkpoints=2
+        ),
         "mesh": MeshConfig(),
         "seed": 5,
     }

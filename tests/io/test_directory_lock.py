@@ -3,12 +3,12 @@ import sys
 
 import pytest
 
-from t5x_like.io.directory_lock import only_writer
+from t5x_like.io.directory_lock import exclusive_writer
 
 HOLD = """
 import sys
-from t5x_like.io.directory_lock import only_writer
-with only_writer(sys.argv[1], "corpus"):
+from t5x_like.io.directory_lock import exclusive_writer
+with exclusive_writer(sys.argv[1], "corpus"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -22,13 +22,13 @@ def test_a_folder_is_free_again_once_its_writer_is_killed(tmp_path):
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
         told = rf"another process is writing the cache {tmp_path}; wait for it"
-        with pytest.raises(ValueError, match=told), only_writer(str(tmp_path), "cache"):
+        with pytest.raises(ValueError, match=told), exclusive_writer(str(tmp_path), "cache"):
             pass
         holder.kill()
-    with only_writer(str(tmp_path), "cache"):
+    with exclusive_writer(str(tmp_path), "cache"):
         pass
 
 
 def test_nothing_is_held_in_a_bucket():
-    with only_writer("gs://bucket/folder", "corpus"), only_writer("gs://bucket/folder", "corpus"):
+    with exclusive_writer("gs://bucket/folder", "corpus"), exclusive_writer("gs://bucket/folder", "corpus"):
         pass

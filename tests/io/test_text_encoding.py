@@ -11,13 +11,13 @@ import pytest
 
 from t5x_like.cli.main import main
 from t5x_like.io.text_encoding import json_value, text_of
-from t5x_like.text.benchmarks.task import BenchmarkTask
+from t5x_like.text.benchmarks import catalogue
 
 COLA = [{"sentence": f"Sätze {number}.", "label": number % 2, "idx": number} for number in range(40)]
 
 
 def rows(data: Path, task: str, *, skip: bool = False) -> int:
-    read = BenchmarkTask(
+    read = catalogue.benchmark_task(
         name=task, vocabulary="bytes", data_dir=str(data), on_bad_row="skip" if skip else "fail"
     ).read("validation")
     return sum(1 for _ in read)

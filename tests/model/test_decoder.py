@@ -17,7 +17,7 @@ from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
-from t5x_like.model.layers.initializers import Normal
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.positions import RelativeBuckets
 from t5x_like.model.layers.rotary import Rotary

@@ -76,3 +76,9 @@ def test_what_can_not_be_is_told():
         scale_by_depth(axes, 1.5)
     with pytest.raises(ValueError, match="layer_decay needs blocks of their own for layers"):
         scale_by_depth({"heads": axes["heads"]}, 0.9)
+    several = parameters.abstract(ModernBertConfig(**SIZES, num_layers=6, task="sequence_classification"))[2]
+    part, _ = parameters.partition(several, ("encoder/layers/2/*",))
+    with pytest.raises(
+        ValueError, match="counts the blocks of encoder/layers from the first, but only 2 of its slots"
+    ):
+        scale_by_depth(part, 0.9)

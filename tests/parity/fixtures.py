@@ -12,8 +12,9 @@ import t5x_like
 from t5x_like.model import parameters
 from t5x_like.model.zoo.architectures import architecture_for
 from t5x_like.model.zoo.weights import write_weights
-from t5x_like.pretrained.transformers_api.by_family import call_of
+from t5x_like.pretrained.checkpoint import family_of
 from t5x_like.pretrained.transformers_api.call import Context
+from t5x_like.pretrained.transformers_api.pretrained_model import CALLS
 from tests.references import FIXTURES, references
 
 # The repository's models are always compared; those of the larger set, where it is, under names with this prefix.
@@ -64,7 +65,7 @@ class Fixture:
         """Gradients of the loss for ``arguments``, by the names that weights have in the model's file."""
         pretrained = self.pretrained
         graphdef, params = parameters.split(pretrained.model)
-        call = call_of(pretrained.model)
+        call = CALLS[family_of(pretrained.model)]
         inputs = call.read(arguments, Context(pretrained.config, pretrained.special_ids))
 
         @jax.jit

@@ -13,7 +13,8 @@ from t5x_like.model import parameters
 from t5x_like.model.layers.relative_attention import encode_distances
 from t5x_like.model.zoo.transfo_xl import from_hugging_face, hugging_face_weights, to_hugging_face
 from t5x_like.model.zoo.weights import write_weights
-from t5x_like.pretrained.pretrained import Pretrained
+from t5x_like.pretrained.checkpoint import Checkpoint
+from t5x_like.pretrained.transformers_api.pretrained_model import PretrainedModel
 from tests.parity.fixtures import fixture
 
 MODELS = ("transfo_xl", "transfo_xl_proj")
@@ -28,7 +29,9 @@ def load(directory) -> SimpleNamespace:
     def call(params=None, **arguments):
         if params is None:
             return pretrained(**arguments, output_hidden_states=True)
-        changed = Pretrained(parameters.merge(graphdef, params), pretrained.config, pretrained.fields)
+        changed = PretrainedModel(
+            Checkpoint.in_memory(parameters.merge(graphdef, params), pretrained.config, pretrained.fields)
+        )
         return changed(**arguments)
 
     return SimpleNamespace(

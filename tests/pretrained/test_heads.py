@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from t5x_like.model import parameters
-from t5x_like.pretrained.special_ids import special_ids_of
-from t5x_like.pretrained.transformers_api.by_family import call_of
+from t5x_like.pretrained.checkpoint import family_of
+from t5x_like.pretrained.tokenizer_files import special_ids_of
 from t5x_like.pretrained.transformers_api.call import Context
+from t5x_like.pretrained.transformers_api.pretrained_model import CALLS
 from tests.model.zoo.tiny_models import TINY, VOCAB_SIZE
 
 ROWS, LENGTH, CHOICES, CLASSES = 2, 8, 3, 5
@@ -40,7 +41,7 @@ def test_every_task_is_answered_with_a_loss(name: str) -> None:
         context = Context(config, special_ids_of({"eos_token_id": 1, "decoder_start_token_id": 0}))
 
         graphdef, params, _ = parameters.abstract(config)
-        call = call_of(parameters.merge(graphdef, params))
+        call = CALLS[family_of(parameters.merge(graphdef, params))]
         inputs = call.read({"input_ids": ids, **labels}, context)
 
         def compute(params: Any, inputs: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 import t5x_like
 from t5x_like.model import parameters
 from t5x_like.model.zoo.t5 import T5Config
-from t5x_like.pretrained.generation_framing import frame, visible, widen
+from t5x_like.pretrained.transformers_api.generation import frame, visible, widen
 
 CONFIG = T5Config(
     vocab_size=32,

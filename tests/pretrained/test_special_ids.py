@@ -7,12 +7,11 @@ import pytest
 from t5x_like.io.files import read_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.llama import LlamaConfig
-from t5x_like.pretrained.generating import padding_of
-from t5x_like.pretrained.generation_framing import visible
 from t5x_like.pretrained.hugging_face import write_hugging_face
-from t5x_like.pretrained.special_ids import SpecialIds, special_ids_of
+from t5x_like.pretrained.tokenizer_files import SpecialIds, special_ids_of
 from t5x_like.pretrained.transformers_api import decoder
 from t5x_like.pretrained.transformers_api.call import Context
+from t5x_like.pretrained.transformers_api.generation import padding_of, visible
 
 LLAMA = LlamaConfig(vocab_size=9, model_dim=4, mlp_dim=4, num_heads=2, num_layers=1)
 WITH_PADDING, WITHOUT_PADDING = SpecialIds(0, 0, 1), SpecialIds(0, 0, 1, knows_padding=False)

@@ -10,7 +10,7 @@ from t5x_like.text.benchmarks import catalogue
 from t5x_like.training.experiment import Experiment
 
 RECIPES = shipped_directory("gin") / "recipes"
-PLACES = ["START_FROM='weights'", "MODEL_DIR='run'"]
+PLACES = ["INITIAL_CHECKPOINT='weights'", "MODEL_DIR='run'"]
 
 
 def built(file: Path, *macros: str) -> Experiment:
@@ -54,7 +54,7 @@ def test_roberta_sees_every_row_ten_times_and_warms_up_for_6_percent() -> None:
 @pytest.mark.parametrize("task", ["rte", "mrpc", "stsb"])
 def test_roberta_and_albert_start_small_tasks_from_mnli(paper: str, task: str) -> None:
     header = (RECIPES / paper / f"glue_{task}.gin").read_text()
-    assert f"START_FROM=\"'runs/{paper}_mnli'\"" in header
+    assert f"INITIAL_CHECKPOINT=\"'runs/{paper}_mnli'\"" in header
     assert f"gin/recipes/{paper}/glue_mnli.gin" in header
 
 
@@ -125,6 +125,6 @@ def test_t5_learns_all_tasks_in_proportion_for_262144_steps_of_65536_tokens(
     assert experiment.train.batch_size * experiment.train.inputs_length == 2**16
     assert experiment.train.targets_length == longest_answer
     assert float(experiment.optimizer.learning_rate(7)) == pytest.approx(0.001)
-    assert experiment.cadence.save_every_steps == experiment.cadence.evaluate_every_steps == 5000
+    assert experiment.intervals.save_every_steps == experiment.intervals.evaluate_every_steps == 5000
     assert experiment.train.mixture == f"{name}_v{'002' if name == 'glue' else '102'}_proportional"
     assert experiment.train.mixture in catalogue.mixtures()

@@ -9,9 +9,9 @@ from benchmarks.objectives import RECIPES, read_recipe
 from t5x_like.batch import Batch
 from t5x_like.io.files import shipped_directory
 from t5x_like.model import parameters
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.tasks import registry
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.state import StatePlan, plan_state
 from t5x_like.training.step import train_step

@@ -2,10 +2,8 @@ import re
 
 import pytest
 
-from t5x_like.io.files import write_json, write_jsonl
-from t5x_like.reports.evaluation import write_evaluation_report
-from t5x_like.reports.evaluation_answers import confusion_table, gap, worst_table
-from t5x_like.reports.evaluation_scores import line_of
+from t5x_like.io.files import read_json, write_json, write_jsonl
+from t5x_like.reports.evaluation_report import confusion, gap, worst_answers, write_evaluation_report
 from t5x_like.reports.published_scores import PUBLISHED, published_for
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.suites import GLUE, SUITES, SUPER_GLUE
@@ -76,27 +74,42 @@ def test_a_page_tells_scores_confusions_and_the_worst_answers(directory):
     assert "src=" not in html  # needs no other file
 
 
-def test_a_confusion_counts_classes_and_what_is_none():
-    html = confusion_table(LABELS, ROWS)
-    cells = re.findall(r"<td class=\"(\w+)\"[^>]*>([\d,]+)", html)
+def report_of(folder, **more):
+    """The report about one task, as HTML."""
+    found = read_json(folder / "scores.json")
+    found["tasks"] = {"glue_rte_v002": entry(**more)}
+    write_json(folder / "scores.json", found)
+    with open(write_evaluation_report(folder), encoding="utf-8") as file:
+        return file.read()
+
+
+def test_a_confusion_counts_classes_and_what_is_none(directory):
+    cells = re.findall(r"<td class=\"(right|wrong|total)\"[^>]*>([\d,]+)", report_of(directory))
     assert cells == [
         *[("right", "1"), ("wrong", "1"), ("wrong", "0"), ("total", "2")],
         *[("wrong", "0"), ("right", "0"), ("wrong", "1"), ("total", "1")],
     ]
-    assert confusion_table([], ROWS) == confusion_table(LABELS, ROWS[3:]) == ""
+    assert confusion([], ROWS) is None
+    assert confusion(LABELS, ROWS[3:]) is None
+    assert '<table class="confusion">' not in report_of(directory, labels=[])
 
 
-def test_the_worst_answers_are_those_found_least_likely():
-    shown = re.findall(r"&lt;q(\d)&gt;", worst_table(ROWS, 5))
-    assert shown == ["1", "2"]
-    assert worst_table(ROWS[:1], 5) == ""
+def test_the_worst_answers_are_those_found_least_likely(directory):
+    assert re.findall(r"&lt;q(\d)&gt;", report_of(directory)) == ["1", "2"]
+    assert worst_answers(ROWS[:1]) == []
     ranked = row(4, "no", "yes", log_likelihood=-5.0, choices={"no": -5.0, "yes": -1.5})
     assert gap(ranked) == -3.5
 
 
-def test_a_line_stays_within_its_scale():
-    svg = line_of("glue_rte_v002/accuracy", 100.0, {"low": 98.0, "high": 104.0}, -3.0)
-    numbers = [float(x) for x in re.findall(r'(?:x1|x2|cx)="([\d.]+)"', svg)]
+def test_a_line_stays_within_its_scale(directory):
+    html = report_of(
+        directory,
+        scores={"accuracy": 100.0},
+        intervals={"accuracy": {"low": 98.0, "high": 104.0}},
+        baseline={"accuracy": -3.0},
+    )
+    numbers = [float(x) for x in re.findall(r'(?:x1|x2|cx)="([\d.]+)"', html)]
+    assert len(numbers) > 10
     assert min(numbers) >= 6
     assert max(numbers) <= 254
 

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.cleaning import C4Cleaning
 from t5x_like.corpora.rules.explaining import explain_page
 from t5x_like.reports.page_explanation_text import PageExplanationText, printable
@@ -15,7 +15,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_gets_colours_and_lines_that_fit(monkeypatch: pytest.MonkeyPatch):
+def test_a_terminal_gets_colors_and_lines_that_fit(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.delenv("NO_COLOR", raising=False)
     text = PageExplanationText.for_stream(Terminal())
@@ -29,9 +29,9 @@ def test_a_terminal_gets_colours_and_lines_that_fit(monkeypatch: pytest.MonkeyPa
 
 
 def test_no_color_and_pipes_get_plain_text(monkeypatch: pytest.MonkeyPatch):
-    assert not PageExplanationText.for_stream(io.StringIO()).colours
+    assert not PageExplanationText.for_stream(io.StringIO()).colors
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not PageExplanationText.for_stream(Terminal()).colours
+    assert not PageExplanationText.for_stream(Terminal()).colors
 
 
 @pytest.mark.parametrize(

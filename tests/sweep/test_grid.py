@@ -17,19 +17,19 @@ def test_a_grid_is_every_combination_with_every_seed() -> None:
 
 
 def test_values_that_belong_together_vary_together() -> None:
-    grid = grid_points(["BATCH_SIZE:TOTAL_STEPS=16:400,32:200"], None)
+    grid = grid_points(["BATCH_SIZE:TRAIN_STEPS=16:400,32:200"], None)
     assert [point.settings for point in grid] == [
-        {"BATCH_SIZE": "16", "TOTAL_STEPS": "400"},
-        {"BATCH_SIZE": "32", "TOTAL_STEPS": "200"},
+        {"BATCH_SIZE": "16", "TRAIN_STEPS": "400"},
+        {"BATCH_SIZE": "32", "TRAIN_STEPS": "200"},
     ]
 
 
 def test_text_needs_no_quotes_and_may_have_them() -> None:
     grid = grid_points(
-        ["START_FROM=runs/a:b,'runs/b'", "LENGTHS=(1,2),None", "MODEL=@t5.T5Config(),%OTHER"], None
+        ["INITIAL_CHECKPOINT=runs/a:b,'runs/b'", "LENGTHS=(1,2),None", "MODEL=@t5.T5Config(),%OTHER"], None
     )
-    assert grid[0].bindings == ["START_FROM='runs/a:b'", "LENGTHS=(1,2)", "MODEL=@t5.T5Config()"]
-    assert grid[-1].bindings == ["START_FROM='runs/b'", "LENGTHS=None", "MODEL=%OTHER"]
+    assert grid[0].bindings == ["INITIAL_CHECKPOINT='runs/a:b'", "LENGTHS=(1,2)", "MODEL=@t5.T5Config()"]
+    assert grid[-1].bindings == ["INITIAL_CHECKPOINT='runs/b'", "LENGTHS=None", "MODEL=%OTHER"]
     assert "/" not in grid[0].name
 
 

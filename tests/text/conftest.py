@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from t5x_like.text.seqio_bridge import registration
+
 
 @pytest.fixture(scope="session")
 def pieces_path() -> Path:
@@ -12,3 +14,9 @@ def pieces_path() -> Path:
     assert spec is not None
     assert spec.origin is not None
     return Path(spec.origin).parent / "test_data" / "sentencepiece" / "sentencepiece.model"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def seqio_is_connected() -> None:
+    """Tasks that are registered with seqio are found, as in a run."""
+    registration.connect()

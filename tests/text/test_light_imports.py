@@ -6,15 +6,15 @@ CONFIGURATION = (
     "t5x_like.text.objectives.span_corruption",
     "t5x_like.text.tasks.mixtures",
     "t5x_like.text.tasks.pretraining",
-    "t5x_like.text.tasks.registry",
-    "t5x_like.text.tasks.showing",
+    "t5x_like.text.registry",
+    "t5x_like.text.seqio_bridge.task_examples",
     "t5x_like.text.tasks.text_task",
     "t5x_like.text.vocabularies.compare",
-    "t5x_like.text.vocabularies.ids",
+    "t5x_like.text.vocabularies.vocabulary_ids",
     "t5x_like.text.vocabularies.learn",
     "t5x_like.text.vocabularies.learning",
     "t5x_like.text.vocabularies.opening",
-    "t5x_like.text.seqio_bridge.vocabulary",
+    "t5x_like.text.seqio_bridge.seqio_vocabulary",
 )
 
 HEAVY = ("tensorflow", "seqio", "sentencepiece", "tokenizers", "tiktoken", "jax")

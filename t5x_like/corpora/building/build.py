@@ -7,18 +7,18 @@ import shutil
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from t5x_like.corpora.building.manifest import (
+from t5x_like.corpora.building.build_plan import WORK, BuildPlan, plan
+from t5x_like.corpora.building.corpus_manifest import (
     MANIFEST,
     read_manifest,
     what_is_damaged,
     write_manifest,
 )
-from t5x_like.corpora.building.plan import WORK, Plan, plan
 from t5x_like.corpora.building.recipe import CorpusRecipe
-from t5x_like.corpora.building.running import clear_partial_files, run_stages
+from t5x_like.corpora.building.stage_runner import clear_partial_files, run_stages
 from t5x_like.corpora.building.stages import is_done, stages_of, tasks_of
 from t5x_like.io.beam_runner import RunAll
-from t5x_like.io.directory_lock import only_writer
+from t5x_like.io.directory_lock import exclusive_writer
 from t5x_like.io.files import as_path, read_json, write_json
 from t5x_like.io.paths import find_files
 
@@ -61,7 +61,7 @@ def build_corpus(
     planned = plan(recipe, folder, files, sizes)
     asked = _asked(planned, files, sizes)
     as_path(folder).mkdir(parents=True, exist_ok=True)
-    with only_writer(folder, "corpus"):
+    with exclusive_writer(folder, "corpus"):
         finished = _finished_before(folder, asked)
         if finished is not None:
             return Built(finished, was_finished=True)
@@ -85,7 +85,7 @@ def build_corpus(
     return Built(manifest, was_finished=False)
 
 
-def _asked(planned: Plan, files: Sequence[str], sizes: Sequence[int]) -> dict[str, Any]:
+def _asked(planned: BuildPlan, files: Sequence[str], sizes: Sequence[int]) -> dict[str, Any]:
     """All that decides about the output."""
     inputs = dict(zip(files, sizes, strict=True))
     return {
@@ -116,7 +116,7 @@ def _finished_before(folder: str, asked: Mapping[str, Any]) -> dict[str, Any] | 
     return None
 
 
-def _begin(planned: Plan, asked: Mapping[str, Any], files: Sequence[str]) -> None:
+def _begin(planned: BuildPlan, asked: Mapping[str, Any], files: Sequence[str]) -> None:
     folder = planned.output
     started = as_path(folder) / WORK / _STARTED
     if started.exists():
@@ -134,7 +134,7 @@ def _begin(planned: Plan, asked: Mapping[str, Any], files: Sequence[str]) -> Non
     write_json(started, asked)
 
 
-def _unread(planned: Plan, files: Sequence[str]) -> set[str]:
+def _unread(planned: BuildPlan, files: Sequence[str]) -> set[str]:
     """Files that no finished task has read: they may be others now than when the build began."""
     clean, *later = stages_of(planned)
     if any((as_path(planned.output) / WORK / stage.name).exists() for stage in later):

@@ -9,25 +9,25 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from t5x_like.corpora.building.blocks import BlockWriter
+from t5x_like.corpora.building.build_plan import BuildPlan
 from t5x_like.corpora.building.pages_between import Version, pack_versions
-from t5x_like.corpora.building.plan import Plan
 from t5x_like.corpora.building.tally import SAMPLE_CHARS, Tally, apply_rules
-from t5x_like.corpora.duplicates.duplicates import Place
-from t5x_like.corpora.pages.page import Page
-from t5x_like.corpora.pages.reading import read_pages
+from t5x_like.corpora.duplicates.duplicate_rule import PagePlace
+from t5x_like.corpora.pages.crawled_page import Page
+from t5x_like.corpora.pages.page_reader import read_pages
 from t5x_like.corpora.pages.reading_log import ReadLog
-from t5x_like.corpora.rules.urls import normalise_url, url_digest
+from t5x_like.corpora.rules.url_lists import normalize_url, url_digest
 
 STAGE = "clean"
 _BUFFER_CHARS = 24 * 10**6  # of text that waits to be written
 
 
-def first_duplicate_rule(plan: Plan) -> int:
+def first_duplicate_rule(plan: BuildPlan) -> int:
     """The step up to which this stage goes."""
     return next(iter(plan.recipe.duplicate_rules), len(plan.recipe.steps))
 
 
-def clean(plan: Plan, number: int, file: str) -> dict[str, Any]:
+def clean(plan: BuildPlan, number: int, file: str) -> dict[str, Any]:
     """Cleans the ``number``-th input file; returns counts.
 
     Raises:
@@ -52,7 +52,7 @@ def _log_in_json(log: ReadLog) -> dict[str, Any]:
 
 
 class _Cleaner:
-    def __init__(self, plan: Plan, source: int) -> None:
+    def __init__(self, plan: BuildPlan, source: int) -> None:
         steps, end = plan.recipe.steps, first_duplicate_rule(plan)
         unique = plan.recipe.unique_urls
         self._plan, self._source, self._is_unique = plan, source, unique is not None
@@ -70,7 +70,7 @@ class _Cleaner:
         self._pages += 1
         self._chars += len(page.text)
         self._lengths[len(page.text).bit_length()] += 1
-        digest = url_digest(normalise_url(page.url))
+        digest = url_digest(normalize_url(page.url))
         outcome = apply_rules(self._before, page)
         self._tally.see(outcome.seen)
         self._tally.count(self._numbers, outcome.dropped)
@@ -85,7 +85,7 @@ class _Cleaner:
             text = text[:SAMPLE_CHARS] if is_sample else ""
             if is_sample:
                 self._tally.sample(outcome.dropped, digest, page.url, "")
-        place = Place(digest, self._source, record)
+        place = PagePlace(digest, self._source, record)
         version = Version.of(place, text_digest, outcome, is_sample, text)
         self._buffers[self._plan.partition_of(digest)].append(version)
         self.waiting_chars += len(text) + 200  # tombstones need memory too

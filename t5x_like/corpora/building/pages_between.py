@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from t5x_like.corpora.building.blocks import BlockWriter, read_blocks
 from t5x_like.corpora.building.tally import Outcome
-from t5x_like.corpora.duplicates.duplicates import Place
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.duplicates.duplicate_rule import PagePlace
+from t5x_like.corpora.pages.crawled_page import Page
 
 _MARSHAL = 2
 _BLOCK_CHARS = 4 * 10**6
@@ -35,9 +35,9 @@ class Version(NamedTuple):
     is_sample: bool
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PagePlace:
         """Where it stands."""
-        return Place(self.url_digest, self.source, self.record)
+        return PagePlace(self.url_digest, self.source, self.record)
 
     @property
     def page(self) -> Page:
@@ -47,7 +47,9 @@ class Version(NamedTuple):
         )
 
     @classmethod
-    def of(cls, place: Place, text_digest: bytes, outcome: Outcome, is_sample: bool, text: str) -> "Version":
+    def of(
+        cls, place: PagePlace, text_digest: bytes, outcome: Outcome, is_sample: bool, text: str
+    ) -> "Version":
         """The version of a page that rules had this outcome for."""
         page = outcome.page
         return cls(
@@ -70,7 +72,7 @@ class Version(NamedTuple):
 class Standing(NamedTuple):
     """A page that is still there, and where it stands."""
 
-    place: Place
+    place: PagePlace
     page: Page
 
 
@@ -101,4 +103,4 @@ def read_standing(path: str) -> Iterator[Standing]:
     """The pages that ``write_standing`` wrote."""
     for content in read_blocks(path, 0):
         for row in marshal.loads(content):
-            yield Standing(Place(*row[:3]), Page(*row[3:]))
+            yield Standing(PagePlace(*row[:3]), Page(*row[3:]))

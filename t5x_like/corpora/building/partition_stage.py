@@ -12,7 +12,8 @@ import numpy as np
 
 from t5x_like.corpora.building import cleaning_stage
 from t5x_like.corpora.building.blocks import BlockWriter, read_blocks
-from t5x_like.corpora.building.matching import read_gone, stage_name, write_keys
+from t5x_like.corpora.building.build_plan import BuildPlan
+from t5x_like.corpora.building.duplicate_stages import read_gone, stage_name, write_keys
 from t5x_like.corpora.building.pages_between import (
     Standing,
     Version,
@@ -20,14 +21,13 @@ from t5x_like.corpora.building.pages_between import (
     unpack_versions,
     write_standing,
 )
-from t5x_like.corpora.building.plan import Plan
 from t5x_like.corpora.building.recipe import UniqueUrls
 from t5x_like.corpora.building.tally import Outcome, Tally, apply_rules, rule_failed
-from t5x_like.corpora.duplicates.duplicates import KEY, DuplicateRule
+from t5x_like.corpora.duplicates.duplicate_rule import KEY, DuplicateRule
 from t5x_like.corpora.rules.rule import Dropped
 
 
-def draw_keys(plan: Plan, partition: int, step: int) -> dict[str, Any]:
+def draw_keys(plan: BuildPlan, partition: int, step: int) -> dict[str, Any]:
     """Writes a partition's pages as they come to a rule for duplicates, and their keys; returns counts."""
     rule: DuplicateRule = plan.recipe.steps[step]
     tally = Tally(len(plan.recipe.steps))
@@ -49,7 +49,7 @@ def draw_keys(plan: Plan, partition: int, step: int) -> dict[str, Any]:
     return {"tally": tally.to_json(), "keys": num_keys}
 
 
-def standing_before(plan: Plan, partition: int, step: int, tally: Tally) -> Iterator[Standing]:
+def standing_before(plan: BuildPlan, partition: int, step: int, tally: Tally) -> Iterator[Standing]:
     """A partition's pages in the order of their addresses' digests, as they come to the ``step``-th step."""
     earlier = [number for number in plan.recipe.duplicate_rules if number < step]
     if not earlier:
@@ -71,7 +71,9 @@ def standing_before(plan: Plan, partition: int, step: int, tally: Tally) -> Iter
             tally.sample(outcome.dropped, standing.place.url_digest, standing.page.url, outcome.page.text)
 
 
-def _after_removal(plan: Plan, partition: int, step: int, tally: Tally) -> Iterator[tuple[Standing, Outcome]]:
+def _after_removal(
+    plan: BuildPlan, partition: int, step: int, tally: Tally
+) -> Iterator[tuple[Standing, Outcome]]:
     rule: DuplicateRule = plan.recipe.steps[step]
     gone = read_gone(plan, partition, step)
     pages = read_standing(plan.path(stage_name("pages", step), partition, "pages"))
@@ -94,7 +96,7 @@ def _after_removal(plan: Plan, partition: int, step: int, tally: Tally) -> Itera
             yield standing, Outcome(result, None, seen)
 
 
-def _newest(plan: Plan, partition: int, tally: Tally) -> Iterator[Standing]:
+def _newest(plan: BuildPlan, partition: int, tally: Tally) -> Iterator[Standing]:
     """Sorted by address, one page an address if the recipe says so, tombstones counted and left out."""
     versions: list[Version] = []
     for path in plan.sources(cleaning_stage.STAGE, "pages", plan.num_files):

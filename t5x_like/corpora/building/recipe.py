@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
-from t5x_like.corpora.duplicates.duplicates import DuplicateRule
-from t5x_like.corpora.pages.reading import Reading
+from t5x_like.corpora.duplicates.duplicate_rule import DuplicateRule
+from t5x_like.corpora.pages.page_reader import PageReaderConfig
 from t5x_like.corpora.rules.rule import PageRule
 
 Format = Literal["jsonl.zst", "tfrecord", "arrayrecord"]
@@ -43,7 +43,7 @@ class CorpusRecipe:
 
     name: str
     steps: Sequence[Any]
-    reading: Reading = field(default_factory=Reading)
+    reading: PageReaderConfig = field(default_factory=PageReaderConfig)
     format: Format = "jsonl.zst"
     num_shards: int | None = None
     validation_share: float = 0.001

@@ -4,17 +4,17 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from t5x_like.corpora.building.formats import EXTENSIONS, write_pages
+from t5x_like.corpora.building.build_plan import BuildPlan
+from t5x_like.corpora.building.corpus_formats import EXTENSIONS, write_pages
 from t5x_like.corpora.building.partition_stage import standing_before
-from t5x_like.corpora.building.plan import Plan
 from t5x_like.corpora.building.tally import KEPT, Tally
 from t5x_like.corpora.building.whole_files import checksum_of_file
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.crawled_page import Page
 
 STAGE = "shards"
 
 
-def write_shard(plan: Plan, number: int) -> dict[str, Any]:
+def write_shard(plan: BuildPlan, number: int) -> dict[str, Any]:
     """Writes the ``number``-th file of the corpus; returns counts and the file's size and checksum."""
     shard = plan.shard(number)
     end = len(plan.recipe.steps)

@@ -10,10 +10,15 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from t5x_like.corpora.building import cleaning_stage, matching, partition_stage, shard_stage
-from t5x_like.corpora.building import plan as plans
-from t5x_like.corpora.building.matching import is_by_hash_alone, stage_name
-from t5x_like.corpora.building.plan import Plan
+from t5x_like.corpora.building import (
+    build_plan,
+    cleaning_stage,
+    duplicate_stages,
+    partition_stage,
+    shard_stage,
+)
+from t5x_like.corpora.building.build_plan import BuildPlan
+from t5x_like.corpora.building.duplicate_stages import is_by_hash_alone, stage_name
 from t5x_like.corpora.building.whole_files import FULL, disk_full
 from t5x_like.io.files import as_path, read_json, write_json
 
@@ -35,7 +40,7 @@ class Stage(NamedTuple):
 class Task(NamedTuple):
     """Work for one process or machine; can be pickled."""
 
-    plan: Plan
+    plan: BuildPlan
     stage: str
     step: int
     number: int
@@ -43,7 +48,7 @@ class Task(NamedTuple):
     file: str = ""  # that the first stage reads
 
 
-def stages_of(plan: Plan) -> list[Stage]:
+def stages_of(plan: BuildPlan) -> list[Stage]:
     """The stages of a plan, in order."""
     recipe, parts = plan.recipe, plan.num_partitions
     weight = _READ + _RULE * len(recipe.page_rules(0, cleaning_stage.first_duplicate_rule(plan)))
@@ -66,13 +71,13 @@ def stages_of(plan: Plan) -> list[Stage]:
 
 
 def _gathering(stage: Stage, kind: str) -> list[Stage]:
-    if stage.num_tasks <= plans.GATHER_ABOVE:
+    if stage.num_tasks <= build_plan.GATHER_ABOVE:
         return []
-    count = plans.num_gathered(stage.num_tasks)
-    return [Stage(plans.gathering(stage.name), stage.step, count, (stage.name,), (kind,), _MATCH)]
+    count = build_plan.num_gathered(stage.num_tasks)
+    return [Stage(build_plan.gathering(stage.name), stage.step, count, (stage.name,), (kind,), _MATCH)]
 
 
-def tasks_of(plan: Plan, stage: Stage, files: Sequence[str]) -> list[Task]:
+def tasks_of(plan: BuildPlan, stage: Stage, files: Sequence[str]) -> list[Task]:
     """A stage's tasks."""
     is_first = stage.name == cleaning_stage.STAGE
     return [
@@ -107,13 +112,13 @@ def _do(task: Task) -> dict[str, Any]:
         case "pages":
             return partition_stage.draw_keys(plan, number, step)
         case "gather":
-            source = task.stage.removeprefix(plans.gathering(""))
+            source = task.stage.removeprefix(build_plan.gathering(""))
             count = plan.num_files if source == cleaning_stage.STAGE else plan.num_partitions
-            return matching.gather(plan, source, number, task.kinds[0], count)
+            return duplicate_stages.gather(plan, source, number, task.kinds[0], count)
         case "match":
-            return matching.match(plan, number, step)
+            return duplicate_stages.match(plan, number, step)
         case "resolve":
-            return matching.resolve(plan, step)
+            return duplicate_stages.resolve(plan, step)
         case _:
             return shard_stage.write_shard(plan, number)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.pages.reading_log import FileLog
 
 

@@ -4,11 +4,10 @@ import atexit
 import os
 from collections.abc import Iterable, Iterator
 
+from t5x_like.corpora.pages.crawled_page import LocatedPage, Page
 from t5x_like.corpora.pages.fields import made_up_url
-from t5x_like.corpora.pages.found import Found
 from t5x_like.corpora.pages.html_text import Extractor, Html, decode_body, num_replaced
-from t5x_like.corpora.pages.one_page import content_of_page
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.plain_text import content_of_page
 from t5x_like.corpora.pages.reading_log import FileLog
 from t5x_like.io.decompression import Piece
 
@@ -16,7 +15,9 @@ from t5x_like.io.decompression import Piece
 _extractors: dict[tuple[int, Html], Extractor] = {}
 
 
-def read_html(pieces: Iterable[Piece], log: FileLog, *, html: Html, max_page_bytes: int) -> Iterator[Found]:
+def read_html(
+    pieces: Iterable[Piece], log: FileLog, *, html: Html, max_page_bytes: int
+) -> Iterator[LocatedPage]:
     """The one page of a file.
 
     Raises:
@@ -39,7 +40,7 @@ def read_html(pieces: Iterable[Piece], log: FileLog, *, html: Html, max_page_byt
         log.count("filtered:no_content")
         return
     log.count("passed")
-    yield Found(1, Page(made_up_url(log.file, 1), text, content_type="text/html"))
+    yield LocatedPage(1, Page(made_up_url(log.file, 1), text, content_type="text/html"))
 
 
 def _extractor(html: Html) -> Extractor:

@@ -5,8 +5,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from t5x_like.corpora.pages.crawled_page import LocatedPage
 from t5x_like.corpora.pages.fields import Fields, page_of
-from t5x_like.corpora.pages.found import Found
 from t5x_like.corpora.pages.reading_log import FileLog
 from t5x_like.io.decompression import Cut, Piece
 from t5x_like.io.lines import in_lines
@@ -14,7 +14,7 @@ from t5x_like.io.lines import in_lines
 
 def read_jsonl(
     pieces: Iterable[Piece], log: FileLog, *, fields: Fields, max_page_bytes: int
-) -> Iterator[Found]:
+) -> Iterator[LocatedPage]:
     """The pages of one file; lines with nothing on them are passed over.
 
     Raises:
@@ -34,7 +34,7 @@ def read_jsonl(
         page = None if value is None else page_of(value, number, fields, log)
         if page is not None:
             log.count("passed")
-            yield Found(number, page)
+            yield LocatedPage(number, page)
 
 
 def _decoded(line: bytes, number: int, log: FileLog) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import IO, Any
 
+from t5x_like.corpora.pages.crawled_page import LocatedPage
 from t5x_like.corpora.pages.fields import Fields, page_of
-from t5x_like.corpora.pages.found import Found
 from t5x_like.corpora.pages.reading_log import FileLog
 from t5x_like.io.decompression import Caps
 
@@ -13,7 +13,7 @@ _ROWS = 256
 
 def read_parquet(
     stream: IO[bytes], log: FileLog, *, fields: Fields, max_page_bytes: int, caps: Caps
-) -> Iterator[Found]:
+) -> Iterator[LocatedPage]:
     """The pages of one file.
 
     Raises:
@@ -41,7 +41,7 @@ def read_parquet(
         page = page_of(row, place, fields, log)
         if page is not None:
             log.count("passed")
-            yield Found(place, page)
+            yield LocatedPage(place, page)
 
 
 def _rows(stream: IO[bytes], log: FileLog, fields: Fields, caps: Caps) -> Iterator[dict[str, Any]]:

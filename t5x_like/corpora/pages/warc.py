@@ -6,10 +6,9 @@ The format: ISO 28500, https://iipc.github.io/warc-specifications/specifications
 import re
 from collections.abc import Iterable, Iterator
 
-from t5x_like.corpora.pages.found import Found
+from t5x_like.corpora.pages.crawled_page import LocatedPage, Page
 from t5x_like.corpora.pages.html_text import Extractor, Html, decode_body, num_replaced
 from t5x_like.corpora.pages.http_payload import Response, parse_response
-from t5x_like.corpora.pages.page import Page
 from t5x_like.corpora.pages.reading_log import FileLog
 from t5x_like.corpora.pages.warc_records import WarcRecord, read_records
 from t5x_like.io.decompression import Piece
@@ -17,7 +16,9 @@ from t5x_like.io.decompression import Piece
 _HTML = ("text/html", "application/xhtml+xml")
 
 
-def read_warc(pieces: Iterable[Piece], log: FileLog, *, html: Html, max_page_bytes: int) -> Iterator[Found]:
+def read_warc(
+    pieces: Iterable[Piece], log: FileLog, *, html: Html, max_page_bytes: int
+) -> Iterator[LocatedPage]:
     """The pages of one file.
 
     Raises:
@@ -33,7 +34,7 @@ def read_warc(pieces: Iterable[Piece], log: FileLog, *, html: Html, max_page_byt
                 continue
             if page is not None:
                 log.count("passed")
-                yield Found(record.start, page)
+                yield LocatedPage(record.start, page)
 
 
 class _UnreadableError(Exception):

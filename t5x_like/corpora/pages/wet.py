@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from t5x_like.corpora.pages.found import Found
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.crawled_page import LocatedPage, Page
 from t5x_like.corpora.pages.reading_log import FileLog
 from t5x_like.io.decompression import Cut, Piece
 
@@ -33,7 +32,7 @@ class _Record:
     cut: Cut | None = None  # what stands in the place of its end
 
 
-def read_wet(pieces: Iterable[Piece], log: FileLog, *, max_page_bytes: int) -> Iterator[Found]:
+def read_wet(pieces: Iterable[Piece], log: FileLog, *, max_page_bytes: int) -> Iterator[LocatedPage]:
     """The pages of one file.
 
     Raises:
@@ -50,7 +49,7 @@ def read_wet(pieces: Iterable[Piece], log: FileLog, *, max_page_bytes: int) -> I
             page = _page(record, log)
         if page is not None:
             log.count("passed")
-            yield Found(record.start, page)
+            yield LocatedPage(record.start, page)
         if record.cut is not None:
             log.damage(record.cut.kind, record.start, record.cut.reason)
 

@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from t5x_like.corpora.pages.page import Page
-from t5x_like.corpora.rules.language_identifier import missing_library
-from t5x_like.corpora.rules.rule import Dropped
-from t5x_like.corpora.rules.urls import normalise_url, url_digest
+from t5x_like.corpora.pages.crawled_page import Page
+from t5x_like.corpora.rules.rule import Dropped, missing_library
+from t5x_like.corpora.rules.url_lists import normalize_url, url_digest
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_file
 
@@ -85,7 +84,7 @@ class BadWords:
 
 def _is_spared(url: str, fraction: float) -> bool:
     numerator, denominator = float(fraction).as_integer_ratio()
-    return int.from_bytes(url_digest(normalise_url(url)), "big") % denominator >= numerator
+    return int.from_bytes(url_digest(normalize_url(url)), "big") % denominator >= numerator
 
 
 class _Terms:

@@ -4,8 +4,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from t5x_like.corpora.pages.page import Page
-from t5x_like.corpora.rules import line_rules, page_rules
+from t5x_like.corpora.pages.crawled_page import Page
+from t5x_like.corpora.rules import c4_rules
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.sentences import count_sentences
 
@@ -47,15 +47,15 @@ class C4Cleaning:
     NAME: ClassVar[str] = "clean-page"
     VERSION: ClassVar[int] = 1
 
-    max_word_chars: int = line_rules.MAX_WORD_CHARS
+    max_word_chars: int = c4_rules.MAX_WORD_CHARS
     remove_citations: bool = True
     require_end_mark: bool = True
-    min_words: int = line_rules.MIN_WORDS
+    min_words: int = c4_rules.MIN_WORDS
     drop_placeholder_pages: bool = True
     drop_javascript_lines: bool = True
     drop_code_pages: bool = True
     drop_policy_lines: bool = True
-    min_sentences: int = page_rules.MIN_SENTENCES
+    min_sentences: int = c4_rules.MIN_SENTENCES
 
     def __post_init__(self) -> None:
         for name, least in (("max_word_chars", 1), ("min_words", 1), ("min_sentences", 0)):
@@ -78,7 +78,7 @@ class C4Cleaning:
             if is_about_page(verdict.decision):
                 return Explanation(Dropped(verdict.decision), lines)
         if sum(verdict.sentences or 0 for verdict in lines) < self.min_sentences:
-            return Explanation(Dropped(page_rules.TOO_FEW_SENTENCES), lines)
+            return Explanation(Dropped(c4_rules.TOO_FEW_SENTENCES), lines)
         kept = "\n".join(verdict.out for verdict in lines if verdict.out is not None)
         return Explanation(page._replace(text=kept.strip()), lines)
 
@@ -90,26 +90,26 @@ class C4Cleaning:
         """Lines that pass the rules which ask nothing of the page, and how many didn't, by rule."""
         all_lines = text.splitlines()
         worth_a_look = self._worth_a_look(all_lines)
-        without_citations = line_rules.without_citations if self.remove_citations and "[" in text else str
+        without_citations = c4_rules.without_citations if self.remove_citations and "[" in text else str
         lines, long_words, no_end, short = [], 0, len(all_lines) - len(worth_a_look), 0
         for stripped in worth_a_look:
-            if len(stripped) > self.max_word_chars and line_rules.has_longer_word(
+            if len(stripped) > self.max_word_chars and c4_rules.has_longer_word(
                 stripped, self.max_word_chars
             ):
                 long_words += 1
                 continue
             line = without_citations(stripped)
-            if self.require_end_mark and not line_rules.ends_a_sentence(line):
+            if self.require_end_mark and not c4_rules.ends_a_sentence(line):
                 no_end += 1
-            elif line_rules.has_words(line, self.min_words):
+            elif c4_rules.has_words(line, self.min_words):
                 lines.append(line)
             else:
                 short += 1
         decisions = {
-            line_rules.TOO_LONG_WORD: long_words,
-            line_rules.NO_END_MARK: no_end,
-            line_rules.TOO_SHORT: short,
-            line_rules.PASSED: len(lines),
+            c4_rules.TOO_LONG_WORD: long_words,
+            c4_rules.NO_END_MARK: no_end,
+            c4_rules.TOO_SHORT: short,
+            c4_rules.PASSED: len(lines),
         }
         return lines, {decision: number for decision, number in decisions.items() if number}
 
@@ -121,17 +121,17 @@ class C4Cleaning:
         return [
             line
             for line in map(str.strip, lines)
-            if line[-1:] in line_rules.MAY_COME_LAST or len(line) > longest
+            if line[-1:] in c4_rules.MAY_COME_LAST or len(line) > longest
         ]
 
     def _names_something(self, text: str) -> bool:
         """Whether any of the lines is for the rules that look for words and brackets."""
         lowered = text.lower()
         return (
-            (self.drop_code_pages and page_rules.is_code(text))
-            or (self.drop_placeholder_pages and page_rules.is_placeholder(lowered))
-            or (self.drop_javascript_lines and line_rules.names_javascript(lowered))
-            or (self.drop_policy_lines and line_rules.names_policy(lowered))
+            (self.drop_code_pages and c4_rules.is_code(text))
+            or (self.drop_placeholder_pages and c4_rules.is_placeholder(lowered))
+            or (self.drop_javascript_lines and c4_rules.names_javascript(lowered))
+            or (self.drop_policy_lines and c4_rules.names_policy(lowered))
         )
 
     def _line_by_line(self, page: Page, counts: Counter[str]) -> Page | Dropped:
@@ -146,31 +146,31 @@ class C4Cleaning:
         return self._whole(page, lines, "\n".join(lines))
 
     def _whole(self, page: Page, lines: list[str], text: str) -> Page | Dropped:
-        if not page_rules.has_sentences(lines, self.min_sentences):
-            return Dropped(page_rules.TOO_FEW_SENTENCES)
+        if not c4_rules.has_sentences(lines, self.min_sentences):
+            return Dropped(c4_rules.TOO_FEW_SENTENCES)
         return page._replace(text=text.strip())
 
     def _judge(self, line: str) -> tuple[str, str | None]:
         """A line's decision, and the line as it stays if it does."""
         line = line.strip()
-        if line_rules.has_longer_word(line, self.max_word_chars):
-            return line_rules.TOO_LONG_WORD, None
+        if c4_rules.has_longer_word(line, self.max_word_chars):
+            return c4_rules.TOO_LONG_WORD, None
         if self.remove_citations:
-            line = line_rules.without_citations(line)
-        if self.require_end_mark and not line_rules.ends_a_sentence(line):
-            return line_rules.NO_END_MARK, None
-        if not line_rules.has_words(line, self.min_words):
-            return line_rules.TOO_SHORT, None
+            line = c4_rules.without_citations(line)
+        if self.require_end_mark and not c4_rules.ends_a_sentence(line):
+            return c4_rules.NO_END_MARK, None
+        if not c4_rules.has_words(line, self.min_words):
+            return c4_rules.TOO_SHORT, None
         lowered = line.lower()
-        if self.drop_placeholder_pages and page_rules.is_placeholder(lowered):
-            return page_rules.LOREM_IPSUM, None
-        if self.drop_javascript_lines and line_rules.names_javascript(lowered):
-            return line_rules.NAMES_JAVASCRIPT, None
-        if self.drop_code_pages and page_rules.is_code(line):
-            return page_rules.CODE, None
-        if self.drop_policy_lines and line_rules.names_policy(lowered):
-            return line_rules.NAMES_POLICY, None
-        return line_rules.PASSED, line
+        if self.drop_placeholder_pages and c4_rules.is_placeholder(lowered):
+            return c4_rules.LOREM_IPSUM, None
+        if self.drop_javascript_lines and c4_rules.names_javascript(lowered):
+            return c4_rules.NAMES_JAVASCRIPT, None
+        if self.drop_code_pages and c4_rules.is_code(line):
+            return c4_rules.CODE, None
+        if self.drop_policy_lines and c4_rules.names_policy(lowered):
+            return c4_rules.NAMES_POLICY, None
+        return c4_rules.PASSED, line
 
 
 def is_about_page(decision: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, get_args
 
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.evaluation_n_grams import EvaluationNGrams, Hit, read_texts, words_of
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.io.paths import find_files

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from t5x_like.corpora.rules.list_files import read_lines
+from t5x_like.corpora.rules.string_sets import read_lines
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.crawled_page import Page
+from t5x_like.corpora.rules.c4_rules import PASSED
 from t5x_like.corpora.rules.cleaning import Explanation, LineVerdict
-from t5x_like.corpora.rules.line_rules import PASSED
 from t5x_like.corpora.rules.rule import Dropped, PageRule
 
 KEPT = "passed"

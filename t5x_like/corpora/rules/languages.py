@@ -4,11 +4,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.language_fasttext import FastText
-from t5x_like.corpora.rules.language_identifier import Guess
 from t5x_like.corpora.rules.language_langdetect import LangDetect
-from t5x_like.corpora.rules.rule import Dropped
+from t5x_like.corpora.rules.rule import Dropped, Guess
 
 UNKNOWN = "und"  # ISO 639-2 for an undetermined language, as in mC4
 

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.pages.fields import Fields
-from t5x_like.corpora.pages.kinds import Kind, kind_of_content, kind_of_name
-from t5x_like.corpora.pages.page import Page
-from t5x_like.corpora.pages.reading import Reading, read_pages
+from t5x_like.corpora.pages.file_kinds import Kind, kind_of_content, kind_of_name
+from t5x_like.corpora.pages.page_reader import PageReaderConfig, read_pages
 from t5x_like.corpora.rules.bad_words import BadWords
 from t5x_like.corpora.rules.languages import Languages
 from t5x_like.io.decompression import Cut, Piece, unpack
@@ -38,7 +38,7 @@ class PageToExplain(NamedTuple):
     fault: str | None = None
 
 
-def pages_to_explain(file: str, reading: Reading, *, kind: Kind) -> Iterator[PageToExplain]:
+def pages_to_explain(file: str, reading: PageReaderConfig, *, kind: Kind) -> Iterator[PageToExplain]:
     """Yields the pages of a file or, for ``-``, of standard input.
 
     JSONL and plain text may be compressed by gzip or zstd, and their pages blank; other kinds are read as for building
@@ -61,7 +61,7 @@ def pages_to_explain(file: str, reading: Reading, *, kind: Kind) -> Iterator[Pag
         yield from _pages(stream, file, reading, kind)
 
 
-def _pages(stream: IO[bytes], file: str, reading: Reading, kind: Kind) -> Iterator[PageToExplain]:
+def _pages(stream: IO[bytes], file: str, reading: PageReaderConfig, kind: Kind) -> Iterator[PageToExplain]:
     pieces = unpack(stream, reading.caps)
     first = next(pieces, b"")
     start = first if isinstance(first, bytes) else b""
@@ -79,7 +79,7 @@ def _pages(stream: IO[bytes], file: str, reading: Reading, kind: Kind) -> Iterat
             yield PageToExplain(found.page.url, found.page.url, found.page)
 
 
-def _rows(pieces: Iterable[Piece], file: str, reading: Reading) -> Iterator[PageToExplain]:
+def _rows(pieces: Iterable[Piece], file: str, reading: PageReaderConfig) -> Iterator[PageToExplain]:
     for number, line in in_lines(pieces, max_bytes=reading.max_page_bytes):
         place = f"{file}, line {number}"
         try:

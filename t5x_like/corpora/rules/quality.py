@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.page_statistics import (
     line_statistics,
     repetition_statistics,

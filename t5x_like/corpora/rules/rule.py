@@ -1,9 +1,9 @@
-"""What all rules for single pages have in common."""
+"""Protocols of rules for single pages and of language identifiers."""
 
 from collections import Counter
 from typing import ClassVar, NamedTuple, Protocol
 
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.crawled_page import Page
 
 
 class Dropped(NamedTuple):
@@ -28,3 +28,28 @@ class PageRule(Protocol):
         ``-en:passed`` of ``badwords-filter`` is ``badwords-filter-en:passed``.
         """
         ...
+
+
+class Guess(NamedTuple):
+    """A language a text may be in."""
+
+    language: str  # as the identifier spells it: ``en``, ``zh-cn``
+    probability: float  # 0 to 1
+
+
+class LanguageIdentifier(Protocol):
+    """Names languages. A small frozen dataclass: its tables are loaded on first use, once a process.
+
+    ``SPEECHLESS`` is the reason that pages in which it finds nothing to go by are dropped for.
+    """
+
+    SPEECHLESS: ClassVar[str]
+
+    def guesses(self, text: str) -> list[Guess] | None:
+        """Languages, the likeliest first; ``None`` if nothing in ``text`` (digits alone, say) tells of a language."""
+        ...
+
+
+def missing_library(name: str, error: ImportError) -> ValueError:
+    """What the user reads where a library of the extra ``corpora`` is not installed."""
+    return ValueError(f"{name} is needed, but {error}; pip install 't5x-like[corpora]'")

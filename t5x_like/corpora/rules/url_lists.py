@@ -18,11 +18,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from t5x_like.corpora.pages.page import Page
-from t5x_like.corpora.rules.hash_set import HashSet
-from t5x_like.corpora.rules.list_files import read_lines
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
-from t5x_like.corpora.rules.urls import normalise_url
+from t5x_like.corpora.rules.string_sets import HashSet, read_lines
 from t5x_like.io.paths import find_files
 
 _HOST = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]{0,20}://)?(?:[^/?#@]{0,1000}@)?([^/?#:]*)")
@@ -91,7 +89,7 @@ class Urls:
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:  # noqa: ARG002
         """The page, or ``filtered:not_listed``."""
-        listed = normalise_url(page.url) in _urls(_as_tuple(self.lists))
+        listed = normalize_url(page.url) in _urls(_as_tuple(self.lists))
         return page if listed else Dropped("filtered:not_listed")
 
     def fingerprint(self) -> str:
@@ -101,7 +99,7 @@ class Urls:
 
 def host_of(url: str) -> str:
     """``Example.org`` of any address, in lower case and without ``www.``, port or user; empty if there is none."""
-    match = _HOST.match(normalise_url(url).strip())
+    match = _HOST.match(normalize_url(url).strip())
     return match[1].lower().strip(".").removeprefix("www.") if match else ""
 
 
@@ -118,7 +116,7 @@ def _as_tuple(lists: str | Sequence[str]) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4)
 def _urls(lists: tuple[str, ...]) -> HashSet:
-    found = HashSet(normalise_url(line) for file in _find(lists, _URLS_SOURCE) for line in read_lines(file))
+    found = HashSet(normalize_url(line) for file in _find(lists, _URLS_SOURCE) for line in read_lines(file))
     if not len(found):
         raise ValueError(f"{', '.join(lists)}: no addresses in there; give one a line. {_URLS_SOURCE}")
     return found
@@ -159,3 +157,24 @@ def _find(lists: tuple[str, ...], source: str) -> list[str]:
         return find_files(lists)
     except ValueError as error:
         raise ValueError(f"{error}. The list isn't shipped, for it is not ours: {source}") from error
+
+
+_PROTOCOL = re.compile(r"https?://(?:www\.)?")
+_TRACKING = re.compile(r"\?(?:utm_|ref|feed).*")
+
+
+def normalize_url(url: str) -> str:
+    """The address without protocol, ``www.``, what follows a tracking parameter, and closing slashes.
+
+    As C4's builder does it (TensorFlow Datasets, text/c4_utils.py): lower case ``http`` only, a tracking parameter
+    only where it comes first, and a protocol anywhere in the address, as in those of web archives.
+
+    >>> normalize_url("https://www.example.org/a/?utm_source=news")
+    'example.org/a'
+    """
+    return _TRACKING.sub("", _PROTOCOL.sub("", url)).rstrip("/")
+
+
+def url_digest(normalized_url: str) -> bytes:
+    """16 bytes, the md5 of a normalised address: pages are put in its order and cut by it into splits."""
+    return hashlib.md5(normalized_url.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()

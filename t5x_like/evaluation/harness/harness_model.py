@@ -5,18 +5,16 @@ their beginning where they are too long, and a continuation is scored without an
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from lm_eval.api.model import TemplateLM  # pyright: ignore[reportMissingImports] - optional
 from tqdm import tqdm
 
 from t5x_like.evaluation.harness.requests import Likelihood, RequestRunner, rolling
-from t5x_like.evaluation.loaded_model import LoadedModel, identity_of, is_run, load_model, steps_of
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.inference.scorer import LikelihoodRequest
-from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.pretrained.checkpoint import open_checkpoint
 
 _NO_LIMIT = {"decoder": 2048, "encoder_decoder": 512}  # tokens, where nothing in the model limits them
 _DEFAULT_BATCH = 32
@@ -67,19 +65,25 @@ class HarnessModel(TemplateLM):
                 "say which weights: --model_args checkpoint=DIRECTORY, a run or a Hugging Face directory"
             )
         mesh = MeshConfig(data=data, fsdp=fsdp, model=model).build()
-        loaded = load_model(
-            checkpoint, mesh=mesh, step=step, vocabulary=str(vocabulary), num_sentinels=num_sentinels
+        loaded = open_checkpoint(
+            checkpoint,
+            mesh=mesh,
+            step=step,
+            vocabulary=str(vocabulary),
+            num_sentinels=num_sentinels,
+            needs_tokenizer=True,
         )
         if loaded.kind == "encoder":
             raise ValueError(
                 f"{checkpoint} is an encoder, which writes nothing and has no likelihoods; the harness needs a decoder "
                 "or an encoder-decoder"
             )
-        loaded = _computing_in(loaded, dtype)
+        if dtype not in (None, "auto"):
+            loaded = loaded.computing_in(dtype)
         if begin_id is None:
-            begin_id = loaded.begin
+            begin_id = loaded.begin_id
         self.backend = "causal" if loaded.kind == "decoder" else "seq2seq"
-        self._checkpoint, self._step = checkpoint, step
+        self._checkpoint = checkpoint
         self._loaded, self._begin, self._score_end = loaded, begin_id, score_end
         self._max_gen_toks = max_gen_toks
         rows = mesh.shape["data"] * mesh.shape["fsdp"]
@@ -87,23 +91,23 @@ class HarnessModel(TemplateLM):
             int(str(batch_size)) if str(batch_size).isdecimal() else _DEFAULT_BATCH
         )  # "auto" is ours to say
         self.batch_size = max(-(-asked // rows) * rows, rows)
-        self.max_length = max_length or loaded.positions or _NO_LIMIT[loaded.kind]
-        if loaded.positions is not None and self.max_length > loaded.positions:
+        self.max_length = max_length or loaded.max_positions or _NO_LIMIT[loaded.kind]
+        if loaded.max_positions is not None and self.max_length > loaded.max_positions:
             raise ValueError(
-                f"max_length={self.max_length}, and the model has {loaded.positions} learned positions"
+                f"max_length={self.max_length}, and the model has {loaded.max_positions} learned positions"
             )
         self._runner = RequestRunner(loaded, batch_size=self.batch_size, max_length=self.max_length)
 
     @property
     def eot_token_id(self) -> int:
-        """What ends a text."""
-        if not self._loaded.ends:
+        """The id that ends a text."""
+        if not self._loaded.end_ids:
             raise ValueError(f"{self._checkpoint}: the vocabulary has no id that ends a text")
-        return self._loaded.ends[0]
+        return self._loaded.end_ids[0]
 
     @property
     def prefix_token_id(self) -> int:
-        """What a text without a context is read after."""
+        """The id that a text without a context is read after."""
         if self._begin is not None:
             return self._begin
         begin = self._loaded.tokenizer.special.bos
@@ -116,8 +120,8 @@ class HarnessModel(TemplateLM):
 
     @property
     def _input_end(self) -> tuple[int, ...]:
-        """What an encoder reads after a text."""
-        return self._loaded.ends[:1] if self.backend == "seq2seq" else ()
+        """The ids that an encoder reads after a text."""
+        return self._loaded.end_ids[:1] if self.backend == "seq2seq" else ()
 
     def tok_encode(
         self,
@@ -125,7 +129,7 @@ class HarnessModel(TemplateLM):
         add_special_tokens: bool | None = None,
         **kwargs: Any,  # noqa: ARG002
     ) -> list[int]:
-        """Ids of a text; unless told otherwise with those that begin it and, for an encoder, end it."""
+        """Ids of a text, by default with those that begin it and, for an encoder, end it."""
         ids = self._loaded.tokenizer.encode(string)
         if add_special_tokens is False:
             return ids
@@ -138,7 +142,7 @@ class HarnessModel(TemplateLM):
         disable_tqdm: bool = False,
         **_: Any,
     ) -> list[tuple[float, bool]]:
-        end = self._loaded.ends[:1] if self._score_end else ()
+        end = self._loaded.end_ids[:1] if self._score_end else ()
         asked = [
             LikelihoodRequest(tuple(context), (*continuation, *end)) for _, context, continuation in requests
         ]
@@ -173,7 +177,7 @@ class HarnessModel(TemplateLM):
         return answers
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
-        """What the model writes after each context, up to one of the texts that the task says."""
+        """The model's continuation of each context, up to one of the texts that the task gives."""
         groups: dict[tuple[GenerationConfig, tuple[str, ...]], list[int]] = {}
         for number, request in enumerate(requests):
             groups.setdefault(generation_of(request.args[1], self._max_gen_toks), []).append(number)
@@ -201,20 +205,18 @@ class HarnessModel(TemplateLM):
         )
 
     def get_model_info(self) -> dict[str, Any]:
-        """What the harness writes beside the scores."""
-        step = self._step
-        if step is None and is_run(self._checkpoint):
-            step = max(steps_of(self._checkpoint), default=None)
+        """Facts that the harness writes beside the scores."""
+        step = self._loaded.step
         return {
             "model_num_parameters": self._loaded.num_parameters,
             "model_dtype": str(getattr(self._loaded.config, "compute_dtype", "float32")),
             "model_revision": "" if step is None else f"step {step}",
-            "model_sha": identity_of(self._checkpoint, step),
+            "model_sha": self._loaded.identity,
         }
 
 
 def generation_of(settings: dict[str, Any], max_gen_toks: int) -> tuple[GenerationConfig, tuple[str, ...]]:
-    """How a task wants texts to be written, and what ends them.
+    """A task's settings of generation, and the texts that end it.
 
     Raises:
       ValueError: a setting that isn't known, rather than scores of something else.
@@ -238,12 +240,3 @@ def generation_of(settings: dict[str, Any], max_gen_toks: int) -> tuple[Generati
         seed=int(settings.get("seed") or 0),
     )
     return generation, stops
-
-
-def _computing_in(loaded: LoadedModel, dtype: str | None) -> LoadedModel:
-    if dtype is None or dtype == "auto":
-        return loaded
-    if dtype not in ("float32", "bfloat16"):
-        raise ValueError(f"dtype is {dtype!r}; it is float32 or bfloat16")
-    config = replace(loaded.config, compute_dtype=dtype)
-    return loaded._replace(config=config, graphdef=parameters.abstract(config)[0])

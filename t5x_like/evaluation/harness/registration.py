@@ -1,6 +1,6 @@
-"""How the harness comes to know ``--model t5x_like``. Nothing heavy is imported here.
+"""Registration of ``--model t5x_like`` with the harness. Nothing heavy is imported here.
 
-The harness has no entry points (0.4.13): a model is known once somebody has told its registry. ``t5x-like lm_eval``
+The harness has no entry points (0.4.13): a model is known once it is in its registry. ``t5x-like lm_eval``
 does so; for the plain ``lm_eval`` command a ``.pth`` file can be written that does it in its processes only.
 """
 
@@ -44,7 +44,7 @@ def register() -> None:
 
 
 def site_file() -> Path:
-    """Where the file for the plain command lies, in this Python's environment."""
+    """The path of the file for the plain command, in this Python's environment."""
     return Path(sysconfig.get_paths()["purelib"]) / _FILE
 
 

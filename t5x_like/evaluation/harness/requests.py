@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from t5x_like.evaluation.loaded_model import LoadedModel
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.inference.length_batches import run_by_length
 from t5x_like.inference.scorer import LikelihoodRequest
+from t5x_like.pretrained.checkpoint import Checkpoint
 
 
 class Likelihood(NamedTuple):
@@ -23,7 +23,7 @@ class RequestRunner:
     What is too long loses its beginning, as in the harness: its last tokens say most about what follows.
     """
 
-    def __init__(self, checkpoint: LoadedModel, *, batch_size: int, max_length: int):
+    def __init__(self, checkpoint: Checkpoint, *, batch_size: int, max_length: int):
         self.checkpoint = checkpoint
         self.batch_size = batch_size
         self.max_length = max_length

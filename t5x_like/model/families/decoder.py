@@ -31,7 +31,7 @@ from t5x_like.model.layers.stack import Stack, StackConfig
 class DecoderConfig:
     """One stack between an entrance and heads.
 
-    ``reads_prefixes``: prompts are prefixes, and relative positions tell what comes before from what comes after.
+    ``reads_prefixes``: prompts are prefixes, and relative positions distinguish before from after.
     """
 
     embeddings: EmbeddingsConfig

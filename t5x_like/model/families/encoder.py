@@ -78,7 +78,7 @@ class Encoder(nnx.Module):
 
 
 def surroundings_of(batch: Batch) -> AttentionContext:
-    """Who sees whom in the encoder's stream: all of the same example, unless the batch forbids it."""
+    """The mask of the encoder's stream: tokens see all of the same example, unless the batch forbids it."""
     segment_ids = batch.encoder_segment_ids
     mask = segment_mask(segment_ids, segment_ids)
     if batch.attention_mask is not None:

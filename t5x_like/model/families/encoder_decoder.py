@@ -99,7 +99,7 @@ class EncoderDecoder(nnx.Module):
     def encode(
         self, tokens: Int[Array, "B M"], segment_ids: Int[Array, "B M"] | None = None
     ) -> Float[Array, "B M D"]:
-        """What the decoder will look at."""
+        """The encoder's output, for the decoder's cross-attention."""
         return self._encode(tokens, segment_ids, None, None, collect_hidden=False).output
 
     def start_cache(

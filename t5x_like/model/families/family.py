@@ -1,6 +1,6 @@
-"""What every model family is: a function from a batch to scores."""
+"""The interface of model families: a function from a batch to scores."""
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Array, Float, Key
 
@@ -17,7 +17,7 @@ class ExtraLoss(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """What is logged as a mean: summed up over batches, one sum is divided by the other."""
+    """A logged mean: both numbers are summed over batches, then divided."""
 
     total: Float[Array, ""]
     count: Float[Array, ""]
@@ -57,7 +57,7 @@ def predict(
     model: Family, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, memory: Memory | None = None
 ) -> Predictions:
     """Calls a model on any batch: each choice of a question is a row, and ``memory`` is passed to models with one."""
-    given = {} if memory is None else {"memory": memory}
+    given: dict[str, Any] = {} if memory is None else {"memory": memory}
     return model(as_rows(batch), dropout_key=dropout_key, **given)
 
 

@@ -1,4 +1,4 @@
-"""A generator fills gaps, and a discriminator tells which tokens are its own (Clark et al. 2020, arXiv:2003.10555)."""
+"""A generator fills gaps, and a discriminator detects its replacements (Clark et al. 2020, arXiv:2003.10555)."""
 
 from dataclasses import dataclass
 
@@ -113,7 +113,7 @@ def _encoder(config: EncoderConfig, keys: Key[Array, " 3"]) -> tuple[Embeddings,
 def _replace(
     batch: Batch, logits: Float[Array, "B L V"], key: Key[Array, ""] | None
 ) -> tuple[Int[Array, "B L"], Bool[Array, "B L"]]:
-    """What the discriminator reads, and where that differs from the text."""
+    """The discriminator's input, and the places where it differs from the text."""
     tokens = batch.encoder_input_tokens
     if batch.loss_weights is None:
         return tokens, jnp.zeros(tokens.shape, bool)
@@ -125,13 +125,13 @@ def _replace(
 
 
 def _measures(
-    batch: Batch, is_told: Bool[Array, "B L"], is_replaced: Bool[Array, "B L"], real: Bool[Array, "B L"]
+    batch: Batch, is_detected: Bool[Array, "B L"], is_replaced: Bool[Array, "B L"], real: Bool[Array, "B L"]
 ) -> dict[str, Measure]:
-    told, replaced = _count(real, is_told), _count(real, is_replaced)
-    right = _count(real, is_told & is_replaced)
+    detected, replaced = _count(real, is_detected), _count(real, is_replaced)
+    right = _count(real, is_detected & is_replaced)
     targets = jnp.zeros(real.shape, bool) if batch.loss_weights is None else batch.loss_weights > 0
     return {
-        "discriminator_precision": Measure(right, told),
+        "discriminator_precision": Measure(right, detected),
         "discriminator_recall": Measure(right, replaced),
         "replaced_share": Measure(replaced, _count(real, targets)),
     }

@@ -58,7 +58,7 @@ class RecurrentOutput(NamedTuple):
 
 
 class RecurrentCache(NamedTuple):
-    """What decoding remembers: the memory, and which of its places hold a token."""
+    """State of decoding: the memory, and the places of it that hold a token."""
 
     memory: Float[Array, "N R P D"]
     real: Bool[Array, "R P"]
@@ -130,7 +130,7 @@ class Recurrent(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
         collect_hidden: bool = False,
     ) -> RecurrentOutput:
-        """``mask``: who may look at whom inside the segment, but never ahead; ``memory_mask``: and at the memory."""
+        """``mask`` is for keys of the segment, of which later ones are never seen; ``memory_mask`` for the memory's."""
         config, dtype = self.config, jnp.dtype(self.config.compute_dtype)
         length, past = tokens.shape[1], 0 if memory is None else memory.shape[2]
         mask = beside_memory(mask, memory_mask, length=length, past=past)
@@ -169,7 +169,7 @@ class Recurrent(nnx.Module):
         return jnp.zeros((stack.num_layers, batch_size, self.config.memory_length, stack.model_dim), dtype)
 
     def new_memory(self, num_rows: int) -> Memory | None:
-        """What training begins with, ``None`` if nothing is to be remembered."""
+        """The empty memory that training begins with; ``None`` without one."""
         return memory_of(self.empty_memory(num_rows)) if self.config.memory_length else None
 
     def start_cache(

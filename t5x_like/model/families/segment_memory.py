@@ -1,4 +1,4 @@
-"""What is remembered from one batch of training to the next: segment recurrence.
+"""Memory from one batch of training to the next: segment recurrence.
 
 Dai et al. 2019, Transformer-XL, https://arxiv.org/abs/1901.02860, §3.2.
 """
@@ -12,7 +12,7 @@ from t5x_like.batch import Batch
 
 
 class Memory(NamedTuple):
-    """What entered each block at the last places of every row, and which of them its continuation may look at.
+    """Inputs of each block at the last places of every row, and the places that its continuation may see.
 
     Those are the places of the row's last example, back to where it began; padding is none of them.
     """
@@ -34,7 +34,7 @@ def memory_of(states: Float[Array, "N B P D"]) -> Memory:
 
 
 def recalled(memory: Memory | None, batch: Batch) -> Memory | None:
-    """What rows that go on may look at; the others, and all where no row says so, start with nothing."""
+    """The memory of rows that continue; the others, and all where no row continues, start with an empty one."""
     if memory is None:
         return None
     goes_on = jnp.zeros(len(memory.real), bool) if batch.continues is None else batch.continues > 0
@@ -48,7 +48,7 @@ def recall_mask(memory: Memory, segment_ids: Int[Array, "B L"] | None) -> Bool[A
 
 
 def still_real(memory: Memory, segment_ids: Int[Array, "B L"]) -> Bool[Array, "B P"]:
-    """Which places the next memory may be looked at in, after those of ``segment_ids`` have entered it."""
+    """The visible places of the next memory, after those of ``segment_ids`` have entered it."""
     last_B1 = jnp.max(segment_ids, axis=1, keepdims=True)
     entered = (segment_ids == last_B1) & (segment_ids > 0)
     # A second example has begun: the first, which the memory is about, won't go on.

@@ -21,8 +21,8 @@ from t5x_like.model.families.segment_memory import (
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
-from t5x_like.model.layers.initializers import initial_kernel
 from t5x_like.model.layers.kv_cache import beam_rows
+from t5x_like.model.layers.linear import initial_kernel
 from t5x_like.model.layers.masks import combine_masks, segment_mask, strict_rank_mask
 from t5x_like.model.layers.relative_attention import distances_between, encode_distances, past_mask
 from t5x_like.model.layers.relative_stack import (
@@ -66,7 +66,7 @@ class TwoStreamOutput(NamedTuple):
 
 
 class TwoStreamCache(NamedTuple):
-    """What has been read and written so far; every token sees those behind it too, so nothing can be kept of them."""
+    """The tokens so far. Each sees those after it too, so no keys and values can be kept."""
 
     tokens: Int[Array, "R L"]
     real: Bool[Array, "R L"]
@@ -101,7 +101,7 @@ class TwoStream(nnx.Module):
     ) -> Predictions:
         """Scores every position of the encoder's stream.
 
-        With ``batch.ranks``, the order of prediction, or ``batch.attention_mask``, who comes before whom in it, each
+        With ``batch.ranks``, the order of prediction, or ``batch.attention_mask``, the same as a mask, each
         token is predicted from those that it sees, without knowing itself; where it sees none, from its place alone.
         Without them every token is known, as for fine-tuning.
 
@@ -156,10 +156,10 @@ class TwoStream(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
         collect_hidden: bool = False,
     ) -> TwoStreamOutput:
-        """``mask``: who may look at whom inside the segment, itself seen by content; ``memory_mask``: or at the memory.
+        """``mask`` is for keys of the segment, where content sees itself too; ``memory_mask`` for those of the memory.
 
         Queries stand at every position, or where the one-hot rows of ``target_mapping`` say. Without ``token_types``
-        nothing tells segments apart; the memory counts as type 0.
+        segments are not distinguished; the memory counts as type 0.
         """
         batch_size, length = tokens.shape
         past = 0 if memory is None else memory.shape[2]
@@ -180,7 +180,7 @@ class TwoStream(nnx.Module):
         return self._output(ran.streams, ran.inputs, memory, keep_memory, collect_hidden)
 
     def new_memory(self, num_rows: int) -> Memory | None:
-        """What training begins with, ``None`` where the memory's length isn't limited: training needs to know it."""
+        """The empty memory that training begins with; ``None`` where its length isn't limited."""
         length, stack = self.config.memory_length, self.config.stack
         if length is None:
             return None

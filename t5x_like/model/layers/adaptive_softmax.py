@@ -15,8 +15,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.model.layers.embedding import Embedding
-from t5x_like.model.layers.initializers import Normal
-from t5x_like.model.layers.linear import Linear
+from t5x_like.model.layers.linear import Linear, Normal
 
 
 class Cluster(NamedTuple):
@@ -68,7 +67,7 @@ class AdaptiveConfig:
 
     @property
     def tables(self) -> tuple[Cluster, ...]:
-        """What has a table to itself: all words, where they are equally wide."""
+        """The clusters with a table to themselves: all words together, where they are equally wide."""
         return self.clusters if self.shrink > 1 else (Cluster(0, self.vocab_size, self.embed_dim),)
 
     def num_rows(self, table: Cluster) -> int:
@@ -77,11 +76,11 @@ class AdaptiveConfig:
         return rows + -rows % self.pad_vocab_to_multiple_of
 
     def is_projected(self, model_dim: int) -> bool:
-        """Whether embeddings are another space than the stream."""
+        """True if embeddings are projected to the width of the stream."""
         return self.shrink > 1 or self.embed_dim != model_dim
 
     def is_tied(self, number: int) -> bool:
-        """Whether a cluster's scores use the embeddings' projection."""
+        """True if a cluster's scores use the embeddings' projection."""
         return number < len(self.tied_projections) and self.tied_projections[number]
 
 

@@ -9,8 +9,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.model.layers.dropout import dropout
-from t5x_like.model.layers.initializers import FanIn, Initializer, into_stream
-from t5x_like.model.layers.linear import Linear
+from t5x_like.model.layers.linear import FanIn, Initializer, Linear, into_stream
 from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.norm import Norm, NormConfig, norm_of
 from t5x_like.model.layers.positions import RelativeBuckets

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float, Key
 from t5x_like.model.layers.attention import Attention, AttentionConfig
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
-from t5x_like.model.layers.initializers import FanIn, Initializer
 from t5x_like.model.layers.kv_cache import LayerCache
+from t5x_like.model.layers.linear import FanIn, Initializer
 from t5x_like.model.layers.mixture_of_experts import MixtureOfExperts, MixtureOfExpertsConfig
 from t5x_like.model.layers.norm import NormConfig, RMSNormConfig
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
@@ -25,7 +25,7 @@ FeedForwardSlot: TypeAlias = FeedForwardConfig | MixtureOfExpertsConfig
 
 @dataclass(frozen=True, kw_only=True)
 class BlockConfig:
-    """What a block is made of.
+    """The parts of a block.
 
     ``attention_norms`` and ``feed_forward_norms`` say where norms stand around each layer. A ``parallel`` block's
     layers read the same stream and are added together (Wang and Komatsuzaki 2021, GPT-J). With ``transient_global``,
@@ -53,7 +53,7 @@ class BlockConfig:
 
 
 class BlockOutput(NamedTuple):
-    """The stream after a block, its changed cache, and what its router is charged with, if it has one."""
+    """Hidden states, updated KV cache, and mixture-of-experts load-balancing loss."""
 
     x: Float[Array, "B L D"]
     cache: LayerCache | None
@@ -91,7 +91,7 @@ class Block(nnx.Module):
         cache: LayerCache | None = None,
         dropout_key: Key[Array, ""] | None = None,
     ) -> BlockOutput:
-        """With a cache, ``x`` are its next tokens and the changed cache comes back."""
+        """Runs the block. With a cache, ``x`` are its next tokens, and the updated cache is returned."""
         rate = self.config.dropout_rate
         new_cache, balance_loss = cache, jnp.zeros(())
 

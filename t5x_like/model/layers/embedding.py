@@ -7,8 +7,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
-from t5x_like.model.layers.initializers import Normal
-from t5x_like.model.layers.linear import Linear
+from t5x_like.model.layers.linear import Linear, Normal
 from t5x_like.model.layers.norm import NormConfig, norm_of
 
 
@@ -50,7 +49,7 @@ class LearnedPositions:
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingsConfig:
-    """What is added up. Missing types count as 0.
+    """The sum of all embeddings. Missing types count as 0.
 
     ``block_positions`` count inside a masked span (GLM). ``embed_dim`` other than the stack's needs ``projected``.
     ``pad_vocab_to_multiple_of``: the table has rows for the next multiple of it. ``scale`` multiplies words (Gemma).

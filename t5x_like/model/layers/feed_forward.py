@@ -10,8 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.model.layers.dropout import dropout
-from t5x_like.model.layers.initializers import FanIn, Initializer, into_stream
-from t5x_like.model.layers.linear import Linear
+from t5x_like.model.layers.linear import FanIn, Initializer, Linear, into_stream
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "tanh"]
 

@@ -1,4 +1,4 @@
-"""What decoding remembers, so that each new token costs one step and not a whole pass.
+"""Keys and values that decoding keeps, so that each new token costs one step and not a whole pass.
 
 Shape letters here: J beams of an input, one after another among the rows; without beam search J is 1.
 """
@@ -60,6 +60,6 @@ def reorder(cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
 
 
 def beam_rows(origins: Int[Array, "B J"], *, num_rows: int) -> Int[Array, " R"]:
-    """Which of ``num_rows`` rows, the former beams of each input one after another, the new ones come from."""
+    """The rows, of ``num_rows`` former beams of each input one after another, that the new beams come from."""
     num_inputs = origins.shape[0]
     return (origins + num_rows // num_inputs * jnp.arange(num_inputs)[:, None]).reshape(-1)

@@ -1,4 +1,4 @@
-"""Which layers of a stack are equal, so that their weights can be stacked and run by one scan."""
+"""The pattern in which equal layers repeat, so that their weights can be stacked and run by one scan."""
 
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple

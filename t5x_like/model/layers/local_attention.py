@@ -18,7 +18,7 @@ from t5x_like.model.layers.masks import SlidingWindow
 
 
 class Aside(NamedTuple):
-    """What queries see besides their neighbors."""
+    """Keys and values that queries see besides their neighbors."""
 
     seen: KeysValues  # [B, M, G, K]
     mask: Bool[Array, "B 1 L M"]
@@ -28,14 +28,14 @@ class Aside(NamedTuple):
 def block_length(
     window: SlidingWindow | None, length: int, segment_ids: Int[Array, "B L"] | None
 ) -> int | None:
-    """How long blocks are; ``None`` where looking at everything costs less, or more than segments say who sees whom."""
+    """The length of blocks; ``None`` where full attention costs less, or the mask is more than segments."""
     if window is None or segment_ids is None or window.left != window.right:
         return None
     return window.left + 1 if length > 3 * (window.left + 1) else None
 
 
 def places_in_blocks(length: int) -> tuple[Int[Array, " L"], Int[Array, " M"]]:
-    """Where a block's queries and its keys lie, counted from the first key."""
+    """Places of a block's queries and of its keys, counted from the first key."""
     return length + jnp.arange(length), jnp.arange(3 * length)
 
 
@@ -51,7 +51,7 @@ def local_attention(
     dropout_rate: float = 0.0,
     dropout_key: Key[Array, ""] | None = None,
 ) -> Float[Array, "B L D"]:
-    """What ``attention`` finds less than ``block_length`` places away, in the same segment.
+    """Attention to keys less than ``block_length`` places away, in the same segment.
 
     ``bias`` is between the ``places_in_blocks`` and broadcasts to [B, H, block_length, 3 * block_length].
     """

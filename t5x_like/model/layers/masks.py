@@ -1,4 +1,4 @@
-"""Who may look at whom: masks are data made from the batch, never a property of a layer."""
+"""Attention masks: data made from the batch, never a property of a layer."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -123,7 +123,7 @@ def strict_rank_mask(ranks: Int[Array, "B L"]) -> Bool[Array, "B 1 L L"]:
 def combine_masks(
     left: Bool[Array, "..."] | None, right: Bool[Array, "..."] | None
 ) -> Bool[Array, "..."] | None:
-    """What both masks allow; ``None`` allows everything."""
+    """The places that both masks allow; ``None`` allows everything."""
     if left is None or right is None:
         return right if left is None else left
     return jnp.logical_and(left, right)

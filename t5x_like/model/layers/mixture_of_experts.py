@@ -15,8 +15,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.model.layers.feed_forward import Activation, FeedForward, FeedForwardConfig
-from t5x_like.model.layers.initializers import FanIn, Initializer
-from t5x_like.model.layers.linear import Linear
+from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.partitioning.experts import constrain_experts
 from t5x_like.partitioning.shard import constrain_rows
 
@@ -53,19 +52,19 @@ class MixtureOfExpertsConfig:
 
     @property
     def expert(self) -> FeedForwardConfig:
-        """What each expert is."""
+        """The feed-forward layer of each expert."""
         return FeedForwardConfig(
             mlp_dim=self.mlp_dim, activation=self.activation, gated=self.gated, bias=self.bias
         )
 
     def capacity(self, length: int) -> int:
-        """How many tokens of a row of ``length`` an expert takes: at least one, at most all."""
+        """The number of tokens of a row of ``length`` that an expert takes: at least one, at most all."""
         fair_share = self.num_chosen * length / self.num_experts
         return min(length, math.ceil(self.capacity_factor * fair_share))
 
 
 class Routes(NamedTuple):
-    """Where tokens go, with the inverse: which choice stands at each place.
+    """The places that tokens go to, with the inverse: the choice at each place.
 
     ``places`` is S where a token found no place, ``choices`` is T where a place is empty.
     """
@@ -200,7 +199,7 @@ def send(x: Float[Array, "B L D"], routes: Routes) -> Float[Array, "B S D"]:
 
 
 def collect(found_BSD: Float[Array, "B S D"], routes: Routes) -> Float[Array, "B L D"]:
-    """What a token's experts found, weighed by its gates."""
+    """The outputs of a token's experts, weighted by its gates."""
     num_rows, length, num_chosen = routes.places.shape
     places_BT = routes.places.reshape(num_rows, length * num_chosen)
     answers_BTD = _rows_at(found_BSD, places_BT, routes.choices[..., None])

@@ -11,7 +11,12 @@ from jaxtyping import Array, Float
 
 @dataclass(frozen=True, kw_only=True)
 class RMSNormConfig:
-    """``zero_centered``: the weight is what the scale has more than 1, as in Gemma."""
+    """Root-mean-square norm.
+
+    Attributes:
+      epsilon: added to the mean square.
+      zero_centered: scales with 1 + weight, as Gemma does.
+    """
 
     epsilon: float = 1e-6
     zero_centered: bool = False
@@ -19,7 +24,12 @@ class RMSNormConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerNormConfig:
-    """``bias``: ModernBERT leaves it out."""
+    """Layer norm.
+
+    Attributes:
+      epsilon: added to the variance.
+      bias: adds one; ModernBERT leaves it out.
+    """
 
     epsilon: float = 1e-5
     bias: bool = True

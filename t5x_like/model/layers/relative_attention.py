@@ -14,8 +14,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from t5x_like.model.layers.attention import MASKED
 from t5x_like.model.layers.dropout import dropout
-from t5x_like.model.layers.initializers import Normal, initial_kernel
-from t5x_like.model.layers.linear import Linear
+from t5x_like.model.layers.linear import Linear, Normal, initial_kernel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +27,7 @@ class RelativeAttentionConfig:
 
 
 class Offer(NamedTuple):
-    """What can be looked at: by its content, and by how far away it is."""
+    """Keys by content and by distance, and values."""
 
     keys: Float[Array, "B M H K"]
     values: Float[Array, "B M H K"]
@@ -67,7 +66,7 @@ class RelativeAttention(nnx.Module):
         self.config = config
 
     def offer(self, x: Float[Array, "B M D"], distances: Float[Array, "R D"]) -> Offer:
-        """What ``x``, at encoded ``distances``, offers to be looked at."""
+        """Keys and values of ``x`` at encoded ``distances``."""
         return Offer(
             self._heads(self.key(x)), self._heads(self.value(x)), self._heads(self.distance(distances))
         )
@@ -143,7 +142,7 @@ def shift(scores: Float[Array, "B H L R"], *, num_keys: int) -> Float[Array, "B 
 
 
 def distances_between(num_queries: int, num_keys: int, *, both_ways: bool) -> np.ndarray:
-    """How far before a query a key can lie, from the farthest on; negative where it lies after it. [R]."""
+    """Distances of keys before a query, from the farthest on; negative for keys after it. [R]."""
     return np.arange(num_keys - 1, -num_queries if both_ways else -1, -1)
 
 

@@ -1,7 +1,7 @@
 """Blocks that see a memory of earlier segments, run by one scan (Dai et al. 2019), with one stream or two.
 
-Two streams are XLNet's (Yang et al. 2019, https://arxiv.org/abs/1906.08237, §2.3): ``content`` knows the token it
-stands at, ``queries`` know only the place. Both look at the content stream, through the same weights.
+Two streams are XLNet's (Yang et al. 2019, https://arxiv.org/abs/1906.08237, §2.3): ``content`` knows the token at
+its place, ``queries`` know only the place. Both look at the content stream, through the same weights.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
-from t5x_like.model.layers.initializers import Normal
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.norm import NormConfig
 from t5x_like.model.layers.relative_attention import Offer, RelativeAttention, RelativeAttentionConfig
 from t5x_like.model.layers.residual import NormSlot, Residual
@@ -52,13 +52,13 @@ class Streams(NamedTuple):
 
 
 class RelativeAttentionContext(NamedTuple):
-    """What every block sees alike. Masks broadcast to [B, H, L, M]; ``blind_see_nothing``: see the attention."""
+    """Inputs that all blocks share. Masks broadcast to [B, H, L, M]; ``blind_see_nothing``: see the attention."""
 
     distances: Float[Array, "R D"]  # encoded
     mask: Bool[Array, "..."] | None = None
     query_mask: Bool[Array, "..."] | None = None
     is_other_segment: Bool[Array, "B L M"] | None = None
-    target_mapping: Float[Array, "B T L"] | None = None  # where each query stands, one-hot
+    target_mapping: Float[Array, "B T L"] | None = None  # the place of each query, one-hot
     blind_see_nothing: bool = False
 
 

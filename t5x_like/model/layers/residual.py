@@ -1,4 +1,4 @@
-"""The road around a layer, with three places where a norm can stand."""
+"""Residual connection with normalization before, after or outside the layer."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -16,10 +16,10 @@ class Residual(nnx.Module):
     """``final(x + after(layer(before(x))))``: T5 fills ``before``, BERT ``final``, Gemma 2 the first two."""
 
     def __init__(self, norm: NormConfig, model_dim: int, *, norm_slots: tuple[NormSlot, ...]):
-        def stand_at(slot: NormSlot) -> Norm | None:
+        def norm_at(slot: NormSlot) -> Norm | None:
             return norm_of(norm, model_dim) if slot in norm_slots else None
 
-        self.before, self.after, self.final = stand_at("before"), stand_at("after"), stand_at("final")
+        self.before, self.after, self.final = norm_at("before"), norm_at("after"), norm_at("final")
 
     def __call__(
         self,
@@ -40,7 +40,7 @@ class Residual(nnx.Module):
         dropout_rate: float = 0.0,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B L D"]:
-        """What the layer adds to the stream."""
+        """The layer's contribution to the stream, before it is added."""
         change = layer(x if self.before is None else self.before(x))
         change = change if self.after is None else self.after(change)
         return dropout(change, dropout_rate, dropout_key, shared_dim=1)

@@ -60,7 +60,7 @@ class YarnScaling:
 
     @property
     def growth(self) -> float:
-        """What rotated queries and keys are multiplied with."""
+        """The factor of rotated queries and keys."""
         if self.attention_factor is not None:
             return self.attention_factor
         return 0.1 * math.log(self.factor) + 1.0 if self.factor > 1 else 1.0
@@ -89,7 +89,7 @@ class Rotary:
 
     @property
     def whole(self) -> int:
-        """What exponents are parts of."""
+        """The dimension that exponents are fractions of."""
         return self.frequency_dim or self.rotated_dim
 
 
@@ -113,7 +113,7 @@ def frequencies(config: Rotary) -> np.ndarray:
 
 
 def _yarn_keeps(scaling: YarnScaling, config: Rotary) -> np.ndarray:
-    """How much of its own frequency each pair keeps, [rotated_dim / 2]: 1 for the fast ones down to 0."""
+    """The part of its own frequency that each pair keeps, [rotated_dim / 2]: 1 for the fast ones down to 0."""
 
     def pair_of(turns: float) -> float:
         slowness = math.log(scaling.original_length / (turns * 2 * math.pi))

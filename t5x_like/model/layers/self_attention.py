@@ -1,4 +1,4 @@
-"""How a block looks at its own stream: with a cache or without, everywhere, in a window, or in blocks."""
+"""Self-attention of a block: with a cache or without, full, in a window, or in blocks."""
 
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from t5x_like.model.layers.transient_global import Globals, TransientGlobal
 
 
 class AttentionContext(NamedTuple):
-    """What every block of a stack sees alike."""
+    """Inputs that all blocks of a stack share: masks, biases, positions, the encoder's output."""
 
     mask: Bool[Array, "..."] | None = None  # broadcasts to [B, H, L, M]
     bias: Float[Array, "..."] | None = None  # likewise
@@ -22,14 +22,14 @@ class AttentionContext(NamedTuple):
     segment_ids: Int[Array, "B L"] | None = None  # where given, they say all that mask says
     global_blocks: Globals | None = None
     positions: Int[Array, "B L"] | None = None  # of the tokens in the stream
-    bidirectional: bool = False  # whether relative positions tell before from after
+    bidirectional: bool = False  # whether relative positions distinguish before from after
     encoded: Float[Array, "B M D"] | None = None
     encoded_mask: Bool[Array, "..."] | None = None
     index: Int[Array, ""] | None = None  # with a cache, the place of the stream's first token
 
 
 class SelfAttention(NamedTuple):
-    """The parts of a block that it looks at itself with; weights are the block's."""
+    """Self-attention made of a block's own parts."""
 
     attention: Attention
     relative_bias: RelativeBias | None  # of this layer alone; a stack's comes with the surroundings
@@ -43,7 +43,7 @@ class SelfAttention(NamedTuple):
         cache: LayerCache | None,
         dropout_key: Key[Array, ""] | None,
     ) -> tuple[Float[Array, "B L D"], LayerCache | None]:
-        """What is found, and the cache with what ``x`` itself offers."""
+        """Returns the attention's output, and the cache with the keys and values of ``x``."""
         dropping = {"dropout_rate": self.dropout_rate, "dropout_key": dropout_key}
         config, has_globals = self.attention.config, self.transient_global is not None
         length = local_length(config, x.shape[1], context, has_globals=has_globals)
@@ -102,10 +102,10 @@ class SelfAttention(NamedTuple):
 def local_length(
     config: AttentionConfig, length: int, context: AttentionContext, *, has_globals: bool
 ) -> int | None:
-    """How long the blocks of local attention are, ``None`` where attention is not cut into blocks.
+    """The length of local attention's blocks; ``None`` where attention is not cut into blocks.
 
     Raises:
-      ValueError: summaries of blocks, but more than segments says who sees whom.
+      ValueError: summaries of blocks with a mask that is more than segments.
     """
     if not has_globals:
         return block_length(config.window, length, context.segment_ids)

@@ -21,7 +21,7 @@ _FEED_FORWARD = ("feed_forward", "around_feed_forward")
 
 @dataclass(frozen=True, kw_only=True)
 class Sharing:
-    """Which weights each layer uses: ``attention[i]`` and ``feed_forward[i]`` number those of layer ``i``."""
+    """The weights that each layer uses: ``attention[i]`` and ``feed_forward[i]`` number those of layer ``i``."""
 
     attention: tuple[int, ...]
     feed_forward: tuple[int, ...]

@@ -1,6 +1,7 @@
 """Blocks on top of each other: equal ones are stacked into arrays with a leading layers axis and run by one scan."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -21,7 +22,7 @@ from t5x_like.model.layers.sharing import Sharing, share, shared_block
 from t5x_like.model.layers.transient_global import globals_of
 from t5x_like.partitioning.shard import constrain_rows
 
-# Which values of the forward pass are kept for the backward pass: all; matrix products; nothing but each block's input.
+# Values of the forward pass that are kept for the backward pass: all; matrix products; only the input of each block.
 Remat = Literal["none", "minimal", "full"]
 
 _KEPT = {
@@ -64,7 +65,7 @@ class StackConfig:
 
     @property
     def layer_pattern(self) -> LayerPattern:
-        """Which layers lie in which slot of ``Stack.layers``."""
+        """The layers of each slot of ``Stack.layers``."""
         return layer_pattern_of(self.blocks)
 
 
@@ -75,6 +76,21 @@ class StackOutput(NamedTuple):
     hidden: Float[Array, "N1 B L D"] | None
     layer_caches: tuple[LayerCache, ...] | None
     balance_loss: Float[Array, ""]
+
+
+class _Layer(NamedTuple):
+    """Inputs of the layers of a slot, with a leading axis of layers."""
+
+    block: Block | None
+    number: Array
+    cache: LayerCache | None
+    key: Any
+
+
+class _LayerOutput(NamedTuple):
+    own: KeysValues | None
+    balance_loss: Array
+    input: Array | None
 
 
 class Stack(nnx.Module):
@@ -111,7 +127,7 @@ class Stack(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
         collect_hidden: bool = False,
     ) -> StackOutput:
-        """Runs whole sequences. ``context`` says who may look at whom; positions count from 0 where it has none."""
+        """Runs whole sequences. ``context`` has the mask; positions count from 0 where it has none."""
         places = jnp.arange(x.shape[1])
         positions = context.positions
         positions = jnp.broadcast_to(places, x.shape[:2]) if positions is None else positions
@@ -179,70 +195,70 @@ class Stack(nnx.Module):
         collect_hidden: bool,
     ) -> StackOutput:
         rate = self.config.blocks[0].dropout_rate
-        layout, slots = self.config.layer_pattern, self.config.layer_pattern.slots
-        layers_key = fold(dropout_key, 0)
-        keys = None if layers_key is None else jax.random.split(layers_key, len(self.config.blocks))
-        blocks, sharing = self._blocks(), self.config.sharing
-
-        def run_block(x: Array, layer: _Layer) -> tuple[Array, _LayerOutput]:
-            block = layer.block
-            if block is None:
-                assert sharing is not None
-                block = shared_block(blocks[0], sharing, layer.number)
-            ran: BlockOutput = block(constrain_rows(x), context, cache=layer.cache, dropout_key=layer.key)
-            # What is encoded stays as it is: returned from the scan it would be copied at every token.
-            own = None if ran.cache is None else ran.cache.own
-            return ran.x, _LayerOutput(own, ran.balance_loss, x if collect_hidden else None)
-
-        if self.config.remat != "none":
-            run_block = jax.checkpoint(run_block, policy=_KEPT[self.config.remat])
-
-        def run_pattern(x: Array, pattern: list[_Layer]) -> tuple[Array, list[_LayerOutput]]:
-            outputs = []
-            for layer in pattern:
-                x, output = run_block(x, layer)
-                outputs.append(output)
-            return x, outputs
-
-        layers = [
-            _Layer(
-                block=block if sharing is None else None,
-                number=jnp.asarray(numbers),
-                cache=None if caches is None else caches[slot],
-                key=None if keys is None else keys[jnp.asarray(numbers)],
-            )
-            for slot, (block, numbers) in enumerate(zip(blocks, slots, strict=True))
-        ]
-        leading, pattern = layers[: layout.num_leading], layers[layout.num_leading :]
         x = dropout(x, rate, fold(dropout_key, 1), shared_dim=1)
-        x, alone = run_pattern(x, [jax.tree.map(lambda array: array[0], layer) for layer in leading])
-        x, repeated = jax.lax.scan(run_pattern, x, pattern)
-        outputs = [jax.tree.map(lambda array: array[None], output) for output in alone] + list(repeated)
+        x, outputs = self._scan(x, context, self._layers(caches, fold(dropout_key, 0)), collect_hidden)
         x = x if self.final_norm is None else self.final_norm(x)
         if self.config.output_dropout:
             x = dropout(x, rate, fold(dropout_key, 2), shared_dim=1)
         return StackOutput(
             output=x,
-            hidden=_in_order(slots, outputs, x) if collect_hidden else None,
+            hidden=_in_order(self.config.layer_pattern.slots, outputs, x) if collect_hidden else None,
             layer_caches=caches
             and tuple(cache._replace(own=output.own) for cache, output in zip(caches, outputs, strict=True)),
             balance_loss=jnp.sum(jnp.concatenate([output.balance_loss for output in outputs])),
         )
 
+    def _layers(
+        self, caches: tuple[LayerCache, ...] | None, dropout_key: Key[Array, ""] | None
+    ) -> list[_Layer]:
+        """The layers of every slot, with their caches and dropout keys."""
+        keys = None if dropout_key is None else jax.random.split(dropout_key, len(self.config.blocks))
+        slots = zip(self._blocks(), self.config.layer_pattern.slots, strict=True)
+        return [
+            _Layer(
+                block=block if self.config.sharing is None else None,
+                number=jnp.asarray(numbers),
+                cache=None if caches is None else caches[slot],
+                key=None if keys is None else keys[jnp.asarray(numbers)],
+            )
+            for slot, (block, numbers) in enumerate(slots)
+        ]
 
-class _Layer(NamedTuple):
-    """What differs between the layers of a slot, with a leading axis of layers."""
+    def _scan(
+        self, x: Array, context: AttentionContext, layers: list[_Layer], collect_inputs: bool
+    ) -> tuple[Array, list[_LayerOutput]]:
+        """Runs the leading layers one by one, and the pattern that repeats by a scan."""
+        run_layer = partial(self._run_layer, context=context, collect_input=collect_inputs)
+        if self.config.remat != "none":
+            run_layer = jax.checkpoint(run_layer, policy=_KEPT[self.config.remat])
 
-    block: Block | None
-    number: Array
-    cache: LayerCache | None
-    key: Any
+        def run_pattern(x: Array, pattern: list[_Layer]) -> tuple[Array, list[_LayerOutput]]:
+            outputs = []
+            for layer in pattern:
+                x, output = run_layer(x, layer)
+                outputs.append(output)
+            return x, outputs
 
+        num_leading = self.config.layer_pattern.num_leading
+        leading = [jax.tree.map(lambda array: array[0], layer) for layer in layers[:num_leading]]
+        x, leading_outputs = run_pattern(x, leading)
+        x, scanned_outputs = jax.lax.scan(run_pattern, x, layers[num_leading:])
+        return x, [
+            *(jax.tree.map(lambda array: array[None], output) for output in leading_outputs),
+            *scanned_outputs,
+        ]
 
-class _LayerOutput(NamedTuple):
-    own: KeysValues | None
-    balance_loss: Array
-    input: Array | None
+    def _run_layer(
+        self, x: Array, layer: _Layer, *, context: AttentionContext, collect_input: bool
+    ) -> tuple[Array, _LayerOutput]:
+        block, sharing = layer.block, self.config.sharing
+        if block is None:
+            assert sharing is not None
+            block = shared_block(self._blocks()[0], sharing, layer.number)
+        ran: BlockOutput = block(constrain_rows(x), context, cache=layer.cache, dropout_key=layer.key)
+        # What is encoded stays as it is: returned from the scan it would be copied at every token.
+        own = None if ran.cache is None else ran.cache.own
+        return ran.x, _LayerOutput(own, ran.balance_loss, x if collect_input else None)
 
 
 def _in_order(

@@ -21,7 +21,7 @@ from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 
 @dataclass(frozen=True, kw_only=True)
 class TransientGlobalConfig:
-    """``positions`` tell how many blocks lie between a token's block and another."""
+    """``positions`` count the blocks between a token's block and another."""
 
     block_size: int
     positions: RelativeBuckets
@@ -39,7 +39,7 @@ class Blocks(NamedTuple):
 
 
 class Globals(NamedTuple):
-    """What all layers know of the blocks."""
+    """Inputs about the blocks that all layers share."""
 
     blocks: Blocks
     token_segment_ids: Int[Array, "B L"]
@@ -53,7 +53,7 @@ class TransientGlobal(nnx.Module):
         self.norm = norm_of(norm, model_dim)
 
     def __call__(self, x: Float[Array, "B L D"], attention: Attention, context: Globals) -> Aside:
-        """What ``attention`` sees of all blocks."""
+        """Keys and values of all blocks' summaries."""
         blocks, of_tokens = context.blocks, context.token_segment_ids
         is_part = jax.nn.one_hot(blocks.of_tokens, blocks.segment_ids.shape[1], dtype=x.dtype)
         sums_BMD = jnp.einsum("bld,blm->bmd", x, is_part, preferred_element_type=jnp.float32)
@@ -64,7 +64,7 @@ class TransientGlobal(nnx.Module):
 
 
 def globals_of(segment_ids: Int[Array, "B L"], config: TransientGlobalConfig, bias: RelativeBias) -> Globals:
-    """What is the same in all layers."""
+    """The inputs that are the same in all layers."""
     blocks = blocks_of(segment_ids, config.block_size)
     numbers = jnp.arange(blocks.segment_ids.shape[1])
 

@@ -1,25 +1,20 @@
 """ALBERT (Lan et al. 2020, https://arxiv.org/abs/1909.11942): narrow tables, and layers with the same weights."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import jax
-
-from t5x_like.model.families.encoder import Encoder, EncoderConfig
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
-from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
+from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
-from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.sharing import Sharing
-from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.bert_like import BertLikeConfig
 from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, classifier_dropout_of, heads_for
+from t5x_like.model.zoo.model_tasks import ModelTask, classifier_dropout_of
 from t5x_like.model.zoo.post_norm_encoders import (
     common_fields,
     embedding_rows,
-    post_norm_block,
     score_rows,
     take_common,
     words_head_rows,
@@ -30,35 +25,22 @@ Shared = Literal["all", "attention", "feed_forward", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlbertConfig:
+class AlbertConfig(BertLikeConfig):
     """An ALBERT of any size, for any task.
 
-    ``num_layers`` groups of ``inner_group_num`` blocks lie on top of each other. ``num_hidden_groups`` of them have
-    weights of their own, which runs of equal length use. ``sharing`` says which part of a block this is about: the
-    other has its own weights in every block (§3.1 and table 5 of the paper).
+    Attributes:
+      embed_dim: the width of the tables, which is projected to that of the stream.
+      num_hidden_groups: groups of blocks with weights of their own, which runs of equal length of the ``num_layers``
+        groups use.
+      inner_group_num: blocks of a group.
+      sharing: the part of a block that is shared. The other has its own weights in every block (§3.1 and table 5).
     """
 
-    vocab_size: int
     embed_dim: int = 128
-    model_dim: int
-    mlp_dim: int
-    num_heads: int
-    num_layers: int
     num_hidden_groups: int = 1
     inner_group_num: int = 1
     sharing: Shared = "all"
-    max_position_embeddings: int = 512
-    num_token_types: int = 2
     activation: Activation = "gelu_tanh"
-    norm_epsilon: float = 1e-12
-    task: HeadTask = "pretraining"
-    num_labels: int = 2
-    problem_type: ProblemType | None = None
-    dropout_rate: float = 0.0
-    classifier_dropout_rate: float | None = None
-    compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    remat: Remat = "none"
-    pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_hidden_groups <= self.num_layers:
@@ -67,49 +49,23 @@ class AlbertConfig:
                 f"{self.num_layers}"
             )
 
-    def build(self, key: jax.Array) -> Encoder:
-        """The model with fresh weights."""
-        return Encoder(self.encoder, key=key)
-
-    @property
-    def encoder(self) -> EncoderConfig:
-        """The parts that it is made of."""
-        return EncoderConfig(
-            embeddings=self.embeddings,
-            stack=self._stack(),
-            heads=self._heads(),
-            compute_dtype=self.compute_dtype,
-        )
-
     @property
     def embeddings(self) -> EmbeddingsConfig:
         """Words, positions and sentence types, normed, then widened."""
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
-            embed_dim=self.embed_dim,
-            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
-            num_token_types=self.num_token_types,
-            norm=LayerNormConfig(epsilon=self.norm_epsilon),
-            projected=True,
-            stddev=0.02,
-            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
-        )
+        return replace(super().embeddings, embed_dim=self.embed_dim, projected=True)
 
-    def _stack(self) -> StackConfig:
-        block = post_norm_block(
-            model_dim=self.model_dim,
-            mlp_dim=self.mlp_dim,
-            num_heads=self.num_heads,
-            activation=self.activation,
-            norm_epsilon=self.norm_epsilon,
-            dropout_rate=self.dropout_rate,
-        )
+    @property
+    def stack(self) -> StackConfig:
+        """All layers, with shared weights."""
         num_blocks = self.num_layers * self.inner_group_num
         return StackConfig(
-            blocks=(block,) * num_blocks,
-            sharing=self._sharing(num_blocks),
-            remat=self.remat,
+            blocks=(self.block,) * num_blocks, sharing=self._sharing(num_blocks), remat=self.remat
         )
+
+    @property
+    def pair(self) -> Literal["next_sentence", "sentence_order"]:
+        """Which of two sentences comes first."""
+        return "sentence_order"
 
     def _sharing(self, num_blocks: int) -> Sharing | None:
         own = tuple(range(num_blocks))
@@ -124,23 +80,8 @@ class AlbertConfig:
         layer, inner = divmod(block, self.inner_group_num)
         return layer * self.num_hidden_groups // self.num_layers * self.inner_group_num + inner
 
-    def _heads(self) -> HeadsConfig:
-        transform = TransformConfig(
-            dim=self.embed_dim,
-            activation=self.activation,
-            norm=LayerNormConfig(epsilon=self.norm_epsilon),
-        )
-        return heads_for(
-            self.task,
-            num_labels=self.num_labels,
-            words=WordsConfig(tie_word_embeddings=True, bias=True, transform=transform),
-            pooler=PoolerConfig(transform=TransformConfig(dim=self.model_dim, activation="tanh")),
-            pair="sentence_order",
-            dropout_rate=classifier_dropout_of(self),
-        )
 
-
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     "AlbertForPreTraining": "pretraining",
     "AlbertForMaskedLM": "masked_lm",
     "AlbertForSequenceClassification": "sequence_classification",

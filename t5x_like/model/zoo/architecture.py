@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from t5x_like.model.zoo.head_tasks import HeadTask
+from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.model.zoo.weights import Weight
 
 T5_SPECIAL_IDS: Mapping[str, int] = {"pad_token_id": 0, "eos_token_id": 1}
@@ -35,7 +35,7 @@ class Architecture:
     name: str
     config_class: type[Any]
     model_types: tuple[str, ...] = ()
-    classes: Mapping[str, HeadTask] = field(default_factory=dict)
+    classes: Mapping[str, ModelTask] = field(default_factory=dict)
     from_hugging_face: Callable[[Mapping[str, Any]], Any]
     to_hugging_face: Callable[[Any], dict[str, Any]]
     hugging_face_weights: Callable[[Any], tuple[Weight, ...]]
@@ -48,8 +48,8 @@ class Architecture:
     t5x_weights: Callable[[Any], tuple[Weight, ...]] | None = None
 
     @property
-    def tasks(self) -> frozenset[HeadTask]:
-        """What transformers has a class for."""
+    def tasks(self) -> frozenset[ModelTask]:
+        """The tasks that transformers has a class for."""
         return frozenset(self.classes.values())
 
 

@@ -25,6 +25,7 @@ from t5x_like.model.zoo.llama import LLAMA
 from t5x_like.model.zoo.longt5 import LONGT5
 from t5x_like.model.zoo.mistral import MISTRAL
 from t5x_like.model.zoo.modernbert import MODERNBERT
+from t5x_like.model.zoo.olmo2 import OLMO2
 from t5x_like.model.zoo.openai_gpt import OPENAI_GPT
 from t5x_like.model.zoo.qwen2 import QWEN2
 from t5x_like.model.zoo.qwen3 import QWEN3
@@ -38,7 +39,21 @@ from t5x_like.model.zoo.xlnet import XLNET
 
 ARCHITECTURES: tuple[Architecture, ...] = (
     *(ALBERT, BART, BERT, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ERNIE, GEMMA, GEMMA2, GLM4, GLM_ORIG),
-    *(GPT2, GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, MISTRAL, MODERNBERT, OPENAI_GPT, QWEN2, QWEN3, ROBERTA),
+    *(
+        GPT2,
+        GPT3,
+        GPT_NEO,
+        GPT_NEOX,
+        LLAMA,
+        LONGT5,
+        MISTRAL,
+        MODERNBERT,
+        OLMO2,
+        OPENAI_GPT,
+        QWEN2,
+        QWEN3,
+        ROBERTA,
+    ),
     *(SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM, TRANSFO_XL, XLNET),
 )
 

@@ -14,8 +14,8 @@ from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
-from t5x_like.model.zoo.head_tasks import (
-    HeadTask,
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
     ProblemType,
     class_of,
     encoder_decoder_score_rows,
@@ -47,7 +47,7 @@ class BartConfig:
     max_position_embeddings: int = 1024
     activation: Activation = "gelu"
     scaled_words: bool = False
-    task: HeadTask = "sequence_to_sequence_lm"
+    task: ModelTask = "sequence_to_sequence_lm"
     num_labels: int = 3
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
@@ -115,7 +115,7 @@ class BartConfig:
         return heads
 
 
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     "BartForConditionalGeneration": "sequence_to_sequence_lm",
     "BartForSequenceClassification": "sequence_classification",
     "BartForQuestionAnswering": "question_answering",

@@ -8,16 +8,16 @@ from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.stack import StackConfig
-from t5x_like.model.zoo.head_tasks import (
-    HeadTask,
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
     scoring_heads,
 )
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, padded_rows, per_layer
 
 
-def decoder_classes(name: str, *, answers: bool = True) -> dict[str, HeadTask]:
+def decoder_classes(name: str, *, answers: bool = True) -> dict[str, ModelTask]:
     """The classes of transformers that a decoder comes in; some have none for ``answers`` to questions."""
-    answering: dict[str, HeadTask] = {f"{name}ForQuestionAnswering": "question_answering"}
+    answering: dict[str, ModelTask] = {f"{name}ForQuestionAnswering": "question_answering"}
     return {
         f"{name}ForCausalLM": "causal_lm",
         f"{name}ForSequenceClassification": "sequence_classification",
@@ -27,8 +27,8 @@ def decoder_classes(name: str, *, answers: bool = True) -> dict[str, HeadTask]:
     }
 
 
-def heads_of_decoder(task: HeadTask, num_labels: int, words: WordsConfig) -> HeadsConfig:
-    """Words, or classes and choices that the last real token tells, or classes and answers of tokens, or nothing.
+def heads_of_decoder(task: ModelTask, num_labels: int, words: WordsConfig) -> HeadsConfig:
+    """The heads of a decoder. Classes of sequences and choices read the last real token.
 
     Raises:
       ValueError: the task is not one of a decoder's.
@@ -46,7 +46,7 @@ def heads_of_decoder(task: HeadTask, num_labels: int, words: WordsConfig) -> Hea
 def decoder_rows(
     decoder: DecoderConfig, layer: Iterable[Weight], *, answering: str = "model."
 ) -> tuple[Weight, ...]:
-    """All weights, given those of one layer. ``answering`` is what stands before the stack's in answers' class."""
+    """All weights, given those of one layer. ``answering`` begins names in the class that answers questions."""
     words = padded_rows(decoder.embeddings.vocab_size, decoder.embeddings.padded_vocab_size)
     head = decoder.heads.words
     tied = head is not None and head.tie_word_embeddings

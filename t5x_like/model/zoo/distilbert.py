@@ -14,8 +14,8 @@ from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
-from t5x_like.model.zoo.head_tasks import (
-    HeadTask,
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
     ProblemType,
     class_of,
     classifier_dropout_of,
@@ -34,7 +34,7 @@ from t5x_like.model.zoo.weights import Weight, dense, norm, per_layer
 _NORM = LayerNormConfig(epsilon=1e-12)  # config.json has no field for it
 
 # Tasks whose head reads the first token, through a dense layer with a ReLU.
-_POOLED: tuple[HeadTask, ...] = ("sequence_classification", "multiple_choice")
+_POOLED: tuple[ModelTask, ...] = ("sequence_classification", "multiple_choice")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class DistilBertConfig:
     num_layers: int
     max_position_embeddings: int = 512
     activation: Activation = "gelu"
-    task: HeadTask = "masked_lm"
+    task: ModelTask = "masked_lm"
     num_labels: int = 2
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
@@ -112,7 +112,7 @@ class DistilBertConfig:
         return self.dropout_rate if self.answers_dropout_rate is None else self.answers_dropout_rate
 
 
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     "DistilBertForMaskedLM": "masked_lm",
     "DistilBertForSequenceClassification": "sequence_classification",
     "DistilBertForMultipleChoice": "multiple_choice",

@@ -1,25 +1,21 @@
 """ELECTRA's discriminator and generator (Clark et al. 2020, https://arxiv.org/abs/2003.10555)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
-import jax
-
-from t5x_like.model.families.encoder import Encoder, EncoderConfig
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig, WordsConfig
-from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
-from t5x_like.model.layers.feed_forward import Activation
-from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig
+from t5x_like.model.layers.block import BlockConfig
+from t5x_like.model.layers.embedding import EmbeddingsConfig
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.bert_like import BertLikeConfig
 from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, classifier_dropout_of, heads_for
+from t5x_like.model.zoo.model_tasks import ModelTask, classifier_dropout_of
 from t5x_like.model.zoo.post_norm_encoders import (
     common_fields,
     embedding_rows,
     layer_rows,
-    post_norm_block,
     score_rows,
     take_common,
     take_rate,
@@ -28,103 +24,64 @@ from t5x_like.model.zoo.post_norm_encoders import (
 from t5x_like.model.zoo.weights import Weight, dense, per_layer
 
 # What reads the pooled sequence, under which name files keep the dense layer before it.
-_POOLERS: dict[HeadTask, str] = {
+_POOLERS: dict[ModelTask, str] = {
     "sequence_classification": "classifier.dense",
     "multiple_choice": "sequence_summary.summary",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElectraConfig:
+class ElectraConfig(BertLikeConfig):
     """An ELECTRA of any size, for any task: ``replaced_tokens`` is the discriminator, ``masked_lm`` the generator.
 
-    Tables are ``embed_dim`` wide and projected where the stream is not: a generator shares them with a wider
-    discriminator (§3.2).
+    Attributes:
+      embed_dim: the width of the tables, projected where the stream's differs. A generator shares them with a wider
+        discriminator (§3.2).
+      init_stddev: of all fresh weights.
     """
 
-    vocab_size: int
     embed_dim: int
-    model_dim: int
-    mlp_dim: int
-    num_heads: int
-    num_layers: int
-    max_position_embeddings: int = 512
-    num_token_types: int = 2
-    activation: Activation = "gelu"
-    norm_epsilon: float = 1e-12
-    task: HeadTask = "replaced_tokens"
-    num_labels: int = 2
-    problem_type: ProblemType | None = None
-    dropout_rate: float = 0.0
-    classifier_dropout_rate: float | None = None
+    task: ModelTask = "replaced_tokens"
     init_stddev: float = 0.02
-    compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    remat: Remat = "none"
-    pad_vocab_to_multiple_of: int = 128
-
-    def build(self, key: jax.Array) -> Encoder:
-        """The model with fresh weights."""
-        return Encoder(self.encoder, key=key)
-
-    @property
-    def encoder(self) -> EncoderConfig:
-        """The parts that it is made of."""
-        return EncoderConfig(
-            embeddings=self.embeddings,
-            stack=self._stack(),
-            heads=self._heads(),
-            compute_dtype=self.compute_dtype,
-        )
 
     @property
     def embeddings(self) -> EmbeddingsConfig:
         """Words, positions and sentence types, normed, then brought to the width of the stream."""
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
+        return replace(
+            super().embeddings,
             embed_dim=self.embed_dim,
-            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
-            num_token_types=self.num_token_types,
-            norm=LayerNormConfig(epsilon=self.norm_epsilon),
             projected=self.embed_dim != self.model_dim,
             stddev=self.init_stddev,
-            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
-    def _stack(self) -> StackConfig:
-        block = post_norm_block(
-            model_dim=self.model_dim,
-            mlp_dim=self.mlp_dim,
-            num_heads=self.num_heads,
-            activation=self.activation,
-            norm_epsilon=self.norm_epsilon,
-            dropout_rate=self.dropout_rate,
-            init_stddev=self.init_stddev,
-        )
-        return StackConfig(blocks=(block,) * self.num_layers, remat=self.remat)
+    @property
+    def block(self) -> BlockConfig:
+        """Each layer."""
+        return replace(super().block, init=Normal(self.init_stddev))
 
-    def _heads(self) -> HeadsConfig:
-        if self.task == "replaced_tokens":
-            transform = TransformConfig(dim=self.model_dim, activation=self.activation)
-            scores = ScoresConfig(name="replaced_tokens", reads="tokens", num_outputs=1, transform=transform)
-            return HeadsConfig(scores=(scores,))
-        transform = TransformConfig(
-            dim=self.embed_dim, activation="gelu", norm=LayerNormConfig(epsilon=self.norm_epsilon)
-        )
-        rate = classifier_dropout_of(self)
-        pooler = PoolerConfig(
-            transform=TransformConfig(dim=self.model_dim, activation="gelu"),
-            dropout_rate=rate if self.task == "sequence_classification" else 0.0,
-        )
-        return heads_for(
-            self.task,
-            num_labels=self.num_labels,
-            words=WordsConfig(tie_word_embeddings=True, bias=True, transform=transform),
-            pooler=pooler if self.task in _POOLERS else None,
-            dropout_rate=rate,
-        )
+    @property
+    def words_transform(self) -> TransformConfig:
+        """The layer before the scores of words, with GELU whatever the stack has."""
+        return replace(super().words_transform, activation="gelu")
+
+    @property
+    def pooler(self) -> PoolerConfig | None:
+        """The layer on the first token, for tasks that read it."""
+        rate = classifier_dropout_of(self) if self.task == "sequence_classification" else 0.0
+        transform = TransformConfig(dim=self.model_dim, activation="gelu")
+        return PoolerConfig(transform=transform, dropout_rate=rate) if self.task in _POOLERS else None
+
+    @property
+    def heads(self) -> HeadsConfig:
+        """The heads for ``task``."""
+        if self.task != "replaced_tokens":
+            return super().heads
+        transform = TransformConfig(dim=self.model_dim, activation=self.activation)
+        scores = ScoresConfig(name="replaced_tokens", reads="tokens", num_outputs=1, transform=transform)
+        return HeadsConfig(scores=(scores,))
 
 
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     "ElectraForPreTraining": "replaced_tokens",
     "ElectraForMaskedLM": "masked_lm",
     "ElectraForSequenceClassification": "sequence_classification",

@@ -18,7 +18,7 @@ from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.stack import Remat
 from t5x_like.model.parameters import Parameters
 from t5x_like.model.zoo import electra
-from t5x_like.model.zoo.head_tasks import HeadTask
+from t5x_like.model.zoo.model_tasks import ModelTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +71,12 @@ class ElectraPretrainingConfig:
 
     @property
     def discriminator(self) -> electra.ElectraConfig:
-        """What remains after pretraining."""
+        """The model that remains after pretraining."""
         return self._electra("replaced_tokens", divisor=1)
 
     @property
     def generator(self) -> electra.ElectraConfig:
-        """What makes up the replacements."""
+        """The model that makes up replacements."""
         return self._electra("masked_lm", divisor=self.generator_divisor)
 
     @property
@@ -85,11 +85,11 @@ class ElectraPretrainingConfig:
         return self.discriminator.embeddings
 
     @property
-    def task(self) -> HeadTask:
-        """What the model does that remains."""
+    def task(self) -> ModelTask:
+        """The discriminator's task."""
         return "replaced_tokens"
 
-    def _electra(self, task: HeadTask, *, divisor: int) -> electra.ElectraConfig:
+    def _electra(self, task: ModelTask, *, divisor: int) -> electra.ElectraConfig:
         return electra.ElectraConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.embed_dim,

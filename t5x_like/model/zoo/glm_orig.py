@@ -1,58 +1,36 @@
 """The first GLM (Du et al. 2022, https://arxiv.org/abs/2103.10360): a text with blanks, and then what belongs there."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from t5x_like.model.families.decoder import Decoder, DecoderConfig
-from t5x_like.model.heads import WordsConfig
-from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
-from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.decoder_parts import heads_of_decoder
-from t5x_like.model.zoo.gpt2 import gpt_block, gpt_rows
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.gpt2 import gpt_rows
+from t5x_like.model.zoo.gpt_like import GPTLikeConfig
+from t5x_like.model.zoo.model_tasks import ModelTask, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, dense, norm, split_columns
 
 
 @dataclass(frozen=True, kw_only=True)
-class GLMOrigConfig:
+class GLMOrigConfig(GPTLikeConfig):
     """A GLM of any size, as its authors published it.
 
-    With ``block_positions`` a token of a blank has two positions: where the blank is in the text, and which it is
-    inside the blank, from 1 on. Both tables then have a row more than ``max_position_embeddings``.
+    Attributes:
+      block_positions: gives a token of a blank two positions: the place of the blank in the text, and its own place
+        inside the blank, from 1 on. Both tables then have a row more than ``max_position_embeddings``.
     """
 
-    vocab_size: int
-    model_dim: int
-    mlp_dim: int
-    num_heads: int
-    num_layers: int
     max_position_embeddings: int = 512
     block_positions: bool = True
-    norm_epsilon: float = 1e-5
-    task: HeadTask = "causal_lm"
-    num_labels: int = 2
-    problem_type: ProblemType | None = None
-    dropout_rate: float = 0.0
-    compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    remat: Remat = "none"
-    pad_vocab_to_multiple_of: int = 128
-
-    def build(self, key: jax.Array) -> Decoder:
-        """The model with fresh weights."""
-        return Decoder(self.decoder, key=key)
 
     @property
     def labels_are_next_tokens(self) -> bool:
-        """Labels of a position are what is to be said there, as its authors give them."""
+        """Labels of a position are the tokens predicted there, as its authors give them."""
         return True
 
     @property
@@ -61,43 +39,8 @@ class GLMOrigConfig:
         positions = LearnedPositions(
             max_position_embeddings=self.max_position_embeddings + self.block_positions
         )
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
-            embed_dim=self.model_dim,
-            positions=positions,
-            block_positions=positions if self.block_positions else None,
-            stddev=0.02,
-            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
-        )
-
-    @property
-    def decoder(self) -> DecoderConfig:
-        """The model's parts."""
-        block = gpt_block(
-            model_dim=self.model_dim,
-            mlp_dim=self.mlp_dim,
-            attention=AttentionConfig(
-                num_heads=self.num_heads,
-                head_dim=self.model_dim // self.num_heads,
-                in_bias=True,
-                out_bias=True,
-            ),
-            activation="gelu_tanh",
-            norm_epsilon=self.norm_epsilon,
-            norm_slots=("before",),
-            dropout_rate=self.dropout_rate,
-            num_layers=self.num_layers,
-        )
-        return DecoderConfig(
-            embeddings=self.embeddings,
-            stack=StackConfig(
-                blocks=(block,) * self.num_layers,
-                final_norm=LayerNormConfig(epsilon=self.norm_epsilon),
-                remat=self.remat,
-            ),
-            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tie_word_embeddings=True)),
-            compute_dtype=self.compute_dtype,
-        )
+        inside = positions if self.block_positions else None
+        return replace(super().embeddings, positions=positions, block_positions=inside)
 
 
 def blank_settings(
@@ -107,7 +50,7 @@ def blank_settings(
     *,
     max_new_tokens: int,
 ) -> dict[str, Any]:
-    """How ``start_cache`` reads prompts to fill one of their blanks each, those at ``places``.
+    """Arguments of ``start_cache`` for prompts of which one blank each is filled, the one at ``places``.
 
     Prompts are texts and, as the last token of all, the one that starts a blank's answer.
 
@@ -129,7 +72,7 @@ def blank_settings(
     }
 
 
-_CLASSES: dict[str, HeadTask] = {"GLMForConditionalGeneration": "causal_lm"}
+_CLASSES: dict[str, ModelTask] = {"GLMForConditionalGeneration": "causal_lm"}
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> GLMOrigConfig:

@@ -1,137 +1,64 @@
 """GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners")."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
-import jax
-
-from t5x_like.model.families.decoder import Decoder, DecoderConfig
+from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.heads import WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
-from t5x_like.model.layers.block import BlockConfig
-from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
-from t5x_like.model.layers.initializers import Normal
-from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.residual import NormSlot
-from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
-from t5x_like.model.zoo.decoder_parts import heads_of_decoder, score_rows, stack_rows
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.decoder_parts import score_rows, stack_rows
+from t5x_like.model.zoo.gpt_like import GPTLikeConfig
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
+    class_of,
+    num_labels_of,
+    problem_of,
+    task_of,
+)
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, norm, padded_rows, split_columns
 
 
 @dataclass(frozen=True, kw_only=True)
-class GPT2Config:
+class GPT2Config(GPTLikeConfig):
     """A GPT-2 of any size.
 
-    Scores of layer ``i`` are multiplied with ``head_dim ** -0.5`` if they are ``scaled_scores``, and with
-    ``1 / (i + 1)`` if they are ``scaled_by_layer`` (Mistral's GPT-2, https://github.com/stanford-crfm/mistral).
+    Attributes:
+      activation: of the feed-forward layer.
+      scaled_scores: multiplies scores with ``head_dim ** -0.5``.
+      scaled_by_layer: multiplies those of layer ``i`` with ``1 / (i + 1)`` (Mistral's GPT-2,
+        https://github.com/stanford-crfm/mistral).
+      tie_word_embeddings: the output layer uses the table of words.
     """
 
-    vocab_size: int
-    model_dim: int
-    mlp_dim: int
-    num_heads: int
-    num_layers: int
     max_position_embeddings: int = 1024
     activation: Activation = "gelu_tanh"
-    norm_epsilon: float = 1e-5
     scaled_scores: bool = True
     scaled_by_layer: bool = False
     tie_word_embeddings: bool = True
-    task: HeadTask = "causal_lm"
-    num_labels: int = 2
-    problem_type: ProblemType | None = None
-    dropout_rate: float = 0.0
-    compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    remat: Remat = "none"
-    pad_vocab_to_multiple_of: int = 128
-
-    def build(self, key: jax.Array) -> Decoder:
-        """The model with fresh weights."""
-        return Decoder(self.decoder, key=key)
 
     @property
-    def embeddings(self) -> EmbeddingsConfig:
-        """Words and positions."""
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
-            embed_dim=self.model_dim,
-            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
-            stddev=0.02,
-            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
-        )
+    def words(self) -> WordsConfig:
+        """The output layer over the vocabulary."""
+        return WordsConfig(tie_word_embeddings=self.tie_word_embeddings)
 
     @property
-    def decoder(self) -> DecoderConfig:
-        """The model's parts."""
-        return DecoderConfig(
-            embeddings=self.embeddings,
-            stack=StackConfig(
-                blocks=tuple(map(self._block, range(self.num_layers))),
-                final_norm=LayerNormConfig(epsilon=self.norm_epsilon),
-                remat=self.remat,
-            ),
-            heads=heads_of_decoder(
-                self.task, self.num_labels, WordsConfig(tie_word_embeddings=self.tie_word_embeddings)
-            ),
-            compute_dtype=self.compute_dtype,
-        )
+    def feed_forward(self) -> FeedForwardConfig:
+        """A plain layer."""
+        return replace(super().feed_forward, activation=self.activation)
 
-    def _block(self, layer: int) -> BlockConfig:
-        head_dim = self.model_dim // self.num_heads
-        scale = (head_dim**-0.5 if self.scaled_scores else 1.0) / (layer + 1 if self.scaled_by_layer else 1)
-        return gpt_block(
-            model_dim=self.model_dim,
-            mlp_dim=self.mlp_dim,
-            attention=AttentionConfig(
-                num_heads=self.num_heads,
-                head_dim=head_dim,
-                attention_scale=scale,
-                in_bias=True,
-                out_bias=True,
-            ),
-            activation=self.activation,
-            norm_epsilon=self.norm_epsilon,
-            norm_slots=("before",),
-            dropout_rate=self.dropout_rate,
-            num_layers=self.num_layers,
-        )
+    def attention(self, layer: int) -> AttentionConfig:
+        """Self-attention of ``layer``."""
+        attention = super().attention(layer)
+        scale = attention.head_dim**-0.5 if self.scaled_scores else 1.0
+        return replace(attention, attention_scale=scale / (layer + 1 if self.scaled_by_layer else 1))
 
 
-def gpt_block(
-    *,
-    model_dim: int,
-    mlp_dim: int,
-    attention: AttentionConfig,
-    activation: Activation,
-    norm_epsilon: float,
-    norm_slots: tuple[NormSlot, ...],
-    dropout_rate: float,
-    num_layers: int | None = None,
-) -> BlockConfig:
-    """The block of GPT and the decoders after it: layer norms, and a plain feed-forward layer with biases.
-
-    Given ``num_layers``, projections into the stream start smaller, by the root of the number of residuals
-    (Radford et al. 2019, §2.3).
-    """
-    into_stream = 1.0 if num_layers is None else (2 * num_layers) ** -0.5
-    return BlockConfig(
-        model_dim=model_dim,
-        attention=attention,
-        feed_forward=FeedForwardConfig(mlp_dim=mlp_dim, activation=activation, bias=True),
-        norm=LayerNormConfig(epsilon=norm_epsilon),
-        attention_norms=norm_slots,
-        feed_forward_norms=norm_slots,
-        dropout_rate=dropout_rate,
-        init=Normal(0.02, into_stream=into_stream),
-    )
-
-
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     "GPT2LMHeadModel": "causal_lm",
     "GPT2ForSequenceClassification": "sequence_classification",
     "GPT2ForTokenClassification": "token_classification",
@@ -164,11 +91,11 @@ def from_hugging_face(config: Mapping[str, Any]) -> GPT2Config:
 def take_gpt(
     config: Mapping[str, Any],
     fields: ConfigFields,
-    classes: Mapping[str, HeadTask],
+    classes: Mapping[str, ModelTask],
     *,
     max_position_embeddings: int,
 ) -> dict[str, Any]:
-    """What configurations of GPT and GPT-2 have in common; ``max_position_embeddings`` by default.
+    """Reads the fields that GPT and GPT-2 share; ``max_position_embeddings`` is the default.
 
     Raises:
       ValueError: a field has a value that these models can't express.
@@ -206,8 +133,8 @@ def to_hugging_face(config: GPT2Config) -> dict[str, Any]:
     }
 
 
-def gpt_fields(config: Any, classes: Mapping[str, HeadTask], model_type: str) -> dict[str, Any]:
-    """What ``take_gpt`` has read, as fields of a ``config.json``."""
+def gpt_fields(config: Any, classes: Mapping[str, ModelTask], model_type: str) -> dict[str, Any]:
+    """Writes the fields that ``take_gpt`` reads."""
     return {
         "architectures": [class_of(config.task, classes)],
         "attn_pdrop": config.dropout_rate,

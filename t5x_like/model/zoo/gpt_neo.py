@@ -1,56 +1,46 @@
 """GPT-Neo (Black et al. 2021, https://doi.org/10.5281/zenodo.5297715): every other layer sees only a window."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import jax
-
-from t5x_like.model.families.decoder import Decoder, DecoderConfig
 from t5x_like.model.heads import WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
-from t5x_like.model.layers.block import BlockConfig
-from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
-from t5x_like.model.layers.feed_forward import Activation
+from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.masks import SlidingWindow
-from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
-from t5x_like.model.zoo.decoder_parts import decoder_classes, heads_of_decoder, projection
-from t5x_like.model.zoo.gpt2 import gpt_block, gpt_rows
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.decoder_parts import decoder_classes, projection
+from t5x_like.model.zoo.gpt2 import gpt_rows
+from t5x_like.model.zoo.gpt_like import GPTLikeConfig
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
+    class_of,
+    num_labels_of,
+    problem_of,
+    task_of,
+)
 from t5x_like.model.zoo.weights import Weight, dense, norm
 
 Reach = Literal["global", "local"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GPTNeoConfig:
-    """A GPT-Neo of any size.
+class GPTNeoConfig(GPTLikeConfig):
+    """A GPT-Neo of any size. Scores are not scaled by the width of heads.
 
-    ``reaches`` is a pattern, repeated over all layers. In a ``local`` layer a token sees ``window`` tokens, itself the
-    last of them. Scores are not scaled by the width of heads.
+    Attributes:
+      reaches: a pattern, repeated over all layers.
+      window: tokens that a token of a ``local`` layer sees, itself the last.
+      activation: of the feed-forward layer.
+      tie_word_embeddings: the output layer uses the table of words.
     """
 
-    vocab_size: int
-    model_dim: int
-    mlp_dim: int
-    num_heads: int
-    num_layers: int
     reaches: tuple[Reach, ...] = ("global", "local")
     window: int = 256
-    max_position_embeddings: int = 2048
     activation: Activation = "gelu_tanh"
-    norm_epsilon: float = 1e-5
     tie_word_embeddings: bool = True
-    task: HeadTask = "causal_lm"
-    num_labels: int = 2
-    problem_type: ProblemType | None = None
-    dropout_rate: float = 0.0
-    compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    remat: Remat = "none"
-    pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:
         if not self.reaches or self.num_layers % len(self.reaches):
@@ -58,57 +48,29 @@ class GPTNeoConfig:
                 f"num_layers={self.num_layers} are not a whole number of patterns {self.reaches}; change one of them"
             )
 
-    def build(self, key: jax.Array) -> Decoder:
-        """The model with fresh weights."""
-        return Decoder(self.decoder, key=key)
+    @property
+    def words(self) -> WordsConfig:
+        """The output layer over the vocabulary."""
+        return WordsConfig(tie_word_embeddings=self.tie_word_embeddings)
 
     @property
-    def embeddings(self) -> EmbeddingsConfig:
-        """Words and positions."""
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
-            embed_dim=self.model_dim,
-            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
-            stddev=0.02,
-            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
-        )
+    def feed_forward(self) -> FeedForwardConfig:
+        """A plain layer."""
+        return replace(super().feed_forward, activation=self.activation)
 
     @property
-    def decoder(self) -> DecoderConfig:
-        """The model's parts."""
-        pattern = tuple(map(self._block, self.reaches))
-        return DecoderConfig(
-            embeddings=self.embeddings,
-            stack=StackConfig(
-                blocks=pattern * (self.num_layers // len(pattern)),
-                final_norm=LayerNormConfig(epsilon=self.norm_epsilon),
-                remat=self.remat,
-            ),
-            heads=heads_of_decoder(
-                self.task, self.num_labels, WordsConfig(tie_word_embeddings=self.tie_word_embeddings)
-            ),
-            compute_dtype=self.compute_dtype,
-        )
+    def init(self) -> Normal:
+        """Fresh weights, all alike."""
+        return Normal(0.02)
 
-    def _block(self, reach: Reach) -> BlockConfig:
-        return gpt_block(
-            model_dim=self.model_dim,
-            mlp_dim=self.mlp_dim,
-            attention=AttentionConfig(
-                num_heads=self.num_heads,
-                head_dim=self.model_dim // self.num_heads,
-                attention_scale=1.0,
-                out_bias=True,
-                window=SlidingWindow(left=self.window - 1) if reach == "local" else None,
-            ),
-            activation=self.activation,
-            norm_epsilon=self.norm_epsilon,
-            norm_slots=("before",),
-            dropout_rate=self.dropout_rate,
-        )
+    def attention(self, layer: int) -> AttentionConfig:
+        """Self-attention of ``layer``."""
+        is_local = self.reaches[layer % len(self.reaches)] == "local"
+        window = SlidingWindow(left=self.window - 1) if is_local else None
+        return replace(super().attention(layer), attention_scale=1.0, in_bias=False, window=window)
 
 
-_CLASSES: dict[str, HeadTask] = decoder_classes("GPTNeo")
+_CLASSES: dict[str, ModelTask] = decoder_classes("GPTNeo")
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoConfig:

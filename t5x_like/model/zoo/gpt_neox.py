@@ -13,7 +13,7 @@ from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
-from t5x_like.model.layers.initializers import Normal
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.rotary import Rotary, RotaryScaling
 from t5x_like.model.layers.stack import Remat, StackConfig
@@ -26,7 +26,14 @@ from t5x_like.model.zoo.decoder_parts import (
     score_rows,
     stack_rows,
 )
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
+    ProblemType,
+    class_of,
+    num_labels_of,
+    problem_of,
+    task_of,
+)
 from t5x_like.model.zoo.rope import Rope, rope_fields, take_rope
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, WeightTransform, dense, norm, padded_rows
 
@@ -53,7 +60,7 @@ class GPTNeoXConfig:
     max_position_embeddings: int = 2048
     norm_epsilon: float = 1e-5
     tie_word_embeddings: bool = False
-    task: HeadTask = "causal_lm"
+    task: ModelTask = "causal_lm"
     num_labels: int = 2
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
@@ -121,7 +128,7 @@ class GPTNeoXConfig:
         )
 
 
-_CLASSES: dict[str, HeadTask] = decoder_classes("GPTNeoX")
+_CLASSES: dict[str, ModelTask] = decoder_classes("GPTNeoX")
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoXConfig:

@@ -11,7 +11,7 @@ from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
-from t5x_like.model.layers.initializers import Normal
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.layers.rotary import Rotary, RotaryScaling
@@ -19,7 +19,7 @@ from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.decoder_parts import (
     heads_of_decoder,
 )
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class LlamaLikeConfig:
     max_position_embeddings: int = 2048
     norm_epsilon: float = 1e-6
     tie_word_embeddings: bool = False
-    task: HeadTask = "causal_lm"
+    task: ModelTask = "causal_lm"
     num_labels: int = 2
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0

@@ -12,8 +12,8 @@ from t5x_like.model.zoo.decoder_parts import (
     feed_forward_rows,
     norm_rows,
 )
-from t5x_like.model.zoo.head_tasks import HeadTask, class_of, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
+from t5x_like.model.zoo.model_tasks import ModelTask, class_of, num_labels_of, problem_of, task_of
 from t5x_like.model.zoo.rope import rope_fields, take_rope
 from t5x_like.model.zoo.weights import Weight
 
@@ -48,7 +48,7 @@ class LlamaLikeFields(ConfigFields):
 
     def take_common(
         self,
-        classes: Mapping[str, HeadTask],
+        classes: Mapping[str, ModelTask],
         *,
         num_kv_heads: int | None,
         activation: str,
@@ -91,7 +91,7 @@ class LlamaLikeFields(ConfigFields):
 def llama_like(
     name: str,
     config_class: type[LlamaLikeConfig],
-    classes: Mapping[str, HeadTask],
+    classes: Mapping[str, ModelTask],
     *,
     model_type: str = "",
     own_fields: Mapping[str, str] | None = None,

@@ -13,7 +13,7 @@ from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.layers.transient_global import TransientGlobalConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.head_tasks import ENCODER_ALONE, HeadTask, class_of, task_of
+from t5x_like.model.zoo.model_tasks import ENCODER_ALONE, ModelTask, class_of, task_of
 from t5x_like.model.zoo.t5_blocks import UNUSED, T5Parts, layer_rows, parts_fields, take_parts, word_rows
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, per_layer
 
@@ -30,7 +30,7 @@ class LongT5Config(T5Parts):
     num_decoder_layers: int
     local_radius: int = 127
     global_block_size: int | None = None
-    task: HeadTask = "sequence_to_sequence_lm"
+    task: ModelTask = "sequence_to_sequence_lm"
 
     def build(self, key: jax.Array) -> EncoderDecoder | Encoder:
         """The model with fresh weights."""
@@ -64,7 +64,7 @@ class LongT5Config(T5Parts):
         return self.stack(block, self.num_encoder_layers)
 
 
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     "LongT5ForConditionalGeneration": "sequence_to_sequence_lm",
     "LongT5EncoderModel": "encoding",
     "LongT5Model": "base",

@@ -12,15 +12,15 @@ from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
-from t5x_like.model.layers.initializers import Normal
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.rotary import Rotary
 from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
-from t5x_like.model.zoo.head_tasks import (
-    HeadTask,
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
     ProblemType,
     class_of,
     classifier_dropout_of,
@@ -64,7 +64,7 @@ class ModernBertConfig:
     max_position_embeddings: int = 8192
     norm_epsilon: float = 1e-5
     tie_word_embeddings: bool = True
-    task: HeadTask = "masked_lm"
+    task: ModelTask = "masked_lm"
     num_labels: int = 2
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
@@ -153,7 +153,7 @@ class ModernBertConfig:
         return heads
 
 
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     "ModernBertForMaskedLM": "masked_lm",
     "ModernBertForSequenceClassification": "sequence_classification",
     "ModernBertForTokenClassification": "token_classification",

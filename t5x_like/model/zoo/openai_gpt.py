@@ -1,86 +1,51 @@
 """GPT (Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training")."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
-import jax
-
-from t5x_like.model.families.decoder import Decoder, DecoderConfig
-from t5x_like.model.heads import WordsConfig
-from t5x_like.model.layers.attention import AttentionConfig
-from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
-from t5x_like.model.layers.feed_forward import Activation
-from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.layers.block import BlockConfig
+from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ConfigFields, NameTable
-from t5x_like.model.zoo.decoder_parts import heads_of_decoder
-from t5x_like.model.zoo.gpt2 import gpt_block, gpt_fields, gpt_rows, layer_rows, take_gpt
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType
+from t5x_like.model.zoo.gpt2 import gpt_fields, gpt_rows, layer_rows, take_gpt
+from t5x_like.model.zoo.gpt_like import GPTLikeConfig
+from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.model.zoo.weights import Weight
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenAIGPTConfig:
-    """A GPT of any size: norms after each residual, as in the first Transformer, and none at the end."""
+class OpenAIGPTConfig(GPTLikeConfig):
+    """A GPT of any size: norms after each residual, as in the first Transformer, and none at the end.
 
-    vocab_size: int
-    model_dim: int
-    mlp_dim: int
-    num_heads: int
-    num_layers: int
+    Attributes:
+      activation: of the feed-forward layer.
+    """
+
     max_position_embeddings: int = 512
     activation: Activation = "gelu_tanh"
-    norm_epsilon: float = 1e-5
-    task: HeadTask = "causal_lm"
-    num_labels: int = 2
-    problem_type: ProblemType | None = None
-    dropout_rate: float = 0.0
-    compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    remat: Remat = "none"
-    pad_vocab_to_multiple_of: int = 128
-
-    def build(self, key: jax.Array) -> Decoder:
-        """The model with fresh weights."""
-        return Decoder(self.decoder, key=key)
 
     @property
-    def embeddings(self) -> EmbeddingsConfig:
-        """Words and positions."""
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
-            embed_dim=self.model_dim,
-            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
-            stddev=0.02,
-            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
-        )
+    def feed_forward(self) -> FeedForwardConfig:
+        """A plain layer."""
+        return replace(super().feed_forward, activation=self.activation)
 
     @property
-    def decoder(self) -> DecoderConfig:
-        """The model's parts."""
-        block = gpt_block(
-            model_dim=self.model_dim,
-            mlp_dim=self.mlp_dim,
-            attention=AttentionConfig(
-                num_heads=self.num_heads,
-                head_dim=self.model_dim // self.num_heads,
-                in_bias=True,
-                out_bias=True,
-            ),
-            activation=self.activation,
-            norm_epsilon=self.norm_epsilon,
-            norm_slots=("final",),
-            dropout_rate=self.dropout_rate,
-        )
-        return DecoderConfig(
-            embeddings=self.embeddings,
-            stack=StackConfig(blocks=(block,) * self.num_layers, remat=self.remat),
-            heads=heads_of_decoder(self.task, self.num_labels, WordsConfig(tie_word_embeddings=True)),
-            compute_dtype=self.compute_dtype,
-        )
+    def final_norm(self) -> None:
+        """There is none."""
+
+    @property
+    def init(self) -> Normal:
+        """Fresh weights, all alike."""
+        return Normal(0.02)
+
+    def block(self, layer: int) -> BlockConfig:
+        """The block of ``layer``."""
+        return replace(super().block(layer), attention_norms=("final",), feed_forward_norms=("final",))
 
 
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     "OpenAIGPTLMHeadModel": "causal_lm",
     "OpenAIGPTForSequenceClassification": "sequence_classification",
     "OpenAIGPTModel": "base",

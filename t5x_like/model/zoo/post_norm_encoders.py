@@ -1,4 +1,4 @@
-"""What BERT and the encoders after it share: post-norm blocks, their fields, and the names of their weights."""
+"""The parts of BERT and the encoders after it: post-norm blocks, their fields, and the names of their weights."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,10 +8,17 @@ from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
-from t5x_like.model.layers.initializers import Normal
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
-from t5x_like.model.zoo.head_tasks import HeadTask, class_of, label_fields, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
+    class_of,
+    label_fields,
+    num_labels_of,
+    problem_of,
+    task_of,
+)
 from t5x_like.model.zoo.weights import Weight, WeightTransform, dense, norm, padded_rows
 
 
@@ -46,8 +53,8 @@ def post_norm_block(
     )
 
 
-def take_task(config: Mapping[str, Any], classes: Mapping[str, HeadTask]) -> dict[str, Any]:
-    """What the model is for: the fields ``task``, ``num_labels`` and ``problem`` of a configuration."""
+def take_task(config: Mapping[str, Any], classes: Mapping[str, ModelTask]) -> dict[str, Any]:
+    """Reads the fields ``task``, ``num_labels`` and ``problem_type`` of a configuration."""
     return {
         "task": task_of(config, classes, "base"),
         "num_labels": num_labels_of(config),
@@ -58,12 +65,12 @@ def take_task(config: Mapping[str, Any], classes: Mapping[str, HeadTask]) -> dic
 def take_common(
     config: Mapping[str, Any],
     fields: ConfigFields,
-    classes: Mapping[str, HeadTask],
+    classes: Mapping[str, ModelTask],
     *,
     activation: str = "gelu",
     dropout_rate: float = 0.1,
 ) -> dict[str, Any]:
-    """What configurations of BERT and its like have, with transformers' defaults for this one.
+    """Reads the fields that BERT and its relatives share, with transformers' defaults for this one.
 
     Positions are taken by the caller: they are not counted alike.
     """
@@ -91,8 +98,8 @@ def take_rate(config: Mapping[str, Any], fields: ConfigFields, name: str) -> flo
     return None if config.get(name) is None else rate
 
 
-def common_fields(config: Any, classes: Mapping[str, HeadTask], model_type: str) -> dict[str, Any]:
-    """What ``take_common`` has read, as fields of a ``config.json``."""
+def common_fields(config: Any, classes: Mapping[str, ModelTask], model_type: str) -> dict[str, Any]:
+    """Writes the fields that ``take_common`` reads."""
     return {
         "architectures": [class_of(config.task, classes)],
         "attention_probs_dropout_prob": config.dropout_rate,

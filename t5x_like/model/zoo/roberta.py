@@ -1,25 +1,19 @@
 """RoBERTa (Liu et al. 2019, https://arxiv.org/abs/1907.11692) and XLM-R (Conneau et al. 2020, arXiv:1911.02116)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
-import jax
-
-from t5x_like.model.families.encoder import Encoder, EncoderConfig
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
+from t5x_like.model.heads import PoolerConfig, TransformConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
-from t5x_like.model.layers.feed_forward import Activation
-from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.zoo.architecture import Architecture
+from t5x_like.model.zoo.bert_like import BertLikeConfig
 from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, classifier_dropout_of, heads_for
+from t5x_like.model.zoo.model_tasks import ModelTask, classifier_dropout_of
 from t5x_like.model.zoo.post_norm_encoders import (
     common_fields,
     embedding_rows,
     layer_rows,
-    post_norm_block,
     score_rows,
     take_common,
     words_head_rows,
@@ -28,91 +22,42 @@ from t5x_like.model.zoo.weights import Weight, dense, per_layer
 
 
 @dataclass(frozen=True, kw_only=True)
-class RobertaConfig:
-    """A RoBERTa of any size, for any task. ``max_position_embeddings`` are those that tokens can have.
+class RobertaConfig(BertLikeConfig):
+    """A RoBERTa of any size, for any task.
 
     Before position 0 the table has a row for each id up to that of padding, as in fairseq: padding has the last of
     them, and other rows are never used. Whoever makes batches gives positions, which count real tokens only.
+
+    Attributes:
+      pad_token_id: the id of padding, on which the positions' table depends.
     """
 
-    vocab_size: int
-    model_dim: int
-    mlp_dim: int
-    num_heads: int
-    num_layers: int
-    max_position_embeddings: int = 512
     num_token_types: int = 1
-    activation: Activation = "gelu"
     norm_epsilon: float = 1e-5
-    task: HeadTask = "masked_lm"
-    num_labels: int = 2
-    problem_type: ProblemType | None = None
+    task: ModelTask = "masked_lm"
     pad_token_id: int = 1
-    dropout_rate: float = 0.0
-    classifier_dropout_rate: float | None = None
-    compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    remat: Remat = "none"
-    pad_vocab_to_multiple_of: int = 128
-
-    def build(self, key: jax.Array) -> Encoder:
-        """The model with fresh weights."""
-        return Encoder(self.encoder, key=key)
-
-    @property
-    def encoder(self) -> EncoderConfig:
-        """The parts that it is made of."""
-        return EncoderConfig(
-            embeddings=self.embeddings,
-            stack=self._stack(),
-            heads=self._heads(),
-            compute_dtype=self.compute_dtype,
-        )
 
     @property
     def embeddings(self) -> EmbeddingsConfig:
         """Words, positions and a single type, normed."""
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
-            embed_dim=self.model_dim,
-            positions=LearnedPositions(
-                max_position_embeddings=self.max_position_embeddings, offset=self.pad_token_id + 1
-            ),
-            num_token_types=self.num_token_types,
-            norm=LayerNormConfig(epsilon=self.norm_epsilon),
-            stddev=0.02,
-            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
-        )
+        offset = self.pad_token_id + 1
+        positions = LearnedPositions(max_position_embeddings=self.max_position_embeddings, offset=offset)
+        return replace(super().embeddings, positions=positions)
 
-    def _stack(self) -> StackConfig:
-        block = post_norm_block(
-            model_dim=self.model_dim,
-            mlp_dim=self.mlp_dim,
-            num_heads=self.num_heads,
-            activation=self.activation,
-            norm_epsilon=self.norm_epsilon,
-            dropout_rate=self.dropout_rate,
-        )
-        return StackConfig(blocks=(block,) * self.num_layers, remat=self.remat)
+    @property
+    def words_transform(self) -> TransformConfig:
+        """The layer before the scores of words, with GELU whatever the stack has."""
+        return replace(super().words_transform, activation="gelu")
 
-    def _heads(self) -> HeadsConfig:
-        transform = TransformConfig(
-            dim=self.model_dim, activation="gelu", norm=LayerNormConfig(epsilon=self.norm_epsilon)
-        )
-        rate = classifier_dropout_of(self)
-        return heads_for(
-            self.task,
-            num_labels=self.num_labels,
-            words=WordsConfig(tie_word_embeddings=True, bias=True, transform=transform),
-            pooler=PoolerConfig(
-                transform=TransformConfig(dim=self.model_dim, activation="tanh"),
-                # fairseq's classifier drops before its dense layer and after it.
-                dropout_rate=rate if self.task == "sequence_classification" else 0.0,
-            ),
-            dropout_rate=rate,
-        )
+    @property
+    def pooler(self) -> PoolerConfig:
+        """The layer on the first token. fairseq's classifier drops before its dense layer and after it."""
+        rate = classifier_dropout_of(self) if self.task == "sequence_classification" else 0.0
+        transform = TransformConfig(dim=self.model_dim, activation="tanh")
+        return PoolerConfig(transform=transform, dropout_rate=rate)
 
 
-_TASKS: dict[str, HeadTask] = {
+_TASKS: dict[str, ModelTask] = {
     "ForMaskedLM": "masked_lm",
     "ForSequenceClassification": "sequence_classification",
     "ForMultipleChoice": "multiple_choice",
@@ -122,7 +67,7 @@ _TASKS: dict[str, HeadTask] = {
 }
 
 # XLM-R is a RoBERTa with another vocabulary; its files, too, have names that begin with "roberta.".
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     f"{model}{ending}": task for model in ("Roberta", "XLMRoberta") for ending, task in _TASKS.items()
 }
 

@@ -42,7 +42,7 @@ def take_rope(
 
 
 def rope_of(parameters: Mapping[str, Any], *, max_position_embeddings: int) -> Rope:
-    """What ``rope_parameters`` say. ``max_position_embeddings`` is the default of YaRN's original length.
+    """Reads ``rope_parameters``. ``max_position_embeddings`` is the default of YaRN's original length.
 
     Raises:
       ValueError: a kind or a field that we don't know.

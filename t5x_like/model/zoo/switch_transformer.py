@@ -13,7 +13,7 @@ from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.mixture_of_experts import MixtureOfExpertsConfig
 from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.zoo.architecture import unpublished
-from t5x_like.model.zoo.head_tasks import HeadTask
+from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.model.zoo.t5_blocks import T5Parts
 
 
@@ -32,7 +32,7 @@ class SwitchTransformerConfig(T5Parts):
     balance_weight: float = 0.01
     router_z_weight: float = 0.0
     experts_every: int = 2
-    task: HeadTask = "sequence_to_sequence_lm"
+    task: ModelTask = "sequence_to_sequence_lm"
 
     def build(self, key: jax.Array) -> EncoderDecoder:
         """The model with fresh weights."""

@@ -15,7 +15,7 @@ from t5x_like.model.heads import HeadsConfig
 from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.head_tasks import ENCODER_ALONE, HeadTask, class_of, task_of
+from t5x_like.model.zoo.model_tasks import ENCODER_ALONE, ModelTask, class_of, task_of
 from t5x_like.model.zoo.t5_blocks import (
     UNUSED,
     T5Parts,
@@ -40,7 +40,7 @@ class T5Config(T5Parts):
     num_decoder_layers: int
     relative_tables: Literal["one", "per_layer"] = "one"
     share_stacks: bool = False
-    task: HeadTask = "sequence_to_sequence_lm"
+    task: ModelTask = "sequence_to_sequence_lm"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,7 +87,7 @@ class T5Config(T5Parts):
 # Before all weights but the head's, in files of classifiers.
 _PREFIX = "transformer."
 
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     "T5ForConditionalGeneration": "sequence_to_sequence_lm",
     "T5WithLMHeadModel": "sequence_to_sequence_lm",
     "T5ForSequenceClassification": "sequence_classification",
@@ -146,7 +146,7 @@ def to_hugging_face(config: T5Config) -> dict[str, Any]:
     """
     _refuse_shared(config)
     model_type = "t5" if config.relative_tables == "one" else "umt5"
-    classes: dict[str, HeadTask] = {
+    classes: dict[str, ModelTask] = {
         name: task for name, task in _CLASSES.items() if name.startswith(model_type.upper())
     }
     return {

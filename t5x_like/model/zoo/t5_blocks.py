@@ -1,4 +1,4 @@
-"""What T5 and its descendants share: sizes, blocks, fields of ``config.json``, and the names of weights."""
+"""The parts of T5 and its descendants: sizes, blocks, fields of ``config.json``, and the names of weights."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from t5x_like.model.layers.positions import RelativeBuckets
 from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.layers.transient_global import TransientGlobalConfig
 from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.head_tasks import (
+from t5x_like.model.zoo.model_tasks import (
     ENCODER_ALONE,
-    HeadTask,
+    ModelTask,
     ProblemType,
     encoder_decoder_score_rows,
     label_fields,
@@ -130,11 +130,11 @@ class T5Parts:
             remat=self.remat,
         )
 
-    def heads(self, task: HeadTask) -> HeadsConfig:
-        """Words, or what classifies and answers, or nothing.
+    def heads(self, task: ModelTask) -> HeadsConfig:
+        """The heads for ``task``.
 
-        Sequences are told by what the decoder makes of the input's last token, answers by what it makes of each; tokens
-        have classes by the encoder alone, as in transformers.
+        Sequence classification reads the decoder's state of the last input token, question answering that of every
+        token. Token classification reads the encoder, as in transformers.
 
         Raises:
           ValueError: the task is not one of T5's.
@@ -157,7 +157,7 @@ class T5Parts:
 def take_parts(
     config: Mapping[str, Any],
     fields: ConfigFields,
-    task: HeadTask,
+    task: ModelTask,
     *,
     tie_word_embeddings: bool,
     feed_forward: str,
@@ -210,7 +210,7 @@ def _take_feed_forward(fields: ConfigFields, default: str) -> T5FeedForward:
 
 
 def parts_fields(parts: T5Parts) -> dict[str, Any]:
-    """What ``take_parts`` has read, as fields of a ``config.json``; what is not about the model as in T5's own."""
+    """Writes the fields of ``T5Parts`` to a ``config.json``; those that don't describe the model are T5's own."""
     gated = parts.feed_forward == "gated_gelu"
     return {
         "d_ff": parts.mlp_dim,
@@ -237,7 +237,7 @@ def parts_fields(parts: T5Parts) -> dict[str, Any]:
     }
 
 
-def word_rows(parts: T5Parts, task: HeadTask) -> list[Weight]:
+def word_rows(parts: T5Parts, task: ModelTask) -> list[Weight]:
     """The table of words, and the weights of a head."""
     tied = parts.head == "tied"
     words = padded_rows(parts.vocab_size, parts.embeddings.padded_vocab_size)

@@ -10,7 +10,7 @@ import jax
 from t5x_like.model.families.decoder import Decoder, DecoderConfig
 from t5x_like.model.heads import HeadsConfig
 from t5x_like.model.zoo.architecture import unpublished
-from t5x_like.model.zoo.head_tasks import HeadTask
+from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.model.zoo.t5_blocks import T5Parts
 
 
@@ -20,7 +20,7 @@ class T5LanguageModelConfig(T5Parts):
 
     num_layers: int
     reads_prefixes: bool = False
-    task: HeadTask = "causal_lm"
+    task: ModelTask = "causal_lm"
 
     def build(self, key: jax.Array) -> Decoder:
         """The model with fresh weights."""

@@ -10,7 +10,7 @@ from t5x_like.model.families.recurrent import Recurrent, RecurrentConfig
 from t5x_like.model.heads import HeadsConfig, WordsConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
-from t5x_like.model.layers.initializers import Normal
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.relative_attention import RelativeAttentionConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig
@@ -18,7 +18,14 @@ from t5x_like.model.layers.stack import Remat
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ConfigFields
 from t5x_like.model.zoo.decoder_parts import heads_of_decoder
-from t5x_like.model.zoo.head_tasks import HeadTask, ProblemType, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.model_tasks import (
+    ModelTask,
+    ProblemType,
+    class_of,
+    num_labels_of,
+    problem_of,
+    task_of,
+)
 from t5x_like.model.zoo.transfo_xl_weights import transfo_xl_weights
 from t5x_like.model.zoo.weights import Weight
 
@@ -45,7 +52,7 @@ class TransfoXLConfig:
     norm_first: bool = False
     same_length: bool = False
     max_distance: int | None = None
-    task: HeadTask = "causal_lm"
+    task: ModelTask = "causal_lm"
     num_labels: int = 2
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
@@ -129,7 +136,7 @@ class TransfoXLConfig:
         )
 
 
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     "TransfoXLLMHeadModel": "causal_lm",
     "TransfoXLForSequenceClassification": "sequence_classification",
     "TransfoXLModel": "base",

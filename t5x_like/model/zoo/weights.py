@@ -12,7 +12,7 @@ _MOST_LINES = 20
 
 
 class WeightTransform(NamedTuple):
-    """How an array of theirs becomes ours, and back; of one layer, where layers are stacked.
+    """Conversion of an array of theirs to ours and back; of one layer, where layers are stacked.
 
     A fused array becomes several: ``read`` then gives a tuple of them, which ``write`` takes one by one.
     """
@@ -52,7 +52,7 @@ def padded_rows(num_rows: int, num_padded: int) -> WeightTransform:
 class Weight(NamedTuple):
     """One row: our path, or paths where theirs is fused, and their name.
 
-    ``layers``: with ``{layer}`` in their name, which of their layers (numbers, or what stands for one in names) lie
+    ``layers``: with ``{layer}`` in their name, which of their layers (numbers, or their parts of names) lie
     along our leading axis. ``copies`` are further names under which files may repeat the array, as they do with tied
     weights.
     """
@@ -152,7 +152,7 @@ def _written(weight: Weight, leaves: Mapping[str, Any]) -> Iterator[tuple[str, n
 
 
 def their_names(weight: Weight) -> list[str]:
-    """Every name of theirs that a row stands for, in order."""
+    """All names of theirs in a row, in order of layers."""
     if weight.layers is None:
         return [weight.theirs]
     return [weight.theirs.format(layer=layer) for layer in weight.layers]

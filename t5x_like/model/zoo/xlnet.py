@@ -10,16 +10,16 @@ from t5x_like.model.families.two_stream import Direction, TwoStream, TwoStreamCo
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
-from t5x_like.model.layers.initializers import Normal
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.relative_attention import RelativeAttentionConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig
 from t5x_like.model.layers.stack import Remat
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
-from t5x_like.model.zoo.head_tasks import (
+from t5x_like.model.zoo.model_tasks import (
     OF_SEQUENCES,
-    HeadTask,
+    ModelTask,
     ProblemType,
     class_of,
     classifier_dropout_of,
@@ -59,7 +59,7 @@ class XLNetConfig:
     max_distance: int | None = None
     memory_length: int | None = None
     reuse_length: int | None = None
-    task: HeadTask = "causal_lm"
+    task: ModelTask = "causal_lm"
     num_labels: int = 2
     problem_type: ProblemType | None = None
     summary: Summary = "last"
@@ -148,7 +148,7 @@ class XLNetConfig:
         return heads
 
 
-_CLASSES: dict[str, HeadTask] = {
+_CLASSES: dict[str, ModelTask] = {
     "XLNetLMHeadModel": "causal_lm",
     "XLNetForSequenceClassification": "sequence_classification",
     "XLNetForMultipleChoice": "multiple_choice",
@@ -221,7 +221,7 @@ def _direction(fields: ConfigFields) -> Direction:
     return "backwards_equally" if equally and direction == "backwards" else direction
 
 
-def _summary(fields: ConfigFields, task: HeadTask) -> Summary:
+def _summary(fields: ConfigFields, task: ModelTask) -> Summary:
     if task not in OF_SEQUENCES:
         fields.ignore("summary_type", "summary_use_proj", "summary_activation")
         return "last"

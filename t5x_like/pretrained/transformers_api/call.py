@@ -1,11 +1,25 @@
-"""How a family of models is called by the names of transformers."""
+"""What the calls of all families share: arguments and outputs by the names of transformers."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from t5x_like.pretrained.call_arguments import mask_rows, token_rows
-from t5x_like.pretrained.special_ids import SpecialIds
+from t5x_like.pretrained.tokenizer_files import SpecialIds
+from t5x_like.pretrained.transformers_api.arguments import mask_rows, token_rows
+
+# Names of what may be asked for.
+_OPTIONAL = (
+    "loss",
+    "hidden_states",
+    "encoder_hidden_states",
+    "decoder_hidden_states",
+    "pooler_output",
+    "mems",
+    "sequences_scores",
+)
 
 
 class Context(NamedTuple):
@@ -69,3 +83,39 @@ def read_mask(mask: Any, ids: np.ndarray) -> dict[str, np.ndarray]:
 def hidden_states(stacked: Any, name: str) -> dict[str, Any]:
     """A stack's hidden states as transformers' tuple, if they were collected."""
     return {} if stacked is None else {name: tuple(stacked)}
+
+
+class Outputs(dict[str, Any]):
+    """Numpy arrays under Hugging Face's names, as attributes or by key.
+
+    What was not asked for is ``None`` as an attribute and absent as a key, as in transformers.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self or name in _OPTIONAL:
+            return self.get(name)
+        raise AttributeError(f"no {name!r} here; there are {', '.join(self)}")
+
+
+def to_outputs(computed: Mapping[str, Any]) -> Outputs:
+    """Arrays, or tuples of them, from any device as float32."""
+    return Outputs({name: _to_numpy(value) for name, value in computed.items()})
+
+
+def _to_numpy(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_to_numpy(part) for part in value)
+    return np.asarray(value, np.float32)
+
+
+def our_memory(inputs: Mapping[str, Any]) -> jax.Array | None:
+    """``mems``, time-major [time, batch, model] for each layer, as [layers, batch, time, model]."""
+    if "mems" not in inputs:
+        return None
+    return jnp.swapaxes(jnp.stack([jnp.asarray(layer) for layer in inputs["mems"]]), 1, 2)
+
+
+def their_memory(memory: jax.Array | None) -> tuple[jax.Array, ...]:
+    """The inverse: a tuple of layers."""
+    assert memory is not None, "it was asked for"
+    return tuple(jnp.swapaxes(memory, 1, 2))

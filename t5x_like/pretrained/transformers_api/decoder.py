@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 
 from t5x_like.batch import Batch
-from t5x_like.pretrained.call_arguments import numbers, token_rows
-from t5x_like.pretrained.transformers_api import losses
+from t5x_like.pretrained.transformers_api.arguments import numbers, token_rows
 from t5x_like.pretrained.transformers_api.call import Context, hidden_states, read_mask
 from t5x_like.pretrained.transformers_api.scores import (
     choices_as_rows,
+    cross_entropy,
     ends_of_sequences,
+    next_token_cross_entropy,
     read_labels,
     scores_at_ends,
     scores_of,
@@ -77,5 +78,5 @@ def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: boo
     outputs |= hidden_states(predictions.decoder_hidden, "hidden_states")
     # GLM's labels are those of the position itself.
     shifted = getattr(config, "labels_are_next_tokens", False)
-    of_words = losses.cross_entropy if shifted else losses.next_token_cross_entropy
+    of_words = cross_entropy if shifted else next_token_cross_entropy
     return outputs | scores_of(config, predictions.logits, scores, inputs, of_words=of_words)

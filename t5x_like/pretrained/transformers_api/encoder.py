@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from t5x_like.batch import Batch
-from t5x_like.pretrained.call_arguments import token_rows
+from t5x_like.pretrained.transformers_api.arguments import token_rows
 from t5x_like.pretrained.transformers_api.call import Context, hidden_states, read_ids, read_mask
 from t5x_like.pretrained.transformers_api.scores import LABELS, choices_as_rows, read_labels, scores_of
 

@@ -1,15 +1,15 @@
-"""What a model's heads say, under transformers' names: the same for all families."""
+"""Outputs of a model's heads, and the losses that transformers' classes return with them: the same for all families."""
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from t5x_like.model.zoo.head_tasks import OF_SEQUENCES
-from t5x_like.pretrained.call_arguments import numbers
-from t5x_like.pretrained.transformers_api import losses
+from t5x_like.model.zoo.model_tasks import OF_SEQUENCES
+from t5x_like.pretrained.transformers_api.arguments import IGNORED, numbers
 from t5x_like.pretrained.transformers_api.call import Context
 
 Loss = Callable[[Any, Any], Any]
@@ -24,6 +24,56 @@ _OF_CHOICES = (
     *("input_ids", "attention_mask", "token_type_ids", "task_type_ids", "position_ids", "perm_mask"),
     *("decoder_input_ids", "decoder_attention_mask"),
 )
+
+
+def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
+    """Mean over labels that are not -100: logits [..., C], labels [...]."""
+    learned = labels != IGNORED
+    log_probs = jax.nn.log_softmax(logits, axis=-1)
+    chosen = jnp.take_along_axis(log_probs, jnp.where(learned, labels, 0)[..., None], axis=-1)[..., 0]
+    return -jnp.sum(chosen * learned) / jnp.sum(learned)
+
+
+def next_token_cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
+    """Each position is asked for the label of the next: both [B, L], L > 1."""
+    return cross_entropy(logits[:, :-1], labels[:, 1:])
+
+
+def span_cross_entropy(
+    start_logits: jax.Array, end_logits: jax.Array, start: jax.Array, end: jax.Array
+) -> jax.Array:
+    """The mean of both ends' losses; positions beyond the sequence are not learned, those before it mean its start."""
+    length = start_logits.shape[-1]
+
+    def one(logits: jax.Array, positions: jax.Array) -> jax.Array:
+        return cross_entropy(logits, jnp.where(positions < length, jnp.maximum(positions, 0), IGNORED))
+
+    return (one(start_logits, start) + one(end_logits, end)) / 2
+
+
+def classification_loss(logits: jax.Array, labels: jax.Array, problem_type: str | None) -> jax.Array:
+    """Logits [B, C]. Without a ``problem_type``, one class means regression, and whole numbers a single label."""
+    num_classes = logits.shape[-1]
+    if problem_type is None:
+        whole = jnp.issubdtype(labels.dtype, jnp.integer)
+        problem_type = "regression" if num_classes == 1 else "single_label" if whole else "multi_label"
+    if problem_type == "regression":
+        return jnp.mean((logits.reshape(labels.shape) - labels) ** 2)
+    if problem_type == "single_label":
+        return cross_entropy(logits, labels)
+    return jnp.mean(binary_cross_entropy(logits, labels))
+
+
+def binary_cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
+    """Of each entry: minus log sigmoid of the logit where the label is 1, of its negative where it is 0."""
+    return jnp.maximum(logits, 0) - logits * labels + jnp.log1p(jnp.exp(-jnp.abs(logits)))
+
+
+def replaced_tokens_loss(logits: jax.Array, labels: jax.Array, real: jax.Array | None) -> jax.Array:
+    """ELECTRA's: the mean over tokens that are not padding, all [B, L]."""
+    each = binary_cross_entropy(logits, labels.astype(jnp.float32))
+    weights = jnp.ones(logits.shape) if real is None else real.astype(jnp.float32)
+    return jnp.sum(each * weights) / jnp.sum(weights)
 
 
 def read_labels(given: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -78,7 +128,7 @@ def scores_of(
     heads: dict[str, Any] | None,
     inputs: dict[str, Any],
     *,
-    of_words: Loss = losses.cross_entropy,
+    of_words: Loss = cross_entropy,
 ) -> dict[str, Any]:
     """What the class of ``config.task`` answers with, and its loss if ``inputs`` has what it compares with.
 
@@ -98,17 +148,17 @@ def scores_of(
             return _pretraining(logits, heads, inputs)
         case "next_sentence":
             named = {"labels": inputs["next_sentence_label"]} if "next_sentence_label" in inputs else {}
-            return _with_loss(heads["next_sentence"], inputs | named, losses.cross_entropy)
+            return _with_loss(heads["next_sentence"], inputs | named, cross_entropy)
         case "sequence_classification":
-            loss = partial(losses.classification_loss, problem_type=config.problem_type)
+            loss = partial(classification_loss, problem_type=config.problem_type)
             return _with_loss(heads["sequence_classification"], inputs, loss)
         case "multiple_choice":
             scores = heads["multiple_choice"].reshape(-1, inputs["num_choices"].shape[0])
-            return _with_loss(scores, inputs, losses.cross_entropy)
+            return _with_loss(scores, inputs, cross_entropy)
         case "token_classification":
-            return _with_loss(heads["token_classification"], inputs, losses.cross_entropy)
+            return _with_loss(heads["token_classification"], inputs, cross_entropy)
         case "replaced_tokens":
-            loss = partial(losses.replaced_tokens_loss, real=inputs.get("segment_ids"))
+            loss = partial(replaced_tokens_loss, real=inputs.get("segment_ids"))
             return _with_loss(heads["replaced_tokens"][..., 0], inputs, loss)
         case "question_answering":
             return _spans(heads["question_answering"], inputs)
@@ -120,8 +170,8 @@ def _pretraining(logits: Any, heads: dict[str, Any], inputs: dict[str, Any]) -> 
     outputs = {"prediction_logits": logits, _PAIR_NAMES[pair]: scores}
     if "labels" not in inputs or f"{pair}_label" not in inputs:
         return outputs
-    of_words = losses.cross_entropy(logits, inputs["labels"])
-    return outputs | {"loss": of_words + losses.cross_entropy(scores, inputs[f"{pair}_label"])}
+    of_words = cross_entropy(logits, inputs["labels"])
+    return outputs | {"loss": of_words + cross_entropy(scores, inputs[f"{pair}_label"])}
 
 
 def _spans(scores: Any, inputs: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +179,7 @@ def _spans(scores: Any, inputs: dict[str, Any]) -> dict[str, Any]:
     outputs = {"start_logits": start, "end_logits": end}
     if "start_positions" not in inputs or "end_positions" not in inputs:
         return outputs
-    loss = losses.span_cross_entropy(start, end, inputs["start_positions"], inputs["end_positions"])
+    loss = span_cross_entropy(start, end, inputs["start_positions"], inputs["end_positions"])
     return outputs | {"loss": loss}
 
 

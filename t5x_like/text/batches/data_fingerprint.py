@@ -3,9 +3,9 @@
 import logging
 from typing import Any
 
+from t5x_like.text import registry
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.task_source import OpenedTasks
-from t5x_like.text.tasks import registry
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from t5x_like.text.batches.loader_config import PrefixAttention
 from t5x_like.text.batches.order import key_of, permuted
 from t5x_like.text.objectives.causal_lm import SFT_SPEC, answers_only
 from t5x_like.text.objectives.objective import Example, ExampleSpec, Lengths, Objective, Text
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 
 class ExampleSource(Protocol):

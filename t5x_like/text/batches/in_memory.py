@@ -1,17 +1,16 @@
-"""A task's tokens in memory, where they fit."""
+"""Tokens of a task in memory, as small as their ids allow."""
 
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from t5x_like.text.batches.ragged_array import RaggedArray, RaggedArrayBuilder
 from t5x_like.text.cache.content import content_of
+from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.rows import RowPolicy
-from t5x_like.text.tasks.tokenising import TokenisedTask, feature_names, tokenise_rows, tokenizer_of
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 4096  # texts given to the tokenizer together
@@ -19,7 +18,7 @@ _WIDTHS = {"spans": 2}
 
 
 class ExampleStore(Protocol):
-    """Tokenised examples by number, in memory or in a cache: features as ``tasks.tokenising`` names them."""
+    """Tokenized examples by number, in memory or in a cache: features as ``FileTask.feature_names`` has them."""
 
     @property
     def checksum(self) -> int: ...
@@ -33,8 +32,69 @@ class ExampleStore(Protocol):
     def read(self, numbers: np.ndarray) -> list[dict[str, np.ndarray]]: ...
 
 
-class TooLarge(Exception):  # noqa: N818 - not an error: the task is streamed instead
+class TooManyTokens(Exception):  # noqa: N818 - not an error: the task is streamed instead
     """More tokens than may be held in memory."""
+
+
+class RaggedArray:
+    """Sequences of token ids, read by number."""
+
+    def __init__(self, flat: np.ndarray, ends: np.ndarray) -> None:
+        self.flat = flat
+        self.ends = ends  # int64 [sequences]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, number: int) -> np.ndarray:
+        start = self.ends[number - 1] if number else 0
+        return self.flat[start : self.ends[number]].astype(np.int32)
+
+    def part(self, numbers: np.ndarray) -> "RaggedArray":
+        """Some of the sequences, in the order given."""
+        found = [
+            self.flat[end - size : end]
+            for end, size in zip(self.ends[numbers], self.lengths[numbers], strict=True)
+        ]
+        ends = np.cumsum([len(each) for each in found], dtype=np.int64)
+        return RaggedArray(np.concatenate([self.flat[:0], *found]), ends)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each sequence."""
+        return np.diff(self.ends, prepend=0)
+
+    def views(self) -> Iterator[memoryview]:
+        """The bytes of each sequence, as they are held."""
+        flat: Any = self.flat  # a buffer, though its type does not say so
+        content, start, size = memoryview(flat).cast("B"), 0, self.flat.itemsize
+        for end in (self.ends * size).tolist():
+            yield content[start:end]
+            start = end
+
+
+class RaggedArrayBuilder:
+    """Collects sequences for a Ragged."""
+
+    def __init__(self, vocab_size: int) -> None:
+        self._dtype = np.uint16 if vocab_size <= 2**16 else np.int32
+        self._parts: list[np.ndarray] = []
+        self._lengths: list[int] = []
+        self.num_tokens = 0
+
+    def extend(self, sequences: Iterable[Sequence[int] | np.ndarray]) -> None:
+        """Appends sequences."""
+        for sequence in sequences:
+            self._parts.append(np.asarray(sequence, self._dtype))
+            self._lengths.append(len(sequence))
+            self.num_tokens += len(sequence)
+        if len(self._parts) > 50_000:  # each small array costs a hundred bytes of its own
+            self._parts = [np.concatenate(self._parts)]
+
+    def build(self) -> RaggedArray:
+        """The sequences collected so far."""
+        flat = np.concatenate(self._parts) if self._parts else np.zeros(0, self._dtype)
+        return RaggedArray(flat, np.cumsum(self._lengths, dtype=np.int64))
 
 
 class InMemoryExamples:
@@ -63,26 +123,26 @@ class InMemoryExamples:
         return [dict(zip(self._features, arrays, strict=True)) for arrays in zip(*columns, strict=True)]
 
 
-def hold(definition: TokenisedTask, split: str, *, max_tokens_in_memory: int) -> InMemoryExamples:
-    """Tokenises a split.
+def load_in_memory(definition: FileTask[Any], split: str, *, max_tokens_in_memory: int) -> InMemoryExamples:
+    """Tokenizes a split.
 
     Raises:
-      TooLarge: there are more than ``max_tokens_in_memory``.
+      TooManyTokens: The split has more than ``max_tokens_in_memory`` tokens.
       ValueError: bad rows, or no token at all.
     """
-    names = feature_names(definition)
-    vocab_size = tokenizer_of(definition).vocab_size
+    names = definition.feature_names()
+    vocab_size = definition.tokenizer.vocab_size
     of_ids = {name: name in ("tokens", "inputs", "targets") for name in names}
     builders = {name: RaggedArrayBuilder(vocab_size if of_ids[name] else 2**31 - 1) for name in names}
     policy = RowPolicy(definition.on_bad_row)
     rows = definition.read(split, policy)
     while chunk := list(islice(rows, _AT_ONCE)):
-        for example in tokenise_rows(definition, chunk):
+        for example in definition.tokenize(chunk):
             for name, builder in builders.items():
                 builder.extend([np.asarray(example[name]).reshape(-1)])
         num_tokens = sum(builder.num_tokens for builder in builders.values())
         if num_tokens > max_tokens_in_memory:
-            raise TooLarge
+            raise TooManyTokens
     if policy.num_skipped:
         _log.warning("task %s, split %s: %s", definition.name, split, policy)
     if not num_tokens:

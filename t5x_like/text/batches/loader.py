@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t5x_like.batch import Batch
+from t5x_like.io.worker_pool import WorkerPool
 from t5x_like.text.batches.buckets import cut_to_bucket
 from t5x_like.text.batches.data_fingerprint import compare, describe
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.open_tasks import open_tasks
 from t5x_like.text.batches.planner import LoaderPosition, PlannedExample, Planner
 from t5x_like.text.batches.row_maker import RowMaker, join_rows, take_rows
-from t5x_like.text.batches.workers import Workers
 from t5x_like.text.objectives.objective import Lengths
 
 
@@ -50,7 +50,7 @@ class Loader:
         self._identity = describe(config, opened, pack=self._make.pack)
         self.head = opened.spec.head
         self._cuts = self.head is not None and process_count == 1
-        self._workers: Workers[list[PlannedExample], Batch] | None = None
+        self._workers: WorkerPool[list[PlannedExample], Batch] | None = None
         self._num_filled = np.zeros(2, np.int64)  # real tokens and places, since the start
         self._place = self._planner.first
         self._start(row=0)
@@ -157,8 +157,10 @@ class Loader:
 
     def _made(self, wanted: Iterator[list[PlannedExample]]) -> Iterator[Batch]:
         if self.config.num_workers:
-            self._workers = Workers(self._make, self.config.num_workers)
-            for _, rows in self._workers.map(wanted):
+            self._workers = WorkerPool(
+                self._make, self.config.num_workers, owner="the loader", flag="num_workers"
+            )
+            for _, rows in self._workers.in_order(wanted):
                 yield rows
             return
         for planned in wanted:

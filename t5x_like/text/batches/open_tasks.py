@@ -3,28 +3,32 @@
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from t5x_like.io.paths import find_files
-from t5x_like.text.batches.example_sources import ChatSource, DecoderSource, ExampleMaker, PairSource
-from t5x_like.text.batches.in_memory import ExampleStore, TooLarge, hold
+from t5x_like.text import registry
+from t5x_like.text.batches.example_sources import (
+    ChatSource,
+    DecoderSource,
+    ExampleMaker,
+    ExampleSource,
+    PairSource,
+)
+from t5x_like.text.batches.head_source import head_format_of, open_head_task
+from t5x_like.text.batches.in_memory import ExampleStore, TooManyTokens, load_in_memory
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.batches.pretraining_examples import PretrainingSource
+from t5x_like.text.batches.pretraining_source import PretrainingSource
 from t5x_like.text.batches.recurrent_source import RecurrentSource
-from t5x_like.text.batches.task_source import PAIRS, OpenedTask, OpenedTasks
-from t5x_like.text.heads.sources import open_head_task
-from t5x_like.text.objectives.causal_lm import SFT_SPEC
+from t5x_like.text.batches.task_source import OpenedTask, OpenedTasks
+from t5x_like.text.cache.cache_manifest import read_manifest
+from t5x_like.text.cache.fingerprint import task_fingerprint
+from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.objectives.objective import ExampleSpec, Lengths
-from t5x_like.text.seqio_bridge.open_seqio_tasks import open_seqio_stream, open_seqio_task
-from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.chat import ChatTask
-from t5x_like.text.tasks.mixtures import Mixture
+from t5x_like.text.tasks.file_task import FileTask
+from t5x_like.text.tasks.pairs import PAIRS, PairsTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.tasks.tokenising import TokenisedTask, tokenizer_of, with_sentences
-from t5x_like.text.vocabularies.ids import VocabularyIds, ids_of
-
-if TYPE_CHECKING:
-    from t5x_like.text.cache.reader import CachedExamples
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 _log = logging.getLogger(__name__)
 
@@ -73,55 +77,53 @@ def tasks_and_rates(config: LoaderConfig) -> tuple[list[str], list[float]]:
 
 
 def _open_task(name: str, config: LoaderConfig) -> OpenedTask:
-    definition = registry.definition(name)
-    if config.layout == "encoder" and not isinstance(definition, PretrainingTask):
-        return open_head_task(definition, name, config)
+    definition = registry.task(name)
+    if config.layout == "encoder" and (definition is None or not definition.is_pretraining):
+        head_format_of(name)
+        return open_head_task(definition, name, config)  # pyright: ignore[reportArgumentType] - a head reads it
     if config.cache is not None:
         return open_cached_task(name, config, config.cache)
-    if definition is None or isinstance(definition, Mixture):
-        return open_seqio_task(name, config)
+    if definition is None:
+        return registry.foreign().open_task(name, config)
     try:
-        held = hold(
-            with_sentences(definition), config.split, max_tokens_in_memory=config.max_tokens_in_memory
+        held = load_in_memory(
+            definition.as_trained(), config.split, max_tokens_in_memory=config.max_tokens_in_memory
         )
-    except TooLarge:
+    except TooManyTokens:
+        stream = f"task {name!r} has over {config.max_tokens_in_memory} tokens; to read it as a stream"
+        opened = registry.foreign(stream).open_stream(name, config)
         _log.warning(
             "task %s: over %d tokens, read as a stream and not from memory; with t5x-like cache any place in it can be "
             "gone to at once",
             name,
             config.max_tokens_in_memory,
         )
-        return open_seqio_stream(name, config)
-    return open_stored(definition, held, tokenizer_of(definition), config)
+        return opened
+    return open_stored(definition, held, definition.tokenizer, config)
 
 
 def open_cached_task(name: str, config: LoaderConfig, cache: str) -> OpenedTask:
-    """A task whose tokens a cache holds.
+    """Opens a task whose tokens a cache holds.
 
     Raises:
       ValueError: there is no such cache, it is damaged, or it was made from something else.
     """
-    from t5x_like.text.cache.fingerprint import task_fingerprint
-    from t5x_like.text.cache.reader import CachedExamples
-
-    definition = registry.definition(name)
-    if definition is None or isinstance(definition, Mixture):
-        task = registry.get_task(name)
-        fingerprint = task_fingerprint(task, config.split)
-        vocabulary = task.output_features["targets"].vocabulary
+    definition = registry.task(name)
+    if definition is None:
+        fingerprint = registry.foreign().fingerprint(name, config.split)
     else:
-        definition = with_sentences(definition)
-        fingerprint = task_fingerprint(definition, config.split, files=_told_by(definition, config.split))
-        vocabulary = tokenizer_of(definition)
+        definition = definition.as_trained()
+        files = _files_to_compare(definition, config.split)
+        fingerprint = task_fingerprint(definition, config.split, files=files)
     stored = CachedExamples.open(
         f"{cache}/{name}/{config.split}", task_fingerprint=fingerprint, on_corruption=config.on_corruption
     )
-    if definition is None or isinstance(definition, Mixture):
-        return _of_seqio(name, stored, vocabulary, config)
-    return open_stored(definition, stored, vocabulary, config)
+    if definition is None:
+        return _open_foreign_cache(name, stored, config)
+    return open_stored(definition, stored, definition.tokenizer, config)
 
 
-def _told_by(definition: TokenisedTask, split: str) -> Literal["sizes", "unread"]:
+def _files_to_compare(definition: FileTask[Any], split: str) -> Literal["sizes", "unread"]:
     """The files that a cache was made of need not be where it is read; where they are, they must be as large."""
     try:
         find_files(definition.files[split])
@@ -130,11 +132,11 @@ def _told_by(definition: TokenisedTask, split: str) -> Literal["sizes", "unread"
     return "sizes"
 
 
-def _of_seqio(name: str, stored: "CachedExamples", vocabulary: Any, config: LoaderConfig) -> OpenedTask:
-    """What seqio's pipeline would still do after the cache: cut and end. Steps that do more need it itself.
+def _open_foreign_cache(name: str, stored: CachedExamples, config: LoaderConfig) -> OpenedTask:
+    """Cuts and ends examples as seqio's pipeline would after the cache.
 
     Raises:
-      ValueError: there are such steps.
+      ValueError: there are further steps, which need seqio itself.
     """
     steps = set(stored.manifest.contents.remaining_steps)
     if steps - {"append_eos_after_trim", "append_eos"}:
@@ -142,63 +144,82 @@ def _of_seqio(name: str, stored: "CachedExamples", vocabulary: Any, config: Load
             f"task {name!r} has steps after its cache ({', '.join(sorted(steps))}) that only seqio can take; train "
             "without the cache"
         )
+    vocabulary = registry.foreign().vocabulary(name)
     lengths = Lengths(config.inputs_length, config.targets_length)
     end = vocabulary.eos_id if steps else None
-    pairs = PairSource(name, stored, lengths, end=end, seed=config.seed, shuffle=config.shuffle)
-    return OpenedTask(pairs, PAIRS, vocabulary)
+    source = PairSource(name, stored, lengths, end=end, seed=config.seed, shuffle=config.shuffle)
+    return OpenedTask(source, PAIRS, vocabulary)
 
 
 def _num_cached(cache: str, name: str) -> int:
-    from t5x_like.text.cache.manifest import read_manifest
-
     return read_manifest(f"{cache}/{name}/train").num_examples
 
 
 def open_stored(
-    definition: TokenisedTask, stored: ExampleStore, vocabulary: Any, config: LoaderConfig
+    definition: FileTask[Any], stored: ExampleStore, vocabulary: Any, config: LoaderConfig
 ) -> OpenedTask:
+    """Opens a task whose tokens are in memory or in a cache.
+
+    Raises:
+      ValueError: the task can't be learned with this vocabulary or these lengths.
+    """
     lengths = Lengths(config.inputs_length, config.targets_length)
-    order = {"seed": config.seed, "shuffle": config.shuffle}
-    ids = ids_of(vocabulary)
-    if isinstance(definition, PretrainingTask):
-        objective = definition.objective
-        _check_objective(definition, lengths, ids)
-        maker = ExampleMaker(objective, lengths, ids)
-        if objective.spec.contiguous:
-            source = RecurrentSource(definition.name, stored, maker, batch_size=config.batch_size, **order)
-        else:
-            source = PretrainingSource(definition.name, stored, maker, **order)
-        return OpenedTask(source, objective.spec, vocabulary)
-    if isinstance(definition, ChatTask):
-        chats = ChatSource(definition.name, stored, lengths, **order)
-        if chats.num_trimmed:
+    source = definition.accept(_SourceBuilder(stored, lengths, vocabulary, config))
+    return OpenedTask(source, definition.spec, vocabulary)
+
+
+class _SourceBuilder(NamedTuple):
+    """Makes the source of a task's stored examples; a ``tasks.file_task.TaskVisitor``."""
+
+    stored: ExampleStore
+    lengths: Lengths
+    vocabulary: Any
+    config: LoaderConfig
+
+    def documents(self, task: PretrainingTask) -> ExampleSource:
+        ids = ids_of(self.vocabulary)
+        if ids.eos is None and task.spec.layout != "encoder":
+            raise ValueError(f"task {task.name!r}: {task.vocabulary!r} has no end of sequence")
+        try:
+            task.objective.check(self.lengths, ids)
+        except ValueError as error:
+            raise ValueError(f"task {task.name!r}: {error}") from None
+        maker = ExampleMaker(task.objective, self.lengths, ids)
+        if task.spec.contiguous:
+            batch_size = self.config.batch_size
+            return RecurrentSource(task.name, self.stored, maker, batch_size=batch_size, **self._order)
+        return PretrainingSource(task.name, self.stored, maker, **self._order)
+
+    def chats(self, task: ChatTask) -> ExampleSource:
+        source = ChatSource(task.name, self.stored, self.lengths, **self._order)
+        if source.num_trimmed:
             _log.warning(
                 "task %s: %d conversations are longer than targets_length=%d and were cut",
-                definition.name,
-                chats.num_trimmed,
-                lengths.targets,
+                task.name,
+                source.num_trimmed,
+                self.lengths.targets,
             )
-        return OpenedTask(chats, SFT_SPEC, vocabulary)
-    if ids.eos is None:
-        raise ValueError(f"task {definition.name!r}: {vocabulary} has no end of sequence, which targets need")
-    pairs = PairSource(definition.name, stored, lengths, end=ids.eos, **order)
-    if pairs.num_trimmed:
-        _log.warning(
-            "task %s: %d examples are longer than inputs_length=%d or targets_length=%d and were cut",
-            definition.name,
-            pairs.num_trimmed,
-            *lengths,
-        )
-    return OpenedTask(pairs, PAIRS, vocabulary)
+        return source
 
+    def pairs(self, task: PairsTask) -> ExampleSource:
+        end = ids_of(self.vocabulary).eos
+        if end is None:
+            raise ValueError(
+                f"task {task.name!r}: {self.vocabulary} has no end of sequence, which targets need"
+            )
+        source = PairSource(task.name, self.stored, self.lengths, end=end, **self._order)
+        if source.num_trimmed:
+            _log.warning(
+                "task %s: %d examples are longer than inputs_length=%d or targets_length=%d and were cut",
+                task.name,
+                source.num_trimmed,
+                *self.lengths,
+            )
+        return source
 
-def _check_objective(definition: PretrainingTask, lengths: Lengths, ids: VocabularyIds) -> None:
-    if ids.eos is None and definition.objective.spec.layout != "encoder":
-        raise ValueError(f"task {definition.name!r}: {definition.vocabulary!r} has no end of sequence")
-    try:
-        definition.objective.check(lengths, ids)
-    except ValueError as error:
-        raise ValueError(f"task {definition.name!r}: {error}") from None
+    @property
+    def _order(self) -> dict[str, Any]:
+        return {"seed": self.config.seed, "shuffle": self.config.shuffle}
 
 
 def _as_layout(opened: OpenedTask, config: LoaderConfig) -> OpenedTask:

@@ -4,9 +4,7 @@ from typing import Any, NamedTuple
 
 from t5x_like.text.batches.example_sources import ExampleSource
 from t5x_like.text.objectives.objective import ExampleSpec
-from t5x_like.text.vocabularies.ids import VocabularyIds
-
-PAIRS = ExampleSpec(layout="encoder_decoder")  # of inputs and targets
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 
 class OpenedTask(NamedTuple):

@@ -8,20 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from t5x_like.text.benchmarks.source import Kind, RawRow, Source
-from t5x_like.text.heads.formats import HeadFormat
+from t5x_like.text.benchmarks.source import BenchmarkSource, Kind
+from t5x_like.text.heads import HeadFormat
+from t5x_like.text.tasks.rows import RowValues
 
 # What is said of a row: "inputs" and "targets", and anything else that postprocessing and submissions need.
 WordedRow = dict[str, Any]
-Wording = Callable[[RawRow], list[WordedRow]]
+Wording = Callable[[RowValues], list[WordedRow]]
 Postprocess = Callable[..., Any]  # (text, example=None, is_target=False) -> what metrics compare
 MetricFunction = Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]
 
 
-class Example(NamedTuple):
+class GoldenExample(NamedTuple):
     """A row and all that is made of it: nothing where it is left out, several where it is multiplied."""
 
-    row: RawRow
+    row: RowValues
     worded: tuple[WordedRow, ...]
 
 
@@ -36,18 +37,19 @@ class Benchmark:
 
     name: str  # as T5's users know it: glue_cola_v002
     title: str  # one line for people
-    source: Source
+    source: BenchmarkSource
     word: Wording
     postprocess: Postprocess | None = None
     metrics: tuple[MetricFunction, ...] = ()
     labels: tuple[str, ...] = ()  # the answers there can be, in the order of their numbers; () where open
     extras: Mapping[str, Kind] = field(default_factory=dict)  # what ``word`` gives beside inputs and targets
-    form: HeadFormat | None = None  # what an encoder's head reads
+    head: HeadFormat | None = None  # how an encoder's head reads the rows
+    read_by_heads: str = ""  # where it has no head: the benchmark of the same rows that has one
     asked: tuple[str, ...] = ()  # the columns that a question is made of; all that hold text where not given
     splits: tuple[str, ...] = ()  # of the source's; all of them where not given
     training_task: str = ""  # whose training split is learned from, where this has none; worded alike
     training_examples: int | None = None  # where wording multiplies rows or leaves some out
-    examples: tuple[Example, ...] = ()  # three, checked by one test for all benchmarks
+    examples: tuple[GoldenExample, ...] = ()  # three, checked by one test for all benchmarks
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "splits", self.splits or self.source.splits)

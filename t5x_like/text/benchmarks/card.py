@@ -26,7 +26,7 @@ def card(name: str) -> str:
     source = benchmark.source
     about = {
         "answers": ", ".join(benchmark.labels) or "open",
-        "for a head": "" if benchmark.form is None else type(benchmark.form).__name__,
+        "for a head": "" if benchmark.head is None else type(benchmark.head).__name__,
         "from": source.home,
         "cite": source.citation,
         "licence": source.licence,

@@ -1,24 +1,24 @@
 """All benchmarks and their mixtures by name. Modules are imported when they are first asked for."""
 
+import difflib
 import functools
 import importlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
+from t5x_like.text.benchmarks.benchmark import Benchmark
+from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.tasks.mixtures import Mixture
-
-if TYPE_CHECKING:
-    from t5x_like.text.benchmarks.benchmark import Benchmark
 
 # Each has BENCHMARKS, and may have MIXTURES: names of benchmarks with their rates, by the mixture's name.
 MODULES: tuple[str, ...] = (
     "glue", "super_glue", "dpr", "squad", "summarization", "translation", "choices", "race", "story_cloze",
-    "entailment", "reviews", "cloze", "tagging", "language_modelling",
+    "entailment", "reviews", "cloze", "tagging", "language_modelling", "paws",
 )  # fmt: skip
 
 
 @functools.cache
-def benchmarks() -> "Mapping[str, Benchmark]":
+def benchmarks() -> Mapping[str, Benchmark]:
     """Every benchmark."""
     return {each.name: each for module in _modules() for each in module.BENCHMARKS}
 
@@ -33,25 +33,23 @@ def mixtures() -> Mapping[str, Mixture]:
     }
 
 
-def family(module: str) -> "tuple[Benchmark, ...]":
+def family(module: str) -> tuple[Benchmark, ...]:
     """The benchmarks of one module, such as ``glue``."""
     return tuple(dict(zip(MODULES, _modules(), strict=True))[module].BENCHMARKS)
 
 
-def names() -> tuple[str, ...]:
+def all_names() -> tuple[str, ...]:
     """Of benchmarks, then of mixtures."""
     return *benchmarks(), *mixtures()
 
 
-def benchmark(name: str) -> "Benchmark":
+def benchmark(name: str) -> Benchmark:
     """The benchmark of that name.
 
     Raises:
       ValueError: there is none; says which are near.
     """
     if name not in benchmarks():
-        import difflib
-
         near = difflib.get_close_matches(name, benchmarks(), n=3, cutoff=0.4)
         hint = (
             f"did you mean {' or '.join(map(repr, near))}?"
@@ -62,17 +60,70 @@ def benchmark(name: str) -> "Benchmark":
     return benchmarks()[name]
 
 
-def definitions(name: str, **settings: Any) -> list[Any]:
+def benchmark_task(
+    name: str,
+    *,
+    vocabulary: str = "",
+    data_dir: str | None = None,
+    on_bad_row: Literal["fail", "skip"] = "fail",
+    num_sentinels: int = 100,
+    files: Mapping[str, str | Sequence[str]] | None = None,
+) -> BenchmarkTask:
+    """The task of a benchmark, by its name; for the other arguments see ``BenchmarkTask``.
+
+    >>> benchmark_task("glue_rte_v002", vocabulary="bytes").answers
+    ('entailment', 'not_entailment')
+
+    Raises:
+      ValueError: there is no such benchmark; says which are near.
+    """
+    return BenchmarkTask(
+        name=name,
+        benchmark=benchmark(name),
+        vocabulary=vocabulary,
+        data_dir=data_dir,
+        on_bad_row=on_bad_row,
+        num_sentinels=num_sentinels,
+        files=files or {},
+        remake=benchmark_task,
+    )
+
+
+def benchmark_tasks(
+    names: str | Sequence[str] = (),
+    *,
+    vocabulary: str = "",
+    data_dir: str | None = None,
+    on_bad_row: Literal["fail", "skip"] = "fail",
+    num_sentinels: int = 100,
+) -> tuple[BenchmarkTask | Mixture, ...]:
+    """The tasks of benchmarks and mixtures by name, of all where none is named: a recipe's ``TASKS``.
+
+    See ``BenchmarkTask`` for what is not given. A mixture comes with its tasks.
+
+    Raises:
+      ValueError: no such name.
+    """
+    found: dict[str, BenchmarkTask | Mixture] = {}
+    for name in [names] if isinstance(names, str) else names or all_names():
+        made = definitions(
+            name, vocabulary=vocabulary, data_dir=data_dir, on_bad_row=on_bad_row, num_sentinels=num_sentinels
+        )
+        if not made:
+            benchmark(name)  # says that there is none, and which are near
+        found |= {each.name: each for each in made}
+    return tuple(found.values())
+
+
+def definitions(name: str, **settings: Any) -> list[BenchmarkTask | Mixture]:
     """What to register for a name: a benchmark's task, or a mixture's tasks and the mixture; nothing for others.
 
-    ``settings`` are those of ``BenchmarkTask``: ``vocabulary``, ``data_dir``, ``on_bad_row``, ``num_sentinels``.
+    ``settings`` are those of ``benchmark_task``: ``vocabulary``, ``data_dir``, ``on_bad_row``, ``num_sentinels``.
     """
-    from t5x_like.text.benchmarks.task import BenchmarkTask
-
     if name in mixtures():
         mixture = mixtures()[name]
-        return [*(BenchmarkTask(name=task, **settings) for task in mixture.tasks), mixture]
-    return [BenchmarkTask(name=name, **settings)] if name in benchmarks() else []
+        return [*(benchmark_task(task, **settings) for task in mixture.tasks), mixture]
+    return [benchmark_task(name, **settings)] if name in benchmarks() else []
 
 
 @functools.cache

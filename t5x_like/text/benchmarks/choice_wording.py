@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from t5x_like.text.benchmarks.benchmark import Example, WordedRow
+from t5x_like.text.benchmarks.benchmark import GoldenExample, WordedRow
 from t5x_like.text.benchmarks.keyed_wording import keyed_text, label_word
-from t5x_like.text.benchmarks.source import RawRow
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.postprocessing import string_label_to_class_id
+from t5x_like.text.tasks.rows import RowValues
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chosen:
+class ChoiceWording:
     """``swag sentence: … choice1: … choice2: …``, answered by ``choice2``.
 
     ``choices`` are columns, or one that holds a list with ``count`` of them.
@@ -29,7 +29,7 @@ class Chosen:
         """What there is to answer."""
         return tuple(f"choice{number}" for number in range(1, self.count + 1))
 
-    def __call__(self, row: RawRow) -> list[WordedRow]:
+    def __call__(self, row: RowValues) -> list[WordedRow]:
         """The one example of a row.
 
         Raises:
@@ -50,6 +50,6 @@ class Chosen:
         return {"word": self, "labels": self.labels, "postprocess": read, "metrics": (accuracy,)}
 
 
-def chosen_example(row: RawRow, inputs: str, targets: str) -> Example:
+def chosen_example(row: RowValues, inputs: str, targets: str) -> GoldenExample:
     """A row that becomes one example."""
-    return Example(row, ({"inputs": inputs, "targets": targets},))
+    return GoldenExample(row, ({"inputs": inputs, "targets": targets},))

@@ -3,24 +3,28 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, Example
-from t5x_like.text.benchmarks.choice_wording import Chosen, chosen_example
-from t5x_like.text.benchmarks.records import LABEL, Records, hub_layout, renamed
-from t5x_like.text.benchmarks.source import Download, Layout, Source
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
+from t5x_like.text.benchmarks.choice_wording import ChoiceWording, chosen_example
+from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout, renamed
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
 from t5x_like.text.benchmarks.tfds_files import read_tfds
-from t5x_like.text.heads.formats import MultipleChoice
+from t5x_like.text.heads import MultipleChoice
 
 _NUMBERS = ("0", "1", "2", "3")
 
 _ENDINGS = tuple(f"ending{number}" for number in range(4))
 _SWAG_SERVER = "https://raw.githubusercontent.com/rowanz/swagaf/master/data"
 _SWAG_COLUMNS = ("sent1", "sent2", *_ENDINGS)
-_SWAG_READ = Records(parse=renamed(label="label", **{name: name for name in _SWAG_COLUMNS}), classes=_NUMBERS)
+_SWAG_READ = RecordFiles(
+    parse=renamed(label="label", **{name: name for name in _SWAG_COLUMNS}), classes=_NUMBERS
+)
 _SWAG_FILES = {"train": "train.csv", "validation": "val.csv", "test": "test.csv"}
-_SWAG_WORD = Chosen(word="swag", columns={"sentence": "sent1", "start": "sent2"}, choices=_ENDINGS, count=4)
+_SWAG_WORD = ChoiceWording(
+    word="swag", columns={"sentence": "sent1", "start": "sent2"}, choices=_ENDINGS, count=4
+)
 
 
-def _swag(number: int, targets: str) -> Example:
+def _swag(number: int, targets: str) -> GoldenExample:
     row = {"sent1": "A man lifts a lid.", "sent2": "He", "label": number}
     row |= dict(zip(_ENDINGS, ("looks in.", "swims.", "sings.", "melts."), strict=True))
     inputs = (
@@ -33,9 +37,9 @@ def _swag(number: int, targets: str) -> Example:
 SWAG = Benchmark(
     name="swag",
     title="SWAG: what happens next in a video?",
-    source=Source(
+    source=BenchmarkSource(
         layouts=(
-            Layout(
+            FileLayout(
                 files={
                     split: tuple(f"{folder}/{name}" for folder in ("swag", "swag/data", "swagaf/data"))
                     for split, name in _SWAG_FILES.items()
@@ -55,7 +59,7 @@ SWAG = Benchmark(
         columns={**dict.fromkeys(_SWAG_COLUMNS, "text"), "label": "int"},
     ),
     **_SWAG_WORD.scored,
-    form=MultipleChoice(context="{sent1}", choices=tuple(f"{{sent2}} {{{ending}}}" for ending in _ENDINGS)),
+    head=MultipleChoice(context="{sent1}", choices=tuple(f"{{sent2}} {{{ending}}}" for ending in _ENDINGS)),
     examples=(_swag(0, "choice1"), _swag(3, "choice4"), _swag(-1, "<unk>")),
 )
 
@@ -71,7 +75,7 @@ def _hellaswag_row(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 _HELLASWAG_SERVER = "https://raw.githubusercontent.com/rowanz/hellaswag/master/data"
-_HELLASWAG_READ = Records(parse=_hellaswag_row, classes=_NUMBERS)
+_HELLASWAG_READ = RecordFiles(parse=_hellaswag_row, classes=_NUMBERS)
 _HELLASWAG_FILES = {
     "train": "hellaswag_train.jsonl",
     "validation": "hellaswag_val.jsonl",
@@ -82,7 +86,7 @@ _HELLASWAG_CHECKED = {
     "validation": (12_246_618, "0aa3b88843990f3f10a97b9575c94d7b71fb2205240ba04ae4884d9e9c992588"),
     "test": (11_752_147, "da082b00543e422b8d25394614d102944586986def4de5cd1bd36d86bcb76261"),
 }
-_HELLASWAG_WORD = Chosen(
+_HELLASWAG_WORD = ChoiceWording(
     word="hellaswag",
     columns={"activity": "activity_label", "context": "context"},
     choices="endings",
@@ -90,7 +94,7 @@ _HELLASWAG_WORD = Chosen(
 )
 
 
-def _hellaswag(number: int, targets: str) -> Example:
+def _hellaswag(number: int, targets: str) -> GoldenExample:
     row = {
         "activity_label": "Baking",
         "context": "A woman kneads dough. she",
@@ -107,10 +111,10 @@ def _hellaswag(number: int, targets: str) -> Example:
 HELLASWAG = Benchmark(
     name="hellaswag",
     title="HellaSwag: how does a text go on?",
-    source=Source(
+    source=BenchmarkSource(
         tfds="hellaswag:1.1.0",
         layouts=(
-            Layout(
+            FileLayout(
                 files={
                     split: tuple(f"{folder}/{name}" for folder in ("hellaswag", "hellaswag/data"))
                     for split, name in _HELLASWAG_FILES.items()
@@ -136,22 +140,22 @@ HELLASWAG = Benchmark(
     ),
     **_HELLASWAG_WORD.scored,
     asked=("activity_label", "context", "endings"),
-    form=MultipleChoice(context="{context}", choices="endings"),
+    head=MultipleChoice(context="{context}", choices="endings"),
     examples=(_hellaswag(0, "choice1"), _hellaswag(2, "choice3"), _hellaswag(-1, "<unk>")),
 )
 
 _WINOGRANDE_COLUMNS = ("sentence", "option1", "option2")
-_WINOGRANDE_READ = Records(
+_WINOGRANDE_READ = RecordFiles(
     parse=renamed(label="answer", **{name: name for name in _WINOGRANDE_COLUMNS}), classes=("1", "2")
 )
-_WINOGRANDE_WORD = Chosen(
+_WINOGRANDE_WORD = ChoiceWording(
     word="winogrande", columns={"sentence": "sentence"}, choices=("option1", "option2"), count=2
 )
 _WINOGRANDE_FOLDERS = ("winogrande", "winogrande/winogrande_1.1", "winogrande_1.1")
 _WINOGRANDE_FILES = {"train": "train_xl.jsonl", "validation": "dev.jsonl", "test": "test.jsonl"}
 
 
-def _winogrande(number: int, targets: str) -> Example:
+def _winogrande(number: int, targets: str) -> GoldenExample:
     row = {"sentence": "Ann taught Sue as _ knew more.", "option1": "Ann", "option2": "Sue", "label": number}
     return chosen_example(
         row, "winogrande sentence: Ann taught Sue as _ knew more. choice1: Ann choice2: Sue", targets
@@ -161,10 +165,10 @@ def _winogrande(number: int, targets: str) -> Example:
 WINOGRANDE = Benchmark(
     name="winogrande",
     title="Winogrande (trained on XL): which of two fills the blank?",
-    source=Source(
+    source=BenchmarkSource(
         tfds="winogrande:1.2.0",
         layouts=(
-            Layout(
+            FileLayout(
                 files={
                     split: tuple(f"{folder}/{name}" for folder in _WINOGRANDE_FOLDERS)
                     for split, name in _WINOGRANDE_FILES.items()
@@ -172,7 +176,7 @@ WINOGRANDE = Benchmark(
                 read=_WINOGRANDE_READ,
             ),
             hub_layout("winogrande/winogrande_xl", tuple(_WINOGRANDE_FILES), _WINOGRANDE_READ),
-            Layout(
+            FileLayout(
                 name="TensorFlow Datasets",
                 files={"train": ("winogrande/*/*-train_xl.tfrecord*",)},
                 read=read_tfds,
@@ -193,7 +197,7 @@ WINOGRANDE = Benchmark(
         columns={**dict.fromkeys(_WINOGRANDE_COLUMNS, "text"), "label": "int"},
     ),
     **_WINOGRANDE_WORD.scored,
-    form=MultipleChoice(context="{sentence}", choices=("{option1}", "{option2}")),
+    head=MultipleChoice(context="{sentence}", choices=("{option1}", "{option2}")),
     examples=(_winogrande(0, "choice1"), _winogrande(1, "choice2"), _winogrande(-1, "<unk>")),
 )
 

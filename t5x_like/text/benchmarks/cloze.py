@@ -3,17 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.cloze_files import hub_book_rows, read_book_test, read_passages
-from t5x_like.text.benchmarks.records import Records, hub_layout, renamed
-from t5x_like.text.benchmarks.source import Download, Layout, RawRow, Source
-from t5x_like.text.heads.formats import MultipleChoice
+from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.metrics import accuracy
+from t5x_like.text.tasks.rows import RowValues
 
 _MARKS = ".,;:!?\"'`“”‘’()[]"
 
 
-def last_word(row: RawRow) -> list[WordedRow]:
+def last_word(row: RowValues) -> list[WordedRow]:
     """The passage without its last word, with no other words: so that any language model can go on with it.
 
     Raises:
@@ -35,10 +36,10 @@ def first_word(text: str, example: Mapping[str, Any] | None = None, is_target: b
 LAMBADA = Benchmark(
     name="lambada",
     title="LAMBADA: the last word of a passage, which its last sentence alone doesn't tell",
-    source=Source(
+    source=BenchmarkSource(
         tfds="lambada:1.0.0",
         layouts=(
-            Layout(
+            FileLayout(
                 files={
                     split: tuple(
                         f"{place}/lambada_{short}_plain_text.txt" for place in ("lambada", "lambada-dataset")
@@ -47,13 +48,15 @@ LAMBADA = Benchmark(
                 },
                 read=read_passages,
             ),
-            Layout(
+            FileLayout(
                 name="OpenAI's lines of JSON",
                 files={"test": ("lambada/lambada_test.jsonl", "lambada/lambada_test_en.jsonl")},
-                read=Records(parse=renamed(passage="text")),
+                read=RecordFiles(parse=renamed(passage="text")),
             ),
-            hub_layout("lambada_openai", ("test",), Records(parse=renamed(passage="text"))),
-            hub_layout("lambada/plain_text", ("validation", "test"), Records(parse=renamed(passage="text"))),
+            hub_layout("lambada_openai", ("test",), RecordFiles(parse=renamed(passage="text"))),
+            hub_layout(
+                "lambada/plain_text", ("validation", "test"), RecordFiles(parse=renamed(passage="text"))
+            ),
         ),
         rows={"validation": 4_869, "test": 5_153},
         downloads=(
@@ -73,19 +76,19 @@ LAMBADA = Benchmark(
     postprocess=first_word,
     metrics=(accuracy,),
     examples=(
-        Example(
+        GoldenExample(
             {"passage": "she tuned the harp , then played the harp"},
             ({"inputs": "she tuned the harp , then played the", "targets": "harp"},),
         ),
-        Example(
+        GoldenExample(
             {"passage": "“Is it Bo?” “It's Bo. ”"}, ({"inputs": "“Is it Bo?” “It's Bo.", "targets": "”"},)
         ),
-        Example({"passage": " two words "}, ({"inputs": "two", "targets": "words"},)),
+        GoldenExample({"passage": " two words "}, ({"inputs": "two", "targets": "words"},)),
     ),
 )
 
 
-def book_question(row: RawRow) -> list[WordedRow]:
+def book_question(row: RowValues) -> list[WordedRow]:
     """``cbt question: … options: a, b … passage: …``, answered by the word that is left out."""
     options = ", ".join(row["options"])
     inputs = f"cbt question: {row['question']} options: {options} passage: {row['passage']}"
@@ -106,7 +109,7 @@ _KINDS = {
 }
 
 
-def _book_example(answer: str, label: int) -> Example:
+def _book_example(answer: str, label: int) -> GoldenExample:
     row = {
         "passage": "Tom fed the goat . Ann watched .",
         "question": "The goat liked XXXXX .",
@@ -115,7 +118,7 @@ def _book_example(answer: str, label: int) -> Example:
         "label": label,
     }
     inputs = "cbt question: The goat liked XXXXX . options: Tom, Ann, hay passage: Tom fed the goat . Ann watched ."
-    return Example(row, ({"inputs": inputs, "targets": answer},))
+    return GoldenExample(row, ({"inputs": inputs, "targets": answer},))
 
 
 def _book_test(kind: str) -> Benchmark:
@@ -124,9 +127,9 @@ def _book_test(kind: str) -> Benchmark:
     return Benchmark(
         name=f"cbt_{kind.lower()}",
         title=f"Children's Book Test, {called}: the word left out of a story's 21st sentence",
-        source=Source(
+        source=BenchmarkSource(
             layouts=(
-                Layout(
+                FileLayout(
                     files={
                         split: tuple(
                             f"{place}/cbtest_{kind}_{name}.txt"
@@ -136,7 +139,7 @@ def _book_test(kind: str) -> Benchmark:
                     },
                     read=read_book_test,
                 ),
-                hub_layout(f"cbt/{kind}", tuple(files), Records(parse=hub_book_rows)),
+                hub_layout(f"cbt/{kind}", tuple(files), RecordFiles(parse=hub_book_rows)),
             ),
             rows={"train": num_training, "validation": 2_000, "test": 2_500},
             downloads=(
@@ -157,7 +160,7 @@ def _book_test(kind: str) -> Benchmark:
         asked=("passage", "question", "options"),
         postprocess=whole_answer,
         metrics=(accuracy,),
-        form=MultipleChoice(context="{passage} {question}", choices="options"),
+        head=MultipleChoice(context="{passage} {question}", choices="options"),
         examples=(_book_example("Tom", 0), _book_example("Ann", 1), _book_example("hay", 2)),
     )
 

@@ -4,21 +4,20 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.tasks.rows import Bad, decode_line, lines_of
+from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
 
 BLANK = "XXXXX"
 NUM_SENTENCES, NUM_OPTIONS = 20, 10
 _NUMBERED = re.compile(r"(\d+) (.*)", re.DOTALL)
 
 
-def read_book_test(file: str, split: str) -> Iterator[Raw | Bad]:
+def read_book_test(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Questions of 20 numbered lines and a 21st: the question, its answer and ten options. See ``source.Reader``."""
     del split
     lines: list[tuple[int, str]] = []
     for number, line in lines_of(file):
         text = decode_line(line, file, number)
-        if isinstance(text, Bad):
+        if isinstance(text, BadRow):
             yield text
         elif text.strip():
             lines.append((number, text))
@@ -29,25 +28,25 @@ def read_book_test(file: str, split: str) -> Iterator[Raw | Bad]:
         yield _question(file, lines)
 
 
-def _question(file: str, lines: list[tuple[int, str]]) -> Raw | Bad:
+def _question(file: str, lines: list[tuple[int, str]]) -> RawRow | BadRow:
     sentences = []
     for place, (number, text) in enumerate(lines, start=1):
         found = _NUMBERED.match(text)
         if not found or int(found[1]) != place:
-            return Bad(
+            return BadRow(
                 f"line {place} of a question must begin with {place}: {text[:40]!r}", f"{file}:{number}"
             )
         sentences.append(found[2])
     last = f"{file}:{lines[-1][0]}"
     if len(sentences) != NUM_SENTENCES + 1:
-        return Bad(f"a question of {len(sentences)} lines, where {NUM_SENTENCES + 1} are expected", last)
+        return BadRow(f"a question of {len(sentences)} lines, where {NUM_SENTENCES + 1} are expected", last)
     cells = [cell for cell in sentences[-1].split("\t") if cell]
     if len(cells) != 3:
-        return Bad(f"{len(cells)} columns, where a question, its answer and options are expected", last)
+        return BadRow(f"{len(cells)} columns, where a question, its answer and options are expected", last)
     try:
-        return Raw(book_row(sentences[:-1], cells[0], cells[1], cells[2].split("|")), last)
+        return RawRow(book_row(sentences[:-1], cells[0], cells[1], cells[2].split("|")), last)
     except ValueError as error:
-        return Bad(str(error), last)
+        return BadRow(str(error), last)
 
 
 def book_row(sentences: list[str], question: str, answer: str, options: list[str]) -> dict[str, Any]:
@@ -77,12 +76,12 @@ def hub_book_rows(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     )
 
 
-def read_passages(file: str, split: str) -> Iterator[Raw | Bad]:
+def read_passages(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """A passage for each line that isn't blank. See ``source.Reader``."""
     del split
     for number, line in lines_of(file):
         text = decode_line(line, file, number)
-        if isinstance(text, Bad):
+        if isinstance(text, BadRow):
             yield text
         elif text.strip():
-            yield Raw({"passage": text.strip()}, f"{file}:{number}")
+            yield RawRow({"passage": text.strip()}, f"{file}:{number}")

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO
 import pooch
 
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.benchmarks.finding import data_directory, find_split
 from t5x_like.text.benchmarks.source import Download
+from t5x_like.text.benchmarks.split_files import data_directory, find_split
 
 _TIMEOUT_S = 60
 _CHUNK_BYTES = 2**16

@@ -5,12 +5,12 @@ T5 trains on it together with WSC (Raffel et al. 2020, §2.4).
 
 from collections.abc import Iterator
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, Example
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.pronouns import dpr_simple
-from t5x_like.text.benchmarks.source import Download, Layout, Raw, Source
-from t5x_like.text.heads.formats import MultipleChoice
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.metrics import accuracy
-from t5x_like.text.tasks.rows import Bad, decode_line, lines_of
+from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
 
 _SERVER = "https://s3.amazonaws.com/datasets.huggingface.co/definite_pronoun_resolution"
 _SHA256 = {
@@ -21,7 +21,7 @@ _BYTES = {"train": 160_408, "test": 67_044}
 _FOLDERS = ("definite_pronoun_resolution", "dpr", "DPR", ".")
 
 
-def read_blocks(file: str, split: str) -> Iterator[Raw | Bad]:
+def read_blocks(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Blocks of a sentence, its pronoun, two candidates with a comma between, and the right one, an empty line between.
 
     See ``source.Reader``.
@@ -31,7 +31,7 @@ def read_blocks(file: str, split: str) -> Iterator[Raw | Bad]:
     start = 0
     for number, line in lines_of(file):
         text = decode_line(line, file, number)
-        if isinstance(text, Bad):
+        if isinstance(text, BadRow):
             yield text
             block, start = [], 0
             continue
@@ -45,36 +45,36 @@ def read_blocks(file: str, split: str) -> Iterator[Raw | Bad]:
         yield _of_block(block, f"{file}:{start}")
 
 
-def _of_block(block: list[str], place: str) -> Raw | Bad:
+def _of_block(block: list[str], place: str) -> RawRow | BadRow:
     if len(block) != 4:
-        return Bad(
+        return BadRow(
             f"{len(block)} lines where a sentence, a pronoun, candidates and the right one should be", place
         )
     sentence, pronoun, listed, right = block
     candidates = [candidate.strip() for candidate in listed.split(",")]
     if right not in candidates:
-        return Bad(f"the right candidate {right!r} is none of {', '.join(candidates)}", place)
+        return BadRow(f"the right candidate {right!r} is none of {', '.join(candidates)}", place)
     row = {
         "sentence": sentence,
         "pronoun": pronoun,
         "candidates": candidates,
         "label": candidates.index(right),
     }
-    return Raw(row, place)
+    return RawRow(row, place)
 
 
-def _example(sentence: str, pronoun: str, label: int, *, inputs: str, targets: str) -> Example:
+def _example(sentence: str, pronoun: str, label: int, *, inputs: str, targets: str) -> GoldenExample:
     row = {"sentence": sentence, "pronoun": pronoun, "candidates": ["Ann", "Bo"], "label": label}
-    return Example(row, ({"inputs": inputs, "targets": targets},))
+    return GoldenExample(row, ({"inputs": inputs, "targets": targets},))
 
 
 DPR = Benchmark(
     name="dpr_v001_simple",
     title="DPR: whom a marked pronoun stands for",
-    source=Source(
+    source=BenchmarkSource(
         tfds="definite_pronoun_resolution:1.1.0",
         layouts=(
-            Layout(
+            FileLayout(
                 files={
                     split: tuple(f"{folder}/{split}.c.txt" for folder in _FOLDERS)
                     for split in ("train", "test")
@@ -98,7 +98,7 @@ DPR = Benchmark(
     ),
     word=dpr_simple,
     metrics=(accuracy,),
-    form=MultipleChoice(context="{sentence} {pronoun}:", choices="candidates"),
+    head=MultipleChoice(context="{sentence} {pronoun}:", choices="candidates"),
     examples=(
         _example(
             "Ann beat Bo, for she ran.", "she", 0, inputs="wsc: Ann beat Bo, for *she* ran.", targets="Ann"

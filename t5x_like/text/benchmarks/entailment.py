@@ -4,30 +4,30 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow, Wording
-from t5x_like.text.benchmarks.keyed_wording import Keyed
-from t5x_like.text.benchmarks.records import Records, hub_layout, renamed
-from t5x_like.text.benchmarks.source import Columns, Download, Layout, Raw, RawRow, Source
-from t5x_like.text.heads.formats import SequenceClassification
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
+from t5x_like.text.benchmarks.keyed_wording import KeyedWording
+from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
+from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, Download, FileLayout
+from t5x_like.text.heads import SequenceClassification
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.postprocessing import string_label_to_class_id
-from t5x_like.text.tasks.rows import Bad
+from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
 
 _LABELS = ("entailment", "neutral", "contradiction")
 _COLUMNS: Columns = {"premise": "text", "hypothesis": "text", "label": "int"}
 _PAIR = ("Two men row a boat.", ("People row.", "They are brothers.", "Nobody rows."))
 
 
-def _no_index(row: RawRow) -> dict[str, int]:
+def _no_index(row: RowValues) -> dict[str, int]:
     del row
     return {}
 
 
-def _examples(word: str, labels: tuple[str, ...], premise: str = "premise") -> tuple[Example, ...]:
+def _examples(word: str, labels: tuple[str, ...], premise: str = "premise") -> tuple[GoldenExample, ...]:
     """One for each label, and one without where there are but two, worded with ``premise`` as that column's name."""
     text, hypotheses = _PAIR
     return tuple(
-        Example(
+        GoldenExample(
             {premise: text, "hypothesis": hypothesis, "label": number},
             ({"inputs": f"{word} hypothesis: {hypothesis} premise: {text}", "targets": target},),
         )
@@ -43,12 +43,12 @@ def _pairs(
     *,
     word: str,
     labels: tuple[str, ...],
-    source: Source,
+    source: BenchmarkSource,
     premise: str = "premise",
     leaves_out_unlabelled: bool = False,
     training_examples: int | None = None,
 ) -> Benchmark:
-    keyed = Keyed(
+    keyed = KeyedWording(
         word=word, columns={"hypothesis": "hypothesis", "premise": premise}, labels=labels, index=_no_index
     )
     return Benchmark(
@@ -59,20 +59,20 @@ def _pairs(
         postprocess=partial(string_label_to_class_id, label_classes=labels),
         metrics=(accuracy,),
         labels=labels,
-        form=SequenceClassification(texts=(f"{{{premise}}}", "{hypothesis}"), classes=labels),
+        head=SequenceClassification(texts=(f"{{{premise}}}", "{hypothesis}"), classes=labels),
         training_examples=training_examples,
         examples=_examples(word, labels, premise),
     )
 
 
 def _labelled_only(word: Wording) -> Wording:
-    def word_labelled(row: RawRow) -> list[WordedRow]:
+    def word_labelled(row: RowValues) -> list[WordedRow]:
         return word(row) if int(row["label"]) != -1 else []
 
     return word_labelled
 
 
-_SNLI_READ = Records(
+_SNLI_READ = RecordFiles(
     parse=renamed(premise="sentence1", hypothesis="sentence2", label="gold_label"),
     classes=_LABELS,
     unlabelled=("-", ""),
@@ -80,7 +80,7 @@ _SNLI_READ = Records(
 )
 
 
-def _read_snli(file: str, split: str) -> Iterator[Raw | Bad]:
+def _read_snli(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """The lines of JSON, or the tables, which are named ``.txt``."""
     return replace(_SNLI_READ, format="tsv" if file.endswith(".txt") else "jsonl")(file, split)
 
@@ -90,11 +90,11 @@ SNLI = _pairs(
     "SNLI: does a caption entail a sentence, contradict it, or neither? Rows on which judges split are left out",
     word="snli",
     labels=_LABELS,
-    source=Source(
+    source=BenchmarkSource(
         tfds="snli:1.1.0",
         hugging_face="snli",
         layouts=(
-            Layout(
+            FileLayout(
                 files={
                     split: tuple(
                         f"{folder}/snli_1.0_{short}.{ending}"
@@ -125,7 +125,7 @@ SNLI = _pairs(
 )
 
 _SCITAIL_LABELS = ("entails", "neutral")
-_SCITAIL_READ = Records(
+_SCITAIL_READ = RecordFiles(
     parse=renamed(premise="premise", hypothesis="hypothesis", label="label"),
     classes=_SCITAIL_LABELS,
     columns=("premise", "hypothesis", "label"),
@@ -140,10 +140,10 @@ SCITAIL = _pairs(
     "SciTail: does a sentence entail the answer to a school's question of science?",
     word="scitail",
     labels=_SCITAIL_LABELS,
-    source=Source(
+    source=BenchmarkSource(
         tfds="sci_tail:1.0.0",
         layouts=(
-            Layout(
+            FileLayout(
                 files={
                     split: tuple(f"{folder}/scitail_1.0_{short}.tsv" for folder in _SCITAIL_FOLDERS)
                     for split, short in _SCITAIL_FILES.items()
@@ -153,7 +153,7 @@ SCITAIL = _pairs(
             hub_layout(
                 "scitail/tsv_format",
                 tuple(_SCITAIL_FILES),
-                Records(parse=_SCITAIL_READ.parse, classes=_SCITAIL_LABELS),
+                RecordFiles(parse=_SCITAIL_READ.parse, classes=_SCITAIL_LABELS),
             ),
         ),
         rows={"train": 23_596, "validation": 1_304, "test": 2_126},
@@ -178,20 +178,22 @@ _ANLI_LETTERS = ("e", "n", "c")
 
 
 def _anli(number: int, rows: Mapping[str, int]) -> Benchmark:
-    official = Records(
+    official = RecordFiles(
         parse=renamed(context="context", hypothesis="hypothesis", label="label"), classes=_ANLI_LETTERS
     )
-    hub = Records(parse=renamed(context="premise", hypothesis="hypothesis", label="label"), classes=_LABELS)
+    hub = RecordFiles(
+        parse=renamed(context="premise", hypothesis="hypothesis", label="label"), classes=_LABELS
+    )
     return _pairs(
         f"anli_r{number}",
         f"ANLI, round {number}: pairs written to mislead models",
         word="anli",
         labels=_LABELS,
         premise="context",
-        source=Source(
+        source=BenchmarkSource(
             tfds=f"anli/r{number}:0.1.0",
             layouts=(
-                Layout(
+                FileLayout(
                     files={
                         split: tuple(f"{folder}/R{number}/{short}.jsonl" for folder in _ANLI_FOLDERS)
                         for split, short in _ANLI_FILES.items()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from t5x_like.text.benchmarks.source import Columns, Download, Layout, Source
+from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, Download, FileLayout
 from t5x_like.text.benchmarks.tsv import Table
 
 HOME = "https://gluebenchmark.com/tasks"
@@ -31,15 +31,15 @@ def glue_source(
     downloads: tuple[Download, ...],
     files: Mapping[str, tuple[str, ...]] = FILES,
     label: str = "int",
-    others: tuple[Layout, ...] = (),
-) -> Source:
+    others: tuple[FileLayout, ...] = (),
+) -> BenchmarkSource:
     """Tables of ``files`` in any of the folder's spellings, then what ``others`` find."""
     below = [f"{root}/{folder}" for root in FOLDERS for folder in folders]
     columns: Columns = {**dict.fromkeys(table.texts, "text"), "label": label, "idx": "int"}  # pyright: ignore[reportAssignmentType]
-    return Source(
+    return BenchmarkSource(
         tfds=f"glue/{config}:2.0.0",
         layouts=(
-            Layout(
+            FileLayout(
                 files={
                     split: tuple(f"{folder}/{name}" for name in files[split] for folder in below)
                     for split in rows

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.benchmarks.glue_form import ENTAILMENT, MNLI_LABELS, SENTENCES, glue_source, zip_of
-from t5x_like.text.benchmarks.labelled import example, labelled
+from t5x_like.text.benchmarks.keyed_wording import example, labelled
 from t5x_like.text.benchmarks.source import Download
 from t5x_like.text.benchmarks.tsv import Table
 from t5x_like.text.benchmarks.wnli_pronouns import wnli_simple
@@ -217,6 +217,7 @@ WNLI_SIMPLE_EVAL = Benchmark(
     title="WNLI with its pronoun marked, to evaluate what learned from WSC and DPR",
     source=WNLI.source,
     splits=("validation", "test"),
+    read_by_heads=WNLI.name,
     word=wnli_simple,
     postprocess=wsc_simple,
     metrics=(accuracy,),

@@ -2,12 +2,11 @@
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, WordedRow
 from t5x_like.text.benchmarks.glue_form import FOLDERS, SENTENCES, glue_source, zip_of
-from t5x_like.text.benchmarks.keyed_wording import keyed_text, number_word
-from t5x_like.text.benchmarks.labelled import example, labelled
+from t5x_like.text.benchmarks.keyed_wording import example, keyed_text, labelled, number_word
 from t5x_like.text.benchmarks.mrpc_files import LISTED, TEST, TRAIN, ParaphraseFiles
-from t5x_like.text.benchmarks.source import Download, Layout, RawRow
+from t5x_like.text.benchmarks.source import Download, FileLayout
 from t5x_like.text.benchmarks.tsv import Table
-from t5x_like.text.heads.formats import Regression
+from t5x_like.text.heads import Regression
 from t5x_like.text.metrics import (
     accuracy,
     f1_score_with_invalid,
@@ -16,6 +15,7 @@ from t5x_like.text.metrics import (
     spearman_corrcoef,
 )
 from t5x_like.text.postprocessing import string_to_float
+from t5x_like.text.tasks.rows import RowValues
 
 _COLA_COLUMNS = ("source", "label", "mark", "sentence")
 _cola = glue_source(
@@ -108,7 +108,7 @@ MRPC = labelled(
             classes=("not_equivalent", "equivalent"),
         ),
         others=(
-            Layout(
+            FileLayout(
                 name="Microsoft's files",
                 files={
                     split: tuple(f"{root}/{folder}/{name}" for root in FOLDERS for folder in ("MRPC", "mrpc"))
@@ -161,7 +161,7 @@ MRPC = labelled(
 )
 
 
-def stsb(row: RawRow) -> list[WordedRow]:
+def stsb(row: RowValues) -> list[WordedRow]:
     """How alike two sentences are, in steps of 0.2 as text: ``2.6``; ``-1.0`` where unlabelled."""
     inputs = keyed_text("stsb", SENTENCES, row)
     return [{"inputs": inputs, "targets": number_word(row["label"]), "idx": row["idx"]}]
@@ -184,7 +184,7 @@ STSB = Benchmark(
     postprocess=string_to_float,
     metrics=(pearson_corrcoef, spearman_corrcoef),
     extras={"idx": "int"},
-    form=Regression(texts=("{sentence1}", "{sentence2}"), lowest=0.0, highest=5.0),
+    head=Regression(texts=("{sentence1}", "{sentence2}"), lowest=0.0, highest=5.0),
     examples=(
         example(
             {"sentence1": "A dog runs.", "sentence2": "A dog is running.", "label": 4.75, "idx": 0},

@@ -5,17 +5,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from t5x_like.io.text_encoding import text_of
-from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow
-from t5x_like.text.benchmarks.records import Records, renamed
-from t5x_like.text.benchmarks.source import Download, Layout, Raw, RawRow, Source
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
+from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
 from t5x_like.text.metrics.classification import Scores, require_pairs
 from t5x_like.text.metrics.perplexity import TextCost, cost_of, perplexities
-from t5x_like.text.tasks.rows import Bad
+from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
 
 _TITLE = re.compile(r"(?m)^ = (?!=)[^\n]*[^=\s] = *\n")
 
 
-def whole_text(row: RawRow) -> list[WordedRow]:
+def whole_text(row: RowValues) -> list[WordedRow]:
     """The text itself, after nothing."""
     return [{"inputs": "", "targets": row["text"]}]
 
@@ -33,29 +33,29 @@ def text_perplexities(targets: Sequence[str], scores: Sequence[tuple[float, int]
     return perplexities(total)
 
 
-def read_document(file: str, split: str) -> Iterator[Raw | Bad]:
+def read_document(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """The whole file as one text. See ``source.Reader``."""
     del split
     text = _text_of(file)
     if text.strip():
-        yield Raw({"text": text}, f"{file}:1")
+        yield RawRow({"text": text}, f"{file}:1")
     else:
-        yield Bad("the file is empty", file)
+        yield BadRow("the file is empty", file)
 
 
-def read_articles(file: str, split: str) -> Iterator[Raw | Bad]:
+def read_articles(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """WikiText's articles, each from its title `` = Title = `` on."""
     del split
     text = _text_of(file)
     starts = [title.start() for title in _TITLE.finditer(text)]
     if not starts:
-        yield Bad("no title of an article, such as ' = Title = ', is in it; is it WikiText?", file)
+        yield BadRow("no title of an article, such as ' = Title = ', is in it; is it WikiText?", file)
         return
     line = 1
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         if start == starts[0]:
             line += text.count("\n", 0, start)
-        yield Raw({"text": text[start:end]}, f"{file}:{line}")
+        yield RawRow({"text": text[start:end]}, f"{file}:{line}")
         line += text.count("\n", start, end)
 
 
@@ -83,8 +83,8 @@ def text_benchmark(
     return Benchmark(
         name=name,
         title=title,
-        source=Source(
-            layouts=(Layout(files=files, read=read, name="texts"),),
+        source=BenchmarkSource(
+            layouts=(FileLayout(files=files, read=read, name="texts"),),
             rows=rows or dict.fromkeys(files, 0),
             columns={"text": "text"},
             **source,
@@ -92,13 +92,13 @@ def text_benchmark(
         word=whole_text,
         metrics=(text_perplexities,),
         examples=tuple(
-            Example({"text": text}, ({"inputs": "", "targets": text},))
+            GoldenExample({"text": text}, ({"inputs": "", "targets": text},))
             for text in ("A mill burned down.", " = Mill = \n\n It burned . \n", "東京。")
         ),
     )
 
 
-read_lines = Records(parse=renamed(text="text"))
+read_lines = RecordFiles(parse=renamed(text="text"))
 
 _WIKITEXT = {"train": "train", "validation": "valid", "test": "test"}
 _WIKITEXT_SERVER = "https://s3.amazonaws.com/research.metamind.io/wikitext"

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from t5x_like.io.paths import find_file
-from t5x_like.text.benchmarks.source import Raw
 from t5x_like.text.benchmarks.tsv import class_number
-from t5x_like.text.tasks.rows import Bad, Row, read_rows
+from t5x_like.text.tasks.rows import BadRow, RawRow, Row, read_rows
 
 TRAIN, TEST, LISTED = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt", "dev_ids.tsv"
 
@@ -22,7 +21,7 @@ class ParaphraseFiles:
 
     classes: tuple[str, ...]
 
-    def __call__(self, file: str, split: str) -> Iterator[Raw | Bad]:
+    def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
         """See ``source.Reader``.
 
         Raises:
@@ -32,7 +31,7 @@ class ParaphraseFiles:
         listed = None if split == "test" else _pairs(find_file(os.path.join(folder, LISTED)))
         texts = file if split == "test" else find_file(os.path.join(folder, TRAIN))
         for number, row in enumerate(read_rows(texts, "tsv")):
-            if isinstance(row, Bad):
+            if isinstance(row, BadRow):
                 yield row
                 continue
             cells = row.cells
@@ -43,13 +42,13 @@ class ParaphraseFiles:
                 continue
             yield self._raw(row, number, is_test=listed is None)
 
-    def _raw(self, row: Row, number: int, *, is_test: bool) -> Raw | Bad:
+    def _raw(self, row: Row, number: int, *, is_test: bool) -> RawRow | BadRow:
         cells = row.cells
         label = class_number(None if is_test else cells.get("Quality", ""), self.classes, row.place)
-        if isinstance(label, Bad):
+        if isinstance(label, BadRow):
             return label
         texts = {"sentence1": cells["#1 String"], "sentence2": cells["#2 String"]}
-        return Raw({**texts, "label": label, "idx": number}, row.place)
+        return RawRow({**texts, "label": label, "idx": number}, row.place)
 
 
 def _pairs(file: str) -> set[tuple[str, str]]:

@@ -8,7 +8,7 @@ import re
 
 from t5x_like.text.benchmarks.benchmark import WordedRow
 from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, label_word
-from t5x_like.text.benchmarks.source import RawRow
+from t5x_like.text.tasks.rows import RowValues
 
 _BLANK = "X"
 # Two rows of WSC whose index names another word: the pronoun's place is given here.
@@ -28,7 +28,7 @@ _SPACE, _NO_SPACE = (
 TRUTH = ("False", "True")
 
 
-def wsc_simple(row: RawRow) -> list[WordedRow]:
+def wsc_simple(row: RowValues) -> list[WordedRow]:
     """What the pronoun may stand for, whether it does or not: for evaluation.
 
     The pronoun's place is blanked by an X, then every X between spaces becomes the marked pronoun: an X of the text's
@@ -44,7 +44,7 @@ def wsc_simple(row: RawRow) -> list[WordedRow]:
     ]
 
 
-def wsc_simple_right_only(row: RawRow) -> list[WordedRow]:
+def wsc_simple_right_only(row: RowValues) -> list[WordedRow]:
     """As ``wsc_simple``, without the rows in which the pronoun stands for something else: for training."""
     return wsc_simple(row) if row["label"] else []
 
@@ -66,7 +66,7 @@ def _as_replacement(text: str, replaced: str) -> str:
     return head
 
 
-def _blanked(row: RawRow) -> str:
+def _blanked(row: RowValues) -> str:
     text, index, pronoun = row["text"], row["span2_index"], row["span2_text"]
     words = text.split(" ")
     if index <= 0:
@@ -81,7 +81,7 @@ def _blanked(row: RawRow) -> str:
     return f"{' '.join(words[:index])} {_BLANK} {' '.join(words[index + 1 :])}"
 
 
-def wsc_marked_spans(row: RawRow) -> list[WordedRow]:
+def wsc_marked_spans(row: RowValues) -> list[WordedRow]:
     """Both spans marked, answered by whether they are the same: ``wsc text: * Tom * asked if # he # could``.
 
     The spans are looked for as regular expressions after so many words, each followed by one space: one that is not
@@ -105,7 +105,7 @@ def _mark(text: str, span: str, index: int, mark: str) -> str:
     return pattern.sub(lambda match: f"{match[1]}{mark} {match[2]} {mark}", text, count=1)
 
 
-def dpr_simple(row: RawRow) -> list[WordedRow]:
+def dpr_simple(row: RowValues) -> list[WordedRow]:
     """The first pronoun between a space and a space, full stop or comma is marked; any other stays as it is.
 
     DPR has no rows without a label: -1 is the last candidate, as T5 counts from the end, too.

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, Example
-from t5x_like.text.benchmarks.choice_wording import Chosen, chosen_example
-from t5x_like.text.benchmarks.records import LABEL, Records, hub_layout
-from t5x_like.text.benchmarks.source import Download, Layout, Source
-from t5x_like.text.heads.formats import MultipleChoice
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
+from t5x_like.text.benchmarks.choice_wording import ChoiceWording, chosen_example
+from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.heads import MultipleChoice
 
 _OPTIONS = tuple(f"option{number}" for number in range(4))
 
@@ -27,14 +27,14 @@ def _race_rows(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"article": record["article"], "question": question, **listed, LABEL: answer}
 
 
-_RACE_READ = Records(parse=_race_rows, classes=("A", "B", "C", "D"))
-_RACE_WORD = Chosen(
+_RACE_READ = RecordFiles(parse=_race_rows, classes=("A", "B", "C", "D"))
+_RACE_WORD = ChoiceWording(
     word="race", columns={"question": "question", "article": "article"}, choices=_OPTIONS, count=4
 )
 _RACE_SPLITS = {"train": "train", "validation": "dev", "test": "test"}
 
 
-def _race_example(number: int, targets: str) -> Example:
+def _race_example(number: int, targets: str) -> GoldenExample:
     row = {"article": "Tom has a red kite.", "question": "The kite is _ .", "label": number}
     row |= dict(zip(_OPTIONS, ("blue", "red", "new", "old"), strict=True))
     inputs = (
@@ -51,9 +51,9 @@ def _race(level: str, rows: Mapping[str, int]) -> Benchmark:
     return Benchmark(
         name=name,
         title=f"RACE{schools}: English exams' questions on a text",
-        source=Source(
+        source=BenchmarkSource(
             layouts=(
-                Layout(
+                FileLayout(
                     files={
                         split: tuple(
                             f"{folder}/{short}/{below}/*.txt" for folder in ("race", "RACE", "race/RACE")
@@ -84,7 +84,7 @@ def _race(level: str, rows: Mapping[str, int]) -> Benchmark:
             },
         ),
         **_RACE_WORD.scored,
-        form=MultipleChoice(
+        head=MultipleChoice(
             context="{article}", choices=tuple(f"{{question}} {{{name}}}" for name in _OPTIONS)
         ),
         examples=(_race_example(1, "choice2"), _race_example(3, "choice4"), _race_example(-1, "<unk>")),

@@ -6,20 +6,20 @@ from functools import partial
 
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import files_below
-from t5x_like.text.benchmarks.benchmark import Benchmark, Example
-from t5x_like.text.benchmarks.keyed_wording import Keyed
-from t5x_like.text.benchmarks.records import Records, renamed
-from t5x_like.text.benchmarks.source import Download, Layout, Raw, RawRow, Source
-from t5x_like.text.heads.formats import SequenceClassification
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
+from t5x_like.text.benchmarks.keyed_wording import KeyedWording
+from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.heads import SequenceClassification
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.postprocessing import string_label_to_class_id
-from t5x_like.text.tasks.rows import Bad
+from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
 
 LABELS = ("negative", "positive")
 _FOLDERS = ("neg", "pos")  # in the order of the labels
 
 
-def read_reviews(file: str, split: str) -> Iterator[Raw | Bad]:
+def read_reviews(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """The reviews beside a list of their films' addresses, ``train/urls_neg.txt``: ``train/neg/0_3.txt`` and so on.
 
     A review's file is named by the number of its address and the stars that it gives. See ``source.Reader``.
@@ -40,9 +40,9 @@ def read_reviews(file: str, split: str) -> Iterator[Raw | Bad]:
         try:
             text = as_path(path).read_bytes().decode("utf-8")
         except UnicodeDecodeError as error:
-            yield Bad(f"invalid UTF-8 at byte {error.start}", path)
+            yield BadRow(f"invalid UTF-8 at byte {error.start}", path)
             continue
-        yield Raw({"text": text, "label": _FOLDERS.index(kind)}, path)
+        yield RawRow({"text": text, "label": _FOLDERS.index(kind)}, path)
 
 
 def _number_of(path: str) -> tuple[int, str]:
@@ -50,34 +50,36 @@ def _number_of(path: str) -> tuple[int, str]:
     return int(number) if number.isdecimal() else -1, path
 
 
-def _no_index(row: RawRow) -> dict[str, int]:
+def _no_index(row: RowValues) -> dict[str, int]:
     del row
     return {}
 
 
-def _example(text: str, label: int, targets: str) -> Example:
-    return Example({"text": text, "label": label}, ({"inputs": f"imdb review: {text}", "targets": targets},))
+def _example(text: str, label: int, targets: str) -> GoldenExample:
+    return GoldenExample(
+        {"text": text, "label": label}, ({"inputs": f"imdb review: {text}", "targets": targets},)
+    )
 
 
 _PLACES = ("imdb/aclImdb", "aclImdb", "imdb")
 IMDB = Benchmark(
     name="imdb",
     title="IMDb: does a film review praise or blame?",
-    source=Source(
+    source=BenchmarkSource(
         tfds="imdb_reviews/plain_text:1.0.0",
         hugging_face="imdb/plain_text",
         layouts=(
-            Layout(
+            FileLayout(
                 files={
                     split: tuple(f"{place}/{split}/urls_[np][eo][gs].txt" for place in _PLACES)
                     for split in ("train", "test")
                 },
                 read=read_reviews,
             ),
-            Layout(
+            FileLayout(
                 name="JSON lines",
                 files={split: (f"imdb/{split}.jsonl",) for split in ("train", "test")},
-                read=Records(parse=renamed(text="text", label="label"), classes=LABELS),
+                read=RecordFiles(parse=renamed(text="text", label="label"), classes=LABELS),
             ),
         ),
         rows={"train": 25_000, "test": 25_000},
@@ -94,11 +96,11 @@ IMDB = Benchmark(
         licence="none is stated; cite the paper",
         columns={"text": "text", "label": "int"},
     ),
-    word=Keyed(word="imdb", columns={"review": "text"}, labels=LABELS, index=_no_index),
+    word=KeyedWording(word="imdb", columns={"review": "text"}, labels=LABELS, index=_no_index),
     postprocess=partial(string_label_to_class_id, label_classes=LABELS),
     metrics=(accuracy,),
     labels=LABELS,
-    form=SequenceClassification(texts=("{text}",), classes=LABELS),
+    head=SequenceClassification(texts=("{text}",), classes=LABELS),
     examples=(
         _example("I laughed throughout.<br /><br />See it!", 1, "positive"),
         _example("Two hours that I want back.", 0, "negative"),

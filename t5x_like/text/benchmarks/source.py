@@ -5,26 +5,18 @@ Whichever it is, rows come in TFDS's feature schema: Python values, labels as nu
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
-from t5x_like.text.tasks.rows import Bad
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
-RawRow = Mapping[str, Any]
 Kind = Literal["int", "float", "text", "texts", "ints"]
 Columns = Mapping[
     str, Kind | Mapping[str, Kind]
 ]  # {"sentence": "text", "idx": {"passage": "int", "query": "int"}}
 
 
-class Raw(NamedTuple):
-    """A row in TFDS's schema, and where it stands (``file:line``)."""
-
-    values: RawRow
-    place: str
-
-
-# Reads one file of a split. What is wrong with a row comes as Bad; what is wrong with a file raises ValueError.
-Reader = Callable[[str, str], Iterator[Raw | Bad]]
+# Reads one file of a split. What is wrong with a row comes as BadRow; what is wrong with a file raises ValueError.
+Reader = Callable[[str, str], Iterator[RawRow | BadRow]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +34,7 @@ class Download:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class FileLayout:
     """One way in which files lie below the data folder.
 
     ``files`` has for each split the patterns that name its files, the first that finds some is taken:
@@ -55,7 +47,7 @@ class Layout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class BenchmarkSource:
     """The rows of a benchmark, of which several tasks may be made.
 
     Looked for in the order of ``layouts``; then as TFDS has prepared them (``tfds``: name, configuration and version,
@@ -64,7 +56,7 @@ class Source:
 
     tfds: str = ""
     hugging_face: str = ""  # the folder of its parquet or Arrow files, where it is not TFDS's name
-    layouts: tuple[Layout, ...] = ()
+    layouts: tuple[FileLayout, ...] = ()
     rows: Mapping[str, int]
     downloads: tuple[Download, ...] = ()
     home: str = ""  # the page of the benchmark

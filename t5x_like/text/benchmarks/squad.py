@@ -5,13 +5,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
-from t5x_like.text.benchmarks.source import Columns, Download, Kind, Layout, RawRow, Source
+from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, Download, FileLayout, Kind
 from t5x_like.text.benchmarks.squad_json import read_squad
-from t5x_like.text.heads.formats import QuestionAnswering
+from t5x_like.text.heads import QuestionAnswering
 from t5x_like.text.metrics import span_squad, squad
 from t5x_like.text.postprocessing import qa, span_qa
+from t5x_like.text.tasks.rows import RowValues
 
 UNANSWERABLE = "unanswerable"
 
@@ -51,7 +52,9 @@ def place_of(answer: str, context: str) -> tuple[int, int] | None:
     return None
 
 
-def word_answers(row: RawRow, *, with_context: bool = True, unanswered: str = UNLABELLED) -> list[WordedRow]:
+def word_answers(
+    row: RowValues, *, with_context: bool = True, unanswered: str = UNLABELLED
+) -> list[WordedRow]:
     """A question and its first answer; ``answers`` has all that count as right.
 
     ``unanswered`` is the target of rows that have none.
@@ -75,7 +78,7 @@ def word_answers(row: RawRow, *, with_context: bool = True, unanswered: str = UN
     ]
 
 
-def word_places(row: RawRow) -> list[WordedRow]:
+def word_places(row: RowValues) -> list[WordedRow]:
     """As ``word_answers``, answered by ``start: 11 end: 12``. Rows whose answer isn't found are left out."""
     (worded,) = word_answers(row)
     if worded["targets"] == UNLABELLED:
@@ -86,13 +89,13 @@ def word_places(row: RawRow) -> list[WordedRow]:
 
 def _source(
     version: str, rows: Mapping[str, int], checked: Mapping[str, tuple[int, str]], hugging_face: str
-) -> Source:
+) -> BenchmarkSource:
     files = {"train": f"train-v{version}.json", "validation": f"dev-v{version}.json"}
-    return Source(
+    return BenchmarkSource(
         tfds=f"squad/v{version}:3.0.0",
         hugging_face=hugging_face,
         layouts=(
-            Layout(
+            FileLayout(
                 files={
                     split: tuple(f"{folder}{name}" for folder in ("squad/", "SQuAD/", ""))
                     for split, name in files.items()
@@ -152,13 +155,13 @@ _ASKED = (
 )
 
 
-def _examples(inputs: Callable[[str], str], targets: tuple[str | None, ...]) -> tuple[Example, ...]:
+def _examples(inputs: Callable[[str], str], targets: tuple[str | None, ...]) -> tuple[GoldenExample, ...]:
     """Three rows with what is asked, and their targets; None where the row is left out."""
     found = []
     for (row, question, answers), answer in zip(_ASKED, targets, strict=True):
         worded = {"inputs": inputs(question), "targets": answer, "id": "m1", "context": _SPACED}
         worded |= {"question": question, "answers": answers}
-        found.append(Example(row, () if answer is None else (worded,)))
+        found.append(GoldenExample(row, () if answer is None else (worded,)))
     return tuple(found)
 
 
@@ -179,7 +182,7 @@ ALL_ANSWERS = Benchmark(
     postprocess=qa,
     metrics=(squad,),
     extras=_EXTRAS,
-    form=_FORM,
+    head=_FORM,
     examples=_examples(_with_context, _FIRST),
 )
 PLACES = Benchmark(
@@ -191,11 +194,12 @@ PLACES = Benchmark(
     postprocess=span_qa,
     metrics=(span_squad,),
     extras=_EXTRAS,
-    form=_FORM,
+    head=_FORM,
     examples=_examples(_with_context, ("start: 11 end: 11", "start: 14 end: 14", None)),
 )
 CONTEXT_FREE = Benchmark(
     name="squad_v010_context_free",
+    read_by_heads="squad_v010_allanswers",
     title="SQuAD 1.1 without its paragraphs: what does a model know by heart?",
     source=_V1,
     word=partial(word_answers, with_context=False),
@@ -214,10 +218,10 @@ VERSION_2 = Benchmark(
     postprocess=qa,
     metrics=(squad,),
     extras=_EXTRAS,
-    form=QuestionAnswering(unanswerable=True),
+    head=QuestionAnswering(unanswerable=True),
     examples=(
         *_examples(_with_context, _FIRST)[:2],
-        Example(
+        GoldenExample(
             _row("Who built it?", {}),
             (
                 {"inputs": _with_context("Who built it ? "), "targets": UNANSWERABLE, "id": "m1"}

@@ -5,11 +5,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from t5x_like.io.text_encoding import json_value, text_of
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.tasks.rows import Bad
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 
-def read_squad(file: str, split: str) -> Iterator[Raw | Bad]:
+def read_squad(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """A row for each question, in the order of the file. See ``source.Reader``.
 
     An answer must stand where it is said to, and a question's id may come once. A question that version 2.0 calls
@@ -24,19 +23,19 @@ def read_squad(file: str, split: str) -> Iterator[Raw | Bad]:
         try:
             row = _row(title, context, question)
         except KeyError as error:
-            yield Bad(f"the question has no {error}, only {', '.join(question)}", place)
+            yield BadRow(f"the question has no {error}, only {', '.join(question)}", place)
             continue
         except (TypeError, AttributeError):
-            yield Bad(f"the values are not of the kinds that SQuAD's have: {str(question)[:120]}", place)
+            yield BadRow(f"the values are not of the kinds that SQuAD's have: {str(question)[:120]}", place)
             continue
         except ValueError as error:
-            yield Bad(str(error), place)
+            yield BadRow(str(error), place)
             continue
         if str(row["id"]) in seen:
-            yield Bad(f"the id {row['id']!r} comes twice, first in {seen[str(row['id'])]}", place)
+            yield BadRow(f"the id {row['id']!r} comes twice, first in {seen[str(row['id'])]}", place)
             continue
         seen[str(row["id"])] = place
-        yield Raw(row, place)
+        yield RawRow(row, place)
 
 
 def _questions(file: str) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:

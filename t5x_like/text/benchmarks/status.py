@@ -4,8 +4,7 @@ import functools
 from dataclasses import dataclass
 
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.benchmarks.finding import data_directory, find_split, packed_files, wanted_files
-from t5x_like.text.benchmarks.task import BenchmarkTask
+from t5x_like.text.benchmarks.split_files import data_directory, find_split, packed_files, wanted_files
 from t5x_like.text.tasks.rows import RowPolicy
 
 
@@ -77,7 +76,7 @@ def _status(name: str, split: str, folder: str) -> SplitStatus:
 def _count(key: str, name: str, split: str, folder: str, files: tuple[str, ...]) -> tuple[int, int, str]:
     """Good rows, bad ones, and what is wrong. Tasks of one source (``key``) are counted once."""
     del key, files
-    task = BenchmarkTask(name=name, vocabulary="bytes", data_dir=folder, on_bad_row="skip")
+    task = catalogue.benchmark_task(name=name, vocabulary="bytes", data_dir=folder, on_bad_row="skip")
     policy = RowPolicy("skip")
     try:
         for _ in task.raw_rows(split, policy):

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, Example
-from t5x_like.text.benchmarks.choice_wording import Chosen, chosen_example
-from t5x_like.text.benchmarks.records import LABEL, Records, hub_layout
-from t5x_like.text.benchmarks.source import Layout, Raw, Source
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
+from t5x_like.text.benchmarks.choice_wording import ChoiceWording, chosen_example
+from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout
 from t5x_like.text.benchmarks.tfds_files import read_tfds
-from t5x_like.text.heads.formats import MultipleChoice
-from t5x_like.text.tasks.rows import Bad
+from t5x_like.text.heads import MultipleChoice
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 _SENTENCES = tuple(f"InputSentence{number}" for number in range(1, 5))
 _QUIZ = ("RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2")
@@ -26,21 +26,21 @@ def _story_row(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"context": context, "endings": endings, LABEL: None if label is None else str(label)}
 
 
-_STORY_READ = Records(parse=_story_row, classes=("1", "2"))
+_STORY_READ = RecordFiles(parse=_story_row, classes=("1", "2"))
 
 
-def _read_prepared(file: str, split: str) -> Iterator[Raw | Bad]:
+def _read_prepared(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """TFDS's rows, whose labels are 1 and 2."""
     for row in read_tfds(file, split):
-        if isinstance(row, Raw) and row.values["label"] > 0:
+        if isinstance(row, RawRow) and row.values["label"] > 0:
             row = row._replace(values={**row.values, "label": row.values["label"] - 1})
         yield row
 
 
-_STORY_WORD = Chosen(word="story_cloze", columns={"context": "context"}, choices="endings", count=2)
+_STORY_WORD = ChoiceWording(word="story_cloze", columns={"context": "context"}, choices="endings", count=2)
 
 
-def _story(number: int, targets: str) -> Example:
+def _story(number: int, targets: str) -> GoldenExample:
     row = {
         "context": "Al lost his key. He looked.",
         "endings": ["He found it.", "He ate it."],
@@ -53,9 +53,9 @@ def _story(number: int, targets: str) -> Example:
 STORY_CLOZE = Benchmark(
     name="story_cloze",
     title="Story Cloze: which of two sentences ends a story? Learned on validation, told on test (Radford et al. 2018)",
-    source=Source(
+    source=BenchmarkSource(
         layouts=(
-            Layout(
+            FileLayout(
                 files={
                     split: tuple(
                         f"story_cloze/{name}"
@@ -70,7 +70,7 @@ STORY_CLOZE = Benchmark(
                 read=_STORY_READ,
             ),
             hub_layout("story_cloze/2016", ("validation", "test"), _STORY_READ),
-            Layout(
+            FileLayout(
                 name="TensorFlow Datasets",
                 files={
                     split: (f"story_cloze/2016/*/*-{split}.tfrecord*",) for split in ("validation", "test")
@@ -86,7 +86,7 @@ STORY_CLOZE = Benchmark(
     ),
     **_STORY_WORD.scored,
     asked=("context", "endings"),
-    form=MultipleChoice(context="{context}", choices="endings"),
+    head=MultipleChoice(context="{context}", choices="endings"),
     examples=(_story(0, "choice1"), _story(1, "choice2"), _story(-1, "<unk>")),
 )
 

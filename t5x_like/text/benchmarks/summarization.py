@@ -1,33 +1,88 @@
 """News and their summaries: CNN/DailyMail and XSum, as T5 words them (Raffel et al. 2020, appendix D)."""
 
-from collections.abc import Mapping
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow, Wording
-from t5x_like.text.benchmarks.news_stories import read_stories
-from t5x_like.text.benchmarks.records import Records, renamed
-from t5x_like.text.benchmarks.source import Download, Layout, RawRow, Source
+from t5x_like.io.files import as_path
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
+from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
 from t5x_like.text.benchmarks.translation import WMT15_ENFR, WMT_T2T_ENDE
 from t5x_like.text.metrics import rouge
+from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues, decode_line, lines_of
+
+_HIGHLIGHT = "@highlight"
+# What ends a line; others are given a full stop (See et al. 2017, https://github.com/abisee/cnn-dailymail).
+_ENDS = (".", "!", "?", "...", "'", "`", '"', "’", "”", ")")
+_FOLDERS = ("cnn/stories", "dailymail/stories", "cnn_stories", "dailymail_stories", "stories")
+
+
+def read_stories(file: str, split: str) -> Iterator[RawRow | BadRow]:
+    """Reads CNN's and the Daily Mail's stories as TensorFlow Datasets makes articles and highlights of them.
+
+    ``cnn_dailymail/url_lists/all_train.txt`` lists the addresses of a split, whose order rows have. A story's file is
+    named by the SHA-1 of its address: ``cnn_dailymail/cnn/stories/….story``. See ``source.Reader``.
+    """
+    del split
+    above = os.path.dirname(file)
+    roots = [above, os.path.dirname(above)]
+    for number, line in lines_of(file):
+        place = f"{file}:{number}"
+        url = decode_line(line, file, number)
+        if isinstance(url, BadRow):
+            yield url
+        elif url.strip():
+            yield _story(url.strip(), roots, place)
+
+
+def _story(url: str, roots: list[str], place: str) -> RawRow | BadRow:
+    name = f"{hashlib.sha1(url.encode()).hexdigest()}.story"
+    for path in (f"{root}/{folder}/{name}" for root in roots for folder in _FOLDERS):
+        if as_path(path).exists():
+            try:
+                article, highlights = parts_of(as_path(path).read_bytes().decode("utf-8"))
+            except UnicodeDecodeError as error:
+                return BadRow(f"{path}: invalid UTF-8 at byte {error.start}", place)
+            return RawRow({"article": article, "highlights": highlights}, place)
+    return BadRow(
+        f"no file {name} for {url} in {', '.join(f'{roots[-1]}/{folder}' for folder in _FOLDERS[:2])}; unpack "
+        "cnn_stories.tgz and dailymail_stories.tgz there",
+        place,
+    )
+
+
+def parts_of(story: str) -> tuple[str, str]:
+    """The article, its lines joined by spaces, and its highlights, a line each."""
+    article, highlights, is_highlight = [], [], False
+    for line in story.split("\n"):
+        line = line.strip()
+        if line.startswith(_HIGHLIGHT):
+            is_highlight = True
+        elif line:
+            whole = line if line.endswith(_ENDS) or _HIGHLIGHT in line else f"{line}."
+            (highlights if is_highlight else article).append(whole)
+    return " ".join(article), "\n".join(highlights)
 
 
 def summarize(text: str, summary: str) -> Wording:
     """``summarize: `` and the text, both as they are; the arguments name columns."""
 
-    def word(row: RawRow) -> list[WordedRow]:
+    def word(row: RowValues) -> list[WordedRow]:
         return [{"inputs": f"summarize: {row[text]}", "targets": row[summary]}]
 
     return word
 
 
-def _lines(folder: str, splits: Mapping[str, str], *columns: str) -> Layout:
+def _lines(folder: str, splits: Mapping[str, str], *columns: str) -> FileLayout:
     """JSON lines with the columns of the task."""
-    return Layout(
+    return FileLayout(
         name="JSON lines",
         files={
             split: tuple(f"{folder}/{name}.jsonl" for name in dict.fromkeys((split, short)))
             for split, short in splits.items()
         },
-        read=Records(parse=renamed(**{column: column for column in columns})),
+        read=RecordFiles(parse=renamed(**{column: column for column in columns})),
     )
 
 
@@ -43,11 +98,11 @@ _CNN_SERVER = "https://raw.githubusercontent.com/abisee/cnn-dailymail/master/url
 CNN_DAILYMAIL = Benchmark(
     name="cnn_dailymail_v002",
     title="CNN/DailyMail: the highlights of a news article",
-    source=Source(
+    source=BenchmarkSource(
         tfds="cnn_dailymail:3.4.0",
         hugging_face="cnn_dailymail/3.0.0",
         layouts=(
-            Layout(
+            FileLayout(
                 name="story files",
                 files={
                     split: tuple(
@@ -80,7 +135,7 @@ CNN_DAILYMAIL = Benchmark(
     asked=("article",),
     metrics=(rouge,),
     examples=(
-        Example(
+        GoldenExample(
             {
                 "article": "A ferry ran aground. All were saved.",
                 "highlights": "Ferry aground .\nNobody lost .",
@@ -92,11 +147,11 @@ CNN_DAILYMAIL = Benchmark(
                 },
             ),
         ),
-        Example(
+        GoldenExample(
             {"article": " (Town) -- It snowed. ", "highlights": "Snow in town ."},
             ({"inputs": "summarize:  (Town) -- It snowed. ", "targets": "Snow in town ."},),
         ),
-        Example(
+        GoldenExample(
             {"article": "One.\nTwo.", "highlights": ""}, ({"inputs": "summarize: One.\nTwo.", "targets": ""},)
         ),
     ),
@@ -105,7 +160,7 @@ CNN_DAILYMAIL = Benchmark(
 XSUM = Benchmark(
     name="xsum_v001",
     title="XSum: a news article in one sentence",
-    source=Source(
+    source=BenchmarkSource(
         tfds="xsum:1.1.0",
         hugging_face="xsum",
         layouts=(_lines("xsum", _SPLITS, "document", "summary"),),
@@ -119,7 +174,7 @@ XSUM = Benchmark(
     asked=("document",),
     metrics=(rouge,),
     examples=(
-        Example(
+        GoldenExample(
             {
                 "document": "The bridge will close for a week.\nBuses will run.",
                 "summary": "A bridge will close.",
@@ -131,11 +186,11 @@ XSUM = Benchmark(
                 },
             ),
         ),
-        Example(
+        GoldenExample(
             {"document": "It cost £2m.", "summary": "It was dear. "},
             ({"inputs": "summarize: It cost £2m.", "targets": "It was dear. "},),
         ),
-        Example({"document": "x", "summary": "y"}, ({"inputs": "summarize: x", "targets": "y"},)),
+        GoldenExample({"document": "x", "summary": "y"}, ({"inputs": "summarize: x", "targets": "y"},)),
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from t5x_like.text.benchmarks.source import Columns, Download, Layout, Source
+from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, Download, FileLayout
 from t5x_like.text.benchmarks.super_glue_json import JsonLines, Parse
 
 HOME = "https://super.gluebenchmark.com/tasks"
@@ -23,7 +23,7 @@ def super_glue_source(
     num_bytes: int,
     parse: Parse,
     classes: tuple[str, ...] = (),
-) -> Source:
+) -> BenchmarkSource:
     """One of the server's archives. ``columns`` are without label, and without idx where that is one number."""
 
     def files(split: str) -> tuple[str, ...]:
@@ -32,10 +32,10 @@ def super_glue_source(
         return tuple(f"{root}/{each}/{name}" for root in _FOLDERS for each in spelled for name in names)
 
     label: Columns = {"label": "int"} if classes else {}
-    return Source(
+    return BenchmarkSource(
         tfds=f"super_glue/{config}:1.0.2",
         layouts=(
-            Layout(
+            FileLayout(
                 files={split: files(split) for split in rows}, read=JsonLines(parse=parse, classes=classes)
             ),
         ),

@@ -1,9 +1,8 @@
 """SuperGLUE's pairs of which one may follow from the other: CB, RTE, AX-b, AX-g."""
 
 from t5x_like.text.benchmarks import super_glue_json
-from t5x_like.text.benchmarks.benchmark import Example
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
-from t5x_like.text.benchmarks.labelled import example, labelled
+from t5x_like.text.benchmarks.benchmark import GoldenExample
+from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, example, labelled
 from t5x_like.text.benchmarks.source import Columns
 from t5x_like.text.benchmarks.super_glue_form import same, super_glue_source
 from t5x_like.text.metrics import (
@@ -18,7 +17,7 @@ _PAIR: Columns = {"premise": "text", "hypothesis": "text"}
 _PAIR_PARSED = super_glue_json.flat("premise", "hypothesis")
 
 
-def _pair(premise: str, hypothesis: str, label: int, idx: int, *, word: str, targets: str) -> Example:
+def _pair(premise: str, hypothesis: str, label: int, idx: int, *, word: str, targets: str) -> GoldenExample:
     row = {"premise": premise, "hypothesis": hypothesis, "label": label, "idx": idx}
     return example(row, f"{word} hypothesis: {hypothesis} premise: {premise}", targets)
 

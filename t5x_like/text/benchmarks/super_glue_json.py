@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from t5x_like.io.text_encoding import json_value
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.tasks.rows import Bad, decode_line, lines_of
+from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
 
 # The rows in one line of JSON, each without its label's number.
 Parse = Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]
@@ -23,7 +22,7 @@ class JsonLines:
     parse: Parse
     classes: tuple[str, ...] = ()
 
-    def __call__(self, file: str, split: str) -> Iterator[Raw | Bad]:
+    def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
         """See ``source.Reader``."""
         seen: dict[str, str] = {}
         for number, line in lines_of(file):
@@ -31,19 +30,21 @@ class JsonLines:
             value = object_of(decode_line(line, file, number), place)
             if value is None:
                 continue
-            if isinstance(value, Bad):
+            if isinstance(value, BadRow):
                 yield value
                 continue
             try:
                 for row in self.parse(value):
                     self._finish(row, place, seen, is_test=split.startswith("test"))
-                    yield Raw(row, place)
+                    yield RawRow(row, place)
             except KeyError as error:
-                yield Bad(f"no {error} among {', '.join(value) or 'none'}", place)
+                yield BadRow(f"no {error} among {', '.join(value) or 'none'}", place)
             except (TypeError, AttributeError):
-                yield Bad(f"the values are not of the kinds that this task's have: {str(value)[:120]}", place)
+                yield BadRow(
+                    f"the values are not of the kinds that this task's have: {str(value)[:120]}", place
+                )
             except ValueError as error:
-                yield Bad(str(error), place)
+                yield BadRow(str(error), place)
 
     def _finish(self, row: dict[str, Any], place: str, seen: dict[str, str], *, is_test: bool) -> None:
         """The label's number; an index may come once.
@@ -63,16 +64,16 @@ class JsonLines:
         row["label"] = -1 if label is None else class_of(label, self.classes)
 
 
-def object_of(text: str | Bad, place: str) -> dict[str, Any] | Bad | None:
+def object_of(text: str | BadRow, place: str) -> dict[str, Any] | BadRow | None:
     """The object that a line of JSON is; None where nothing is on it."""
-    if isinstance(text, Bad) or not text.strip():
-        return text if isinstance(text, Bad) else None
+    if isinstance(text, BadRow) or not text.strip():
+        return text if isinstance(text, BadRow) else None
     try:
         value = json_value(text)
     except json.JSONDecodeError as error:
-        return Bad(f"invalid JSON: {error.msg} at column {error.colno}", place)
+        return BadRow(f"invalid JSON: {error.msg} at column {error.colno}", place)
     if not isinstance(value, dict):
-        return Bad(f"an object {{…}} is expected, found {type(value).__name__}", place)
+        return BadRow(f"an object {{…}} is expected, found {type(value).__name__}", place)
     return value
 
 

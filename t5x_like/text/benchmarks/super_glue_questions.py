@@ -4,15 +4,14 @@ import re
 
 from t5x_like.text import postprocessing
 from t5x_like.text.benchmarks import super_glue_json
-from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, Keyed
-from t5x_like.text.benchmarks.labelled import example, labelled
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
+from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, KeyedWording, example, labelled
 from t5x_like.text.benchmarks.pronouns import (
     TRUTH,
 )
-from t5x_like.text.benchmarks.source import Columns, RawRow
+from t5x_like.text.benchmarks.source import Columns
 from t5x_like.text.benchmarks.super_glue_form import same, super_glue_source
-from t5x_like.text.heads.formats import CandidateRanking, MultipleChoice, SequenceClassification
+from t5x_like.text.heads import CandidateRanking, MultipleChoice, SequenceClassification
 from t5x_like.text.metrics import (
     all_match,
     deduplicate_metric,
@@ -20,6 +19,7 @@ from t5x_like.text.metrics import (
     multirc_f1_over_all_answers,
     squad,
 )
+from t5x_like.text.tasks.rows import RowValues
 
 _CHOICES = ("choice1", "choice2")
 _ANSWER_INDEX: Columns = {"idx": {"paragraph": "int", "question": "int", "answer": "int"}}
@@ -76,7 +76,7 @@ COPA = labelled(
         classes=_CHOICES,
     ),
     labels=_CHOICES,
-    form=MultipleChoice(context="{premise} What was the {question}?", choices=("{choice1}", "{choice2}")),
+    head=MultipleChoice(context="{premise} What was the {question}?", choices=("{choice1}", "{choice2}")),
     examples=(
         example(
             {"premise": "It rained.", "choice1": "I got wet.", "choice2": "I ate.", "question": "effect"}
@@ -99,7 +99,7 @@ COPA = labelled(
 )
 
 
-def _answer_index(row: RawRow) -> dict[str, int]:
+def _answer_index(row: RowValues) -> dict[str, int]:
     return {f"idx/{name}": row["idx"][name] for name in ("paragraph", "question", "answer")}
 
 
@@ -108,7 +108,7 @@ def without_markup(text: str) -> str:
     return re.sub("</?b>", "", text.replace("<br>", " "))
 
 
-def _multirc_example(answer: str, label: int, number: int, *, clean: str, targets: str) -> Example:
+def _multirc_example(answer: str, label: int, number: int, *, clean: str, targets: str) -> GoldenExample:
     row = {
         "paragraph": "<b>Sent 1: </b>Ann has two dogs.<br>",
         "question": "Who has dogs?",
@@ -118,7 +118,7 @@ def _multirc_example(answer: str, label: int, number: int, *, clean: str, target
     }
     inputs = f"multirc question: Who has dogs? answer: {clean} paragraph: Sent 1: Ann has two dogs. "
     index = {"idx/paragraph": 0, "idx/question": 0, "idx/answer": number}
-    return Example(row, ({"inputs": inputs, "targets": targets, **index},))
+    return GoldenExample(row, ({"inputs": inputs, "targets": targets, **index},))
 
 
 MULTIRC = Benchmark(
@@ -134,7 +134,7 @@ MULTIRC = Benchmark(
         parse=super_glue_json.multirc,
         classes=TRUTH,
     ),
-    word=Keyed(
+    word=KeyedWording(
         word="multirc",
         columns=same("question", "answer", "paragraph"),
         labels=TRUTH,
@@ -145,7 +145,7 @@ MULTIRC = Benchmark(
     metrics=(multirc_f1_over_all_answers, mean_group_metric(all_match)),
     labels=TRUTH,
     extras={"idx/paragraph": "int", "idx/question": "int", "idx/answer": "int"},
-    form=SequenceClassification(texts=("{paragraph}", "{question} {answer}"), classes=TRUTH),
+    head=SequenceClassification(texts=("{paragraph}", "{question} {answer}"), classes=TRUTH),
     examples=(
         _multirc_example("Ann", 1, 0, clean="Ann", targets="True"),
         _multirc_example("<b>Bo</b><br>", 0, 1, clean="Bo ", targets="False"),
@@ -156,7 +156,7 @@ MULTIRC = Benchmark(
 _HIGHLIGHT = "\n@highlight\n"
 
 
-def record(row: RawRow) -> list[WordedRow]:
+def record(row: RowValues) -> list[WordedRow]:
     """An example for each right answer; one with ``<unk>`` where none is known. Highlights become sentences."""
     passage = re.sub(rf"([.?!\"']){_HIGHLIGHT}", r"\1 ", row["passage"]).replace(_HIGHLIGHT, ". ")
     inputs = f"record query: {row['query']} entities: {', '.join(row['entities'])} passage: {passage}"
@@ -166,12 +166,12 @@ def record(row: RawRow) -> list[WordedRow]:
     return [{**common, "targets": target} for target in answers or [UNLABELLED]]
 
 
-def _record_example(passage: str, *, clean: str, entities: list[str], answers: list[str]) -> Example:
+def _record_example(passage: str, *, clean: str, entities: list[str], answers: list[str]) -> GoldenExample:
     row = {"passage": passage, "query": "@placeholder won", "entities": entities, "answers": answers}
     inputs = f"record query: @placeholder won entities: {', '.join(entities)} passage: {clean}"
     rest = {"inputs": inputs, "answers": answers, "idx/passage": 0, "idx/query": 1}
     worded = tuple({**rest, "targets": target} for target in answers or [UNLABELLED])
-    return Example({**row, "idx": {"passage": 0, "query": 1}}, worded)
+    return GoldenExample({**row, "idx": {"passage": 0, "query": 1}}, worded)
 
 
 RECORD = Benchmark(
@@ -190,7 +190,7 @@ RECORD = Benchmark(
     postprocess=postprocessing.record,
     metrics=(deduplicate_metric(squad),),
     extras={"idx/passage": "int", "idx/query": "int", "answers": "texts"},
-    form=CandidateRanking(),
+    head=CandidateRanking(),
     training_examples=138_854,  # one for each of a query's answers
     examples=(
         _record_example(

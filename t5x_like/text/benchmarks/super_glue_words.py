@@ -5,9 +5,8 @@ from typing import Any
 
 from t5x_like.text import postprocessing
 from t5x_like.text.benchmarks import super_glue_json
-from t5x_like.text.benchmarks.benchmark import Benchmark, Example
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
-from t5x_like.text.benchmarks.labelled import example, labelled
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
+from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, example, labelled
 from t5x_like.text.benchmarks.pronouns import (
     TRUTH,
     wsc_marked_spans,
@@ -15,7 +14,7 @@ from t5x_like.text.benchmarks.pronouns import (
     wsc_simple_right_only,
 )
 from t5x_like.text.benchmarks.super_glue_form import same, super_glue_source
-from t5x_like.text.heads.formats import SequenceClassification
+from t5x_like.text.heads import SequenceClassification
 from t5x_like.text.metrics import (
     accuracy,
 )
@@ -42,7 +41,7 @@ WIC = labelled(
         classes=TRUTH,
     ),
     labels=TRUTH,
-    form=SequenceClassification(texts=("{word}: {sentence1}", "{sentence2}"), classes=TRUTH),
+    head=SequenceClassification(texts=("{word}: {sentence1}", "{sentence2}"), classes=TRUTH),
     examples=tuple(
         example(
             {"word": "bat", "sentence1": "A bat flew.", "sentence2": second, "label": label, "idx": idx}
@@ -92,10 +91,10 @@ WSC_SIMPLE_TRAIN = Benchmark(
     word=wsc_simple_right_only,
     extras={"label": "int", "idx": "int"},
     training_examples=259,  # rows whose first span is the right one
-    form=_WSC_FORM,
+    head=_WSC_FORM,
     examples=(
         example(_BO, _WSC_INPUTS, "Bo", label=1),
-        Example(_ANN, ()),
+        GoldenExample(_ANN, ()),
         example(_NOBODY, _WSC_INPUTS, "Bo", label=-1),
     ),
 )
@@ -108,7 +107,7 @@ WSC_SIMPLE_EVAL = Benchmark(
     postprocess=postprocessing.wsc_simple,
     metrics=(accuracy,),
     extras={"label": "int", "idx": "int"},
-    form=_WSC_FORM,
+    head=_WSC_FORM,
     training_task="super_glue_wsc_v102_simple_train",
     examples=(
         example(_BO, _WSC_INPUTS, "Bo", label=1),
@@ -126,7 +125,7 @@ WSC_MARKED_SPANS = Benchmark(
     metrics=(accuracy,),
     labels=TRUTH,
     extras={"idx": "int"},
-    form=_WSC_FORM,
+    head=_WSC_FORM,
     examples=(
         example(_BO, "wsc text: Ann told * Bo * that # he # won .", "True"),
         example(_ANN, "wsc text: * Ann * told Bo that # he # won .", "False"),

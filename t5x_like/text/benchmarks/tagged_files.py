@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.tasks.rows import Bad, decode_line, lines_of
+from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
 
 _DOCUMENT = "-DOCSTART-"
 _WORD_ID = re.compile(r"\d+")
@@ -22,13 +21,13 @@ class _Sentence:
         self.first = first
         self.tokens: list[str] = []
         self.tags: list[str] = []
-        self.fault: Bad | None = None
+        self.fault: BadRow | None = None
 
-    def row(self, file: str, column: str, classes: Mapping[str, int]) -> Raw | Bad:
+    def row(self, file: str, column: str, classes: Mapping[str, int]) -> RawRow | BadRow:
         if self.fault:
             return self.fault
         tags = [classes[tag] for tag in self.tags]
-        return Raw({"tokens": self.tokens, column: tags}, f"{file}:{self.first}")
+        return RawRow({"tokens": self.tokens, column: tags}, f"{file}:{self.first}")
 
 
 # A word and its tag; None where a line has no word of its own.
@@ -48,14 +47,14 @@ class TaggedFile:
     read_line: ReadLine
     begins_chunks: bool = False
 
-    def __call__(self, file: str, split: str) -> Iterator[Raw | Bad]:
+    def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
         """See ``source.Reader``."""
         del split
         numbers = {word: number for number, word in enumerate(self.classes)}
         sentence: _Sentence | None = None
         for number, line in lines_of(file):
             text = decode_line(line, file, number)
-            if not isinstance(text, Bad) and not text.strip():
+            if not isinstance(text, BadRow) and not text.strip():
                 yield from self._finished(sentence, file, numbers)
                 sentence = None
                 continue
@@ -63,14 +62,14 @@ class TaggedFile:
             self._add(sentence, text, f"{file}:{number}", numbers)
         yield from self._finished(sentence, file, numbers)
 
-    def _add(self, sentence: _Sentence, text: str | Bad, place: str, numbers: Mapping[str, int]) -> None:
-        if isinstance(text, Bad):
+    def _add(self, sentence: _Sentence, text: str | BadRow, place: str, numbers: Mapping[str, int]) -> None:
+        if isinstance(text, BadRow):
             sentence.fault = sentence.fault or text
             return
         try:
             found = self.read_line(text)
         except ValueError as error:
-            sentence.fault = sentence.fault or Bad(str(error), place)
+            sentence.fault = sentence.fault or BadRow(str(error), place)
             return
         if found is None:
             return
@@ -79,13 +78,13 @@ class TaggedFile:
             tag = _begun(tag, sentence.tags[-1] if sentence.tags else "O")
         if tag not in numbers:
             reason = f"the tag {tag!r} of {word!r} is outside the set: {', '.join(numbers)}"
-            sentence.fault = sentence.fault or Bad(reason, place)
+            sentence.fault = sentence.fault or BadRow(reason, place)
         sentence.tokens.append(word)
         sentence.tags.append(tag)
 
     def _finished(
         self, sentence: _Sentence | None, file: str, numbers: Mapping[str, int]
-    ) -> Iterator[Raw | Bad]:
+    ) -> Iterator[RawRow | BadRow]:
         if sentence and (sentence.tokens or sentence.fault):
             yield sentence.row(file, self.column, numbers)
 

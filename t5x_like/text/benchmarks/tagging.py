@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow, Wording
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
 from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
-from t5x_like.text.benchmarks.records import Records, hub_layout
-from t5x_like.text.benchmarks.source import Download, Layout, RawRow, Source
+from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
 from t5x_like.text.benchmarks.tagged_files import TaggedFile, conll_line, conllu_line, hub_tags
 from t5x_like.text.benchmarks.tfds_files import read_tfds
-from t5x_like.text.heads.formats import TokenClassification
+from t5x_like.text.heads import TokenClassification
 from t5x_like.text.metrics import chunk_f1
 from t5x_like.text.metrics.classification import Scores, require_pairs
+from t5x_like.text.tasks.rows import RowValues
 
 _OTHER = "O"
 
@@ -22,7 +23,7 @@ _OTHER = "O"
 def word_tags(word: str, column: str, classes: Sequence[str]) -> Wording:
     """``word tokens: Ann lives in Oslo`` answered by as many tags: ``B-PER O O B-LOC``."""
 
-    def worded(row: RawRow) -> list[WordedRow]:
+    def worded(row: RowValues) -> list[WordedRow]:
         tokens: list[str] = list(row["tokens"])
         tags: list[int] = list(row[column])
         if tags and len(tags) != len(tokens):
@@ -79,7 +80,7 @@ def _tagged(
     *,
     column: str,
     classes: tuple[str, ...],
-    source: Source,
+    source: BenchmarkSource,
     said: Sequence[tuple[str, str]],
     invalid: str = _OTHER,
     metric: Any = chunk_f1,
@@ -95,9 +96,9 @@ def _tagged(
         postprocess=partial(read_tags, classes=classes, invalid=invalid),
         metrics=(metric,),
         extras={"tokens": "texts"},
-        form=TokenClassification(tokens="tokens", tags=column, classes=classes),
+        head=TokenClassification(tokens="tokens", tags=column, classes=classes),
         examples=tuple(
-            Example(
+            GoldenExample(
                 {"tokens": text.split(), column: [classes.index(tag) for tag in tags.split()]},
                 ({"inputs": f"{word} tokens: {text}", "targets": tags, "tokens": text.split()},),
             )
@@ -112,10 +113,10 @@ CONLL2003 = _tagged(
     "CoNLL-2003: names of people, organisations, places and others in English news",
     column="ner",
     classes=_NAMES,
-    source=Source(
+    source=BenchmarkSource(
         tfds="conll2003/conll2003:1.0.0",
         layouts=(
-            Layout(
+            FileLayout(
                 files={
                     split: tuple(f"{place}/{name}" for place in ("conll2003", "conll2003/original") for name in names)
                     for split, names in {
@@ -126,8 +127,8 @@ CONLL2003 = _tagged(
                 },
                 read=TaggedFile(column="ner", classes=_NAMES, read_line=conll_line(4), begins_chunks=True),
             ),
-            hub_layout("conll2003", ("train", "validation", "test"), Records(parse=hub_tags("ner_tags", "ner"))),
-            Layout(
+            hub_layout("conll2003", ("train", "validation", "test"), RecordFiles(parse=hub_tags("ner_tags", "ner"))),
+            FileLayout(
                 name="TensorFlow Datasets",
                 files={"validation": ("conll2003/conll2003/*/*-dev.tfrecord*",)},
                 read=read_tfds,
@@ -154,16 +155,16 @@ CONLL2000 = _tagged(
     "CoNLL-2000: the phrases of sentences of the Wall Street Journal",
     column="chunks",
     classes=_CHUNKS,
-    source=Source(
+    source=BenchmarkSource(
         layouts=(
-            Layout(
+            FileLayout(
                 files={
                     split: tuple(f"conll2000/{split}.txt{ending}" for ending in ("", ".gz"))
                     for split in ("train", "test")
                 },
                 read=TaggedFile(column="chunks", classes=_CHUNKS, read_line=conll_line(3)),
             ),
-            hub_layout("conll2000", ("train", "test"), Records(parse=hub_tags("chunk_tags", "chunks"))),
+            hub_layout("conll2000", ("train", "test"), RecordFiles(parse=hub_tags("chunk_tags", "chunks"))),
         ),
         rows={"train": 8_936, "test": 2_012},
         downloads=tuple(
@@ -209,15 +210,15 @@ def parts_of_speech(
     Files: ``ud/en_ewt-ud-train.conllu``, or in a folder of its own below ``ud``.
     """
     splits = {"train": "train", "validation": "dev", "test": "test"}
-    read_hub = Records(parse=hub_tags("upos", "upos", _HUB_PARTS, PARTS_OF_SPEECH))
+    read_hub = RecordFiles(parse=hub_tags("upos", "upos", _HUB_PARTS, PARTS_OF_SPEECH))
     return _tagged(
         f"ud_{treebank}_pos",
         title,
         column="upos",
         classes=PARTS_OF_SPEECH,
-        source=Source(
+        source=BenchmarkSource(
             layouts=(
-                Layout(
+                FileLayout(
                     files={
                         split: tuple(
                             f"{place}/{treebank}-ud-{short}.conllu" for place in ("ud", "ud/*", "UD_*", ".")

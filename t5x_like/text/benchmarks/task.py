@@ -3,19 +3,20 @@
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import google_crc32c
 
 from t5x_like.io.paths import find_files
 from t5x_like.text.benchmarks.benchmark import Benchmark, MetricFunction
-from t5x_like.text.benchmarks.checking import empty_texts, fault_of
-from t5x_like.text.benchmarks.finding import SplitFiles
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.tasks.pairs import PairsTask, Worded, columns_needed
-from t5x_like.text.tasks.rows import Bad, RowPolicy
+from t5x_like.text.benchmarks.row_checks import empty_texts, fault_of
+from t5x_like.text.benchmarks.split_files import SplitFiles
+from t5x_like.text.heads import HeadFormat
+from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_needed
+from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy
 
 _log = logging.getLogger(__name__)
 
@@ -25,30 +26,24 @@ T5_VOCABULARY = "gs://t5-data/vocabs/cc_all.32000/sentencepiece.model"
 
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkTask(PairsTask):
-    """One benchmark, as ``name`` says, or as given.
+    """One benchmark with its data and vocabulary; ``catalogue.benchmark_task`` makes it by name.
 
-    ``data_dir`` is the folder with its files ($T5X_LIKE_DATA, or ``data``, where not given). ``vocabulary`` is
-    $T5X_LIKE_VOCABULARY where not given, or T5's. ``files`` are only given for files that lie elsewhere, in the
-    benchmark's official form.
-
-    >>> BenchmarkTask(name="glue_rte_v002", vocabulary="bytes").answers
-    ('entailment', 'not_entailment')
+    Attributes:
+      vocabulary: $T5X_LIKE_VOCABULARY where not given, or T5's.
+      benchmark: The benchmark itself.
+      data_dir: Folder with its files; $T5X_LIKE_DATA, or ``data``, where not given.
+      files: Only for files that lie elsewhere, in the benchmark's official form.
+      remake: Makes the task again by its name, in another process; ``None`` pickles the benchmark itself.
     """
 
     vocabulary: str = ""
+    benchmark: Benchmark
     data_dir: str | None = None
-    # A Benchmark, found by its name where not given. (Any: a run's kept configuration gives None again.)
-    benchmark: Any = None
+    remake: Callable[..., "BenchmarkTask"] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        found: Benchmark | None = self.benchmark
-        if found is None:
-            from t5x_like.text.benchmarks import catalogue
-
-            found = catalogue.benchmark(self.name)
-            object.__setattr__(self, "benchmark", found)
         if not self.files:
-            files = SplitFiles(found.source, found.splits, self.data_dir)
+            files = SplitFiles(self.benchmark.source, self.benchmark.splits, self.data_dir)
             object.__setattr__(self, "files", files)
         if not self.vocabulary:
             object.__setattr__(self, "vocabulary", os.environ.get(VOCABULARY) or T5_VOCABULARY)
@@ -64,8 +59,8 @@ class BenchmarkTask(PairsTask):
         """See ``PairsTask``: over what the benchmark's postprocessing makes of answers."""
         return self.benchmark.metrics
 
-    def raw_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[Raw]:
-        """The rows of a split as TFDS has them, before wording: what an encoder's head reads, too.
+    def raw_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[RawRow]:
+        """The rows of a split as TFDS has them, before wording.
 
         Raises:
           ValueError: as ``read``.
@@ -75,35 +70,35 @@ class BenchmarkTask(PairsTask):
         policy = RowPolicy(self.on_bad_row) if policy is None else policy
         for file in find_files(self.files[split]):
             for row in self._raw_rows(file):
-                if isinstance(row, Bad):
+                if isinstance(row, BadRow):
                     policy.take(row)
                 else:
                     policy.num_rows += 1
                     yield row
 
-    def _rows(self, file: str) -> Iterator[Worded | Bad]:
+    def _rows(self, file: str) -> Iterator[TextPair | BadRow]:
         for raw in self._raw_rows(file):
-            if isinstance(raw, Bad):
+            if isinstance(raw, BadRow):
                 yield raw
                 continue
             try:
                 worded = self.benchmark.word(raw.values)
             except ValueError as error:
-                yield Bad(str(error), raw.place)
+                yield BadRow(str(error), raw.place)
                 continue
             for each in worded:
                 extras = {name: each[name] for name in self.benchmark.extras}
-                yield Worded(each["inputs"], each["targets"], raw.values, raw.place, extras)
+                yield TextPair(each["inputs"], each["targets"], raw.values, raw.place, extras)
 
-    def _raw_rows(self, file: str) -> Iterator[Raw | Bad]:
-        """The rows of a file, those that lack a column or hold something else in it as Bad."""
+    def _raw_rows(self, file: str) -> Iterator[RawRow | BadRow]:
+        """The rows of a file, those that lack a column or hold something else in it as BadRow."""
         columns = self.benchmark.source.columns
         num_empty, first = 0, ""
         for row in self._read(file):
-            if isinstance(row, Raw):
+            if isinstance(row, RawRow):
                 fault = fault_of(row.values, columns)
                 if fault:
-                    row = Bad(fault, row.place)
+                    row = BadRow(fault, row.place)
                 elif empty := empty_texts(row.values, columns):
                     num_empty, first = num_empty + 1, first or f"{row.place}: {' and '.join(empty)}"
             yield row
@@ -112,7 +107,7 @@ class BenchmarkTask(PairsTask):
                 "%s: %d rows have an empty text, and are used as they are (%s)", file, num_empty, first
             )
 
-    def _read(self, file: str) -> Iterator[Raw | Bad]:
+    def _read(self, file: str) -> Iterator[RawRow | BadRow]:
         for split in self.files:
             if isinstance(self.files, SplitFiles):
                 known = self.files.reader_of(file)
@@ -128,6 +123,29 @@ class BenchmarkTask(PairsTask):
             elif file in find_files(self.files[split]):
                 return self.benchmark.source.layouts[0].read(file, split)
         raise ValueError(f"task {self.name!r} has no split with the file {file}")
+
+    def head_format(self) -> HeadFormat:
+        """See ``FileTask``."""
+        if self.benchmark.head is not None:
+            return self.benchmark.head
+        if self.benchmark.read_by_heads:
+            raise ValueError(
+                f"{self._no_head_format()}; heads read the same rows as {self.benchmark.read_by_heads!r}"
+            )
+        return super().head_format()
+
+    def line_columns(self, line: str) -> Mapping[str, Any]:
+        """See ``PairsTask``: a JSON object with the row's columns."""
+        try:
+            values = json.loads(line)
+        except json.JSONDecodeError:
+            values = None
+        if not isinstance(values, dict):
+            raise ValueError(
+                f"task {self.name!r} is a benchmark, whose rows have columns: give a JSON object with them on each "
+                f"line, not {line[:60]!r} (t5x-like tasks show {self.name})"
+            )
+        return values
 
     def word_question(self, line: str) -> str:
         """A JSON object with the row's columns, or the line itself where the wording has only one of text.
@@ -164,21 +182,15 @@ class BenchmarkTask(PairsTask):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """By name where it is one of the catalogue's: its functions need not be picklable."""
-        from t5x_like.text.benchmarks import catalogue
-
         given = {
             name: getattr(self, name)
             for name in ("name", "vocabulary", "on_bad_row", "num_sentinels", "data_dir")
         }
         if not isinstance(self.files, SplitFiles):
             given["files"] = dict(self.files)
-        if self.name not in catalogue.names() or catalogue.benchmark(self.name) is not self.benchmark:
-            given["benchmark"] = self.benchmark
-        return _made, (given,)
-
-
-def _made(given: Mapping[str, Any]) -> BenchmarkTask:
-    return BenchmarkTask(**given)
+        if self.remake is not None:
+            return partial(self.remake, **given), ()
+        return partial(BenchmarkTask, benchmark=self.benchmark, **given), ()
 
 
 def _nothing(kind: Any) -> Any:

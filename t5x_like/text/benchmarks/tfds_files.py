@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from t5x_like.io.paths import files_below
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.tasks.rows import Bad
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 
 def tfds_folders(name: str, data_dir: str) -> list[str]:
@@ -24,7 +23,7 @@ def tfds_folders(name: str, data_dir: str) -> list[str]:
     return folders
 
 
-def read_tfds(file: str, split: str) -> Iterator[Raw | Bad]:
+def read_tfds(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """The rows of one of its files.
 
     Raises:
@@ -37,7 +36,7 @@ def read_tfds(file: str, split: str) -> Iterator[Raw | Bad]:
         raise ValueError(f"{file}: TensorFlow is needed to read what TFDS prepared; install it") from None
     features = _features_of(os.path.dirname(file))
     for number, record in enumerate(tf.data.TFRecordDataset(file).as_numpy_iterator(), start=1):
-        yield Raw(python_value(features.deserialize_example_np(record)), f"{file}:row {number}")
+        yield RawRow(python_value(features.deserialize_example_np(record)), f"{file}:row {number}")
 
 
 @functools.lru_cache(maxsize=16)

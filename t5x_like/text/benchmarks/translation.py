@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, Example, WordedRow, Wording
-from t5x_like.text.benchmarks.records import Records, hub_layout
-from t5x_like.text.benchmarks.source import Download, Layout, RawRow, Source
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
+from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
 from t5x_like.text.benchmarks.translation_files import PairedFiles, translations
 from t5x_like.text.metrics import bleu
+from t5x_like.text.tasks.rows import RowValues
 
 _LANGUAGES = {
     "en": "English",
@@ -22,7 +23,7 @@ def translate(source: str, target: str) -> Wording:
     """``translate English to German: `` and the sentence as it is."""
     prefix = f"translate {_LANGUAGES[source]} to {_LANGUAGES[target]}: "
 
-    def word(row: RawRow) -> list[WordedRow]:
+    def word(row: RowValues) -> list[WordedRow]:
         return [{"inputs": prefix + row[source], "targets": row[target]}]
 
     return word
@@ -52,16 +53,16 @@ def _translation(
     return Benchmark(
         name=name,
         title=title,
-        source=Source(
+        source=BenchmarkSource(
             tfds=tfds,
             hugging_face=hub,
             layouts=(
-                Layout(
+                FileLayout(
                     name="plain or SGML files",
                     files={split: _patterns(folder, target, split, tests.get(split, "")) for split in splits},
                     read=PairedFiles(source="en", target=target),
                 ),
-                *([hub_layout(hub, splits, Records(parse=translations("en", target)))] if hub else []),
+                *([hub_layout(hub, splits, RecordFiles(parse=translations("en", target)))] if hub else []),
             ),
             rows=rows,
             downloads=downloads,
@@ -74,7 +75,7 @@ def _translation(
         asked=("en",),
         metrics=(bleu,),
         examples=tuple(
-            Example(
+            GoldenExample(
                 {"en": english, target: other},
                 (
                     {

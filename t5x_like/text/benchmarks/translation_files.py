@@ -10,8 +10,7 @@ from typing import Any
 
 from t5x_like.io.files import as_path
 from t5x_like.io.text_encoding import refuse_foreign, text_of
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.tasks.rows import Bad, decode_line, lines_of
+from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
 
 _TAG = re.compile(r"<(seg|doc)\b([^>]*)>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
@@ -30,7 +29,7 @@ class PairedFiles:
     source: str
     target: str
 
-    def __call__(self, file: str, split: str) -> Iterator[Raw | Bad]:
+    def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
         """See ``source.Reader``.
 
         Raises:
@@ -54,7 +53,7 @@ class PairedFiles:
             f"{file}: no file beside it with the {self.target} of its sentences; expected {' or '.join(places)}"
         )
 
-    def _lines(self, file: str, other: str) -> Iterator[Raw | Bad]:
+    def _lines(self, file: str, other: str) -> Iterator[RawRow | BadRow]:
         counts = [_count(file), _count(other)]
         if counts[0] != counts[1]:
             raise ValueError(
@@ -64,10 +63,10 @@ class PairedFiles:
         for (number, line), (_, translation) in zip(lines_of(file), lines_of(other), strict=True):
             text = decode_line(line, file, number)
             translated = decode_line(translation, other, number)
-            bad = next((each for each in (text, translated) if isinstance(each, Bad)), None)
-            yield bad or Raw({self.source: text, self.target: translated}, f"{file}:{number}")
+            bad = next((each for each in (text, translated) if isinstance(each, BadRow)), None)
+            yield bad or RawRow({self.source: text, self.target: translated}, f"{file}:{number}")
 
-    def _segments(self, file: str, other: str) -> Iterator[Raw | Bad]:
+    def _segments(self, file: str, other: str) -> Iterator[RawRow | BadRow]:
         for mine, theirs in zip_longest(segments_of(file), segments_of(other)):
             if mine is None or theirs is None:
                 there, lacking = (file, other) if theirs is None else (other, file)
@@ -77,7 +76,7 @@ class PairedFiles:
                     f"{file}:{mine.line}: the segment {mine.key} stands where {other}:{theirs.line} has "
                     f"{theirs.key}; are they of the same test set?"
                 )
-            yield Raw({self.source: mine.text, self.target: theirs.text}, f"{file}:{mine.line}")
+            yield RawRow({self.source: mine.text, self.target: theirs.text}, f"{file}:{mine.line}")
 
 
 @dataclass(frozen=True, kw_only=True)

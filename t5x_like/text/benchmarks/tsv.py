@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.tasks.rows import Bad, Row, read_rows
+from t5x_like.text.tasks.rows import BadRow, RawRow, Row, read_rows
 
 _log = logging.getLogger(__name__)
 _INDEX = "index"
@@ -30,7 +29,7 @@ class Table:
     headerless: Mapping[str, Sequence[str]] = field(default_factory=dict)  # columns by split
     leaves_out_broken: bool = False  # QQP has rows cut in two by a line break
 
-    def __call__(self, file: str, split: str) -> Iterator[Raw | Bad]:
+    def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
         """See ``source.Reader``.
 
         Raises:
@@ -50,9 +49,9 @@ class Table:
                 "%s: %d broken rows are left out, as they always are (%s)", file, len(broken), broken[0]
             )
 
-    def _is_broken(self, row: Row | Bad, is_test: bool) -> bool:
+    def _is_broken(self, row: Row | BadRow, is_test: bool) -> bool:
         """Cut in two: with other columns than the header's, or without a label."""
-        if isinstance(row, Bad):
+        if isinstance(row, BadRow):
             return "columns, where" in row.reason
         return not is_test and not row.cells.get(self.label)
 
@@ -65,9 +64,9 @@ class Table:
                 "another task's file?"
             )
 
-    def _raw(self, row: Row, number: int, is_test: bool) -> Raw | Bad:
+    def _raw(self, row: Row, number: int, is_test: bool) -> RawRow | BadRow:
         if is_test and row.cells.get(_INDEX, str(number)) != str(number):
-            return Bad(
+            return BadRow(
                 f"{_INDEX} {row.cells[_INDEX]!r} where {number} should come: rows are missing, twice there or out of "
                 "order, and answers could not be handed in",
                 row.place,
@@ -76,25 +75,25 @@ class Table:
             label = self._number(row)
         else:
             label = class_number(row.cells.get(self.label), self.classes, row.place)
-        if isinstance(label, Bad):
+        if isinstance(label, BadRow):
             return label
         values = {name: row.cells[column] for name, column in self.texts.items()}
-        return Raw({**values, "label": label, "idx": number}, row.place)
+        return RawRow({**values, "label": label, "idx": number}, row.place)
 
-    def _number(self, row: Row) -> float | Bad:
+    def _number(self, row: Row) -> float | BadRow:
         text = row.cells.get(self.label)
         if text is None:
             return -1.0
         try:
             value = float(text)
         except ValueError:
-            return Bad(f"{self.label} {text!r} is not a number", row.place)
+            return BadRow(f"{self.label} {text!r} is not a number", row.place)
         if math.isfinite(value) and (self.lowest <= value <= self.highest or value == -1.0):
             return value
-        return Bad(f"{self.label} {text} lies outside {self.lowest:g} to {self.highest:g}", row.place)
+        return BadRow(f"{self.label} {text} lies outside {self.lowest:g} to {self.highest:g}", row.place)
 
 
-def class_number(label: str | None, classes: Sequence[str], place: str) -> int | Bad:
+def class_number(label: str | None, classes: Sequence[str], place: str) -> int | BadRow:
     """The number of a class written as its word or number; -1 where there is none."""
     if label is None:
         return -1
@@ -103,7 +102,7 @@ def class_number(label: str | None, classes: Sequence[str], place: str) -> int |
     if label in _numbers(len(classes)):
         return int(label)
     listed = ", ".join(f"{number} or {word}" for number, word in enumerate(classes))
-    return Bad(f"the label {label!r} is outside the set: {listed}", place)
+    return BadRow(f"the label {label!r} is outside the set: {listed}", place)
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from t5x_like.text.benchmarks.benchmark import WordedRow
-from t5x_like.text.benchmarks.source import RawRow
+from t5x_like.text.tasks.rows import RowValues
 
 _PRONOUNS = frozenset(["he", "she", "they", "it", "her", "his", "their", "them", "him"])
 _ARTICLES = ("a", "an", "the")
@@ -23,7 +23,7 @@ class _Match(NamedTuple):
     candidate: str
 
 
-def wnli_simple(row: RawRow) -> list[WordedRow]:
+def wnli_simple(row: RowValues) -> list[WordedRow]:
     """``wsc: … *It* has to be cleaned.`` and the candidate, whether right (``label``) or not.
 
     Raises:

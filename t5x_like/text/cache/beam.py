@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from t5x_like.io.beam_runner import on_runner
-from t5x_like.text.cache.shards import Shard, finished_shard
+from t5x_like.text.cache.shards import CacheShard, finished_shard
 from t5x_like.text.cache.writing import RunUnits, Unit
 
 
@@ -15,7 +15,7 @@ def on_beam(runner: str, options: Sequence[str] = ()) -> RunUnits:
     """
     run_all = on_runner(runner, options)
 
-    def run(units: Sequence[Unit], directory: str) -> list[Shard]:
+    def run(units: Sequence[Unit], directory: str) -> list[CacheShard]:
         run_all(_write, [(unit, directory) for unit in units])
         return [_written(unit, directory) for unit in units]
 
@@ -27,7 +27,7 @@ def _write(work: tuple[Unit, str]) -> None:
     unit(directory)
 
 
-def _written(unit: Unit, directory: str) -> Shard:
+def _written(unit: Unit, directory: str) -> CacheShard:
     shard = finished_shard(directory, unit.number, unit.features, read_all=False)
     if shard is None:
         raise ValueError(

@@ -7,9 +7,9 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from t5x_like.io.progress import Progress
-from t5x_like.text.cache.manifest import REPAIR, Manifest, read_checked
-from t5x_like.text.cache.places import BLOCK
-from t5x_like.text.cache.shards import Index, Shard, checksums_of_file, index_name, unpack
+from t5x_like.text.cache.cache_manifest import REPAIR, Manifest, read_checked
+from t5x_like.text.cache.record_offsets import BLOCK
+from t5x_like.text.cache.shards import CacheShard, Index, checksums_of_file, index_name, unpack
 
 _POLICY = "or open it with on_corruption='quarantine' to leave out what is damaged"
 
@@ -32,7 +32,7 @@ def check_sizes(directory: str, manifest: Manifest) -> None:
             )
 
 
-def raise_damage(directory: str, shard: Shard, found: str) -> NoReturn:
+def raise_damage(directory: str, shard: CacheShard, found: str) -> NoReturn:
     """Says which bytes of a shard are damaged.
 
     Raises:
@@ -78,7 +78,7 @@ def find_damage(directory: str, manifest: Manifest) -> Damage:
     return Damage(is_any, np.concatenate(lost))
 
 
-def _in_shard(directory: str, shard: Shard) -> Damage:
+def _in_shard(directory: str, shard: CacheShard) -> Damage:
     """Examples are numbered from the shard's first."""
     path = os.path.join(directory, shard.file)
     index = unpack(read_checked(directory, index_name(shard.file), shard.index_checksum))

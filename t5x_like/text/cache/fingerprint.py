@@ -5,29 +5,22 @@ The objective is not among them: it works on what the cache holds.
 
 import functools
 import os
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 import google_crc32c
 
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_files
-from t5x_like.text.tasks.chat import ChatTask
-from t5x_like.text.tasks.pairs import PairsTask
-from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.vocabularies.opening import open_tokenizer
-
-if TYPE_CHECKING:
-    import seqio
 
 _CHUNK_BYTES = 8 * 2**20
 
 Files = Literal["contents", "sizes", "unread"]
 
 
-def task_fingerprint(
-    task: "PretrainingTask | PairsTask | ChatTask | seqio.Task", split: str, *, files: Files = "contents"
-) -> dict[str, str]:
-    """The lines of a task's split.
+def task_fingerprint(task: FileTask[Any], split: str, *, files: Files = "contents") -> dict[str, str]:
+    """Returns the lines of a task's split.
 
     ``files`` says how files are told from others: by checksums of their ``contents``, by their ``sizes`` alone, which
     takes no time, or not at all (``unread``), where they are on another machine. A cache is compared by the lines
@@ -36,38 +29,14 @@ def task_fingerprint(
     Raises:
       ValueError: no such split, or files are missing.
     """
-    if not isinstance(task, PretrainingTask | PairsTask | ChatTask):
-        from t5x_like.text.seqio_bridge.task_fingerprint import seqio_fingerprint
-
-        return seqio_fingerprint(task, split)
     if split not in task.files:
         raise ValueError(f"task {task.name!r} has no split {split!r}; there are {', '.join(task.files)}")
-    if isinstance(task, ChatTask):
-        lines = _of_chat(task)
-    else:
-        lines = _of_pretraining(task) if isinstance(task, PretrainingTask) else task.fingerprint()
+    lines = task.fingerprint()
     lines["vocabulary"] = open_tokenizer(task.vocabulary, task.num_sentinels).fingerprint
     return lines | ({} if files == "unread" else _of_files(task, split, with_contents=files == "contents"))
 
 
-def _of_pretraining(task: PretrainingTask) -> dict[str, str]:
-    lines = {"kind": "documents", "separator": task.separator, "column": task.column}
-    lines["sentences"] = "apart" if task.sentences else "not apart"
-    lines["spans"] = f"from the column {task.spans_column!r}" if task.spans_column else "none"
-    return lines
-
-
-def _of_chat(task: ChatTask) -> dict[str, str]:
-    lines = {"kind": "conversations", "column": task.column}
-    template = task.writing
-    lines |= {f"turn of {role}": repr(turn) for role, turn in template.turns.items()}
-    lines |= {name: repr(getattr(template, name)) for name in ("start", "special", "answering_role", "strip")}
-    return lines | {"special_ids": repr(dict(sorted(task.special_ids.items())))}
-
-
-def _of_files(
-    task: PretrainingTask | PairsTask | ChatTask, split: str, *, with_contents: bool
-) -> dict[str, str]:
+def _of_files(task: FileTask[Any], split: str, *, with_contents: bool) -> dict[str, str]:
     found = find_files(task.files[split])
     lines = {"files": str(len(found))}
     for number, file in enumerate(found):

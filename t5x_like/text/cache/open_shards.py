@@ -6,10 +6,10 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
+from t5x_like.text.cache.cache_manifest import Manifest, read_checked
 from t5x_like.text.cache.damage import raise_damage
-from t5x_like.text.cache.manifest import Manifest, read_checked
-from t5x_like.text.cache.places import read_record
-from t5x_like.text.cache.records import record_sizes
+from t5x_like.text.cache.record_encoding import record_sizes
+from t5x_like.text.cache.record_offsets import read_record
 from t5x_like.text.cache.shards import Index, index_name, unpack
 
 _MOST_OPEN = 512

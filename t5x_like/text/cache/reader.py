@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from t5x_like.text.cache.damage import check_sizes, find_damage, raise_damage
-from t5x_like.text.cache.manifest import (
+from t5x_like.text.cache.cache_manifest import (
     REPAIR,
     Fingerprint,
     Manifest,
@@ -17,10 +16,11 @@ from t5x_like.text.cache.manifest import (
     read_manifest,
     refuse_other,
 )
+from t5x_like.text.cache.damage import check_sizes, find_damage, raise_damage
 from t5x_like.text.cache.open_shards import OpenShards
-from t5x_like.text.cache.records import decode, record_sizes
+from t5x_like.text.cache.record_encoding import decode, record_sizes
 from t5x_like.text.cache.shards import checksum_of
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 _log = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ import google_crc32c
 import numpy as np
 
 from t5x_like.io.files import as_path, write_bytes
-from t5x_like.text.cache.content import Content, content_of_records
-from t5x_like.text.cache.places import BLOCK, record_places
-from t5x_like.text.cache.records import Encoded, Feature, record_sizes
+from t5x_like.text.cache.content import ContentChecksum, content_of_records
+from t5x_like.text.cache.record_encoding import EncodedRecords, Feature, record_sizes
+from t5x_like.text.cache.record_offsets import BLOCK, record_places
 
 # One record a chunk: random access reads what it needs. Not compressed: the same bytes with every version of a
 # compressor, records that can be found without the file's own index; two bytes a token squeeze little anyway.
@@ -30,7 +30,7 @@ OPTIONS = "group_size:1,uncompressed"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shard:
+class CacheShard:
     """A finished shard as the manifest knows it. Checksums are crc32c."""
 
     file: str
@@ -50,7 +50,7 @@ class Index:
     lengths: np.ndarray  # int64 [examples, features]
     block_checksums: np.ndarray  # uint32 [blocks of 64 KiB]
     num_skipped: int = 0  # rows of the source that could not be used
-    content: int | None = None  # see ``Shard``
+    content: int | None = None  # see ``CacheShard``
 
 
 def index_name(file: str) -> str:
@@ -76,7 +76,7 @@ class ShardWriter:
         self._partial = os.path.join(folder, f".{self._name}.{os.getpid()}.partial")
         self._writer = array_record_module.ArrayRecordWriter(self._partial, OPTIONS)
         self._lengths: list[np.ndarray] = []
-        self._content = Content()
+        self._content = ContentChecksum()
         self.num_examples = 0
         self.num_bytes = 0
 
@@ -93,7 +93,7 @@ class ShardWriter:
         with contextlib.suppress(RuntimeError):  # a full disk is no news here
             self._writer.close()
 
-    def write(self, encoded: Encoded) -> None:
+    def write(self, encoded: EncodedRecords) -> None:
         """Appends examples.
 
         Raises:
@@ -109,7 +109,7 @@ class ShardWriter:
         self._content = self._content.followed_by(content_of_records(encoded, self._features))
         self.num_examples += len(encoded.records)
 
-    def finish(self, *, num_skipped: int = 0) -> Shard:
+    def finish(self, *, num_skipped: int = 0) -> CacheShard:
         """Gives the shard its name.
 
         Raises:
@@ -159,7 +159,7 @@ def block_checksums(content: Any) -> np.ndarray:
 
 def finished_shard(
     directory: str, number: int, features: Sequence[Feature], *, read_all: bool = True
-) -> Shard | None:
+) -> CacheShard | None:
     """The shard if it was finished and is as it was written; None otherwise.
 
     That is found out by reading every byte, or, without ``read_all``, by its size.
@@ -231,8 +231,8 @@ def _pack(index: Index) -> bytes:
     return buffer.getvalue()
 
 
-def _describe(name: str, size: int, index: Index, packed: bytes) -> Shard:
-    return Shard(
+def _describe(name: str, size: int, index: Index, packed: bytes) -> CacheShard:
+    return CacheShard(
         file=name,
         examples=len(index.lengths),
         bytes=size,

@@ -4,30 +4,30 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from t5x_like.io.directory_lock import only_writer
+from t5x_like.io.directory_lock import exclusive_writer
 from t5x_like.io.files import as_path, write_bytes
 from t5x_like.io.paths import find_files
-from t5x_like.io.process_pool import in_order
 from t5x_like.io.progress import Progress
-from t5x_like.text.cache import plain
+from t5x_like.io.worker_pool import WorkerPool
+from t5x_like.text.cache import file_units
+from t5x_like.text.cache.cache_manifest import (
+    CacheContents,
+    Manifest,
+    array_bytes,
+    lengths_name,
+    write_manifest,
+)
 from t5x_like.text.cache.fingerprint import task_fingerprint
-from t5x_like.text.cache.manifest import Contents, Manifest, array_bytes, lengths_name, write_manifest
-from t5x_like.text.cache.records import Feature
-from t5x_like.text.cache.resuming import begin, finished_before, kept_shards
-from t5x_like.text.cache.shards import Shard, checksum_of, index_name, unpack
-from t5x_like.text.cache.streams import ByCount, BySize, Cut, write_stream
-from t5x_like.text.tasks.chat import ChatTask
-from t5x_like.text.tasks.pairs import PairsTask
-from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.cache.record_encoding import Feature
+from t5x_like.text.cache.shard_stream import Cut, ShardsByCount, ShardsBySize, write_stream
+from t5x_like.text.cache.shards import CacheShard, checksum_of, index_name, unpack
+from t5x_like.text.cache.unfinished_cache import begin, finished_before, kept_shards
+from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.rows import RowPolicy
-from t5x_like.text.tasks.tokenising import SourceRow, TokenisedTask, with_sentences
-
-if TYPE_CHECKING:
-    import seqio
 
 
 class Unit(Protocol):
@@ -43,102 +43,105 @@ class Unit(Protocol):
         """What the shard holds of each example."""
         ...
 
-    def __call__(self, directory: str) -> Shard:
+    def __call__(self, directory: str) -> CacheShard:
         """Writes the shard into a folder, unless it is there."""
         ...
 
 
-RunUnits = Callable[[Sequence[Unit], str], list[Shard]]
+RunUnits = Callable[[Sequence[Unit], str], list[CacheShard]]
 
 SHARD_BYTES = 512 * 2**20  # what a kill costs at most; a corpus of T5's size has some hundreds of files
 
 
 def cache_split(
-    task: "TokenisedTask | seqio.Task",
+    task: FileTask[Any],
     split: str,
     output: str,
     *,
     num_shards: int | None = None,
     num_processes: int = 1,
     shard_bytes: int = SHARD_BYTES,
-    modules: Sequence[str] = (),
-    prepare: Callable[[], object] | None = None,
     run_units: RunUnits | None = None,
 ) -> Manifest:
     """Writes the cache ``output/task/split``, or goes on with it where it was stopped.
 
     The same examples in the same order, in the same bytes, whatever ``num_processes`` and however often it was
-    stopped. Plain files are read here and tokenised by ``num_processes``; of a task registered with seqio (by
-    importing ``modules``) each process runs the pipeline over shards of the source, after calling ``prepare``.
-    ``run_units`` runs that elsewhere, with a shard for each file or shard of the source.
+    stopped. Files are read here and tokenized by ``num_processes``. ``run_units`` runs that elsewhere, with a shard for
+    each file.
 
     Raises:
       ValueError: the folder holds another cache or something else, a row is bad, or the task can't be cached.
     """
-    directory = os.fspath(as_path(output) / task.name / split)
-    if isinstance(task, PretrainingTask | PairsTask | ChatTask):
-        task = with_sentences(task)
-        contents = plain.describe(task, split, task_fingerprint(task, split))
-    else:
-        from t5x_like.text.seqio_bridge import cache_tasks
-
-        contents = cache_tasks.describe(task, split, task_fingerprint(task, split))
-    as_path(directory).mkdir(parents=True, exist_ok=True)
-    with only_writer(directory, "cache"):
+    task = task.as_trained()
+    contents = file_units.describe(task, split, task_fingerprint(task, split))
+    if run_units is not None:
+        units = file_units.file_units(task, split)
+        if num_shards not in (None, len(units)):
+            raise ValueError(
+                f"task {task.name!r}: on a cluster there is a shard for each of its {len(units)} files; leave "
+                "num_shards out, or cut the files anew"
+            )
+        return write_units(contents, output, units, run_units)
+    with _directory(output, contents) as directory:
         finished = finished_before(directory, contents)
         if finished is not None:
             return finished
-        if isinstance(task, PretrainingTask | PairsTask | ChatTask) and run_units is None:
-            cut = _cut(task, split, num_shards, shard_bytes)
-            contents = replace(contents, cut=str(cut))
-            begin(directory, contents)
-            shards, num_skipped = _stream(task, contents, directory, cut, num_processes)
-            return _finish(directory, contents, shards, num_skipped)
-        units = _units(task, contents, num_shards, modules)
+        cut = _cut(task, split, num_shards, shard_bytes)
+        contents = replace(contents, cut=str(cut))
+        begin(directory, contents)
+        shards, num_skipped = _stream(task, contents, directory, cut, num_processes)
+        return _finish(directory, contents, shards, num_skipped)
+
+
+def write_units(contents: CacheContents, output: str, units: Sequence[Unit], run_units: RunUnits) -> Manifest:
+    """Writes the cache ``output/task/split`` with a shard for each unit, or goes on with it where it was stopped.
+
+    Raises:
+      ValueError: as ``cache_split``.
+    """
+    with _directory(output, contents) as directory:
+        finished = finished_before(directory, contents)
+        if finished is not None:
+            return finished
         contents = replace(contents, cut=f"a shard for each of {len(units)} parts of the source")
         begin(directory, contents)
-        shards = (run_units or _here(num_processes, task.name, prepare))(units, directory)
+        shards = run_units(units, directory)
         return _finish(directory, contents, shards, sum(shard.num_skipped for shard in shards))
 
 
-def _units(
-    task: "TokenisedTask | seqio.Task", contents: Contents, num_shards: int | None, modules: Sequence[str]
-) -> Sequence[Unit]:
-    if not isinstance(task, PretrainingTask | PairsTask | ChatTask):
-        from t5x_like.text.seqio_bridge import cache_tasks
-
-        return cache_tasks.source_units(task, contents, num_units=num_shards, modules=modules)
-    units = plain.file_units(task, contents.split)
-    if num_shards not in (None, len(units)):
-        raise ValueError(
-            f"task {task.name!r}: on a cluster there is a shard for each of its {len(units)} files; leave "
-            "num_shards out, or cut the files anew"
-        )
-    return units
+@contextlib.contextmanager
+def _directory(output: str, contents: CacheContents) -> Iterator[str]:
+    directory = os.fspath(as_path(output) / contents.task / contents.split)
+    as_path(directory).mkdir(parents=True, exist_ok=True)
+    with exclusive_writer(directory, "cache"):
+        yield directory
 
 
-def _cut(task: TokenisedTask, split: str, num_shards: int | None, shard_bytes: int) -> Cut:
+def _cut(task: FileTask[Any], split: str, num_shards: int | None, shard_bytes: int) -> Cut:
     if num_shards is None:
-        return BySize(num_bytes=shard_bytes)
+        return ShardsBySize(num_bytes=shard_bytes)
     num_examples = sum(1 for _ in task.read(split))
     if not 1 <= num_shards <= num_examples:
         raise ValueError(
             f"num_shards must lie between 1 and the {num_examples} examples of task {task.name!r}, split {split!r}; "
             f"got {num_shards}"
         )
-    return ByCount(num_examples=num_examples, num_shards=num_shards)
+    return ShardsByCount(num_examples=num_examples, num_shards=num_shards)
 
 
 def _stream(
-    task: TokenisedTask, contents: Contents, directory: str, cut: Cut, num_processes: int
-) -> tuple[list[Shard], int]:
+    task: FileTask[Any], contents: CacheContents, directory: str, cut: Cut, num_processes: int
+) -> tuple[list[CacheShard], int]:
     shards = kept_shards(directory, contents.features)
-    read = plain.BytesRead(find_files(task.files[contents.split]))
+    read = file_units.BytesRead(find_files(task.files[contents.split]))
     policy = RowPolicy(task.on_bad_row)
-    encoder = plain.Encoder(definition=task, features=contents.features)
-    with Progress(f"{task.name} {contents.split}", read.total, "bytes") as progress:
+    encoder = file_units.RowEncoder(definition=task, features=contents.features)
+    with (
+        Progress(f"{task.name} {contents.split}", read.total, "bytes") as progress,
+        _workers(encoder, num_processes) as pool,
+    ):
 
-        def rows() -> Iterator[SourceRow]:
+        def rows() -> Iterator[file_units.SourceRow]:
             to_skip = sum(shard.examples for shard in shards)
             for number, row in enumerate(task.read(contents.split, policy)):
                 read.take(row)
@@ -147,7 +150,7 @@ def _stream(
                 if number >= to_skip:
                     yield row
 
-        encoded = in_order(encoder, plain.in_pieces(rows()), num_processes=num_processes)
+        encoded = (piece for _, piece in pool.in_order(file_units.in_pieces(rows())))
         written = write_stream(encoded, directory, first=len(shards), cut=cut, features=contents.features)
         with contextlib.closing(encoded), contextlib.closing(written):
             new = list(written)
@@ -155,13 +158,15 @@ def _stream(
     return [*shards, *new], policy.num_skipped
 
 
-def _here(num_processes: int, label: str, prepare: Callable[[], object] | None) -> RunUnits:
-    def run(units: Sequence[Unit], directory: str) -> list[Shard]:
+def run_here(num_processes: int, label: str, prepare: Callable[[], object] | None) -> RunUnits:
+    """Returns a function that runs units in processes of this machine, each after calling ``prepare``."""
+
+    def run(units: Sequence[Unit], directory: str) -> list[CacheShard]:
         shards = []
         work = [(unit, directory) for unit in units]
-        with Progress(label, len(units), "shards") as progress:
-            processes = min(num_processes, len(units))
-            for shard in in_order(_run, work, num_processes=processes, prepare=prepare):
+        processes = min(num_processes, len(units))
+        with Progress(label, len(units), "shards") as progress, _workers(_run, processes, prepare) as pool:
+            for _, shard in pool.in_order(work):
                 shards.append(shard)
                 progress.add(1)
         return shards
@@ -169,12 +174,28 @@ def _here(num_processes: int, label: str, prepare: Callable[[], object] | None) 
     return run
 
 
-def _run(work: tuple[Unit, str]) -> Shard:
+def _workers(
+    function: Callable[[Any], Any], num_processes: int, prepare: Callable[[], object] | None = None
+) -> WorkerPool[Any, Any]:
+    """Returns that many processes, or for one process this one."""
+    return WorkerPool(
+        function,
+        num_processes if num_processes > 1 else 0,
+        owner="the cache writer",
+        flag="--num_processes",
+        kept="shards",
+        prepare=prepare,
+    )
+
+
+def _run(work: tuple[Unit, str]) -> CacheShard:
     unit, directory = work
     return unit(directory)
 
 
-def _finish(directory: str, contents: Contents, shards: Sequence[Shard], num_skipped: int) -> Manifest:
+def _finish(
+    directory: str, contents: CacheContents, shards: Sequence[CacheShard], num_skipped: int
+) -> Manifest:
     """Joins the lengths of all shards into one array for each feature, then writes the manifest."""
     if not sum(shard.examples for shard in shards):
         raise ValueError(f"task {contents.task!r}, split {contents.split!r}: no examples")

@@ -1,0 +1,17 @@
+"""Heads of encoders and decoders: formats that read rows for them and turn their scores into answers."""
+
+from t5x_like.text.heads.choice_head import CandidateRanking, MultipleChoice
+from t5x_like.text.heads.head_format import HeadFormat
+from t5x_like.text.heads.sequence_head import Regression, SequenceClassification
+from t5x_like.text.heads.span_head import QuestionAnswering
+from t5x_like.text.heads.token_head import TokenClassification
+
+__all__ = [
+    "CandidateRanking",
+    "HeadFormat",
+    "MultipleChoice",
+    "QuestionAnswering",
+    "Regression",
+    "SequenceClassification",
+    "TokenClassification",
+]

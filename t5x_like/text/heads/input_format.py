@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 # RoBERTa and its like close the first text with one </s> and open the second with another, and tell them apart by
 # nothing else (Liu et al. 2019, https://arxiv.org/abs/1907.11692, and fairseq's code).
@@ -15,7 +15,7 @@ _TWICE = "</s>"
 _LAST = "<cls>"
 
 
-class Framed(NamedTuple):
+class EncoderInput(NamedTuple):
     """One row of an encoder."""
 
     tokens: np.ndarray  # int32 [L]
@@ -23,7 +23,7 @@ class Framed(NamedTuple):
     num_cut: int  # tokens that had no room
 
 
-class Framing(NamedTuple):
+class InputFormat(NamedTuple):
     """The special ids around texts, and how many tokens there may be with them."""
 
     cls: int
@@ -50,7 +50,7 @@ class Framing(NamedTuple):
         """How many tokens texts may have together."""
         return self.limit - 2 - (self.between if num_texts == 2 else 0)
 
-    def frame(self, texts: Sequence[Sequence[int]]) -> Framed:
+    def join(self, texts: Sequence[Sequence[int]]) -> EncoderInput:
         """One text or two, the longer one cut at its end, token by token, until both fit (as BERT's code does)."""
         sizes = fit([len(text) for text in texts], self.room(len(texts)))
         num_cut = sum(map(len, texts)) - sum(sizes)
@@ -62,7 +62,7 @@ class Framing(NamedTuple):
         if self.cls_last:
             tokens.append(self.cls)
             second = second if len(kept) == 2 else len(tokens)
-        return Framed(np.array(tokens, np.int32), min(second, len(tokens)), num_cut)
+        return EncoderInput(np.array(tokens, np.int32), min(second, len(tokens)), num_cut)
 
     def token_types(self, length: int, second: int) -> np.ndarray:
         """int32 [L]: 1 from where the second text begins, and 2 where a class token is last."""
@@ -72,7 +72,7 @@ class Framing(NamedTuple):
         return types * (not self.twice)
 
 
-def framing_of(tokenizer: Any, limit: int) -> Framing:
+def input_format_of(tokenizer: Any, limit: int) -> InputFormat:
     """As the vocabulary's own special ids say.
 
     Raises:
@@ -85,12 +85,12 @@ def framing_of(tokenizer: Any, limit: int) -> Framing:
             "take the vocabulary of the encoder's own checkpoint"
         )
     twice, cls_last = tokenizer.piece(ids.sep) == _TWICE, tokenizer.piece(ids.cls) == _LAST
-    framing = Framing(ids.cls, ids.sep, twice, limit, cls_last)
-    if framing.room(2) < 2:
+    input_format = InputFormat(ids.cls, ids.sep, twice, limit, cls_last)
+    if input_format.room(2) < 2:
         raise ValueError(
             f"inputs_length={limit} leaves no room for two texts and their special ids; raise it"
         )
-    return framing
+    return input_format
 
 
 def fit(sizes: Sequence[int], room: int) -> list[int]:

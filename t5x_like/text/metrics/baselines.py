@@ -1,4 +1,4 @@
-"""What no model at all would score: the yardstick beside every score in a report."""
+"""Scores without a model, by answering the same for every input: baselines beside every score."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""How sure a score is: intervals from rows drawn again and again with replacement (Efron 1979, bootstrap)."""
+"""Confidence intervals of scores by the bootstrap: rows drawn with replacement (Efron 1979)."""
 
 import hashlib
 import math
@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from t5x_like.text.metrics.chunks import chunk_counts, chunk_f1, scores_from_counts
 from t5x_like.text.metrics.classification import Scores, require_pairs
 from t5x_like.text.metrics.generation import bleu, rouge, rouge_mean
 
 RESAMPLES = 1000
-_CHECKS = 3  # resamples on which a metric is seen to be a mean over rows
+_CHECKS, _FEW_UNITS = 3, 16  # draws and units on which a metric is tested to be a mean over units
 
 
 class Interval(NamedTuple):
@@ -74,6 +75,9 @@ def _resampler(
 ) -> Resampled:
     if metric is bleu:
         return _bleu_resampler(targets, predictions)
+    if metric is chunk_f1:
+        counts = chunk_counts(targets, predictions)
+        return lambda draw: scores_from_counts(counts[draw].sum(0))
     metric = rouge_mean if metric is rouge else metric
 
     def score(draw: np.ndarray) -> Scores:
@@ -90,7 +94,7 @@ def _score(
     units: list[list[int]],
     draw: Iterable[int],
 ) -> Scores:
-    """The metric over drawn units; a group that is drawn twice counts as two."""
+    """Computes the metric over drawn units; a group drawn twice counts as two."""
     truths, guesses = [], []
     for time, unit in enumerate(draw):
         for number in units[unit]:
@@ -103,27 +107,32 @@ def _score(
 
 
 def _unit_means(score: Callable[[np.ndarray], Scores], num_units: int, seed: int) -> Resampled | None:
-    """The same as ``score`` for a metric that is a mean over units, a thousand times faster; ``None`` if it isn't one.
+    """Returns a scorer a thousand times faster than ``score`` if that is a mean over units, else None.
 
-    Whether it is one is seen, not known: on all units, and on a few draws.
+    That is tested: on a few units, which rules out most other metrics, then on all units and on a few draws.
     """
-    checks = [np.arange(num_units), *_draws(num_units, _CHECKS, seed + 1)]
-    expected = [score(draw) for draw in checks]
-    each: dict[str, list[float]] = {name: [] for name in expected[0]}
-    for unit in range(num_units):
-        scores = score(np.array([unit]))
-        if scores.keys() != each.keys():
-            return None
-        for name, value in scores.items():
-            each[name].append(float(value))
-        if unit == 0 and not all(map(math.isfinite, scores.values())):
-            return None
-    tables = {name: np.array(values) for name, values in each.items()}
-    for draw, scores in zip(checks, expected, strict=True):
-        for name, value in scores.items():
-            if not math.isclose(float(tables[name][draw].mean()), value, rel_tol=1e-9, abs_tol=1e-9):
-                return None
-    return lambda draw: {name: float(table[draw].mean()) for name, table in tables.items()}
+    draws = _draws(num_units, _CHECKS, seed + 1)
+    few = draws[0][:_FEW_UNITS]
+    if not _are_means(_table(score, few), np.arange(len(few)), score(few)):
+        return None
+    table = _table(score, range(num_units))
+    if not all(_are_means(table, draw, score(draw)) for draw in (np.arange(num_units), *draws)):
+        return None
+    return lambda draw: {name: float(values[draw].mean()) for name, values in table.items()}
+
+
+def _table(score: Callable[[np.ndarray], Scores], units: Iterable[int]) -> dict[str, np.ndarray]:
+    """Returns the scores of each unit alone, NaN where a unit lacks a score."""
+    rows = [score(np.array([unit])) for unit in units]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: np.array([row.get(name, math.nan) for row in rows], float) for name in names}
+
+
+def _are_means(table: Mapping[str, np.ndarray], draw: np.ndarray, scores: Scores) -> bool:
+    return table.keys() == scores.keys() and all(
+        math.isclose(float(table[name][draw].mean()), value, rel_tol=1e-9, abs_tol=1e-9)
+        for name, value in scores.items()
+    )
 
 
 def _bleu_resampler(targets: Sequence[Any], predictions: Sequence[str]) -> Resampled:

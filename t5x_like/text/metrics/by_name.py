@@ -48,7 +48,7 @@ def check_metric(name: str, classes: Sequence[str] = ()) -> None:
 
 
 def metric_function(name: str, classes: Sequence[str] = ()) -> MetricFunction:
-    """The metric as a function of decoded targets and predictions.
+    """Returns the metric as a function of decoded targets and predictions.
 
     ``classes`` are the label words in the order of their numbers; another word counts as invalid, and text
     that is no number as -1, as in T5.

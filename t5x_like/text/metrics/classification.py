@@ -10,7 +10,7 @@ Metric = Callable[[Sequence[Any], Sequence[Any]], Scores]
 
 
 def accuracy(targets: Sequence[Any], predictions: Sequence[Any]) -> Scores:
-    """How many predictions equal their target, of any type; arrays as a whole."""
+    """Share of predictions that equal their target, of any type; arrays as a whole."""
     require_pairs(targets, predictions)
     equal = [
         bool(np.all(target == prediction)) for target, prediction in zip(targets, predictions, strict=True)
@@ -23,59 +23,48 @@ def f1_score_with_invalid(targets: Sequence[int], predictions: Sequence[int]) ->
     require_pairs(targets, predictions)
     truth, guess = np.asarray(targets), np.asarray(predictions)
     guess = np.where((guess == 0) | (guess == 1), guess, 1 - truth)
-    return {"f1": 100.0 * f1_of(truth == 1, guess == 1, np.ones(len(truth)))}
+    return {"f1": 100.0 * f1_of(truth == 1, guess == 1)}
+
+
+def f1_of(truth: Any, guess: Any, **settings: Any) -> float:
+    """F1 by scikit-learn, 0 to 1; ``settings`` are its own. By default the F1 of an absent class is 0."""
+    import sklearn.metrics  # takes seconds to import
+
+    return float(sklearn.metrics.f1_score(truth, guess, **{"zero_division": 0.0, **settings}))
 
 
 def mean_multiclass_f1(
     num_classes: int, *, sample_weight: Sequence[float] | None = None, zero_division: float | str = 0.0
 ) -> Metric:
-    """The mean of the F1 of every class, present or not (CommitmentBank's ``mean_3class_f1``).
+    """Mean of the F1 of every class, present or not (CommitmentBank's ``mean_3class_f1``).
 
-    The settings are scikit-learn's, as T5 takes them: ``sample_weight`` of each row, and ``zero_division``, the F1 of a
-    class that is in no row, 0 unless said otherwise ("warn" is 0, too; one that is no number leaves the class out).
+    Args:
+      sample_weight: The weight of each row.
+      zero_division: F1 of a class that is in no row; NaN leaves the class out, "warn" means 0.
     """
     absent = 0.0 if isinstance(zero_division, str) else float(zero_division)
 
     def mean_class_f1(targets: Sequence[int], predictions: Sequence[int]) -> Scores:
         require_pairs(targets, predictions)
-        truth, guess = np.asarray(targets), np.asarray(predictions)
-        weights = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight)
-        each = np.array(
-            [f1_of(truth == label, guess == label, weights, absent=absent) for label in range(num_classes)]
-        )
-        each = each[~np.isnan(each)]
-        mean = float(np.mean(each)) if len(each) else float("nan")
+        settings = {"labels": range(num_classes), "sample_weight": sample_weight, "zero_division": absent}
+        mean = f1_of(targets, predictions, average="macro", **settings)
         return {f"mean_{num_classes}class_f1": 100.0 * mean}
 
     mean_class_f1.__name__ = f"mean_multiclass_f1({num_classes})"
     return mean_class_f1
 
 
-def f1_of(truth: np.ndarray, guess: np.ndarray, weights: np.ndarray, *, absent: float = 0.0) -> float:
-    """F1 of booleans, each row counting as much as its weight; ``absent`` where none is True on either side."""
-    hits = np.sum(weights[truth & guess])
-    relevant = np.sum(weights[truth]) + np.sum(weights[guess])
-    return float(2 * hits / relevant) if relevant else absent
-
-
 def matthews_corrcoef(targets: Sequence[int], predictions: Sequence[int]) -> Scores:
-    """Correlation of two labellings, 0 where one of them is constant.
+    """Correlation of two labelings with any number of classes, 0 if one of them is constant.
 
-    For any number of classes (Gorodkin 2004, https://doi.org/10.1016/j.compbiolchem.2004.09.006); an invalid
-    prediction is a class of its own.
+    An invalid prediction is a class of its own.
     """
+    import sklearn.metrics  # takes seconds to import
+
     require_pairs(targets, predictions)
-    classes, numbers = np.unique(np.concatenate([targets, predictions]), return_inverse=True)
-    one_hot = np.eye(len(classes))[numbers]
-    truth, guess = one_hot[: len(targets)], one_hot[len(targets) :]
-    truth_counts, guess_counts = truth.sum(0), guess.sum(0)
-    total = float(len(targets))
-    covariance = np.sum(truth * guess) * total - truth_counts @ guess_counts
-    truth_variance = total**2 - truth_counts @ truth_counts
-    guess_variance = total**2 - guess_counts @ guess_counts
-    if truth_variance == 0 or guess_variance == 0:
+    if len({*targets, *predictions}) < 2:  # scikit-learn warns of a single class
         return {"matthews_corrcoef": 0.0}
-    return {"matthews_corrcoef": 100.0 * float(covariance / np.sqrt(truth_variance * guess_variance))}
+    return {"matthews_corrcoef": 100.0 * float(sklearn.metrics.matthews_corrcoef(targets, predictions))}
 
 
 def multirc_f1_over_all_answers(targets: Sequence[Mapping], predictions: Sequence[Mapping]) -> Scores:
@@ -172,5 +161,5 @@ def require_pairs(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
 
 
 def mean_score(values: Sequence[float]) -> float:
-    """The mean times 100; not a number where there are none, as T5 has it."""
+    """Returns the mean times 100, or NaN if there are no values, as in T5."""
     return 100.0 * float(np.mean(values)) if len(values) else float("nan")

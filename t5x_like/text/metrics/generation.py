@@ -82,7 +82,7 @@ def _one_sentence_a_line(text: str) -> str:
 
 
 def sequence_accuracy(targets: Sequence[str], predictions: Sequence[str]) -> Scores:
-    """How many predictions are their target, letter by letter."""
+    """Share of predictions that equal their target letter by letter."""
     require_as_many(targets, predictions)
     equal = [truth == guess for truth, guess in zip(targets, predictions, strict=True)]
     return {"sequence_accuracy": mean_score(equal)}
@@ -120,7 +120,7 @@ def edit_distance(targets: Sequence[str], predictions: Sequence[str], lower: boo
 
 
 def num_edits(left: Sequence[str], right: Sequence[str]) -> int:
-    """The fewest insertions, deletions and substitutions that turn one sequence into the other."""
+    """Returns the fewest insertions, deletions and substitutions that turn one sequence into the other."""
     row = list(range(len(right) + 1))
     for number, token in enumerate(left, start=1):
         diagonal, row[0] = row[0], number

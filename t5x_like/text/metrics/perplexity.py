@@ -1,4 +1,4 @@
-"""What a text costs a language model: for each token, word and byte, so that vocabularies can be compared."""
+"""Perplexity and bits of texts for each token, word and byte, so that vocabularies can be compared."""
 
 import math
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ class TextCost(NamedTuple):
 
 
 def cost_of(text: str, nats: float, tokens: int) -> TextCost:
-    """The cost of one text whose tokens cost ``nats`` together. Words stand between white space, bytes are UTF-8's."""
+    """Computes the measures of a text whose tokens cost ``nats`` together; words are split at white space."""
     return TextCost(nats, tokens, len(text.split()), len(text.encode("utf-8")))
 
 
 def perplexities(cost: TextCost) -> Scores:
     """Perplexity a token, a word and a byte, and bits a byte.
 
-    ``word_perplexity`` spreads the cost of all tokens over the words of the untokenised text, as Merity et al. (2017,
+    ``word_perplexity`` spreads the cost of all tokens over the words of the untokenized text, as Merity et al. (2017,
     https://arxiv.org/abs/1609.07843) and lm-evaluation-harness count it, so that it doesn't depend on the vocabulary.
 
     Raises:

@@ -1,4 +1,4 @@
-"""SQuAD's and TriviaQA's exact match and F1 over normalised words, times 100."""
+"""SQuAD's and TriviaQA's exact match and F1 over normalized words, times 100."""
 
 import re
 import string
@@ -32,7 +32,7 @@ def squad(targets: Sequence[Answers], predictions: Sequence[str]) -> Scores:
 
 
 def trivia_qa(targets: Sequence[Answers], predictions: Sequence[str]) -> Scores:
-    """As ``squad``, normalised as TriviaQA does."""
+    """As ``squad``, normalized as TriviaQA does."""
     return _score(targets, predictions, normalize_trivia_qa)
 
 
@@ -50,7 +50,7 @@ def span_squad(targets: Sequence[Mapping[str, Any]], predictions: Sequence[str])
 def coqa_f1(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> Scores:
     """CoQA's F1 (Reddy et al. 2019, https://arxiv.org/abs/1808.07042) against the best of each question's answers.
 
-    Normalised as ``squad``; two answers of which nothing is left are equal.
+    Normalized as ``squad``; two answers of which nothing is left are equal.
     """
     require_as_many(targets, predictions)
     overlap = []

@@ -76,7 +76,7 @@ def rank_classification(
     normalize_by_target_length: bool = False,
     idx_len: int = 2,
 ) -> Scores:
-    """What the likeliest answers score: each row is one answer, with the log-likelihood that is its score.
+    """Scores the likeliest answers. Each row is one answer with its log-likelihood.
 
     Targets are as ``postprocessing.rank_classification`` gives them. Without ``num_classes`` examples may have any
     number of answers, and accuracy is all there is; two classes have F1 and the areas under curves too, more the mean
@@ -124,7 +124,9 @@ def _of_classes(rows: Sequence[tuple[Ranked, float]], num_classes: int) -> Score
         return {"accuracy": 100.0 * float(np.average((truth & guess).any(-1), weights=weights))}
     accuracy = {"accuracy": 100.0 * float(np.average((truth == guess).all(-1), weights=weights))}
     if num_classes > 2:
-        each = [f1_of(truth[:, label], guess[:, label], weights) for label in range(num_classes)]
+        each = [
+            f1_of(truth[:, label], guess[:, label], sample_weight=weights) for label in range(num_classes)
+        ]
         return accuracy | {f"mean_{num_classes}class_f1": 100.0 * float(np.mean(each))}
     return accuracy | _of_two(truth[:, 1], guess[:, 1], likelihoods, weights)
 
@@ -135,7 +137,7 @@ def _of_two(truth: np.ndarray, guess: np.ndarray, likelihoods: np.ndarray, weigh
     shares = np.exp(likelihoods - likelihoods.max(-1, keepdims=True))
     shares = (shares / shares.sum(-1, keepdims=True))[:, 1]
     return {
-        "f1": 100.0 * f1_of(truth, guess, weights),
+        "f1": 100.0 * f1_of(truth, guess, sample_weight=weights),
         "auc-roc": 100.0 * float(sklearn.metrics.roc_auc_score(truth, shares, sample_weight=weights)),
         "auc-pr": 100.0
         * float(sklearn.metrics.average_precision_score(truth, shares, sample_weight=weights)),

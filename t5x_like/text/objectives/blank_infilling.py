@@ -10,7 +10,7 @@ from t5x_like.text.objectives.blanks import Blanks, with_blanks
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_bits, random_fractions, seeds_of_rows
 from t5x_like.text.objectives.random_spans import RandomSpans, draw_lengths, place_apart
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 _SHORT, _DOCUMENT, _SENTENCES = range(3)  # what a text's blanks are; its label
 _LENGTHS, _PLACES, _ORDER, _SENTENCE = range(4)  # uses of a text's random numbers

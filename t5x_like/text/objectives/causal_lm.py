@@ -8,7 +8,7 @@ import numpy as np
 
 from t5x_like.text.objectives.cutting import cut_documents, cut_runs
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 # Examples of supervised fine-tuning, as ``answers_only`` makes them.
 SFT_SPEC = ExampleSpec(layout="decoder", fields=("inputs", "weights"))

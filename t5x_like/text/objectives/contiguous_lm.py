@@ -8,7 +8,7 @@ import numpy as np
 
 from t5x_like.text.objectives.causal_lm import CausalLM
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 
 @dataclass(frozen=True, kw_only=True)

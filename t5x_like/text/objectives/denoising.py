@@ -19,7 +19,7 @@ from t5x_like.text.objectives.replacing import (
     spans_to_sentinels,
     with_column,
 )
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 _SHORTENS = ("unique_sentinels", "one_sentinel", "dropped")
 

@@ -8,7 +8,7 @@ import numpy as np
 from t5x_like.text.objectives.denoising import Denoising
 from t5x_like.text.objectives.noise import IidNoise
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 ALL_SHUFFLED = Denoising(noise=IidNoise(noise_density=1.0), inputs="shuffled", targets="text")
 

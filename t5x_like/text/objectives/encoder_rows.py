@@ -12,8 +12,8 @@ from t5x_like.text.objectives.framing import frame, require_frame, to_examples
 from t5x_like.text.objectives.masking import Masking
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.sentence_cutting import cut_full_sentences
-from t5x_like.text.objectives.token_masking import TokenMasking
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.objectives.word_masking import TokenMasking
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 # What a row holds: even runs over joined documents; one document, or an even part of it; as many whole sentences as
 # fit, across documents or of one (RoBERTa's FULL-SENTENCES and DOC-SENTENCES, Liu et al. 2019, §4.2).
@@ -122,7 +122,7 @@ def require_masking(masking: Masking) -> None:
     if isinstance(masking, type) or not isinstance(masking, Masking):
         raise ValueError(
             f"masking must be TokenMasking(), SpanMasking() or KnowledgeMasking(), got {masking!r}; in gin "
-            "@token_masking.TokenMasking()"
+            "@word_masking.TokenMasking()"
         )
 
 

@@ -10,7 +10,7 @@ from t5x_like.text.objectives.causal_lm import CausalLM, with_token_before
 from t5x_like.text.objectives.cutting import cut_documents
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_fractions
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 _NUM_MARKS = 3  # ids that a rearranged document has besides its own and its end
 _NUM_DRAWS = 4  # random numbers of each document: whether, which format, and two cuts
@@ -110,6 +110,7 @@ class FillInTheMiddle:
     ) -> list[Example]:
         """Rearranges documents by their text's seed; the first token of a text is the one before it."""
         del lengths
+        assert ids.eos is not None, "a loader refuses vocabularies without an end"
         marks = self._marks(ids)
         documents = [_documents_of(text.tokens[1:], ids.eos) for text in texts]
         most = max(map(len, documents), default=0)
@@ -129,7 +130,7 @@ class FillInTheMiddle:
         return examples
 
     def _arrange(
-        self, document: np.ndarray, drawn: np.ndarray, marks: tuple[int, int, int], eos: int | None
+        self, document: np.ndarray, drawn: np.ndarray, marks: tuple[int, int, int], eos: int
     ) -> np.ndarray:
         """One document, which its end may follow, in the format that is drawn."""
         size = len(document) - int(document[-1] == eos)
@@ -167,7 +168,7 @@ def _run_ends(document_ends: np.ndarray, row: int) -> Iterator[int]:
         start, document = end, following
 
 
-def _documents_of(tokens: np.ndarray, eos: int | None) -> list[np.ndarray]:
+def _documents_of(tokens: np.ndarray, eos: int) -> list[np.ndarray]:
     """Splits a run after each end of sequence."""
     ends = np.flatnonzero(tokens == eos) + 1
     return [part for part in np.split(tokens, ends) if len(part)]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from t5x_like.text.objectives.objective import Example, Text
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 
 class FramedTexts(NamedTuple):

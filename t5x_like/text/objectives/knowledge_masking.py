@@ -11,8 +11,8 @@ from t5x_like.text.objectives.framing import FramedTexts, MaskedTexts
 from t5x_like.text.objectives.masking import budgets, choose
 from t5x_like.text.objectives.phrases import Phrases
 from t5x_like.text.objectives.word_masking import WordMasking
-from t5x_like.text.vocabularies.ids import VocabularyIds, ids_of
 from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds, ids_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,8 @@ from t5x_like.text.objectives.encoder_rows import SingleTexts, require_masking
 from t5x_like.text.objectives.framing import frame, to_examples
 from t5x_like.text.objectives.masking import Masking
 from t5x_like.text.objectives.objective import Example, Lengths, Text
-from t5x_like.text.objectives.token_masking import TokenMasking
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.objectives.word_masking import TokenMasking
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ import numpy as np
 from t5x_like.text.objectives.framing import FramedTexts, MaskedTexts
 from t5x_like.text.objectives.random_bits import random_bits, random_fractions
 from t5x_like.text.objectives.replacing import random_words
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 _ORDER, _LENGTHS, _KIND, _WORD = range(100, 104)  # uses of a text's random numbers
 _PLACE = np.uint64(2**20 - 1)  # the low bits of a sorting key say whose it is

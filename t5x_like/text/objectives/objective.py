@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 # Which streams a model reads; targets belong to the last of them.
 Layout = Literal["encoder", "decoder", "encoder_decoder"]

@@ -9,7 +9,7 @@ import numpy as np
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_below, random_bits, random_fractions
 from t5x_like.text.objectives.segment_cutting import SegmentKind, cut_segments
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 _LENGTHS, _PLACES, _ORDER = range(3)  # uses of a text's random numbers
 

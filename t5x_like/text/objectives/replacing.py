@@ -4,7 +4,7 @@ import numpy as np
 
 from t5x_like.text.objectives.framing import drawable
 from t5x_like.text.objectives.random_bits import random_below, random_bits
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 _LOW = np.uint64(2**32 - 1)
 

@@ -10,7 +10,7 @@ from t5x_like.text.objectives.masking import Masking
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Lengths
 from t5x_like.text.objectives.random_bits import random_bits
 from t5x_like.text.objectives.sentence_cutting import Pair, chunk_end, pair_cuts, sentences_of, target_lengths
-from t5x_like.text.objectives.token_masking import TokenMasking
+from t5x_like.text.objectives.word_masking import TokenMasking
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,9 @@ import numpy as np
 
 from t5x_like.text.objectives.cutting import cut_runs
 from t5x_like.text.objectives.denoising import Denoising, require_sentinels
-from t5x_like.text.objectives.noise import SpanNoise
-from t5x_like.text.objectives.noise_masks import count_noise
+from t5x_like.text.objectives.noise import SpanNoise, count_noise
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 
 @dataclass(frozen=True, kw_only=True)

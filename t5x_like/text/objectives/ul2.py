@@ -9,12 +9,12 @@ from typing import Literal
 import numpy as np
 
 from t5x_like.text.objectives.cutting import DOCUMENTS_TOGETHER
-from t5x_like.text.objectives.noise_masks import count_noise
+from t5x_like.text.objectives.noise import count_noise
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.prefix_lm import PrefixLM
 from t5x_like.text.objectives.random_bits import random_fractions, seeds_of_rows
 from t5x_like.text.objectives.span_corruption import SpanCorruption
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 Mode = Literal["R", "S", "X"]
 MODES: tuple[Mode, ...] = ("R", "S", "X")

@@ -16,7 +16,7 @@ from t5x_like.text.objectives.masking import (
 )
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.segment_cutting import SegmentKind, cut_segments
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 # How a text is read: its label. Of the last, the second segment doesn't follow the first.
 BOTH_WAYS, LEFT_TO_RIGHT, RIGHT_TO_LEFT, SOURCE_TO_TARGET, BOTH_WAYS_RANDOM = range(5)

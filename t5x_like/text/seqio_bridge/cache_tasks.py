@@ -1,25 +1,54 @@
 """Tasks that users registered with seqio: what their own pipelines give, up to the CacheDatasetPlaceholder."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import seqio
 
-from t5x_like.text.cache.manifest import Contents
-from t5x_like.text.cache.records import Feature, encode, in_order, token_dtype
-from t5x_like.text.cache.shards import Shard, ShardWriter, finished_shard
+from t5x_like.text.cache.cache_manifest import CacheContents, Manifest
+from t5x_like.text.cache.record_encoding import Feature, encode, in_order, token_dtype
+from t5x_like.text.cache.shards import CacheShard, ShardWriter, finished_shard
+from t5x_like.text.cache.writing import RunUnits, run_here, write_units
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.seqio_bridge.data_sources import numpy_examples
-from t5x_like.text.seqio_bridge.task_fingerprint import cached_steps, remaining_steps, vocabulary_fingerprint
-from t5x_like.text.tasks import registry
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.seqio_bridge.task_fingerprint import (
+    cached_steps,
+    remaining_steps,
+    seqio_fingerprint,
+    vocabulary_fingerprint,
+)
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 _ROWS_AT_ONCE = 1024
 _SEED = 0  # steps before the cache should draw nothing at random; those that do draw the same each time
 
 
-def describe(task: seqio.Task, split: str, fingerprint: dict[str, str]) -> Contents:
+def cache_seqio_split(
+    task: seqio.Task,
+    split: str,
+    output: str,
+    *,
+    num_shards: int | None = None,
+    num_processes: int = 1,
+    modules: Sequence[str] = (),
+    prepare: Callable[[], object] | None = None,
+    run_units: RunUnits | None = None,
+) -> Manifest:
+    """As ``cache_split``, of a task that is registered with seqio, by importing ``modules``.
+
+    Each process runs the pipeline over shards of the source, after calling ``prepare``.
+
+    Raises:
+      ValueError: as ``cache_split``.
+    """
+    contents = describe(task, split, seqio_fingerprint(task, split))
+    units = source_units(task, contents, num_units=num_shards, modules=modules)
+    return write_units(contents, output, units, run_units or run_here(num_processes, task.name, prepare))
+
+
+def describe(task: seqio.Task, split: str, fingerprint: dict[str, str]) -> CacheContents:
     """What the cache of a split is going to hold.
 
     Raises:
@@ -27,7 +56,7 @@ def describe(task: seqio.Task, split: str, fingerprint: dict[str, str]) -> Conte
     """
     main = "targets" if "targets" in task.output_features else next(iter(task.output_features))
     vocabulary = task.output_features[main].vocabulary
-    return Contents(
+    return CacheContents(
         task=task.name,
         split=split,
         features=_features(task, split),
@@ -49,7 +78,7 @@ class SourceUnit:
     features: tuple[Feature, ...]
     modules: tuple[str, ...] = ()  # that register the task when they are imported
 
-    def __call__(self, directory: str) -> Shard:
+    def __call__(self, directory: str) -> CacheShard:
         """Writes the shard, unless it is there.
 
         Raises:
@@ -58,9 +87,9 @@ class SourceUnit:
         finished = finished_shard(directory, self.number, self.features)
         if finished is not None:
             return finished
-        registry.import_modules(self.modules)
+        registration.import_modules(self.modules)
         shard = seqio.ShardInfo(self.number, self.num_units) if self.num_units > 1 else None
-        dataset = _dataset(registry.get_task(self.task), self.split, shard)
+        dataset = _dataset(registration.get_task(self.task), self.split, shard)
         rows: Iterator[dict[str, Any]] = numpy_examples(dataset)
         with ShardWriter(directory, self.number, self.features) as writer:
             while piece := list(islice(rows, _ROWS_AT_ONCE)):
@@ -69,7 +98,7 @@ class SourceUnit:
 
 
 def source_units(
-    task: seqio.Task, contents: Contents, *, num_units: int | None, modules: Sequence[str]
+    task: seqio.Task, contents: CacheContents, *, num_units: int | None, modules: Sequence[str]
 ) -> list[SourceUnit]:
     """A unit for each shard of the source, or so many of them."""
     number = num_units or max(len(task.source.list_shards(contents.split)), 1)

@@ -1,6 +1,5 @@
-"""Our tasks as seqio's: data sources over plain files, and their registration."""
+"""Data sources of seqio over the files of our tasks."""
 
-import dataclasses
 import logging
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -10,24 +9,21 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
-from t5x_like.text.objectives.causal_lm import answers_only
-from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
-from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
-from t5x_like.text.tasks.chat import ChatTask
-from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.benchmarks.task import BenchmarkTask
+from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.rows import RowPolicy
-from t5x_like.text.tasks.text_task import TextTask
-from t5x_like.text.tasks.tokenising import TokenisedTask, feature_names, tokenise_rows, with_sentences
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = 256  # texts given to the tokenizer together
+_SHAPES = {"texts": [None], "ints": [None]}
+_TYPES = {"int": tf.int64, "ints": tf.int64, "float": tf.float32, "text": tf.string, "texts": tf.string}
 _NAMES = {"tokens": "targets"}  # what seqio's preprocessors call them
 
 
 class PlainFiles(seqio.DataSource):
     """Examples read from plain files by a task of ours, in the files' order."""
 
-    def __init__(self, task: TokenisedTask, keys: tuple[str, ...]) -> None:
+    def __init__(self, task: FileTask[Any], keys: tuple[str, ...]) -> None:
         super().__init__(splits=task.splits)
         self.task = task
         self._keys = keys
@@ -73,14 +69,14 @@ class PlainFiles(seqio.DataSource):
         return {key: tf.TensorSpec([], tf.string) for key in self._keys}  # pyright: ignore[reportArgumentType]
 
 
-class TokenisedDocuments(PlainFiles):
+class TokenizedFiles(PlainFiles):
     """Documents or conversations as tokens (``targets``), with what is known of them: sentences, answers and more."""
 
     def _examples(self, split: str) -> Iterator[dict[str, Any]]:
         widths = self._widths()
         documents = iter(self.task.read(split))
         while chunk := list(islice(documents, _AT_ONCE)):
-            for features in tokenise_rows(self.task, chunk):
+            for features in self.task.tokenize(chunk):
                 yield {
                     _NAMES.get(name, name): np.reshape(features[name], (-1, *width)).astype(np.int32)
                     for name, width in widths.items()
@@ -94,6 +90,46 @@ class TokenisedDocuments(PlainFiles):
 
     def _widths(self) -> dict[str, tuple[int, ...]]:
         return {name: (2,) if name == "spans" else () for name in self._keys}
+
+
+class BenchmarkRows(PlainFiles):
+    """The rows of a benchmark, before wording."""
+
+    task: BenchmarkTask
+
+    def __init__(self, task: BenchmarkTask) -> None:
+        super().__init__(task, ())
+
+    def num_input_examples(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, split: str
+    ) -> int | None:
+        """Rows of the split, counted once by reading it; where they are not there, as many as are published."""
+        if split not in self._counts:
+            try:
+                self.task.files[split]
+            except ValueError:
+                return self.task.benchmark.source.rows.get(split) or None
+            self._counts[split] = sum(1 for _ in self.task.raw_rows(split))
+        return self._counts[split]
+
+    def get_dataset(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, split: str = "train", **settings: Any
+    ) -> tf.data.Dataset:
+        """See ``PlainFiles``.
+
+        Raises:
+          ValueError: files are missing. Said here, where TensorFlow can't bury it below pages of its own.
+        """
+        self.task.files[split]
+        return super().get_dataset(split, **settings)
+
+    def _examples(self, split: str) -> Iterator[dict[str, Any]]:
+        columns = self.task.benchmark.source.columns
+        for row in self.task.raw_rows(split):
+            yield _only(row.values, columns)
+
+    def _signature(self) -> dict[str, Any]:
+        return signature_of(self.task.benchmark.source.columns)
 
 
 def numpy_examples(dataset: tf.data.Dataset) -> Iterator[dict[str, Any]]:
@@ -111,73 +147,19 @@ def numpy_examples(dataset: tf.data.Dataset) -> Iterator[dict[str, Any]]:
         raise ValueError(message) from None
 
 
-def output_features(task: TokenisedTask) -> dict[str, Any]:
-    """Inputs and targets in the task's vocabulary, both ended by the end of sequence."""
-    vocabulary = load_vocabulary(task.vocabulary, num_sentinels=task.num_sentinels)
-    return {key: seqio.Feature(vocabulary, add_eos=True) for key in ("inputs", "targets")}
+def signature_of(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns TensorFlow's types of columns."""
+    return {
+        name: signature_of(kind)
+        if isinstance(kind, Mapping)
+        else tf.TensorSpec(_SHAPES.get(kind, []), _TYPES[kind])  # pyright: ignore[reportArgumentType]
+        for name, kind in columns.items()
+    }
 
 
-def register_text_task(task: TextTask) -> None:
-    """Adds it to seqio's registry."""
-    seqio.TaskRegistry.add(
-        task.name,
-        source=PlainFiles(task, ("inputs", "targets")),
-        output_features=output_features(task),
-        preprocessors=[
-            seqio.preprocessors.tokenize,
-            seqio.CacheDatasetPlaceholder(),
-            seqio.preprocessors.append_eos_after_trim,
-        ],
-        metric_fns=task.metric_functions,
-    )
-
-
-def register_pretraining_task(task: PretrainingTask) -> None:
-    """Adds it to seqio's registry, with its objective's own pipeline."""
-    features = output_features(task)
-    if task.objective.spec.layout == "decoder":
-        features["inputs"] = dataclasses.replace(features["inputs"], required=False)
-    tokenised = with_sentences(task)
-    names = feature_names(tokenised)
-    plain = names == ("tokens",)
-    seqio.TaskRegistry.add(
-        task.name,
-        source=PlainFiles(task, ("text",)) if plain else TokenisedDocuments(tokenised, names),
-        output_features=features,
-        preprocessors=[
-            *((_text_as_targets, seqio.preprocessors.tokenize) if plain else ()),
-            seqio.CacheDatasetPlaceholder(),
-            *seqio_preprocessors(task.objective),
-        ],
-    )
-
-
-def register_chat_task(task: ChatTask) -> None:
-    """Adds it to seqio's registry: ``inputs``, ``targets`` and ``weights`` of a decoder."""
-    features = output_features(task)
-    features["inputs"] = dataclasses.replace(features["inputs"], required=False)
-    seqio.TaskRegistry.add(
-        task.name,
-        source=TokenisedDocuments(task, feature_names(task)),
-        output_features=features,
-        preprocessors=[seqio.CacheDatasetPlaceholder(), _answers_only],
-    )
-
-
-def _answers_only(dataset: tf.data.Dataset, sequence_length: Mapping[str, int]) -> tf.data.Dataset:
-    limit = sequence_length["targets"]
-
-    def rows() -> Iterator[dict[str, Any]]:
-        for chat in dataset.as_numpy_iterator():
-            example = answers_only(chat["targets"], chat["answers"], limit=limit)  # pyright: ignore[reportArgumentType, reportCallIssue, reportIndexIssue]
-            yield {name: getattr(example, name) for name in ("inputs", "targets", "weights")}
-
-    types = {"inputs": tf.int32, "targets": tf.int32, "weights": tf.float32}
-    return tf.data.Dataset.from_generator(
-        rows,
-        output_signature={name: tf.TensorSpec([None], kind) for name, kind in types.items()},  # pyright: ignore[reportArgumentType]
-    )
-
-
-def _text_as_targets(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    return dataset.map(lambda example: {"targets": example["text"]})
+def _only(row: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns that are known: others may be in the files."""
+    return {
+        name: _only(row[name], kind) if isinstance(kind, Mapping) else row[name]
+        for name, kind in columns.items()
+    }

@@ -9,9 +9,9 @@ import numpy as np
 import seqio
 
 from t5x_like.text.metrics.by_name import MetricFunction
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.seqio_bridge.data_sources import numpy_examples
-from t5x_like.text.seqio_bridge.vocabulary import end_of
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge.seqio_vocabulary import end_of
 from t5x_like.text.vocabularies.tokenizer import Special
 
 _BASELINE_LENGTH = 512  # tokens of a training target, where its text isn't kept
@@ -64,7 +64,7 @@ def load_seqio_rows(
     Raises:
       ValueError: unknown task or split, bad rows, or none.
     """
-    task = registry.get_task(name)
+    task = registration.get_task(name)
     if split not in task.splits:
         raise ValueError(f"task {name!r} has no split {split!r}; there are {', '.join(task.splits)}")
     lengths = {"inputs": inputs_length, "targets": targets_length}
@@ -79,8 +79,8 @@ def load_seqio_rows(
         target_ids=[np.asarray(row.get("targets", ()), np.int32)[:targets_length] for row in rows],
         examples=rows,
         postprocess=task.postprocess_fn,
-        metrics=task.predict_metric_fns,
-        likelihood_metrics=task.score_metric_fns,
+        metrics=task.predict_metric_fns,  # pyright: ignore[reportArgumentType] - may give numbers of other types
+        likelihood_metrics=task.score_metric_fns,  # pyright: ignore[reportArgumentType]
         training_targets=lambda: _training_targets(task),
     )
 
@@ -91,7 +91,7 @@ def seqio_codec(task: str) -> SeqioCodec:
     Raises:
       ValueError: there is no such task, or it is a mixture.
     """
-    return SeqioCodec(registry.get_task(task).output_features["targets"].vocabulary)
+    return SeqioCodec(registration.get_task(task).output_features["targets"].vocabulary)
 
 
 def _pipeline(task: seqio.Task, split: str, lengths: Mapping[str, int]) -> Iterator[dict[str, Any]]:

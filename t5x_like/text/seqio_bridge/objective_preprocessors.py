@@ -17,7 +17,7 @@ from t5x_like.text.objectives.prefix_lm import PrefixLM
 from t5x_like.text.objectives.random_bits import seeds_of_rows
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.seqio_bridge import preprocessors
-from t5x_like.text.vocabularies.ids import VocabularyIds, ids_of
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds, ids_of
 
 Features = Mapping[str, seqio.Feature]
 Steps = Sequence[Callable[..., tf.data.Dataset]]

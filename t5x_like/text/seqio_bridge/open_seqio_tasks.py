@@ -1,34 +1,30 @@
 """Tasks that were registered with seqio directly, and any that is read as a stream: by seqio's own pipelines."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from t5x_like.text import registry
 from t5x_like.text.batches.example_sources import PairSource
-from t5x_like.text.batches.in_memory import InMemoryExamples, TooLarge
-from t5x_like.text.batches.ragged_array import RaggedArrayBuilder
+from t5x_like.text.batches.in_memory import InMemoryExamples, RaggedArrayBuilder, TooManyTokens
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.stream_source import StreamSource
-from t5x_like.text.batches.task_source import PAIRS, OpenedTask
-from t5x_like.text.objectives.causal_lm import SFT_SPEC
-from t5x_like.text.objectives.objective import Example, ExampleSpec, Lengths
-from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.chat import ChatTask
-from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.batches.task_source import OpenedTask
+from t5x_like.text.objectives.objective import Example, Lengths
+from t5x_like.text.tasks.pairs import PAIRS
 
 if TYPE_CHECKING:
     import seqio
 
-    from t5x_like.text.batches.loader_config import LoaderConfig
 
-
-def open_seqio_task(name: str, config: "LoaderConfig") -> OpenedTask:
+def open_seqio_task(task: "seqio.Task", config: LoaderConfig) -> OpenedTask:
     """Inputs and targets of its own pipeline, held in memory where they fit.
 
     Raises:
       ValueError: it has no example, or no targets.
     """
-    task = registry.get_task(name)
+    name = task.name
     if "targets" not in task.output_features:
         raise ValueError(f"task {name!r} has no targets, only {', '.join(task.output_features)}")
     vocabularies = [feature.vocabulary for feature in task.output_features.values()]
@@ -37,24 +33,26 @@ def open_seqio_task(name: str, config: "LoaderConfig") -> OpenedTask:
     lengths = Lengths(config.inputs_length, config.targets_length)
     try:
         held = _hold(task, config, lengths)
-    except TooLarge:
-        return open_seqio_stream(name, config)
+    except TooManyTokens:
+        return open_seqio_stream(task, config)
     pairs = PairSource(name, held, lengths, end=None, seed=config.seed, shuffle=config.shuffle)
     return OpenedTask(pairs, PAIRS, vocabularies[0])
 
 
-def open_seqio_stream(name: str, config: "LoaderConfig") -> OpenedTask:
+def open_seqio_stream(task: "seqio.Task", config: LoaderConfig) -> OpenedTask:
     """Read in order, epoch by epoch.
 
     Raises:
       ValueError: workers are asked for, which can't share a stream.
     """
+    name = task.name
     if config.num_workers:
         raise ValueError(
             f"task {name!r} is read as a stream, which num_workers={config.num_workers} processes can't share; "
             "tokenise it once with t5x-like cache, or set num_workers=0"
         )
-    task, spec = registry.get_task(name), _traits_of(registry.definition(name))
+    ours = registry.task(name)
+    spec = PAIRS if ours is None else ours.spec
     # All that belongs to the one stream of an encoder or a decoder is as long as it.
     lengths = {
         "encoder": Lengths(config.inputs_length, config.inputs_length),
@@ -68,20 +66,14 @@ def open_seqio_stream(name: str, config: "LoaderConfig") -> OpenedTask:
     return OpenedTask(StreamSource(name, open_epoch), spec, task.output_features["targets"].vocabulary)
 
 
-def _traits_of(definition: Any) -> ExampleSpec:
-    if isinstance(definition, ChatTask):
-        return SFT_SPEC
-    return definition.objective.spec if isinstance(definition, PretrainingTask) else PAIRS
-
-
-def _hold(task: "seqio.Task", config: "LoaderConfig", lengths: Lengths) -> InMemoryExamples:
+def _hold(task: "seqio.Task", config: LoaderConfig, lengths: Lengths) -> InMemoryExamples:
     vocab_size = task.output_features["targets"].vocabulary.vocab_size
     builders = {name: RaggedArrayBuilder(vocab_size) for name in ("inputs", "targets")}
     for example in seqio_examples(task, config.split, lengths, seed=config.seed, shuffle=False):
         for name, builder in builders.items():
             builder.extend([getattr(example, name)])
         if sum(builder.num_tokens for builder in builders.values()) > config.max_tokens_in_memory:
-            raise TooLarge
+            raise TooManyTokens
     held = InMemoryExamples({name: builder.build() for name, builder in builders.items()})
     if not len(held):
         raise ValueError(f"task {task.name!r}, split {config.split!r}: no examples")

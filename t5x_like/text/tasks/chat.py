@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
+from t5x_like.text.objectives.causal_lm import SFT_SPEC
+from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.chat_templates import TEMPLATES, ChatTemplate
-from t5x_like.text.tasks.file_task import FileTask
-from t5x_like.text.tasks.rows import Bad, Row, read_rows
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
+from t5x_like.text.tasks.rows import BadRow, Row, read_rows
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 
 class Conversation(NamedTuple):
@@ -52,21 +54,55 @@ class ChatTask(FileTask[Conversation]):
         """The template itself."""
         return self.template if isinstance(self.template, ChatTemplate) else TEMPLATES[self.template]
 
-    def _rows(self, file: str) -> Iterator[Conversation | Bad]:
+    def _rows(self, file: str) -> Iterator[Conversation | BadRow]:
         for row in read_rows(file, "parquet" if file.endswith(".parquet") else "jsonl"):
-            yield row if isinstance(row, Bad) else self._conversation(row)
+            yield row if isinstance(row, BadRow) else self._conversation(row)
 
-    def tokenise(self, tokenizer: Tokenizer, rows: Sequence[Conversation]) -> list[dict[str, Any]]:
-        """``tokens`` of each conversation, and ``answers``: where answers begin and end, in turn.
+    @property
+    def spec(self) -> ExampleSpec:
+        """See ``FileTask``."""
+        return SFT_SPEC
+
+    def feature_names(self) -> tuple[str, ...]:
+        """``tokens`` of a conversation, and ``answers`` [2 N]: where answers begin and end, in turn."""
+        return "tokens", "answers"
+
+    def accept(self, visitor: TaskVisitor[FoundT]) -> FoundT:
+        """See ``FileTask``."""
+        return visitor.chats(self)
+
+    def shown(self, row: Conversation) -> dict[str, Any]:
+        """See ``FileTask``."""
+        return {"messages": [f"{role}: {content}" for role, content in row.messages]}
+
+    def require_answers(self) -> None:
+        """See ``FileTask``."""
+        raise ValueError(
+            f"{self.name!r} is a task of conversations: measure its loss, it has no metrics to score answers by"
+        )
+
+    def fingerprint(self) -> dict[str, str]:
+        """See ``FileTask``."""
+        template = self.writing
+        lines = {"kind": "conversations", "column": self.column}
+        lines |= {f"turn of {role}": repr(turn) for role, turn in template.turns.items()}
+        lines |= {
+            name: repr(getattr(template, name)) for name in ("start", "special", "answering_role", "strip")
+        }
+        return lines | {"special_ids": repr(dict(sorted(self.special_ids.items())))}
+
+    def tokenize(self, rows: Sequence[Conversation]) -> list[Mapping[str, Any]]:
+        """See ``FileTask``.
 
         Raises:
           ValueError: the vocabulary lacks a special string of the template, or a text is not valid.
         """
+        tokenizer = self.tokenizer
         special = self._special(tokenizer)
         written = [self.writing.write(row.messages) for row in rows]
         texts = [part.text for parts in written for part in parts if not part.is_special]
         encoded = iter(tokenizer.encode_all(texts))
-        examples = []
+        examples: list[Mapping[str, Any]] = []
         for parts in written:
             tokens: list[int] = []
             answers: list[int] = []
@@ -100,14 +136,14 @@ class ChatTask(FileTask[Conversation]):
             )
         return {string: number for string, number in found.items() if number is not None}
 
-    def _conversation(self, row: Row) -> Conversation | Bad:
+    def _conversation(self, row: Row) -> Conversation | BadRow:
         if self.column not in row.cells:
             columns = ", ".join(row.cells) or "none"
-            return Bad(f"no column {self.column!r}; the columns are {columns}", row.place)
+            return BadRow(f"no column {self.column!r}; the columns are {columns}", row.place)
         try:
             messages = _messages(row.cells[self.column], self.writing)
         except ValueError as error:
-            return Bad(f"column {self.column!r}: {error}", row.place)
+            return BadRow(f"column {self.column!r}: {error}", row.place)
         return Conversation(messages, row.place)
 
 

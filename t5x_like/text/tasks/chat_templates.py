@@ -9,7 +9,7 @@ CONTENT = "{content}"
 _IDS = ("{bos}", "{eos}")
 
 
-class Stretch(NamedTuple):
+class ChatPart(NamedTuple):
     """A part of a written conversation: ordinary text, or the name of one special id."""
 
     text: str
@@ -56,9 +56,9 @@ class ChatTemplate:
         written = self.start + "".join(self.turns.values())
         return tuple(string for string in (*self.special, *_IDS) if string in written)
 
-    def write(self, messages: Sequence[tuple[str, str]]) -> list[Stretch]:
+    def write(self, messages: Sequence[tuple[str, str]]) -> list[ChatPart]:
         """A conversation of (role, content), neighbouring texts joined unless an answer begins or ends between them."""
-        stretches: list[Stretch] = []
+        stretches: list[ChatPart] = []
         for stretch in self._stretches(messages):
             last = stretches[-1] if stretches else None
             if (
@@ -72,7 +72,7 @@ class ChatTemplate:
                 stretches.append(stretch)
         return stretches
 
-    def _stretches(self, messages: Sequence[tuple[str, str]]) -> Iterator[Stretch]:
+    def _stretches(self, messages: Sequence[tuple[str, str]]) -> Iterator[ChatPart]:
         yield from self._parts(self.start)
         for role, content in messages:
             before, after = self.turns[role].split(CONTENT)
@@ -80,16 +80,16 @@ class ChatTemplate:
             yield from self._parts(before)
             content = content.strip() if self.strip else content
             if content:
-                yield Stretch(content, False, is_answer)
+                yield ChatPart(content, False, is_answer)
             for part in self._parts(after):
                 yield part._replace(is_answer=is_answer)
                 is_answer = is_answer and not part.is_special
 
-    def _parts(self, text: str) -> Iterator[Stretch]:
+    def _parts(self, text: str) -> Iterator[ChatPart]:
         strings = sorted((*self.special, *_IDS), key=len, reverse=True)
         for part in re.split("(" + "|".join(map(re.escape, strings)) + ")", text):
             if part:
-                yield Stretch(part, part in strings, False)
+                yield ChatPart(part, part in strings, False)
 
 
 PLAIN = ChatTemplate(

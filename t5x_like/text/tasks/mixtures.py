@@ -1,11 +1,7 @@
 """Several tasks as one, by rates."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import seqio
 
 T5_MAXIMUM = 2**19  # Raffel et al. 2020, §3.5.2: larger tasks count as this large
 
@@ -58,31 +54,3 @@ class Mixture:
                 )
             if any(rate < 0 for rate in self.rates.values()) or not any(self.rates.values()):
                 raise ValueError(f"mixture {self.name!r}: rates must not be negative nor all 0: {self.rates}")
-
-    def register(self) -> None:
-        """Makes it known under its name, to ``registry`` and to seqio's own functions. Twice is fine.
-
-        Raises:
-          ValueError: another mixture or task has that name, or a task of it is not registered.
-        """
-        from t5x_like.text.tasks import registry
-
-        registry.register([self])
-        registry.tell_seqio()
-
-    def rate_of(self, task: str) -> "float | Callable[[seqio.Task], float]":
-        """A task's rate, or how seqio is to find it when it is needed (which counts the task's rows)."""
-        if isinstance(self.rates, Mapping):
-            return float(self.rates[task])
-        proportional = self.rates
-
-        def rate(task: "seqio.Task") -> float:
-            num_examples = task.num_input_examples("train") if "train" in task.splits else 0
-            if num_examples is None:
-                raise ValueError(
-                    f"task {task.name!r} does not say how many examples it has; give its source "
-                    "num_input_examples={'train': N}, or the mixture rates={…}"
-                )
-            return proportional.rate(num_examples)
-
-        return rate

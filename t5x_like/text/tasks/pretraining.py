@@ -1,15 +1,20 @@
 """A pretraining task: a corpus, of plain files or one that was built here, and an objective."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
-from t5x_like.text.objectives.objective import Objective
+from t5x_like.text.objectives.objective import ExampleSpec, Objective
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.tasks.corpus_files import CorpusFiles
-from t5x_like.text.tasks.documents import Document, read_documents
-from t5x_like.text.tasks.file_task import FileTask
-from t5x_like.text.tasks.rows import Bad
+from t5x_like.text.tasks.documents import (
+    Document,
+    read_documents,
+    tokenize_sentences,
+    tokenize_with_spans,
+)
+from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
+from t5x_like.text.tasks.rows import BadRow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +36,10 @@ class PretrainingTask(FileTask[Document]):
     objective: Objective = field(default_factory=SpanCorruption)
     separator: Literal["line", "blank_line"] = "line"
     column: str = "text"
-    sentences: bool = False  # tokenised one by one, their ends known to the objective
+    sentences: bool = False  # tokenized one by one, their ends known to the objective
     spans_column: str | None = None  # annotated words, phrases, entities: [[start, end], …] in characters
 
+    is_pretraining: ClassVar[bool] = True
     _READS: ClassVar[str] = "document"
     _FILE: ClassVar[str] = "train.txt"
 
@@ -53,7 +59,53 @@ class PretrainingTask(FileTask[Document]):
                 "@span_corruption.SpanCorruption()"
             )
 
-    def _rows(self, file: str) -> Iterator[Document | Bad]:
+    @property
+    def spec(self) -> ExampleSpec:
+        """The objective's."""
+        return self.objective.spec
+
+    def as_trained(self) -> "PretrainingTask":
+        """The task with its documents tokenized sentence by sentence, if its objective needs that."""
+        return replace(self, sentences=True) if self.objective.spec.needs_sentences else self
+
+    def feature_names(self) -> tuple[str, ...]:
+        """``tokens``; ``sentence_ends`` counted in tokens; ``spans`` [N, 2] of tokens that are annotated."""
+        names = {
+            "tokens": True,
+            "sentence_ends": self.sentences,
+            "spans": self.spans_column is not None,
+        }
+        return tuple(name for name, wanted in names.items() if wanted)
+
+    def tokenize(self, rows: Sequence[Document]) -> list[Mapping[str, Any]]:
+        """See ``FileTask``."""
+        tokenizer = self.tokenizer
+        if self.spans_column is not None:
+            return [tokenize_with_spans(tokenizer, row, sentences=self.sentences) for row in rows]
+        if self.sentences:
+            return [document._asdict() for document in tokenize_sentences(tokenizer, rows)]
+        return [{"tokens": ids} for ids in tokenizer.encode_all([row.text for row in rows])]
+
+    def accept(self, visitor: TaskVisitor[FoundT]) -> FoundT:
+        """See ``FileTask``."""
+        return visitor.documents(self)
+
+    def shown(self, row: Document) -> None:
+        """Documents are joined and cut: none corresponds to an example."""
+        del row
+
+    def require_answers(self) -> None:
+        """See ``FileTask``."""
+        raise ValueError(f"{self.name!r} is a pretraining task: measure its loss, it has no answers to score")
+
+    def fingerprint(self) -> dict[str, str]:
+        """See ``FileTask``. The objective is not part of it: it works on what a cache holds."""
+        lines = {"kind": "documents", "separator": self.separator, "column": self.column}
+        lines["sentences"] = "apart" if self.sentences else "not apart"
+        lines["spans"] = f"from the column {self.spans_column!r}" if self.spans_column else "none"
+        return lines
+
+    def _rows(self, file: str) -> Iterator[Document | BadRow]:
         return read_documents(
             file, separator=self.separator, column=self.column, spans_column=self.spans_column
         )

@@ -11,6 +11,8 @@ from t5x_like.io.decompression import Cut, unpack
 from t5x_like.io.files import as_path
 from t5x_like.io.lines import in_lines
 from t5x_like.io.text_encoding import json_value, refuse_foreign
+from t5x_like.text.tasks.record_rows import read_examples
+from t5x_like.text.templates import RowValues
 
 Format = Literal["tsv", "csv", "jsonl", "parquet", "tfrecord", "array_record"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -33,7 +35,14 @@ class Row(NamedTuple):
     place: str
 
 
-class Bad(NamedTuple):
+class RawRow(NamedTuple):
+    """A row before wording, in the types of TensorFlow Datasets' schema, and where it came from (``file:line``)."""
+
+    values: RowValues
+    place: str
+
+
+class BadRow(NamedTuple):
     """What is wrong with a row, and where."""
 
     reason: str
@@ -52,7 +61,7 @@ class RowPolicy:
     num_skipped: int = 0
     first_skipped: list[str] = field(default_factory=list)
 
-    def take(self, bad: Bad) -> None:
+    def take(self, bad: BadRow) -> None:
         """Takes note of a bad row.
 
         Raises:
@@ -69,7 +78,7 @@ class RowPolicy:
         return f"skipped {self.num_skipped} of {self.num_rows + self.num_skipped} rows{first}"
 
 
-def read_rows(file: str, format: str, *, columns: Sequence[str] = ()) -> Iterator[Row | Bad]:
+def read_rows(file: str, format: str, *, columns: Sequence[str] = ()) -> Iterator[Row | BadRow]:
     """Rows of one file, good and bad, in order.
 
     ``columns`` names the columns of a TSV or CSV file without a header line. Lines with nothing on them are
@@ -93,7 +102,7 @@ def read_rows(file: str, format: str, *, columns: Sequence[str] = ()) -> Iterato
         found = True
         yield row
     if not found and lines.is_blank:
-        yield Bad("the file is empty", file)
+        yield BadRow("the file is empty", file)
 
 
 def ending_of(file: str) -> str:
@@ -103,8 +112,8 @@ def ending_of(file: str) -> str:
     return {"json": "jsonl"}.get(ending, ending)
 
 
-def lines_of(file: str) -> Iterator[tuple[int, bytes | Bad]]:
-    """Lines of a file, which may be gzip or zstd if its name says so, with their numbers. Missing ones are Bad.
+def lines_of(file: str) -> Iterator[tuple[int, bytes | BadRow]]:
+    """Lines of a file, which may be gzip or zstd if its name says so, with their numbers. Missing ones are BadRow.
 
     A packed file may hold nothing, as a shard of a small corpus does.
     """
@@ -113,31 +122,31 @@ def lines_of(file: str) -> Iterator[tuple[int, bytes | Bad]]:
             yield from enumerate(stream, start=1)
             return
         for number, line in in_lines(unpack(stream), max_bytes=_MAX_PACKED_LINE):
-            yield number, Bad(line.reason, f"{file}:{number}") if isinstance(line, Cut) else line
+            yield number, BadRow(line.reason, f"{file}:{number}") if isinstance(line, Cut) else line
 
 
 class _Lines:
-    """Decoded lines of a file with their numbers; undecodable ones come as Bad. Knows whether any held
+    """Decoded lines of a file with their numbers; undecodable ones come as BadRow. Knows whether any held
     text."""
 
     def __init__(self, file: str) -> None:
         self.file = file
         self.is_blank = not file.lower().endswith(_PACKED) or not as_path(file).stat().length
 
-    def __iter__(self) -> Iterator[tuple[int, str | Bad]]:
+    def __iter__(self) -> Iterator[tuple[int, str | BadRow]]:
         for number, line in lines_of(self.file):
             text = decode_line(line, self.file, number)
             self.is_blank = self.is_blank and text == ""
             yield number, text
 
 
-def decode_line(line: bytes | Bad, file: str, number: int) -> str | Bad:
+def decode_line(line: bytes | BadRow, file: str, number: int) -> str | BadRow:
     """A line as text without its line break; the byte-order mark some programs write first is dropped.
 
     Raises:
       ValueError: the file is UTF-16 or packed, so that no line can be used, whatever is done with bad rows.
     """
-    if isinstance(line, Bad):
+    if isinstance(line, BadRow):
         return line
     if number == 1:
         refuse_foreign(line, file)
@@ -145,22 +154,22 @@ def decode_line(line: bytes | Bad, file: str, number: int) -> str | Bad:
     try:
         return line.decode("utf-8").rstrip("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
-        return Bad(f"invalid UTF-8 at byte {error.start} of the line", f"{file}:{number}")
+        return BadRow(f"invalid UTF-8 at byte {error.start} of the line", f"{file}:{number}")
 
 
-def _split_tsv(lines: _Lines) -> Iterator[tuple[int, list[str] | Bad]]:
+def _split_tsv(lines: _Lines) -> Iterator[tuple[int, list[str] | BadRow]]:
     for number, text in lines:
         if text:
-            yield number, text if isinstance(text, Bad) else text.split("\t")
+            yield number, text if isinstance(text, BadRow) else text.split("\t")
 
 
-def _split_csv(lines: _Lines) -> Iterator[tuple[int, list[str] | Bad]]:
+def _split_csv(lines: _Lines) -> Iterator[tuple[int, list[str] | BadRow]]:
     """Cells of CSV records, each with the number of its first line. A record goes on while a quote is
     open."""
     record: list[str] = []
     is_open, start = False, 0
     for number, text in lines:
-        if isinstance(text, Bad):
+        if isinstance(text, BadRow):
             yield number, text
             record, is_open = [], False
             continue
@@ -174,23 +183,26 @@ def _split_csv(lines: _Lines) -> Iterator[tuple[int, list[str] | Bad]]:
             yield start, _parse_csv_record(record, f"{lines.file}:{start}")
             record = []
     if record:
-        yield start, Bad("a double quote that starts in this record is never closed", f"{lines.file}:{start}")
+        yield (
+            start,
+            BadRow("a double quote that starts in this record is never closed", f"{lines.file}:{start}"),
+        )
 
 
-def _parse_csv_record(record: list[str], place: str) -> list[str] | Bad:
+def _parse_csv_record(record: list[str], place: str) -> list[str] | BadRow:
     csv.field_size_limit(2**31 - 1)  # documents may be longer than the 128 KiB it starts with
     try:
         return next(csv.reader(["\n".join(record)], strict=True))
     except csv.Error as error:
-        return Bad(f"not CSV: {error}", place)
+        return BadRow(f"not CSV: {error}", place)
 
 
 def _with_columns(
-    file: str, records: Iterator[tuple[int, list[str] | Bad]], columns: Sequence[str]
-) -> Iterator[Row | Bad]:
+    file: str, records: Iterator[tuple[int, list[str] | BadRow]], columns: Sequence[str]
+) -> Iterator[Row | BadRow]:
     names = list(columns)
     for number, cells in records:
-        if isinstance(cells, Bad):
+        if isinstance(cells, BadRow):
             if not names:
                 raise ValueError(f"{cells}. It should name the columns; without it no row can be read")
             yield cells
@@ -200,31 +212,31 @@ def _with_columns(
                 raise ValueError(f"{file}:{number}: two columns have the same name: {names}")
         elif len(cells) != len(names):
             reason = f"{len(cells)} columns, where {len(names)} are expected ({', '.join(names)})"
-            yield Bad(reason, f"{file}:{number}")
+            yield BadRow(reason, f"{file}:{number}")
         else:
             yield Row(dict(zip(names, cells, strict=True)), f"{file}:{number}")
 
 
-def _parse_jsonl(lines: _Lines) -> Iterator[Row | Bad]:
+def _parse_jsonl(lines: _Lines) -> Iterator[Row | BadRow]:
     for number, text in lines:
         place = f"{lines.file}:{number}"
         if not text:
             continue
-        if isinstance(text, Bad):
+        if isinstance(text, BadRow):
             yield text
             continue
         try:
             value = json_value(text)
         except json.JSONDecodeError as error:
-            yield Bad(f"invalid JSON: {error.msg} at column {error.colno}", place)
+            yield BadRow(f"invalid JSON: {error.msg} at column {error.colno}", place)
             continue
         if isinstance(value, dict):
             yield _cells_of(value, place)
         else:
-            yield Bad(f"an object {{…}} is expected, found {type(value).__name__}", place)
+            yield BadRow(f"an object {{…}} is expected, found {type(value).__name__}", place)
 
 
-def _cells_of(value: dict, place: str) -> Row | Bad:
+def _cells_of(value: dict, place: str) -> Row | BadRow:
     """JSON and parquet values as text. Null counts as missing; lists and objects stay JSON."""
     cells = {}
     for name, cell in value.items():
@@ -234,12 +246,12 @@ def _cells_of(value: dict, place: str) -> Row | Bad:
         try:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
-            return Bad(f"column {name!r} holds a lone surrogate at character {error.start}", place)
+            return BadRow(f"column {name!r} holds a lone surrogate at character {error.start}", place)
         cells[str(name)] = text
     return Row(cells, place)
 
 
-def _read_parquet(file: str) -> Iterator[Row | Bad]:
+def _read_parquet(file: str) -> Iterator[Row | BadRow]:
     import pyarrow
     import pyarrow.parquet
 
@@ -251,18 +263,16 @@ def _read_parquet(file: str) -> Iterator[Row | Bad]:
                     number += 1
                     yield _cells_of(value, f"{file}:row {number}")
     except (pyarrow.ArrowException, UnicodeDecodeError) as error:
-        yield Bad(f"not a parquet file of UTF-8 text: {error}", file)
+        yield BadRow(f"not a parquet file of UTF-8 text: {error}", file)
         return
     if not number:
-        yield Bad("the file is empty", file)
+        yield BadRow("the file is empty", file)
 
 
-def _read_records(file: str, format: str) -> Iterator[Row | Bad]:
-    from t5x_like.text.tasks.record_rows import read_examples
-
+def _read_records(file: str, format: str) -> Iterator[Row | BadRow]:
     number = 0
     try:
         for number, cells in enumerate(read_examples(file, format), start=1):
             yield Row(cells, f"{file}:record {number}")
     except ValueError as error:
-        yield Bad(str(error), f"{file}:record {number + 1}")
+        yield BadRow(str(error), f"{file}:record {number + 1}")

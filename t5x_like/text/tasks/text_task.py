@@ -3,11 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from t5x_like.text.heads import SequenceClassification
 from t5x_like.text.metrics.by_name import MetricFunction, check_metric, metric_function
-from t5x_like.text.tasks.pairs import PairsTask, Worded, columns_needed
-from t5x_like.text.tasks.rows import FORMATS, Bad, Format, Row, ending_of, read_rows
-from t5x_like.text.tasks.wording import Template
+from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_needed
+from t5x_like.text.tasks.rows import FORMATS, BadRow, Format, RawRow, Row, RowPolicy, ending_of, read_rows
+from t5x_like.text.templates import Template
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +73,27 @@ class TextTask(PairsTask):
         except (json.JSONDecodeError, KeyError, TypeError):
             raise ValueError(columns_needed(self.name, template.fields, line)) from None
 
+    def head_format(self) -> SequenceClassification:
+        """The input as text, and ``labels`` as classes.
+
+        Raises:
+          ValueError: there are no labels.
+        """
+        if not self.labels:
+            raise ValueError(
+                f"{self._no_head_format()}: give it labels or label_words, which become the head's classes"
+            )
+        return SequenceClassification(texts=("{inputs}",), classes=tuple(self.labels), label="targets")
+
+    def raw_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[RawRow]:
+        """See ``PairsTask``."""
+        for pair in self.read(split, policy):
+            yield RawRow({"inputs": pair.inputs, "targets": pair.targets}, pair.place)
+
+    def line_columns(self, line: str) -> dict[str, Any]:
+        """See ``PairsTask``."""
+        return {"inputs": self.word_question(line)}
+
     def fingerprint(self) -> dict[str, str]:
         """See ``PairsTask``."""
         lines = {"kind": "text to text", "input_template": repr(self.input_template)}
@@ -80,32 +103,32 @@ class TextTask(PairsTask):
         lines["columns"] = ", ".join(self.columns) or "named by the files"
         return lines
 
-    def _rows(self, file: str) -> Iterator[Worded | Bad]:
+    def _rows(self, file: str) -> Iterator[TextPair | BadRow]:
         templates = (Template(self.input_template), Template(self.target_template))
         format = self.format or _format_of(file)
         for row in read_rows(file, format, columns=self.columns):
-            worded = row if isinstance(row, Bad) else self._word(row, templates)
+            worded = row if isinstance(row, BadRow) else self._word(row, templates)
             is_table = isinstance(row, Row) and format in ("tsv", "csv")
-            if is_table and isinstance(worded, Bad) and "no column" in worded.reason:
+            if is_table and isinstance(worded, BadRow) and "no column" in worded.reason:
                 raise ValueError(f"task {self.name!r}, {file}: {worded.reason}")  # wrong for every row
             yield worded
 
-    def _word(self, row: Row, templates: tuple[Template, Template]) -> Worded | Bad:
+    def _word(self, row: Row, templates: tuple[Template, Template]) -> TextPair | BadRow:
         inputs, targets = templates
         for template in templates:
             missing = template.missing(row.cells)
             if missing:
-                return Bad(missing, row.place)
+                return BadRow(missing, row.place)
         cells = dict(row.cells)
         if self.label_words:
             for column in targets.fields:
                 if cells[column] not in self.label_words:
                     known = ", ".join(map(repr, self.label_words))
-                    return Bad(
+                    return BadRow(
                         f"label_words has no word for {column}={cells[column]!r}, only {known}", row.place
                     )
                 cells[column] = self.label_words[cells[column]]
-        return Worded(inputs.fill(row.cells), targets.fill(cells), row.cells, row.place)
+        return TextPair(inputs.fill(row.cells), targets.fill(cells), row.cells, row.place)
 
 
 def _format_of(file: str) -> str:

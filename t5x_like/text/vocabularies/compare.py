@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
-from t5x_like.text.vocabularies.corpus import Corpus
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
+from t5x_like.text.vocabularies.training_corpus import Corpus
 
 _LINES_AT_ONCE = 4096
 _LONGEST = 1 << 16  # bytes of a line that are read together

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from t5x_like.text.vocabularies.byte_characters import CHARACTER_OF
-from t5x_like.text.vocabularies.hugging_face_tokenizer import Definition
+from t5x_like.text.vocabularies.hugging_face_tokenizer import CHARACTER_OF, Definition
 
 END_OF_WORD = "</w>"
 _LONGEST_WORD = 100  # BERT's: a longer word is unknown

@@ -4,12 +4,11 @@ import copy
 import functools
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from t5x_like.text.vocabularies.piece_style import word_starts
 from t5x_like.text.vocabularies.roles import count_own_sentinels, find_special, is_markup
 from t5x_like.text.vocabularies.tokenizer import Tokenizer, visible
 
@@ -180,3 +179,42 @@ def _rename(definition: Definition, hidden: frozenset[str]) -> Definition:
 def _makes(pair: str | list[str], hidden: frozenset[str]) -> bool:
     first, second = pair.split(" ", 1) if isinstance(pair, str) else pair
     return first in hidden or second in hidden or first + second in hidden
+
+
+_THEMSELVES = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
+_OTHERS = [byte for byte in range(256) if byte not in _THEMSELVES]
+
+CHARACTER_OF = {byte: chr(byte) for byte in _THEMSELVES} | {
+    byte: chr(0x100 + place) for place, byte in enumerate(_OTHERS)
+}
+WHITE_SPACE = {CHARACTER_OF[byte] for byte in b" \t\n\r\v\f"}
+
+
+def word_starts(definition: Mapping[str, Any], pieces: Sequence[str]) -> np.ndarray | None:
+    """bool [pieces], by the parts that a tokenizer.json is made of; ``None`` where they don't tell."""
+    model = definition["model"]
+    if model.get("end_of_word_suffix"):
+        return None  # the piece before tells
+    if prefix := model.get("continuing_subword_prefix"):
+        return np.array([not piece.startswith(prefix) for piece in pieces], bool)
+    if model["type"] == "WordLevel":
+        return np.ones(len(pieces), bool)
+    first = _first_characters(definition)
+    return None if first is None else np.array([piece[:1] in first for piece in pieces], bool)
+
+
+def _first_characters(definition: Mapping[str, Any]) -> set[str] | None:
+    parts = [*_parts(definition.get("normalizer")), *_parts(definition.get("pre_tokenizer"))]
+    kinds = {part["type"] for part in parts}
+    if "ByteLevel" in kinds:
+        return {*WHITE_SPACE, " "}  # a raw space begins pieces that were added to the file
+    is_replaced = any(part["type"] == "Replace" and part.get("content") == "▁" for part in parts)
+    return {"▁", " "} if "Metaspace" in kinds or is_replaced else None
+
+
+def _parts(part: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
+    if part is None:
+        return
+    yield part
+    for inner in [*part.get("pretokenizers", ()), *part.get("normalizers", ())]:
+        yield from _parts(inner)

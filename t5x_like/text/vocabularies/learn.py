@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Literal
 
 from t5x_like.io.files import write_bytes
-from t5x_like.text.vocabularies.corpus import Corpus
+from t5x_like.text.vocabularies.training_corpus import Corpus
 
 # SentencePiece skips longer sentences (bytes); ours are cut before that, at a space where there is one.
 _MAX_SENTENCE_BYTES = 4192

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from t5x_like.io.files import as_path, read_json, write_json, write_text
 from t5x_like.text.vocabularies import definitions
 from t5x_like.text.vocabularies.alphabet import Alphabet, count_alphabet
-from t5x_like.text.vocabularies.corpus import Corpus
-from t5x_like.text.vocabularies.reading import OUR_WORDS
+from t5x_like.text.vocabularies.read_vocabulary import OUR_WORDS
+from t5x_like.text.vocabularies.training_corpus import Corpus
 
 if TYPE_CHECKING:
     import tokenizers

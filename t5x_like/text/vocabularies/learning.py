@@ -1,12 +1,15 @@
 """Learning a vocabulary of any kind, as one description of what is wanted."""
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
+from t5x_like.io.files import write_json
 from t5x_like.text.vocabularies import learn, learn_by_merging
-from t5x_like.text.vocabularies.learn_characters import learn_characters
+from t5x_like.text.vocabularies.read_vocabulary import OUR_CHARACTERS
+from t5x_like.text.vocabularies.training_corpus import Corpus
 
 Kind = Literal["unigram", "bpe", "wordpiece", "bytebpe", "words", "characters"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -148,3 +151,29 @@ def _told(name: str, kinds: Sequence[str]) -> str:
     return ", ".join(
         "bpe with end_of_word" if kind == "bpe" and name in _SENNRICH_ONLY else kind for kind in kinds
     )
+
+
+_NUM_SPECIAL = 3
+
+
+def learn_characters(corpus: Corpus, output: str | os.PathLike[str], *, size: int, min_count: int = 1) -> int:
+    """Keeps the ``size - 3`` most frequent code points that occur ``min_count`` times, after T5's special ids.
+
+    The end of a line counts as a character, once a line. Returns the number of ids, which is less than ``size``
+    where the text has fewer characters.
+
+    Raises:
+      ValueError: bad text (named by file and line), or no room for any character.
+    """
+    if size <= _NUM_SPECIAL:
+        raise ValueError(
+            f"{_NUM_SPECIAL} ids are special, so size must be at least {_NUM_SPECIAL + 1}, got {size}"
+        )
+    counts: Counter[str] = Counter()
+    for line in corpus:
+        counts.update(line)
+        counts["\n"] += 1
+    frequent = sorted((-count, character) for character, count in counts.items() if count >= min_count)
+    characters = "".join(character for _, character in frequent[: size - _NUM_SPECIAL])
+    write_json(output, {"format": OUR_CHARACTERS, "characters": characters})
+    return _NUM_SPECIAL + len(characters)

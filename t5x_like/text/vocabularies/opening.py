@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 from t5x_like.io.files import as_path, read_json
 from t5x_like.io.paths import find_file
-from t5x_like.text.vocabularies.reading import Files, read_vocabulary
+from t5x_like.text.vocabularies.byte_tokenizer import ByteTokenizer
+from t5x_like.text.vocabularies.read_vocabulary import Files, read_vocabulary
+from t5x_like.text.vocabularies.tiktoken_tokenizer import open_by_name
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 BYTES = "bytes"
@@ -68,11 +70,7 @@ def vocabulary_files(path_or_name: str | os.PathLike[str]) -> dict[str, str]:
 @functools.lru_cache(maxsize=16)
 def _open_name(name: str, num_sentinels: int) -> Tokenizer:
     if name == BYTES:
-        from t5x_like.text.vocabularies.byte_tokenizer import ByteTokenizer
-
         return ByteTokenizer(num_sentinels)
-    from t5x_like.text.vocabularies.tiktoken_tokenizer import open_by_name
-
     return open_by_name(name, num_sentinels)
 
 

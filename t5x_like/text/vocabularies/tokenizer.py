@@ -8,8 +8,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from t5x_like.text.vocabularies.unicode import require_valid_unicode
-
 # A longer text is encoded in parts, and so many characters at once, because libraries keep up to 100 bytes a character.
 LONGEST_CHARACTERS = 1_000_000
 _CHARACTERS_AT_ONCE = 8_000_000
@@ -189,3 +187,34 @@ def visible(ids: Sequence[int], special: Special) -> list[int]:
     """``ids`` without those that write nothing: padding, beginning, end, classification and separation."""
     silent = {special.pad, special.eos, special.bos, special.cls, special.sep} - {None, special.unknown}
     return [number for number in ids if number not in silent]
+
+
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+def require_valid_unicode(text: str | bytes) -> str:
+    """``text`` as a string that UTF-8 can write.
+
+    Raises:
+      ValueError: invalid UTF-8, or a lone surrogate (half of a UTF-16 pair).
+    """
+    try:
+        if isinstance(text, bytes):
+            return text.decode("utf-8")
+        text.encode("utf-8")
+        return text
+    except UnicodeDecodeError as error:
+        raise ValueError(describe_invalid_utf8(error)) from error
+    except UnicodeEncodeError as error:
+        code = ord(str(error.object)[error.start])
+        raise ValueError(
+            f"character {error.start} is a lone surrogate (U+{code:04X}), which no text may hold: "
+            "read the file as UTF-8, or replace it with text.encode('utf-8', 'replace').decode()"
+        ) from error
+
+
+def describe_invalid_utf8(error: UnicodeDecodeError) -> str:
+    """What is wrong with bytes that are not UTF-8, and the remedy where they are UTF-16."""
+    if bytes(error.object[:2]) in _UTF16_MARKS:
+        return "this is UTF-16 (it begins with its byte order mark); convert it: iconv -f UTF-16 -t UTF-8"
+    return f"invalid UTF-8 at byte {error.start}: {error.reason}"

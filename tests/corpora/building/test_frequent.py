@@ -2,7 +2,7 @@
 
 import sys
 
-from t5x_like.corpora.building.frequent import Frequent
+from t5x_like.corpora.building.tally import Frequent
 
 
 def test_the_most_frequent_come_first_and_ties_in_order():

@@ -14,12 +14,12 @@ import zstandard
 RECIPE = """
 from __gin__ import dynamic_registration
 from t5x_like.corpora.building import recipe
-from t5x_like.corpora.duplicates import lines
+from t5x_like.corpora.duplicates import duplicate_lines
 from t5x_like.corpora.rules import cleaning
-from t5x_like.corpora.rules import length
+from t5x_like.corpora.rules import size_rules
 recipe.CorpusRecipe:
     name = 'large'
-    steps = (@length.MaxLength(), @recipe.UniqueUrls(), @cleaning.C4Cleaning(), @lines.DuplicateLines())
+    steps = (@size_rules.MaxLength(), @recipe.UniqueUrls(), @cleaning.C4Cleaning(), @duplicate_lines.DuplicateLines())
 """
 WORDS = (
     "harbour",

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from t5x_like.corpora.building import matching, plan
+from t5x_like.corpora.building import build_plan, duplicate_stages
 from t5x_like.corpora.building.recipe import UniqueUrls
-from t5x_like.corpora.duplicates.near import NearDuplicates
-from t5x_like.corpora.rules.urls import normalise_url
+from t5x_like.corpora.duplicates.near_duplicates import NearDuplicates
+from t5x_like.corpora.rules.url_lists import normalize_url
 from t5x_like.io.beam_runner import on_runner
 from tests.corpora.building.tiny import (
     LINES,
@@ -75,9 +75,9 @@ def test_the_newest_page_of_an_address_stays(tmp_path_factory, pages):
     manifest = build(write_files(folder / "in", [pages[::2], pages[1::2]]), folder / "out", UniqueUrls())
     newest = {}
     for each in pages:
-        key, old = normalise_url(each["url"]), newest.get(normalise_url(each["url"]))
+        key, old = normalize_url(each["url"]), newest.get(normalize_url(each["url"]))
         newest[key] = max(old or _age(each), _age(each))
-    made = {normalise_url(row["url"]): _age(row) for row in rows(folder / "out")}
+    made = {normalize_url(row["url"]): _age(row) for row in rows(folder / "out")}
     assert made == newest
     urls = step(manifest, "duplicate-url-filter")
     assert (urls["kept"], urls["dropped"].get("filtered:duplicate_url", 0)) == (
@@ -139,9 +139,9 @@ def test_without_unique_urls_pages_of_one_address_all_stay(tmp_path):
 def test_many_files_are_gathered_on_the_way_and_nothing_changes(tmp_path, many, lines, monkeypatch):
     steps = (UniqueUrls(), lines, NearDuplicates(), LINES)
     plain = build(many, tmp_path / "plain", *steps, num_shards=7)
-    monkeypatch.setattr(plan, "GATHER_ABOVE", 4)
-    monkeypatch.setattr(plan, "GATHERED", 3)
-    monkeypatch.setattr(matching, "GATHERED", 3)
+    monkeypatch.setattr(build_plan, "GATHER_ABOVE", 4)
+    monkeypatch.setattr(build_plan, "GATHERED", 3)
+    monkeypatch.setattr(duplicate_stages, "GATHERED", 3)
     gathered = build(many, tmp_path / "gathered", *steps, num_shards=7)
     assert contents(tmp_path / "gathered") == contents(tmp_path / "plain")
     assert gathered["steps"] == plain["steps"]

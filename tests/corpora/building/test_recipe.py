@@ -2,7 +2,7 @@
 
 import pytest
 
-from t5x_like.corpora.building.plan import plan
+from t5x_like.corpora.building.build_plan import plan
 from t5x_like.corpora.building.recipe import CorpusRecipe, UniqueUrls
 from t5x_like.corpora.rules.bad_words import BadWords
 from tests.corpora.building.tiny import LINES, MinChars, NoDigits, recipe

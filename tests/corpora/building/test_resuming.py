@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.corpora.building.recipe import UniqueUrls
-from t5x_like.corpora.pages.reading import Reading
+from t5x_like.corpora.pages.page_reader import PageReaderConfig
 from tests.corpora.building.tiny import (
     LINES,
     STEPS,
@@ -235,7 +235,7 @@ def test_a_build_stopped_by_damage_goes_on_once_damage_may_be_skipped(tmp_path):
         for piece in work:
             function(piece)
 
-    skip = Reading(on_corruption="skip")
+    skip = PageReaderConfig(on_corruption="skip")
     manifest = build(inputs, tmp_path / "out", reading=skip, run_all=look)
     assert times[-1] == before
     assert manifest["made from"]["on damage"] == "skip"
@@ -365,7 +365,7 @@ def test_damaged_records_are_counted_where_they_are_skipped(tmp_path):
         file.write('{"url": "http://a.org/2", "te\n')
     with pytest.raises(ValueError, match=r"000\.jsonl, line 2"):
         build(inputs, tmp_path / "out")
-    manifest = build(inputs, tmp_path / "skipped", reading=Reading(on_corruption="skip"))
+    manifest = build(inputs, tmp_path / "skipped", reading=PageReaderConfig(on_corruption="skip"))
     assert manifest["reading"]["damaged"] == 1
     assert "000.jsonl, line 2" in str(manifest["reading"]["examples"])
 

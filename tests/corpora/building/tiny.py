@@ -14,8 +14,8 @@ import zstandard
 
 from t5x_like.corpora.building.build import build_corpus
 from t5x_like.corpora.building.recipe import CorpusRecipe, UniqueUrls
-from t5x_like.corpora.duplicates.lines import DuplicateLines
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.duplicates.duplicate_lines import DuplicateLines
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 
 

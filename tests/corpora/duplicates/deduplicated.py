@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from t5x_like.corpora.duplicates.duplicates import DuplicateRule, Place
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.duplicates.duplicate_rule import DuplicateRule, PagePlace
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
-from t5x_like.corpora.rules.urls import normalise_url, url_digest
+from t5x_like.corpora.rules.url_lists import normalize_url, url_digest
 
 NUM_PARTITIONS = 3
 
@@ -40,7 +40,7 @@ def texts(rule: DuplicateRule, pages: Sequence[Page]) -> dict[str, str]:
 
 def keys_of_page(rule: DuplicateRule, page: Page, number: int) -> np.ndarray:
     """``KEY`` [number of parts] of a page of this number."""
-    place = Place(url_digest(normalise_url(page.url)), source=0, record=number)
+    place = PagePlace(url_digest(normalize_url(page.url)), source=0, record=number)
     keys = rule.keys(page, place)
     keys["partition"], keys["page"] = number % NUM_PARTITIONS, number // NUM_PARTITIONS
     return keys

@@ -3,10 +3,10 @@
 import pytest
 
 from t5x_like.corpora.building.recipe import CorpusRecipe
-from t5x_like.corpora.duplicates.lines import DuplicateLines
-from t5x_like.corpora.duplicates.near import NearDuplicates
-from t5x_like.corpora.duplicates.spans import DuplicateSpans
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.duplicates.duplicate_lines import DuplicateLines
+from t5x_like.corpora.duplicates.duplicate_spans import DuplicateSpans
+from t5x_like.corpora.duplicates.near_duplicates import NearDuplicates
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.gin_config.configuration import load
 from tests.corpora.building.tiny import build, page, rows, write_files
 from tests.corpora.duplicates.deduplicated import texts

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.corpora.duplicates.normalise import has_words, normalise
+from t5x_like.corpora.duplicates.duplicate_spans import has_words, normalize_sentence
 
 
 @pytest.mark.parametrize(
@@ -21,14 +21,14 @@ from t5x_like.corpora.duplicates.normalise import has_words, normalise
     ],
 )
 def test_only_words_count_in_lower_case_without_accents_and_numbers_are_alike(sentence, expected):
-    assert normalise(sentence) == expected
+    assert normalize_sentence(sentence) == expected
 
 
 @given(st.text(alphabet=string.printable + "\x00\x1f\x7f", max_size=40))
 def test_the_short_way_through_ascii_is_as_good_as_the_long_one(text):
-    assert f"{normalise(text)} \u4eba".strip() == normalise(f"{text} \u4eba")
+    assert f"{normalize_sentence(text)} \u4eba".strip() == normalize_sentence(f"{text} \u4eba")
 
 
 @given(st.text(max_size=20))
 def test_a_sentence_has_words_if_anything_is_left_of_it(text):
-    assert has_words(text) == bool(normalise(text))
+    assert has_words(text) == bool(normalize_sentence(text))

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from t5x_like.corpora.pages.html_text import Extractor, Html, decode_body
 from t5x_like.corpora.pages.http_payload import parse_response
-from t5x_like.corpora.pages.reading import Reading, read_pages
+from t5x_like.corpora.pages.page_reader import PageReaderConfig, read_pages
 from t5x_like.corpora.pages.reading_log import ReadLog
 
-SKIP = Reading(on_corruption="skip")
+SKIP = PageReaderConfig(on_corruption="skip")
 HTML = b"<html><head><title>T</title></head><body><nav>Menu</nav><h1>Head</h1><p>One &amp; two.<p>Three.</body></html>"
 TEXT = "Menu\n\nHead\n\nOne & two.\n\nThree."
 
@@ -29,7 +29,7 @@ def record(type: str, url: str, content: bytes, length: int | None = None) -> by
     return f"{head}Content-Length: {size}\r\n\r\n".encode() + content + b"\r\n\r\n"
 
 
-def read(path: Path, content: bytes, reading: Reading = SKIP):
+def read(path: Path, content: bytes, reading: PageReaderConfig = SKIP):
     path.write_bytes(content)
     log = ReadLog()
     return [page for _, page in read_pages(path, reading, log)], log
@@ -61,7 +61,7 @@ def test_responses_of_html_and_plain_text_are_pages(tmp_path: Path) -> None:
 
 
 def test_the_main_content_can_be_asked_for(tmp_path: Path) -> None:
-    found, _ = read(tmp_path / "a.warc", response("u", HTML), Reading(html=Html(main_content=True)))
+    found, _ = read(tmp_path / "a.warc", response("u", HTML), PageReaderConfig(html=Html(main_content=True)))
     assert "Menu" not in found[0].text
     assert "Three." in found[0].text
 
@@ -133,7 +133,7 @@ def test_a_wrong_content_length_costs_its_own_page_alone(tmp_path: Path, length:
     with pytest.raises(
         ValueError, match=rf"a\.warc, record at byte {place}: Content-Length says {length}, but"
     ):
-        read(tmp_path / "a.warc", content, Reading())
+        read(tmp_path / "a.warc", content, PageReaderConfig())
 
 
 def test_a_cut_file_keeps_the_records_before(tmp_path: Path) -> None:
@@ -151,7 +151,9 @@ def test_a_record_longer_than_the_cap_is_passed_over(tmp_path: Path) -> None:
     content = (
         response("u0", HTML + b" " * 5000) + record("resource", "u1", b"x" * 5000) + response("u2", HTML)
     )
-    found, log = read(tmp_path / "a.warc", content, Reading(on_corruption="skip", max_page_bytes=1000))
+    found, log = read(
+        tmp_path / "a.warc", content, PageReaderConfig(on_corruption="skip", max_page_bytes=1000)
+    )
     assert [page.url for page in found] == ["u2"]
     assert counts(log)["damaged:too_long"] == 1
     assert counts(log)["filtered:no_response"] == 1
@@ -159,13 +161,13 @@ def test_a_record_longer_than_the_cap_is_passed_over(tmp_path: Path) -> None:
 
 def test_html_nested_deeply_is_text_and_does_not_end_the_reader(tmp_path: Path) -> None:
     content = response("u0", b"<div>" * 100_000 + b"deep") + response("u1", HTML)
-    found, _ = read(tmp_path / "a.warc", content, Reading())
+    found, _ = read(tmp_path / "a.warc", content, PageReaderConfig())
     assert [page.text for page in found] == ["deep", TEXT]
 
 
 def test_html_that_takes_too_long_is_told_and_the_next_page_read(tmp_path: Path) -> None:
     slow = b"<div " + b" ".join(b"a%d=1" % number for number in range(60_000)) + b">x"
-    reading = Reading(on_corruption="skip", html=Html(max_seconds=0.3))
+    reading = PageReaderConfig(on_corruption="skip", html=Html(max_seconds=0.3))
     found, log = read(tmp_path / "a.warc", response("u0", slow) + response("u1", HTML), reading)
     assert [page.url for page in found] == ["u1"]
     assert "the HTML takes more than 0.3 s, or ends the parser" in str(log)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t5x_like.corpora.pages.reading import Reading, read_pages
+from t5x_like.corpora.pages.page_reader import PageReaderConfig, read_pages
 from t5x_like.corpora.pages.reading_log import ReadLog
 from tests.references import GOLDEN
 
 GOLDEN = GOLDEN / "c4"
-SKIP = Reading(on_corruption="skip")
+SKIP = PageReaderConfig(on_corruption="skip")
 
 
 def record(url: str, text: bytes, length: int | None = None) -> bytes:
@@ -24,7 +24,7 @@ def record(url: str, text: bytes, length: int | None = None) -> bytes:
     return f"{head}Content-Type: text/plain\r\nContent-Length: {size}\r\n\r\n".encode() + text + b"\r\n\r\n"
 
 
-def read(path: Path, content: bytes, reading: Reading = SKIP):
+def read(path: Path, content: bytes, reading: PageReaderConfig = SKIP):
     path.write_bytes(content)
     log = ReadLog()
     return list(read_pages(path, reading, log)), log
@@ -36,7 +36,7 @@ def counts(log: ReadLog) -> dict[str, int]:
 
 def test_pages_and_counts_are_the_references() -> None:
     log = ReadLog()
-    found = [page._asdict() for _, page in read_pages(GOLDEN / "sample.warc.wet.gz", Reading(), log)]
+    found = [page._asdict() for _, page in read_pages(GOLDEN / "sample.warc.wet.gz", PageReaderConfig(), log)]
     expected = json.loads((GOLDEN / "wet_split.json").read_text())
     for page in expected:
         del page["normalized_url"]
@@ -101,7 +101,7 @@ def test_any_split_into_gzip_members_reads_the_same(tmp_path_factory, cuts, padd
     path = tmp_path_factory.mktemp("wet") / "a.wet.gz"
     edges = [0, *sorted(cuts), len(TWO)]
     members = [gzip.compress(TWO[a:b]) for a, b in itertools.pairwise(edges)]
-    found, log = read(path, b"".join(members) + bytes(9 * padded), Reading())
+    found, log = read(path, b"".join(members) + bytes(9 * padded), PageReaderConfig())
     assert [(place, page.url, page.text) for place, page in found] == [
         (0, "u1", "First text."),
         (TWO.index(b"WARC/1.0", 1), "u2", "Second text, ü."),
@@ -123,7 +123,7 @@ def test_a_wrong_content_length_is_told_and_the_page_read_as_the_reference_does(
     assert counts(log)["damaged:content_length"] == 1
     place = content.index(b"WARC/1.0", 9)
     with pytest.raises(ValueError, match=rf"a\.wet, record at byte {place}: Content-Length says {length}"):
-        read(tmp_path / "a.wet", content, Reading())
+        read(tmp_path / "a.wet", content, PageReaderConfig())
 
 
 def test_records_before_the_end_of_a_cut_member_are_kept(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_records_before_the_end_of_a_cut_member_are_kept(tmp_path: Path) -> None
     found, log = read(tmp_path / "a.wet.gz", cut)
     assert bodies(found) == ["u1"]
     assert counts(log)["damaged:truncated"] == 1
-    pages = read_pages(tmp_path / "a.wet.gz", Reading())
+    pages = read_pages(tmp_path / "a.wet.gz", PageReaderConfig())
     assert next(pages).page.url == "u1"
     message = (
         r"a\.wet\.gz, record at byte \d+: the gzip member at packed byte 0 is cut short\. Correct the file"
@@ -158,14 +158,14 @@ def test_reading_goes_on_behind_a_damaged_member(tmp_path: Path) -> None:
 def test_invalid_utf8_is_told_or_replaced_and_counted(tmp_path: Path) -> None:
     content = record("u1", b"\xe9t\xe9 x") + record("u2", b"fine")
     with pytest.raises(ValueError, match=r"record at byte 0: invalid UTF-8 at byte \d+ of the record"):
-        read(tmp_path / "a.wet", content, Reading())
+        read(tmp_path / "a.wet", content, PageReaderConfig())
     found, log = read(tmp_path / "a.wet", content)
     assert [page.text for _, page in found] == ["\ufffdt\ufffd x", "fine"]
     assert (counts(log)["damaged:invalid_utf8"], counts(log)["replaced_characters"]) == (1, 2)
 
 
 def test_a_byte_order_mark_is_dropped(tmp_path: Path) -> None:
-    found, _ = read(tmp_path / "a.wet", b"\xef\xbb\xbf" + TWO, Reading())
+    found, _ = read(tmp_path / "a.wet", b"\xef\xbb\xbf" + TWO, PageReaderConfig())
     assert bodies(found) == ["u1", "u2"]
 
 
@@ -173,16 +173,18 @@ def test_what_is_longer_than_the_cap_is_passed_over_and_the_rest_read(tmp_path: 
     long = record("u1", b"x" * 3_000_000) + record("u2", b"y\n" * 1_000_000)
     content = record("u0", b"before") + long + record("u3", b"after")
     found, log = read(
-        tmp_path / "a.wet.gz", gzip.compress(content), Reading(on_corruption="skip", max_page_bytes=10**6)
+        tmp_path / "a.wet.gz",
+        gzip.compress(content),
+        PageReaderConfig(on_corruption="skip", max_page_bytes=10**6),
     )
     assert bodies(found) == ["u0", "u3"]
     assert counts(log)["damaged:too_long"] == 2
     with pytest.raises(ValueError, match="longer than the 1,000,000 bytes of max_page_bytes"):
-        read(tmp_path / "a.wet", content, Reading(max_page_bytes=10**6))
+        read(tmp_path / "a.wet", content, PageReaderConfig(max_page_bytes=10**6))
 
 
 def test_a_version_of_the_format_that_a_file_begins_with_begins_its_records(tmp_path: Path) -> None:
-    found, _ = read(tmp_path / "a.wet", TWO.replace(b"WARC/1.0", b"WARC/1.1"), Reading())
+    found, _ = read(tmp_path / "a.wet", TWO.replace(b"WARC/1.0", b"WARC/1.1"), PageReaderConfig())
     assert bodies(found) == ["u1", "u2"]
 
 
@@ -223,7 +225,9 @@ def test_random_lines_are_split_as_the_reference_splits_them(tmp_path: Path) -> 
             for page in c4_utils.split_wet_file(str(path), lambda key: counters.update([key]))  # noqa: B023
         ]
         log = ReadLog()
-        found = [page for _, page in read_pages(path, Reading(kind="wet", on_corruption="skip"), log)]
+        found = [
+            page for _, page in read_pages(path, PageReaderConfig(kind="wet", on_corruption="skip"), log)
+        ]
         assert [(page.url, page.text, page.timestamp, page.content_type) for page in found] == expected
         ours = {k: v for k, v in counts(log).items() if not k.startswith(("damaged", "noticed"))}
         assert ours == dict(counters)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.bad_words import BadWords, _Terms, read_lists
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.io.files import shipped_directory

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from t5x_like.corpora.pages.page import Page
-from t5x_like.corpora.rules import line_rules
+from t5x_like.corpora.pages.crawled_page import Page
+from t5x_like.corpora.rules import c4_rules
 from t5x_like.corpora.rules.cleaning import C4Cleaning, is_about_page
 from t5x_like.corpora.rules.rule import Dropped
 
@@ -107,12 +107,12 @@ def test_cleaning_a_clean_page_changes_nothing_where_citations_left_nothing_behi
     left = [
         line
         for line in kept
-        if line != line.strip() or (rule.remove_citations and line_rules.without_citations(line) != line)
+        if line != line.strip() or (rule.remove_citations and c4_rules.without_citations(line) != line)
     ]
     if once is not None and not left:
         twice, counts = clean(once, rule)
         assert twice == once
-        assert set(counts) <= {line_rules.PASSED}
+        assert set(counts) <= {c4_rules.PASSED}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.contamination import Contamination, Overlap
 from t5x_like.corpora.rules.evaluation_n_grams import EvaluationNGrams, Hit, words_of
 from t5x_like.corpora.rules.rule import Dropped

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from t5x_like.corpora.building.recipe import CorpusRecipe
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.cleaning import C4Cleaning
-from t5x_like.corpora.rules.length import MaxLength
-from t5x_like.corpora.rules.paragraphs import Paragraphs
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.sentences import count_sentences, split_sentences
-from t5x_like.corpora.rules.urls import normalise_url, url_digest
+from t5x_like.corpora.rules.size_rules import MaxLength, Paragraphs
+from t5x_like.corpora.rules.url_lists import normalize_url, url_digest
 
 C4 = CorpusRecipe(name="c4", steps=())
 
@@ -89,7 +88,7 @@ def test_a_crawl_has_the_counters_of_the_reference(golden: Path):
     counts: Counter[str] = Counter()
     newest: dict[str, Page] = {}
     for row in raw:
-        page = Page(url=normalise_url(row["url"]), text=row["text"], timestamp=row["timestamp"])
+        page = Page(url=normalize_url(row["url"]), text=row["text"], timestamp=row["timestamp"])
         assert page.url == row["normalized_url"]
         if isinstance(MaxLength().apply(page, counts), Dropped):
             counts["filtered:too_long"] += 1
@@ -105,7 +104,7 @@ def test_a_crawl_has_the_counters_of_the_reference(golden: Path):
 
 def test_addresses_and_the_validation_split_are_those_of_the_reference(golden: Path):
     for row in json.loads((golden / "c4" / "urls.json").read_text()):
-        address = normalise_url(row["url"])
+        address = normalize_url(row["url"])
         assert address == row["normalized"]
         assert int.from_bytes(url_digest(address), "big") % 1000 == row["md5_mod_1000"]
         assert C4.is_held_out(url_digest(address)) == (row["md5_mod_1000"] == 0)

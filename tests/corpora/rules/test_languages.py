@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.language_fasttext import FastText
-from t5x_like.corpora.rules.language_identifier import missing_library
 from t5x_like.corpora.rules.language_langdetect import LangDetect, _tables
 from t5x_like.corpora.rules.languages import Languages
-from t5x_like.corpora.rules.rule import Dropped
+from t5x_like.corpora.rules.rule import Dropped, missing_library
 
 ENGLISH = "The old harbour was built by fishermen in the nineteenth century. Bread is baked each morning."
 FRENCH = (

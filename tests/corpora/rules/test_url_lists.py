@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.corpora.pages.page import Page
-from t5x_like.corpora.rules.hash_set import HashSet
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
+from t5x_like.corpora.rules.string_sets import HashSet
 from t5x_like.corpora.rules.url_lists import Domains, Urls, host_of
 
 

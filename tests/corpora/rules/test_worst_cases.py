@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.cleaning import C4Cleaning
 from t5x_like.corpora.rules.sentences import count_sentences, has_sentences
-from t5x_like.corpora.rules.urls import normalise_url
+from t5x_like.corpora.rules.url_lists import normalize_url
 
 UNITS = [
     *(
@@ -81,7 +81,7 @@ def seconds_for(work: Callable[[str], object], text: str) -> float:
     return time.process_time() - start
 
 
-@pytest.mark.parametrize("work", [clean, count_sentences, has_many_sentences, normalise_url])
+@pytest.mark.parametrize("work", [clean, count_sentences, has_many_sentences, normalize_url])
 def test_no_text_takes_time_that_grows_with_its_square(work: Callable[[str], object]):
     for unit in UNITS:
         short, long = (unit * (size // len(unit)) for size in (2_000, 32_000))
@@ -93,5 +93,5 @@ def test_no_text_takes_time_that_grows_with_its_square(work: Callable[[str], obj
 @pytest.mark.parametrize("unit", ["[", "[1", " ", "a.", '"', ".", "-", "a,"])
 def test_ten_megabytes_are_done_in_seconds(unit: str):
     text = unit * (10**7 // len(unit))
-    for work in (clean, count_sentences, normalise_url):
+    for work in (clean, count_sentences, normalize_url):
         assert seconds_for(work, text) < 60

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from t5x_like.batch import Batch
 from t5x_like.evaluation.harness.requests import RequestRunner, cut_at, rolling
-from t5x_like.evaluation.loaded_model import load_model, was_trained_here
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.inference.scorer import LikelihoodRequest
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.pretrained.checkpoint import open_checkpoint
+from t5x_like.pretrained.run_weights import was_trained_here
 
 ASKED = [
     LikelihoodRequest((5, 6, 7), (8, 9)),
@@ -30,7 +31,7 @@ ASKED = [
 def runner_of(directory: str, max_length: int = 32) -> RequestRunner:
     """Compiled once for all tests."""
     return RequestRunner(
-        load_model(directory, mesh=MeshConfig().build()), batch_size=8, max_length=max_length
+        open_checkpoint(directory, mesh=MeshConfig().build()), batch_size=8, max_length=max_length
     )
 
 
@@ -43,7 +44,7 @@ def by_hand(runner: RequestRunner, asked: LikelihoodRequest) -> tuple[float, boo
         ids = jnp.array([[*asked.prompt, *asked.target]])
         logits = run(Batch(decoder_input_tokens=ids[:, :-1]))[:, len(asked.prompt) - 1 :]
     else:
-        shifted = jnp.array([[runner.checkpoint.start, *asked.target[:-1]]])
+        shifted = jnp.array([[runner.checkpoint.start_id, *asked.target[:-1]]])
         batch = Batch(encoder_input_tokens=jnp.array([asked.prompt]), decoder_input_tokens=shifted)
         logits = run(batch)
     log_probs = jnp.take_along_axis(jax.nn.log_softmax(logits), continuation[..., None], axis=-1)
@@ -82,7 +83,7 @@ def test_what_the_model_writes_itself_is_greedy_and_nothing_else_is(which: str, 
     assert own.is_greedy
     assert not changed.is_greedy
     decode = runner.checkpoint.tokenizer.decode
-    ends = [place for place, number in enumerate(written) if number in runner.checkpoint.ends]
+    ends = [place for place, number in enumerate(written) if number in runner.checkpoint.end_ids]
     expected = decode(written[: ends[0]] if ends else written)
     assert runner.generate([context], GenerationConfig(max_new_tokens=2)) == [expected]
 
@@ -125,7 +126,7 @@ def test_what_is_written_ends_before_the_first_stop(decoder: str) -> None:
 
 
 def test_a_decoder_that_was_trained_here_reads_what_it_was_trained_after(decoder: str, tmp_path) -> None:
-    assert runner_of(decoder).model.begin is None  # GPT-2 begins with nothing
+    assert runner_of(decoder).checkpoint.begin_id is None  # GPT-2 begins with nothing
     assert not was_trained_here(decoder)
     for name in ("model.json", "config.json"):  # what training writes
         assert not was_trained_here(str(tmp_path))

@@ -9,14 +9,15 @@ from t5x_like.checkpoints.steps import find_checkpoints
 from t5x_like.evaluation.every_checkpoint import evaluate_steps
 from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.io.files import read_json, write_json
-from t5x_like.pretrained.hugging_face import read_hugging_face
+from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.pretrained.model_config import write_model_config
 
 
 @pytest.fixture
 def run(t5, data, tmp_path):
     """An evaluation of a run of ours in ``tmp_path/run``, and what saves its steps."""
-    config, params, _ = read_hugging_face(t5)
+    opened = open_checkpoint(t5)
+    config, params = opened.config, opened.params
     write_model_config(tmp_path / "run", config)
 
     def save(step, factor=1.0):

@@ -8,7 +8,6 @@ import pytest
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.evaluation import head_plan
 from t5x_like.evaluation.head_predictor import HeadPredictor
-from t5x_like.evaluation.loaded_model import kind_of, load_model
 from t5x_like.evaluation.suite import evaluate_suite
 from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.io.files import read_jsonl, write_json
@@ -17,7 +16,8 @@ from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.roberta import RobertaConfig
 from t5x_like.model.zoo.xlnet import XLNetConfig
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.pretrained.hugging_face import read_hugging_face, write_hugging_face
+from t5x_like.pretrained.checkpoint import kind_of, open_checkpoint
+from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.model_config import write_model_config
 
 WORDS = [
@@ -75,7 +75,8 @@ def test_an_encoder_answers_by_its_head(data, tmp_path):
 )
 def test_a_run_is_asked_in_the_vocabulary_it_was_trained_in(data, tmp_path, kept):
     """BERT's has no sentinels: those that T5's has would be more ids than there are embeddings."""
-    config, params, _ = read_hugging_face(write_bert(tmp_path / "bert", "sequence_classification"))
+    opened = open_checkpoint(write_bert(tmp_path / "bert", "sequence_classification"))
+    config, params = opened.config, opened.params
     directory = tmp_path / "run"
     write_model_config(directory, config)
     with Checkpoints(directory) as checkpoints:
@@ -89,7 +90,7 @@ def test_a_run_is_asked_in_the_vocabulary_it_was_trained_in(data, tmp_path, kept
     with pytest.raises(
         ValueError, match=r"121 ids.* 21: they don't belong together \(num_sentinels is 100\)"
     ):
-        load_model(str(directory), mesh=MeshConfig().build(), num_sentinels=100)
+        open_checkpoint(str(directory), mesh=MeshConfig().build(), num_sentinels=100)
 
 
 def test_a_file_without_rows_is_named(data, tmp_path):
@@ -191,7 +192,8 @@ ENTAILMENT = ("entailment", "not_entailment")
 
 def with_classes(source, target, names):
     """The same head, whose scores are in the order of ``names``, as its configuration says."""
-    config, params, _ = read_hugging_face(source)
+    opened = open_checkpoint(source)
+    config, params = opened.config, opened.params
     flat = parameters.flatten(params)
     for path in [path for path in flat if path.startswith("heads/scores/")]:
         order = [ENTAILMENT.index(name) for name in names if name in ENTAILMENT] or [0, 1]

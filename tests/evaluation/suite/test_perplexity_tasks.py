@@ -9,7 +9,7 @@ import pytest
 from t5x_like.evaluation.suite import evaluate_suite
 from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.io.files import read_jsonl
-from t5x_like.pretrained.pretrained import from_pretrained
+from t5x_like.pretrained.transformers_api.pretrained_model import from_pretrained
 
 
 @pytest.fixture

@@ -3,9 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t5x_like.evaluation.prompts import DECODER_STYLE, Prompter, PromptStyle
-from t5x_like.text.tasks.pairs import Worded
+from t5x_like.text.tasks.pairs import TextPair
 
-POOL = tuple(Worded(f"q{number}", f"a{number}", {}, "") for number in range(10))
+POOL = tuple(TextPair(f"q{number}", f"a{number}", {}, "") for number in range(10))
 
 
 def prompter(**settings):

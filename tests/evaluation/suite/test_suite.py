@@ -10,9 +10,9 @@ from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.pretrained.hugging_face import read_hugging_face
+from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.pretrained.model_config import write_model_config
-from t5x_like.pretrained.pretrained import from_pretrained
+from t5x_like.pretrained.transformers_api.pretrained_model import from_pretrained
 
 COLA = ("glue_cola_v002",)
 
@@ -180,7 +180,8 @@ def test_a_mesh_of_devices_gives_the_answers_of_one(request, data, tmp_path, mod
 
 
 def test_weights_that_are_no_numbers_are_told_before_anything_is_written(t5, data, tmp_path):
-    config, params, _ = read_hugging_face(t5)
+    opened = open_checkpoint(t5)
+    config, params = opened.config, opened.params
     params["embedding"] = jax.tree.map(lambda leaf: leaf.at[0].set(np.nan), params["embedding"])
     with Checkpoints(tmp_path / "run") as checkpoints:
         checkpoints.save(3, {"params": params})
@@ -244,7 +245,8 @@ def test_other_data_under_the_same_name_are_noticed(t5, data, tmp_path):
 
 
 def test_a_run_of_ours_is_evaluated_at_its_newest_step(t5, data, tmp_path):
-    config, params, _ = read_hugging_face(t5)
+    opened = open_checkpoint(t5)
+    config, params = opened.config, opened.params
     with Checkpoints(tmp_path / "run") as checkpoints:
         for step in (3, 7):
             checkpoints.save(step, {"params": params})

@@ -75,13 +75,14 @@ def test_examples_to_show_are_files_that_are_needed(t5, data, tmp_path):
 
 def test_a_users_own_files_that_are_missing_are_told_among_others(t5, data, tmp_path):
     files = {"validation": str(tmp_path / "mine.tsv")}
-    TextTask(
+    task = TextTask(
         name="mine_that_is_missing",
         vocabulary=f"{t5}/spiece.model",
         files=files,
         input_template="{a}",
         target_template="{b}",
-    ).register()
+    )
+    registry.register([task])
     with pytest.raises(ValueError, match=r"  mine_that_is_missing  '.*mine\.tsv' does not exist"):
         evaluate_suite(run_of(t5, data, tmp_path, COLA, "mine_that_is_missing"), shown=False)
     with pytest.raises(ValueError, match=r"^'.*mine\.tsv' does not exist"):
@@ -183,6 +184,7 @@ def test_fewer_rows_than_published_are_told_but_where_a_limit_is_given(t5, data,
 
 def test_a_users_own_benchmark_is_evaluated_from_the_folder_that_is_given(t5, data, tmp_path):
     own = replace(catalogue.benchmark(RTE), name="my_rte")
-    BenchmarkTask(name="my_rte", benchmark=own, vocabulary="bytes", data_dir="nowhere").register()
+    task = BenchmarkTask(name="my_rte", benchmark=own, vocabulary="bytes", data_dir="nowhere")
+    registry.register([task])
     found = evaluate_suite(run_of(t5, data, tmp_path, "my_rte"), shown=False)
     assert found["tasks"]["my_rte"]["examples"] == 8

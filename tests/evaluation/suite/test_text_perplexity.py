@@ -3,10 +3,10 @@ import math
 import numpy as np
 import pytest
 
-from t5x_like.evaluation.loaded_model import load_model
 from t5x_like.evaluation.perplexity import measure_texts
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.pretrained.pretrained import from_pretrained
+from t5x_like.pretrained.checkpoint import open_checkpoint
+from t5x_like.pretrained.transformers_api.pretrained_model import from_pretrained
 from t5x_like.text.metrics.perplexity import perplexities
 
 TEXT = "The quick brown fox jumps over the lazy dog, and then it sleeps for an hour. " * 6
@@ -14,7 +14,7 @@ TEXT = "The quick brown fox jumps over the lazy dog, and then it sleeps for an h
 
 @pytest.fixture(scope="module")
 def model(gpt2):
-    return load_model(gpt2, mesh=MeshConfig().build())
+    return open_checkpoint(gpt2, mesh=MeshConfig().build())
 
 
 def by_hand(gpt2, model, ids, start, scored_from):
@@ -25,7 +25,7 @@ def by_hand(gpt2, model, ids, start, scored_from):
 
 
 def test_a_short_text_costs_what_the_model_says(gpt2, model):
-    ids = [*model.ends, *model.tokenizer.encode("The quick brown fox.")]
+    ids = [*model.end_ids, *model.tokenizer.encode("The quick brown fox.")]
     (cost,) = measure_texts(model, ["The quick brown fox."])
     assert cost.nats == pytest.approx(by_hand(gpt2, model, ids, 0, 1), rel=1e-5)
     assert (cost.tokens, cost.words, cost.bytes) == (len(ids) - 1, 4, 20)
@@ -36,7 +36,7 @@ def test_a_long_text_is_scored_once_whatever_the_stride(gpt2, model):
     assert number > 64
     costs = {stride: measure_texts(model, [TEXT], length=32, stride=stride)[0] for stride in (8, 32)}
     assert {cost.tokens for cost in costs.values()} == {number}
-    ids = [*model.ends, *model.tokenizer.encode(TEXT)][:41]
+    ids = [*model.end_ids, *model.tokenizer.encode(TEXT)][:41]
     first = by_hand(gpt2, model, ids[:33], 0, 1)
     cut = model.tokenizer.decode(ids[1:])
     assert model.tokenizer.encode(cut) == ids[1:]
@@ -59,4 +59,4 @@ def test_what_cannot_be_measured_is_told(t5, model):
     with pytest.raises(ValueError, match="windows of 500 tokens are longer than the 128 positions"):
         measure_texts(model, [TEXT], length=500)
     with pytest.raises(ValueError, match="perplexity is a decoder's: this is an encoder-decoder"):
-        measure_texts(load_model(t5, mesh=MeshConfig().build()), [TEXT])
+        measure_texts(open_checkpoint(t5, mesh=MeshConfig().build()), [TEXT])

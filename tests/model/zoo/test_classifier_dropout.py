@@ -11,7 +11,7 @@ import pytest
 from t5x_like.batch import Batch
 from t5x_like.model import parameters
 from t5x_like.model.zoo import albert, bert, distilbert, electra, ernie, modernbert, roberta, spanbert, xlnet
-from t5x_like.model.zoo.head_tasks import classifier_dropout_of
+from t5x_like.model.zoo.model_tasks import classifier_dropout_of
 
 SIZES: dict[str, Any] = {"vocab_size": 16, "model_dim": 8, "mlp_dim": 16, "num_heads": 2, "num_layers": 1}
 MODELS: dict[str, Any] = {

@@ -106,12 +106,12 @@ def test_absent_fields_have_the_defaults_of_transformers() -> None:
 
 def test_yarn_stretches_what_the_model_was_trained_for() -> None:
     rope = {"max_position_embeddings": 512, "rope_scaling": {"type": "yarn", "factor": 4.0}}
-    scaling = LLAMA.from_hugging_face({**FIELDS, **rope}).scaling
+    scaling = LLAMA.from_hugging_face({**FIELDS, **rope}).rope_scaling
     assert scaling == YarnScaling(factor=4.0, original_length=512)
     config = llama.LlamaConfig(
         **SIZES, rope_scaling=YarnScaling(factor=2.0, original_length=64, attention_factor=1.5)
     )
-    assert LLAMA.from_hugging_face(LLAMA.to_hugging_face(config)).scaling == config.rope_scaling
+    assert LLAMA.from_hugging_face(LLAMA.to_hugging_face(config)).rope_scaling == config.rope_scaling
 
 
 SIZES: dict[str, Any] = {"vocab_size": 8, "model_dim": 8, "mlp_dim": 16, "num_heads": 2, "num_layers": 1}

@@ -120,14 +120,14 @@ def test_sequences_are_classified_by_the_transformed_pool(reads: Any) -> None:
     pooled = hidden[:, 0] if reads == "first" else np.stack([hidden[0].mean(0), hidden[1, :3].mean(0)])
     wanted = (
         _transformed(pooled, heads["pooler"]["transform"])
-        @ heads["scores"]["classes"]["projection"]["kernel"]
+        @ heads["scores"]["sequence_classification"]["projection"]["kernel"]
     )
     np.testing.assert_allclose(answer.heads["sequence_classification"], wanted, atol=1e-5)
 
 
 def test_tokens_are_classified_one_by_one() -> None:
     answer, heads = _run("token_classification", "first")
-    head = heads["scores"]["token_classes"]
+    head = heads["scores"]["token_classification"]
     wanted = _transformed(np.asarray(answer.encoder_output), head["transform"]) @ head["projection"]["kernel"]
     np.testing.assert_allclose(answer.heads["token_classification"], wanted, atol=1e-5)
 

@@ -24,6 +24,7 @@ from t5x_like.model.zoo.llama import LlamaConfig
 from t5x_like.model.zoo.longt5 import LongT5Config
 from t5x_like.model.zoo.mistral import MistralConfig
 from t5x_like.model.zoo.modernbert import ModernBertConfig
+from t5x_like.model.zoo.olmo2 import Olmo2Config
 from t5x_like.model.zoo.openai_gpt import OpenAIGPTConfig
 from t5x_like.model.zoo.qwen2 import Qwen2Config
 from t5x_like.model.zoo.qwen3 import Qwen3Config
@@ -88,6 +89,7 @@ TINY: dict[str, Any] = {
     "mistral": MistralConfig(**_GROUPED, window=4),
     "modernbert": ModernBertConfig(**_SIZE, num_layers=4, window=4),
     "mt5": T5Config(**_PAIR),
+    "olmo2": Olmo2Config(**_GROUPED),
     "qwen2": Qwen2Config(**_GROUPED),
     "qwen3": Qwen3Config(**_GROUPED, head_dim=10),
     "roberta": RobertaConfig(**_LEARNED),

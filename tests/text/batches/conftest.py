@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from t5x_like.text.tasks import registry
+from t5x_like.text import registry
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.text_task import TextTask

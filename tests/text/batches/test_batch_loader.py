@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t5x_like.batch import Batch
+from t5x_like.text import registry
 from t5x_like.text.batches import planner
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.order import draw_tasks, key_of, permuted, shuffled
-from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
 from t5x_like.text.tasks.mixtures import Mixture
 
 

@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.batch import Batch
+from t5x_like.text import registry
 from t5x_like.text.batches.example_sources import ExampleMaker
-from t5x_like.text.batches.in_memory import InMemoryExamples
+from t5x_like.text.batches.in_memory import InMemoryExamples, RaggedArrayBuilder
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.batches.ragged_array import RaggedArrayBuilder
 from t5x_like.text.batches.recurrent_source import RecurrentSource
 from t5x_like.text.objectives.contiguous_lm import ContiguousLM
 from t5x_like.text.objectives.objective import Lengths
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.mixtures import Mixture
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 EOS = 1
 IDS = VocabularyIds(5000, 0, EOS, 4000, 2, None, None, None, 4999, 90, None)
@@ -159,7 +159,7 @@ def test_what_is_held_of_documents_ends_with_the_source_and_does_not_go_to_worke
 
 
 def test_streams_come_through_seqio_as_one(make_corpus):
-    task = registry.get_task(make_corpus(20, objective=ContiguousLM()))
+    task = registration.get_task(make_corpus(20, objective=ContiguousLM()))
     rows = list(task.get_dataset({"targets": 30}, "train", shuffle=False).as_numpy_iterator())
     assert all(len(row["targets"]) == 30 for row in rows[:-1])
     for row, following in itertools.pairwise(rows):

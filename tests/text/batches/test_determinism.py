@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from t5x_like.batch import Batch
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.cache.writing import cache_split
-from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.mixtures import Mixture
 
 BATCH_SIZE = 8

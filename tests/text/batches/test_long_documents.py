@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.cache.writing import cache_split
 from t5x_like.text.objectives.causal_lm import CausalLM
 from t5x_like.text.objectives.cutting import MAX_CHUNK
 from t5x_like.text.objectives.span_corruption import SpanCorruption
-from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.pretraining import PretrainingTask
 
 

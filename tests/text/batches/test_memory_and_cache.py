@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 
 from t5x_like.batch import Batch
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.cache.writing import cache_split
 from t5x_like.text.objectives.causal_lm import CausalLM
-from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.mixtures import Mixture
 
 PROGRAM = """
 import json, pickle, sys
 from pathlib import Path
 from t5x_like.text.batches.loader import build_loader
-from t5x_like.text.tasks import registry
+from t5x_like.text import registry
 definitions, settings = pickle.loads(Path(sys.argv[1]).read_bytes())
 registry.register(definitions)
 loader = build_loader(settings)

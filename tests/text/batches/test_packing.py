@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from t5x_like.text.batches.batch_layout import lay_out, make_batch, shift_right
 from t5x_like.text.batches.example_sources import DecoderSource, to_decoder_example
-from t5x_like.text.batches.features import lay_out, make_batch, shift_right
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.batches.packing import pack_rows
+from t5x_like.text.batches.row_maker import pack_rows
 from t5x_like.text.objectives.objective import Example, Layout, Lengths, lengths_of
 
 

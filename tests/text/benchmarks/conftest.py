@@ -5,24 +5,26 @@ from pathlib import Path
 
 import pytest
 
-from t5x_like.text.benchmarks import benchmark_tasks, catalogue
-from t5x_like.text.tasks import registry
+from t5x_like.text import registry
+from t5x_like.text.benchmarks import catalogue
+from t5x_like.text.seqio_bridge import registration
 
 
 def forget_benchmarks() -> None:
     """Leaves both registries as they were before any benchmark was asked for."""
-    seqio = registry.tell_seqio()
-    for name in catalogue.names():
-        if registry._definitions.pop(name, None) is not None:
-            registered = seqio.MixtureRegistry if name in catalogue.mixtures() else seqio.TaskRegistry
-            registered.remove(name)
+    seqio = registration.tell_seqio()
+    for name in catalogue.all_names():
+        if registry._tasks.pop(name, None) is not None:
+            seqio.TaskRegistry.remove(name)
+        if registry._mixtures.pop(name, None) is not None:
+            seqio.MixtureRegistry.remove(name)
 
 
 @pytest.fixture(scope="module")
 def registered(pieces_path: Path) -> Iterator[None]:
     """All benchmarks, in the vocabulary of seqio's tests."""
     forget_benchmarks()
-    registry.register(benchmark_tasks(vocabulary=str(pieces_path)))
-    registry.tell_seqio()
+    registry.register(catalogue.benchmark_tasks(vocabulary=str(pieces_path)))
+    registration.tell_seqio()
     yield
     forget_benchmarks()

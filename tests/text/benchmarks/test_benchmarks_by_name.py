@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from t5x_like.text.seqio_bridge.evaluation_examples import load_examples
 
-from t5x_like.text import benchmarks
+from t5x_like.evaluation.questions import load_questions
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.cache.writing import cache_split
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from tests.text.benchmarks.conftest import forget_benchmarks
 
 RTE, COLA = "glue_rte_v002", "glue_cola_v002"
@@ -55,17 +55,18 @@ def test_a_run_names_it_and_a_cache_gives_the_same_batches(tmp_path: Path) -> No
 
 
 def test_its_answers_are_scored_as_the_benchmark_says() -> None:
-    examples = load_examples(COLA, "validation", inputs_length=64, targets_length=32)
-    assert examples.labels == ("unacceptable", "acceptable")
-    assert examples.score(examples.postprocess(examples.targets_text)) == {"matthews_corrcoef": 100.0}
-    assert examples.inputs_text[0] == "cola sentence: It rains."
-    assert examples.baseline()["matthews_corrcoef"] == 0.0
+    questions = load_questions(registry.definition(COLA), "validation")
+    assert questions.labels == ("unacceptable", "acceptable")
+    answers = [questions.answer_of(row, row.targets) for row in questions.rows]
+    assert questions.metrics[0](questions.targets, answers) == {"matthews_corrcoef": 100.0}
+    assert questions.rows[0].inputs == "cola sentence: It rains."
+    assert questions.baseline["matthews_corrcoef"] == 0.0
 
 
 def test_a_split_without_labels_is_read_to_be_predicted() -> None:
-    examples = load_examples(RTE, "test", inputs_length=64, targets_length=32)
-    assert examples.targets_text == ["<unk>"]
-    assert int(examples.features[0]["idx"]) == 0
+    (row,) = load_questions(registry.definition(RTE), "test").rows
+    assert row.targets == "<unk>"
+    assert int(row.example["idx"]) == 0
 
 
 def test_a_mixture_of_benchmarks_is_known_with_its_tasks() -> None:
@@ -75,29 +76,26 @@ def test_a_mixture_of_benchmarks_is_known_with_its_tasks() -> None:
 
 
 def test_vocabulary_and_folder_can_be_given(tmp_path: Path) -> None:
-    benchmarks.register(RTE, vocabulary="bytes", data_dir=str(tmp_path), on_bad_row="skip")
+    registration.register_benchmarks(RTE, vocabulary="bytes", data_dir=str(tmp_path), on_bad_row="skip")
     task = registry.definition(RTE)
     assert isinstance(task, BenchmarkTask)
     assert (task.on_bad_row, task.data_dir) == ("skip", str(tmp_path))
     with pytest.raises(ValueError, match="defined otherwise"):
-        benchmarks.register(RTE, vocabulary="bytes")
+        registration.register_benchmarks(RTE, vocabulary="bytes")
     with pytest.raises(ValueError, match="no benchmark 'glue_rte'; did you mean 'glue_rte_v002'"):
-        benchmarks.register("glue_rte")
+        registration.register_benchmarks("glue_rte")
     with pytest.raises(ValueError, match=r"no task or mixture 'glue_rt_v002'; did you mean 'glue_rte_v002'"):
-        registry.get("glue_rt_v002")
+        registration.get("glue_rt_v002")
 
 
-def test_importing_all_tells_seqio_of_every_benchmark() -> None:
-    import importlib
-
+def test_registering_all_tells_seqio_of_every_benchmark() -> None:
     import seqio
 
     from t5x_like.text.benchmarks import catalogue
 
-    module = importlib.import_module("t5x_like.text.benchmarks.all")
-    importlib.reload(module)
+    registration.register_benchmarks()
     known = {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
-    assert set(catalogue.names()) <= known
+    assert set(catalogue.all_names()) <= known
     dataset = seqio.get_mixture_or_task(RTE).get_dataset(
         {"inputs": 64, "targets": 32}, "train", shuffle=False
     )

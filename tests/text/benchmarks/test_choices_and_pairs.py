@@ -10,9 +10,9 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from t5x_like.text.benchmarks.choice_wording import Chosen
+from t5x_like.text.benchmarks import catalogue
+from t5x_like.text.benchmarks.choice_wording import ChoiceWording
 from t5x_like.text.benchmarks.task import BenchmarkTask
-from t5x_like.text.heads.rows import read_row
 
 
 def write(path: Path, text: str) -> Path:
@@ -39,7 +39,7 @@ def table(path: Path, *rows: dict[str, Any]) -> Path:
 
 
 def task(name: str, folder: Path, **settings: Any) -> BenchmarkTask:
-    return BenchmarkTask(name=name, vocabulary="bytes", data_dir=str(folder), **settings)
+    return catalogue.benchmark_task(name=name, vocabulary="bytes", data_dir=str(folder), **settings)
 
 
 def pairs(name: str, folder: Path, split: str) -> list[tuple[str, str]]:
@@ -48,7 +48,7 @@ def pairs(name: str, folder: Path, split: str) -> list[tuple[str, str]]:
 
 def heads(name: str, folder: Path, split: str) -> list[Any]:
     definition = task(name, folder)
-    return [read_row(definition.benchmark.form, row.values) for row in definition.raw_rows(split)]  # pyright: ignore
+    return [definition.benchmark.head.read(row.values) for row in definition.raw_rows(split)]  # pyright: ignore
 
 
 SWAG = {
@@ -156,7 +156,7 @@ def test_winogrande_has_a_blank(tmp_path: Path) -> None:
 
 
 def test_choices_are_named_in_order_and_counted() -> None:
-    chosen = Chosen(word="w", columns={"x": "x"}, choices=("a", "b"), count=2)
+    chosen = ChoiceWording(word="w", columns={"x": "x"}, choices=("a", "b"), count=2)
     assert chosen({"x": "X", "a": "A", "b": "B", "label": 1}) == [
         {"inputs": "w x: X choice1: A choice2: B", "targets": "choice2"}
     ]

@@ -14,7 +14,6 @@ from t5x_like.text.benchmarks.cloze import first_word, last_word
 from t5x_like.text.benchmarks.language_modelling import read_lines, text_benchmark, text_perplexities
 from t5x_like.text.benchmarks.tagging import tag_accuracy
 from t5x_like.text.benchmarks.task import BenchmarkTask
-from t5x_like.text.heads.rows import read_row
 from t5x_like.text.metrics import chunk_f1
 
 
@@ -25,7 +24,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def task(name: str, folder: Path, **settings: Any) -> BenchmarkTask:
-    return BenchmarkTask(name=name, vocabulary="bytes", data_dir=str(folder), **settings)
+    return catalogue.benchmark_task(name=name, vocabulary="bytes", data_dir=str(folder), **settings)
 
 
 def pairs(name: str, folder: Path, split: str) -> list[tuple[str, str]]:
@@ -64,7 +63,7 @@ def test_the_book_test_is_read_a_question_at_a_time(tmp_path: Path) -> None:
         "cbt question: The goat ate XXXXX . options: Tom, hay, mill passage: S1 . S2 . "
     )
     definition = task("cbt_cn", tmp_path)
-    heads = [read_row(definition.benchmark.form, row.values) for row in definition.raw_rows("validation")]  # pyright: ignore
+    heads = [definition.benchmark.head.read(row.values) for row in definition.raw_rows("validation")]  # pyright: ignore
     assert [row.label for row in heads] == [1, 0]
     for text, message in [
         (book("cow"), "2000ex.txt:21: the answer 'cow' is none of the options: Tom, hay, mill"),
@@ -98,9 +97,9 @@ def test_names_are_read_from_four_columns_and_begin_with_b(tmp_path: Path) -> No
         ("conll2003 tokens: Rain", "O"),
     ]
     definition = task("conll2003_ner", tmp_path)
-    (row, _) = [read_row(definition.benchmark.form, row.values) for row in definition.raw_rows("validation")]  # pyright: ignore
+    (row, _) = [definition.benchmark.head.read(row.values) for row in definition.raw_rows("validation")]  # pyright: ignore
     assert row.words == ("Ann", "Lee", "saw", "Oslo", "Norway")
-    assert [definition.benchmark.form.classes[tag] for tag in row.tags][:2] == ["B-PER", "I-PER"]  # pyright: ignore
+    assert [definition.benchmark.head.classes[tag] for tag in row.tags][:2] == ["B-PER", "I-PER"]  # pyright: ignore
 
 
 @pytest.mark.parametrize(
@@ -213,7 +212,9 @@ def test_any_text_is_measured_by_tokens_words_and_bytes(tmp_path: Path) -> None:
     texts = [
         row.targets
         for each in (plain, lines)
-        for row in task(each.name, tmp_path, benchmark=each).read("test")
+        for row in BenchmarkTask(
+            name=each.name, benchmark=each, vocabulary="bytes", data_dir=str(tmp_path)
+        ).read("test")
     ]
     assert texts == ["Dear Ann", "Yours"]
     scores = text_perplexities(texts, [(6.0, 4), (3.0, 2)])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.benchmarks.finding import SplitFiles
+from t5x_like.text.benchmarks.split_files import SplitFiles
 from tests.references import GOLDEN
 
 # The reference has these functions without a task of that name.

@@ -27,7 +27,7 @@ def test_the_guides_own_benchmark_is_read_worded_and_shown(tmp_path, monkeypatch
     assert "splits      train 2, validation 2" in shown
     assert re.search(r'inputs +reviews text: "Fine\.\ntargets +good', shown)
     namespace: dict = {}
-    exec(code.rpartition("BenchmarkTask(")[0], namespace)
+    exec(code.rpartition("registry.register(")[0], namespace)
     (example,) = namespace["REVIEWS"].examples
     assert namespace["REVIEWS"].word(example.row) == list(example.worded)
     with pytest.raises(ValueError, match="the label 2 is outside the set: 0 bad, 1 good"):

@@ -12,14 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from t5x_like.text.benchmarks import catalogue, glue, super_glue
-from t5x_like.text.benchmarks.source import Raw, Source
+from t5x_like.text.benchmarks.source import BenchmarkSource
 from t5x_like.text.benchmarks.task import BenchmarkTask
+from t5x_like.text.tasks.rows import RawRow
 
 SPLITS = ("train", "validation", "test")
 
 
 def task_of(name: str, folder: Path, **settings: Any) -> BenchmarkTask:
-    return BenchmarkTask(name=name, vocabulary="bytes", data_dir=str(folder), **settings)
+    return catalogue.benchmark_task(name=name, vocabulary="bytes", data_dir=str(folder), **settings)
 
 
 def write(folder: Path, name: str, content: str | bytes) -> None:
@@ -43,7 +44,7 @@ def test_super_glue_lines_are_as_tensorflow_datasets_reads_them(golden: Path, tm
     sources |= {"axb": super_glue.AXB.source, "axg": super_glue.AXG.source}
     cases = json.loads((golden / "tasks" / "superglue_jsonl_to_tfds.json").read_text())
     for case in cases:
-        source: Source = sources[case["config"]]
+        source: BenchmarkSource = sources[case["config"]]
         file = tmp_path / f"{case['config']}.jsonl"
         file.write_text(lines(case["jsonl"]))
         found = iter(source.layouts[0].read(str(file), "test"))
@@ -53,7 +54,7 @@ def test_super_glue_lines_are_as_tensorflow_datasets_reads_them(golden: Path, tm
                 assert "is not in the text" in str(row)
                 assert f"{file}:{expected['jsonl_row'] + 1}" in str(row)
                 continue
-            assert isinstance(row, Raw)
+            assert isinstance(row, RawRow)
             example = dict(expected["example"])
             if "label" in example:
                 example["label"] = expected["encoded_label"]

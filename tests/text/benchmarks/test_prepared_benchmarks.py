@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from t5x_like.text.benchmarks.task import BenchmarkTask
+from t5x_like.text.benchmarks import catalogue
 
 
 def prepare(
@@ -25,7 +25,7 @@ def prepare(
 
 
 def pairs(name: str, folder: Path, split: str) -> list[tuple[str, str]]:
-    task = BenchmarkTask(name=name, vocabulary="bytes", data_dir=str(folder))
+    task = catalogue.benchmark_task(name=name, vocabulary="bytes", data_dir=str(folder))
     return [(row.inputs, row.targets) for row in task.read(split)]
 
 
@@ -42,7 +42,7 @@ def test_prepared_rows_are_read_as_official_files_are(tmp_path: Path) -> None:
     row["answers"] = [{"text": "Al", "answer_start": 0}, {"text": "Al fell", "answer_start": 0}]
     prepare(tmp_path, "squad", "v1.1", columns, "validation", [row, {**row, "answers": row["answers"][:1]}])
     assert [targets for _, targets in pairs("squad_v010_allanswers", tmp_path, "validation")] == ["Al", "Al"]
-    task = BenchmarkTask(name="squad_v010_allanswers", vocabulary="bytes", data_dir=str(tmp_path))
+    task = catalogue.benchmark_task(name="squad_v010_allanswers", vocabulary="bytes", data_dir=str(tmp_path))
     assert [row.extras["answers"] for row in task.read("validation")] == [["Al", "Al fell"], ["Al"]]
     tags = tfds.features.Sequence(tfds.features.ClassLabel(names=["O", "B-PER", "I-PER"]))
     named = {"tokens": tfds.features.Sequence(text()), "ner": tags, "pos": tags}

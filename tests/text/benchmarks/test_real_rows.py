@@ -2,7 +2,7 @@
 
 import pytest
 
-from t5x_like.text.benchmarks.task import BenchmarkTask
+from t5x_like.text.benchmarks import catalogue
 from tests.references import SHARED
 
 DATA = SHARED / "data"
@@ -26,7 +26,7 @@ COUNTS = {
 @pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data is absent")
 @pytest.mark.parametrize("name", sorted(COUNTS))
 def test_every_real_row_is_worded(name: str) -> None:
-    task = BenchmarkTask(name=name, vocabulary="bytes", data_dir=str(DATA))
+    task = catalogue.benchmark_task(name=name, vocabulary="bytes", data_dir=str(DATA))
     for split, count in COUNTS[name].items():
         worded = list(task.read(split))
         assert len(worded) == count

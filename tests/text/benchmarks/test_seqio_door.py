@@ -9,20 +9,19 @@ import pytest
 import seqio
 import tensorflow as tf
 
-from t5x_like.text import metrics, postprocessing
+from t5x_like.text import metrics, postprocessing, registry
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.benchmarks.task import T5_VOCABULARY, BenchmarkTask
+from t5x_like.text.benchmarks.task import T5_VOCABULARY
 from t5x_like.text.benchmarks.tfds_files import python_value
-from t5x_like.text.seqio_bridge import benchmark_tasks
-from t5x_like.text.seqio_bridge.benchmark_tasks import _signature_of
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import seqio_tasks
+from t5x_like.text.seqio_bridge.data_sources import signature_of
 from tests.text.benchmarks.test_golden_wording import FILES, GOLDEN, golden_rows, name_of
 
 pytestmark = pytest.mark.usefixtures("registered")
 
 
 def dataset_of(name: str, rows: list[dict[str, Any]]) -> tf.data.Dataset:
-    signature = _signature_of(catalogue.benchmark(name).source.columns)
+    signature = signature_of(catalogue.benchmark(name).source.columns)
 
     def generate() -> Iterator[Any]:
         yield from ({column: row[column] for column in signature} for row in rows)
@@ -168,7 +167,9 @@ def test_missing_files_are_told_before_tensorflow_wraps_the_message(tmp_path, mo
 
 def test_all_tasks_share_t5s_vocabulary_so_that_they_mix_when_it_is_out_of_reach():
     vocabularies = [
-        benchmark_tasks._features(BenchmarkTask(name=name, vocabulary=T5_VOCABULARY))["inputs"].vocabulary
+        seqio_tasks._features(catalogue.benchmark_task(name=name, vocabulary=T5_VOCABULARY))[
+            "inputs"
+        ].vocabulary
         for name in ("glue_cola_v002", "super_glue_cb_v102")
     ]
     assert vocabularies[0] is vocabularies[1]

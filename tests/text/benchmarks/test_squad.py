@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.catalogue import benchmark
 from t5x_like.text.benchmarks.squad import place_of, spaced, words_of
 from t5x_like.text.benchmarks.task import BenchmarkTask
-from t5x_like.text.heads.rows import read_row
 from t5x_like.text.metrics import span_squad, squad
 
 CONTEXT = "Ann Lee (b. 1702) built the mill. It burned in March."
@@ -34,7 +34,7 @@ def write(folder: Path, name: str, text: str) -> None:
 
 
 def task(name: str, folder: Path, **settings: Any) -> BenchmarkTask:
-    return BenchmarkTask(name=name, vocabulary="bytes", data_dir=str(folder), **settings)
+    return catalogue.benchmark_task(name=name, vocabulary="bytes", data_dir=str(folder), **settings)
 
 
 def test_version_1_is_read_and_worded(tmp_path: Path) -> None:
@@ -60,9 +60,9 @@ def test_version_2_has_questions_without_an_answer(tmp_path: Path) -> None:
     assert [row.targets for row in rows] == ["March", "unanswerable"]
     answers = [definition.benchmark.postprocess("", example=row.extras, is_target=True) for row in rows]
     assert squad(answers, ["march", "unanswerable"]) == {"em": 100.0, "f1": 100.0}
-    form = definition.benchmark.form
+    form = definition.benchmark.head
     start = CONTEXT.find("March")
-    assert [read_row(form, row.row).answers for row in rows] == [((start, start + 5),), ()]
+    assert [form.read(row.row).answers for row in rows] == [((start, start + 5),), ()]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from t5x_like.text.benchmarks.news_stories import parts_of
-from t5x_like.text.benchmarks.task import BenchmarkTask
+from t5x_like.text.benchmarks import catalogue
+from t5x_like.text.benchmarks.summarization import parts_of
 from t5x_like.text.benchmarks.translation_files import segments_of
 
 
@@ -20,7 +20,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def pairs(name: str, folder: Path, split: str) -> list[tuple[str, str]]:
-    task = BenchmarkTask(name=name, vocabulary="bytes", data_dir=str(folder))
+    task = catalogue.benchmark_task(name=name, vocabulary="bytes", data_dir=str(folder))
     return [(row.inputs, row.targets) for row in task.read(split)]
 
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t5x_like.io.files import read_json
-from t5x_like.text.batches.in_memory import hold
-from t5x_like.text.cache import manifest as manifests
-from t5x_like.text.cache.content import Content, content_of
-from t5x_like.text.cache.manifest import read_manifest, write_manifest
+from t5x_like.text.batches.in_memory import load_in_memory
+from t5x_like.text.cache import cache_manifest as manifests
+from t5x_like.text.cache.cache_manifest import read_manifest, write_manifest
+from t5x_like.text.cache.content import ContentChecksum, content_of
 from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.cache.shards import checksum_of, index_name
 from t5x_like.text.cache.writing import cache_split
@@ -29,7 +29,7 @@ def test_stretches_make_the_number_of_the_whole(first, second, third):
     whole = content_of([*first, *second, *third])
     assert one.followed_by(two).followed_by(three) == whole
     assert one.followed_by(two.followed_by(three)) == whole
-    assert Content().followed_by(one) == one == one.followed_by(Content())
+    assert ContentChecksum().followed_by(one) == one == one.followed_by(ContentChecksum())
 
 
 @given(sequences, sequences)
@@ -85,7 +85,7 @@ def test_however_it_is_cut_a_cache_has_the_checksum_of_the_tokens_in_memory(tmp_
         output = tmp_path / str(num_shards)
         cache_split(task, "train", str(output), num_shards=num_shards)
         found.add(CachedExamples.open(output / task.name / "train").checksum)
-    assert found == {hold(task, "train", max_tokens_in_memory=10**6).checksum}
+    assert found == {load_in_memory(task, "train", max_tokens_in_memory=10**6).checksum}
 
 
 def test_one_token_or_the_order_of_two_documents_changes_it(tmp_path, corpus_task):

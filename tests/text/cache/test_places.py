@@ -3,7 +3,7 @@ from array_record.python.array_record_module import ArrayRecordReader, ArrayReco
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t5x_like.text.cache.places import read_record, record_places
+from t5x_like.text.cache.record_offsets import read_record, record_places
 from t5x_like.text.cache.shards import OPTIONS
 
 BLOCK = 65536

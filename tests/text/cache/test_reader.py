@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from t5x_like.text.cache import open_shards
 from t5x_like.text.cache.fingerprint import task_fingerprint
 from t5x_like.text.cache.reader import CachedExamples
-from t5x_like.text.vocabularies.ids import ids_of
 from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 
 def tokens_of(text):

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.text.cache.records import Feature, decode, encode, in_order, record_sizes, token_dtype
+from t5x_like.text.cache.record_encoding import Feature, decode, encode, in_order, record_sizes, token_dtype
 
 FEATURES = in_order(
     [

@@ -5,11 +5,11 @@ import pytest
 import seqio
 import tensorflow as tf
 
-from t5x_like.text.cache.fingerprint import task_fingerprint
 from t5x_like.text.cache.reader import CachedExamples
-from t5x_like.text.cache.writing import cache_split
-from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
+from t5x_like.text.seqio_bridge.cache_tasks import cache_seqio_split
+from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
+from t5x_like.text.seqio_bridge.task_fingerprint import seqio_fingerprint
 
 VOCABULARY = load_vocabulary("bytes")
 FEATURES = {key: seqio.Feature(VOCABULARY) for key in ("inputs", "targets")}
@@ -37,7 +37,7 @@ AFTER = (seqio.preprocessors.append_eos_after_trim,)
 
 
 def cached(task, tmp_path, **settings):
-    cache_split(task, "train", str(tmp_path), **settings)
+    cache_seqio_split(task, "train", str(tmp_path), **settings)
     return CachedExamples.open(tmp_path / task.name / "train")
 
 
@@ -125,7 +125,7 @@ def test_another_pipeline_is_refused_by_the_step_that_differs(tmp_path, register
         return task("marked", as_pairs, shouting(mark), seqio.preprocessors.tokenize)
 
     found = cached(registered(with_mark("!")), tmp_path)
-    same, other = (task_fingerprint(with_mark(mark), "train") for mark in "!?")
+    same, other = (seqio_fingerprint(with_mark(mark), "train") for mark in "!?")
     CachedExamples.open(found.directory, task_fingerprint=same)
     with pytest.raises(ValueError, match=r"step 1: the cache has .*'!'.*, you ask for .*'[?]'") as refused:
         CachedExamples.open(found.directory, task_fingerprint=other)
@@ -135,7 +135,7 @@ def test_another_pipeline_is_refused_by_the_step_that_differs(tmp_path, register
 def test_steps_after_the_placeholder_may_change(tmp_path, registered):
     found = cached(registered(task("after", *BEFORE, seqio.CacheDatasetPlaceholder(), *AFTER)), tmp_path)
     other = task("after", *BEFORE, seqio.CacheDatasetPlaceholder())
-    CachedExamples.open(found.directory, task_fingerprint=task_fingerprint(other, "train"))
+    CachedExamples.open(found.directory, task_fingerprint=seqio_fingerprint(other, "train"))
 
 
 def test_steps_that_need_lengths_are_refused_with_the_way_out(tmp_path, registered):
@@ -158,7 +158,7 @@ def test_steps_that_give_no_feature_are_refused(tmp_path, registered):
 
 MODULE = """
 import seqio
-from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
+from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
 features = {key: seqio.Feature(load_vocabulary("bytes")) for key in ("inputs", "targets")}
 seqio.TaskRegistry.add(
     "from_a_module",
@@ -178,10 +178,12 @@ def test_processes_that_import_the_users_module_write_the_same_bytes_as_this_one
         (tmp_path / f"{number}.txt").write_text("".join(f"{number}{row}\n" for row in range(5)))
     (tmp_path / "users_own_tasks.py").write_text(MODULE)
     monkeypatch.chdir(tmp_path)
-    registry.import_modules(["users_own_tasks"])
-    found = registry.get_task("from_a_module")
+    registration.import_modules(["users_own_tasks"])
+    found = registration.get_task("from_a_module")
     for processes in (1, 2):
-        cache_split(found, "train", f"by_{processes}", num_processes=processes, modules=["users_own_tasks"])
+        cache_seqio_split(
+            found, "train", f"by_{processes}", num_processes=processes, modules=["users_own_tasks"]
+        )
     one, two = (tmp_path / f"by_{processes}" / "from_a_module" / "train" for processes in (1, 2))
     names = sorted(path.name for path in one.iterdir())
     assert names == sorted(path.name for path in two.iterdir())

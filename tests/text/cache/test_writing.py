@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t5x_like.io.directory_lock import only_writer
+from t5x_like.io.directory_lock import exclusive_writer
 from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.cache.writing import cache_split
 from t5x_like.text.tasks.text_task import TextTask
@@ -47,7 +47,7 @@ def test_two_processes_write_the_same_bytes_as_one(tmp_path, corpus_task, expect
 PROGRAM = """
 import sys
 from t5x_like.text.cache.writing import cache_split
-from t5x_like.io.directory_lock import only_writer
+from t5x_like.io.directory_lock import exclusive_writer
 from t5x_like.text.tasks.pretraining import PretrainingTask
 corpus, output, processes = sys.argv[1:]
 if __name__ == "__main__":
@@ -180,7 +180,7 @@ def test_two_at_once_are_not_let_in(tmp_path, corpus_task):
     folder = tmp_path / "letters" / "train"
     folder.mkdir(parents=True)
     with (
-        only_writer(str(folder), "cache"),
+        exclusive_writer(str(folder), "cache"),
         pytest.raises(ValueError, match="another process is writing the cache"),
     ):
         cache_split(corpus_task(), "train", str(tmp_path))
@@ -253,7 +253,7 @@ def test_sentences_and_spans_come_with_the_tokens(tmp_path, corpus_task):
 FULL = """
 import resource, signal, sys
 from t5x_like.text.cache.writing import cache_split
-from t5x_like.io.directory_lock import only_writer
+from t5x_like.io.directory_lock import exclusive_writer
 from t5x_like.text.tasks.pretraining import PretrainingTask
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))

@@ -2,19 +2,17 @@
 
 import pytest
 
+from t5x_like.text.batches.head_examples import make_examples
+from t5x_like.text.batches.head_questions import HeadAnswers, HeadQuestions
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.benchmarks.source import Raw
-from t5x_like.text.heads.answers import HeadAnswers, right_candidates
-from t5x_like.text.heads.examples import make_examples
-from t5x_like.text.heads.formats import CandidateRanking, QuestionAnswering, Regression, TokenClassification
-from t5x_like.text.heads.questions import HeadQuestions
-from t5x_like.text.heads.rows import read_row
-from t5x_like.text.heads.tasks import Read
+from t5x_like.text.heads import CandidateRanking, QuestionAnswering, Regression, TokenClassification
 from t5x_like.text.objectives.objective import Lengths
+from t5x_like.text.tasks.pairs import LabelledRow
+from t5x_like.text.tasks.rows import RawRow
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 READ_BY_HEADS = sorted(
-    name for name, benchmark in catalogue.benchmarks().items() if benchmark.form is not None
+    name for name, benchmark in catalogue.benchmarks().items() if benchmark.head is not None
 )
 
 
@@ -29,23 +27,24 @@ def tokenizer(tmp_path_factory):
 
 def true_answer(form, row):
     if isinstance(form, Regression):
-        return row.value if row.is_labelled(form) else form.lowest
+        return row.value if form.is_labelled(row) else form.lowest
     if isinstance(form, QuestionAnswering):
         return row.texts[0][1][slice(*row.answers[0])] if row.answers else ""
     if isinstance(form, TokenClassification):
         return [max(tag, 0) for tag in row.tags]
     if isinstance(form, CandidateRanking):
-        return [*right_candidates(row), row.candidates[0]][0]
+        return [*form.target(row), row.candidates[0]][0]
     return max(row.label, 0)
 
 
 @pytest.mark.parametrize("name", READ_BY_HEADS)
 def test_true_answers_score_100(name, tokenizer):
     benchmark = catalogue.benchmark(name)
-    form = benchmark.form
+    form = benchmark.head
     assert form is not None
     read = [
-        Read(read_row(form, example.row), Raw(example.row, "an example")) for example in benchmark.examples
+        LabelledRow(form.read(example.row), RawRow(example.row, "an example"))
+        for example in benchmark.examples
     ]
     examples = make_examples(form, [each.row for each in read], tokenizer, length=64)
     questions = HeadQuestions(
@@ -54,15 +53,15 @@ def test_true_answers_score_100(name, tokenizer):
         examples=examples,
         lengths=Lengths(64, 2),
         zero_is_padding=True,
-        answers=HeadAnswers(form=form, benchmark=benchmark, num_choices=examples.num_choices),
+        answers=HeadAnswers(head_format=form, benchmark=benchmark, num_choices=examples.num_choices),
         vocab_size=tokenizer.vocab_size,
     )
     answers = [true_answer(form, each.row) for each in read]
     scores = questions.score(answers)
-    assert bool(scores) == any(each.row.is_labelled(form) for each in read)
+    assert bool(scores) == any(form.is_labelled(each.row) for each in read)
     assert list(scores.values()) == [pytest.approx(100.0)] * len(scores)
     for each, row in zip(read, questions.rows(answers), strict=True):
-        assert (row["target"] is not None) == each.row.is_labelled(form)
+        assert (row["target"] is not None) == form.is_labelled(each.row)
         named = {
             column: row[column] for column in ("id", "idx") if column in each.raw.values
         }  # as scorers ask

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.text.heads.examples import make_examples
-from t5x_like.text.heads.formats import QuestionAnswering, TokenClassification
-from t5x_like.text.heads.input_format import Framing, fit, framing_of
-from t5x_like.text.heads.pieces import encode_with_places, encode_words, tokens_of
-from t5x_like.text.heads.rows import read_row
+from t5x_like.text.batches.head_examples import make_examples
+from t5x_like.text.heads import QuestionAnswering, TokenClassification
+from t5x_like.text.heads.input_format import InputFormat, fit, input_format_of
+from t5x_like.text.heads.token_spans import encode_with_spans, encode_words, tokens_of
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "dog", ",", ".", "##s", "##at", "c", "d", "m"]
@@ -84,11 +83,11 @@ def xlnet_like(tmp_path_factory):
 def test_xlnets_class_token_is_last_in_a_segment_of_its_own(xlnet_like, texts):
     tokenizer, engine = xlnet_like
     theirs = engine.encode(*texts)
-    framing = framing_of(tokenizer, 64)
-    framed = framing.frame(tokenizer.encode_all(list(texts)))
+    framing = input_format_of(tokenizer, 64)
+    framed = framing.join(tokenizer.encode_all(list(texts)))
     assert framed.tokens.tolist() == theirs.ids
     assert framing.token_types(len(framed.tokens), framed.second).tolist() == theirs.type_ids
-    cut = framing_of(tokenizer, 8).frame([[9] * 20] * len(texts))
+    cut = input_format_of(tokenizer, 8).join([[9] * 20] * len(texts))
     assert (len(cut.tokens), cut.num_cut) == (8, 20 * len(texts) - 7 + len(texts))
     assert cut.tokens[-1] == framing.cls
 
@@ -99,7 +98,7 @@ def test_xlnet_reads_the_context_before_the_question(xlnet_like):
     context = "a b c d e f g h"
     row = {"question": "h a", "context": context, "answers": {"text": ["c d"], "answer_start": [4]}}
     none = row | {"answers": {"text": [], "answer_start": []}}
-    rows = [read_row(QuestionAnswering(unanswerable=True), each) for each in (row, none)]
+    rows = [QuestionAnswering(unanswerable=True).read(each) for each in (row, none)]
     examples = make_examples(QuestionAnswering(unanswerable=True), rows, tokenizer, length=32)
     inputs = np.asarray(examples.example(0).inputs)
     pieces = [tokenizer.piece(number) for number in inputs.tolist()]
@@ -112,7 +111,7 @@ def test_xlnet_reads_the_context_before_the_question(xlnet_like):
 def test_xlnets_words_have_their_classes_where_they_stand(xlnet_like):
     tokenizer, _ = xlnet_like
     form = TokenClassification(classes=("O", "B-X"))
-    rows = [read_row(form, {"tokens": ["a", "b", "c"], "tags": [1, 0, 1]})]
+    rows = [form.read({"tokens": ["a", "b", "c"], "tags": [1, 0, 1]})]
     examples = make_examples(form, rows, tokenizer, length=16)
     example = examples.example(0)
     assert list(np.asarray(example.targets)) == [1, 0, 1, 0, 0]
@@ -130,30 +129,30 @@ def test_a_pair_is_framed_as_the_tokenizers_library_does(wordpiece):
     theirs = BertWordPieceTokenizer(str(wordpiece.name), lowercase=True).encode(
         "The cat sat.", "dogs, on a mat"
     )
-    framing = framing_of(wordpiece, 64)
-    framed = framing.frame(wordpiece.encode_all(["The cat sat.", "dogs, on a mat"]))
+    framing = input_format_of(wordpiece, 64)
+    framed = framing.join(wordpiece.encode_all(["The cat sat.", "dogs, on a mat"]))
     assert framed.tokens.tolist() == theirs.ids
     assert framing.token_types(len(framed.tokens), framed.second).tolist() == theirs.type_ids
 
 
 def test_one_text_stands_between_cls_and_sep_with_types_0(wordpiece):
-    framing = framing_of(wordpiece, 64)
-    framed = framing.frame(wordpiece.encode_all(["a cat"]))
+    framing = input_format_of(wordpiece, 64)
+    framed = framing.join(wordpiece.encode_all(["a cat"]))
     assert pieces_of(wordpiece, framed) == ["[CLS]", "a", "cat", "[SEP]"]
     assert framing.token_types(4, framed.second).tolist() == [0, 0, 0, 0]
 
 
 def test_an_empty_text_leaves_its_place(wordpiece):
-    framed = framing_of(wordpiece, 64).frame(wordpiece.encode_all(["", "cat"]))
+    framed = input_format_of(wordpiece, 64).join(wordpiece.encode_all(["", "cat"]))
     assert pieces_of(wordpiece, framed) == ["[CLS]", "[SEP]", "cat", "[SEP]"]
 
 
 def test_robertas_pairs_have_two_separators_and_no_types(roberta_like):
-    framing = framing_of(roberta_like, 64)
-    framed = framing.frame(roberta_like.encode_all(["a", "b"]))
+    framing = input_format_of(roberta_like, 64)
+    framed = framing.join(roberta_like.encode_all(["a", "b"]))
     assert pieces_of(roberta_like, framed) == ["<s>", "a", "</s>", "</s>", "b", "</s>"]
     assert framing.token_types(6, framed.second).tolist() == [0] * 6
-    assert len(framing_of(roberta_like, 8).frame([[9] * 20, [9] * 20]).tokens) == 8
+    assert len(input_format_of(roberta_like, 8).join([[9] * 20, [9] * 20]).tokens) == 8
 
 
 @given(st.lists(st.integers(0, 40), min_size=2, max_size=2), st.integers(2, 50))
@@ -169,20 +168,20 @@ def test_pairs_are_cut_token_by_token_from_the_longer(sizes, room):
 
 @given(st.lists(st.lists(st.integers(5, 9), max_size=30), min_size=1, max_size=2), st.integers(6, 40))
 def test_no_row_is_longer_than_the_limit_and_what_was_cut_is_counted(texts, limit):
-    framing = Framing(cls=1, sep=2, twice=False, limit=limit)
-    framed = framing.frame(texts)
+    framing = InputFormat(cls=1, sep=2, twice=False, limit=limit)
+    framed = framing.join(texts)
     assert len(framed.tokens) <= limit
     assert len(framed.tokens) + framed.num_cut == sum(map(len, texts)) + 1 + len(texts)
 
 
 def test_a_limit_without_room_is_refused(wordpiece):
     with pytest.raises(ValueError, match=r"inputs_length=4 leaves no room for two texts.*raise it"):
-        framing_of(wordpiece, 4)
+        input_format_of(wordpiece, 4)
 
 
 @given(st.text(alphabet="abc. ,\n", max_size=60))
 def test_words_with_places_have_the_ids_of_the_whole_text(wordpiece, text):
-    (pieces,) = encode_with_places(wordpiece, [text])
+    (pieces,) = encode_with_spans(wordpiece, [text])
     assert pieces.ids.tolist() == wordpiece.encode(text)
     for start, end in zip(pieces.starts, pieces.ends, strict=True):
         assert text[start:end].strip() == text[start:end] != ""
@@ -190,7 +189,7 @@ def test_words_with_places_have_the_ids_of_the_whole_text(wordpiece, text):
 
 def test_an_answer_is_found_by_its_characters(wordpiece):
     text = "the cats sat, on a mat."
-    (pieces,) = encode_with_places(wordpiece, [text])
+    (pieces,) = encode_with_spans(wordpiece, [text])
     start = text.index("sat")
     first, last = tokens_of(pieces, (start, start + len("sat, on")))
     assert [wordpiece.piece(int(number)) for number in pieces.ids[first : last + 1]] == ["sat", ",", "on"]

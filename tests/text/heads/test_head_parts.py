@@ -5,15 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.text.heads.examples import make_examples
-from t5x_like.text.heads.formats import (
+from t5x_like.text.batches.head_examples import make_examples
+from t5x_like.text.heads import (
     HeadFormat,
     MultipleChoice,
     QuestionAnswering,
     SequenceClassification,
     TokenClassification,
 )
-from t5x_like.text.heads.rows import read_row
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 CONTEXT = "a b c d e f g h"
@@ -52,7 +51,7 @@ def all_examples(tmp_path_factory):
     file.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters]) + "\n")
     tokenizer = open_tokenizer(str(file), 0)
     return {
-        name: make_examples(form, [read_row(form, row) for row in rows], tokenizer, length=9, stride=2)
+        name: make_examples(form, [form.read(row) for row in rows], tokenizer, length=9, stride=2)
         for name, (form, rows) in FORMS.items()
     }
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from t5x_like.text.heads.formats import (
+from t5x_like.text.heads import (
     CandidateRanking,
     MultipleChoice,
     QuestionAnswering,
@@ -12,7 +12,6 @@ from t5x_like.text.heads.formats import (
     SequenceClassification,
     TokenClassification,
 )
-from t5x_like.text.heads.rows import head_of, read_row
 
 PAIR = SequenceClassification(texts=("{premise}", "{hypothesis}"), classes=("yes", "no"))
 NUMBER = Regression(texts=("{sentence}",), lowest=0.0, highest=5.0)
@@ -24,23 +23,23 @@ TAGS = TokenClassification(classes=("O", "B-LOC"))
 
 
 def test_a_pair_of_texts_has_a_class():
-    row = read_row(PAIR, {"premise": "a", "hypothesis": "b", "label": 1, "idx": 3})
+    row = PAIR.read({"premise": "a", "hypothesis": "b", "label": 1, "idx": 3})
     assert (row.texts, row.label) == ((("a", "b"),), 1)
-    assert row.is_labelled(PAIR)
+    assert PAIR.is_labelled(row)
 
 
 @pytest.mark.parametrize("given", ["no", b"no", "1", 1])
 def test_a_class_is_known_by_its_number_and_by_its_word(given):
-    assert read_row(PAIR, {"premise": "a", "hypothesis": "b", "label": given}).label == 1
+    assert PAIR.read({"premise": "a", "hypothesis": "b", "label": given}).label == 1
 
 
 def test_a_row_without_a_label_can_be_read_but_not_learned_from():
     for values in ({"label": -1}, {}):
-        row = read_row(PAIR, {"premise": "a", "hypothesis": "b", **values})
-        assert not row.is_labelled(PAIR)
-    assert not read_row(NUMBER, {"sentence": "a", "label": -1.0}).is_labelled(NUMBER)
-    assert not read_row(SPANS, {"question": "a", "context": "b"}).is_labelled(SPANS)
-    assert not read_row(TAGS, {"tokens": ["a"], "tags": [-1]}).is_labelled(TAGS)
+        row = PAIR.read({"premise": "a", "hypothesis": "b", **values})
+        assert not PAIR.is_labelled(row)
+    assert not NUMBER.is_labelled(NUMBER.read({"sentence": "a", "label": -1.0}))
+    assert not SPANS.is_labelled(SPANS.read({"question": "a", "context": "b"}))
+    assert not TAGS.is_labelled(TAGS.read({"tokens": ["a"], "tags": [-1]}))
 
 
 @pytest.mark.parametrize(
@@ -80,34 +79,34 @@ def test_a_row_without_a_label_can_be_read_but_not_learned_from():
 )
 def test_a_row_that_is_no_such_row_is_told_why(form, values, message):
     with pytest.raises(ValueError, match=message):
-        read_row(form, values)
+        form.read(values)
 
 
 def test_choices_are_templates_or_a_list():
-    row = read_row(CHOICES, {"premise": "p", "first": "a", "second": "b", "label": 0})
+    row = CHOICES.read({"premise": "p", "first": "a", "second": "b", "label": 0})
     assert row.texts == (("p", "a"), ("p", "b"))
-    assert read_row(ENDINGS, {"premise": "p", "endings": ["a", "b"], "label": 0}) == row
+    assert ENDINGS.read({"premise": "p", "endings": ["a", "b"], "label": 0}) == row
 
 
 def test_every_candidate_is_put_into_the_gap_and_is_right_or_wrong():
     values = {"passage": "p", "query": "@placeholder won", "entities": ["Bo", "Al", "Bo", "Ann"]}
-    row = read_row(GAP, values | {"answers": ["Al", "Ann"]})
+    row = GAP.read(values | {"answers": ["Al", "Ann"]})
     assert row.texts == (("p", "Bo won"), ("p", "Al won"), ("p", "Ann won"))
     assert (row.candidates, row.rights) == (("Bo", "Al", "Ann"), (0, 1, 1))
-    assert row.is_labelled(GAP)
-    unknown = read_row(GAP, values | {"answers": []})
+    assert GAP.is_labelled(row)
+    unknown = GAP.read(values | {"answers": []})
     assert unknown.rights == (-1, -1, -1)
-    assert not unknown.is_labelled(GAP)
+    assert not GAP.is_labelled(unknown)
 
 
 def test_a_question_without_an_answer_is_labelled_where_that_can_be():
     values = {"question": "a", "context": "b", "answers": {"text": [], "answer_start": []}}
-    assert read_row(QuestionAnswering(unanswerable=True), values).answers == ()
-    assert read_row(SPANS, values).answers is None
+    assert QuestionAnswering(unanswerable=True).read(values).answers == ()
+    assert SPANS.read(values).answers is None
 
 
 def test_forms_name_the_head_they_take():
-    heads = [head_of(form) for form in (PAIR, NUMBER, CHOICES, SPANS, TAGS, GAP)]
+    heads = [form.head for form in (PAIR, NUMBER, CHOICES, SPANS, TAGS, GAP)]
     assert heads == [
         ("sequence_classification", 2),
         ("sequence_classification", 1),

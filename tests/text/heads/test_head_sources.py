@@ -9,14 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from t5x_like.text import registry
 from t5x_like.text.batches.buckets import like_lengths_together
+from t5x_like.text.batches.head_examples import make_examples
+from t5x_like.text.batches.head_questions import load_questions
+from t5x_like.text.batches.head_source import head_for
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.benchmarks.benchmark import Benchmark
-from t5x_like.text.benchmarks.source import Layout, Raw, Source
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout
 from t5x_like.text.benchmarks.task import BenchmarkTask
-from t5x_like.text.heads.examples import make_examples
-from t5x_like.text.heads.formats import (
+from t5x_like.text.heads import (
     CandidateRanking,
     MultipleChoice,
     QuestionAnswering,
@@ -24,10 +27,7 @@ from t5x_like.text.heads.formats import (
     SequenceClassification,
     TokenClassification,
 )
-from t5x_like.text.heads.questions import load_questions
-from t5x_like.text.heads.rows import read_row
-from t5x_like.text.heads.sources import head_for
-from t5x_like.text.tasks import registry
+from t5x_like.text.tasks.rows import RawRow
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
@@ -69,17 +69,17 @@ def labelled(tmp_path_factory, vocabulary):
 def read_json_rows(file, split):
     del split
     for number, line in enumerate(Path(file).read_text().splitlines(), start=1):
-        yield Raw(json.loads(line), f"{file}:{number}")
+        yield RawRow(json.loads(line), f"{file}:{number}")
 
 
 def register(tmp_path, vocabulary, name, form, rows):
     """A benchmark of these rows, by split."""
     for split, values in rows.items():
         (tmp_path / f"{split}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in values))
-    layout = Layout(files={split: (f"{split}.jsonl",) for split in rows}, read=read_json_rows)
+    layout = FileLayout(files={split: (f"{split}.jsonl",) for split in rows}, read=read_json_rows)
     num_rows = {split: len(values) for split, values in rows.items()}
-    source = Source(layouts=(layout,), rows=num_rows, columns={})
-    benchmark = Benchmark(name=name, title=name, source=source, word=lambda _: [], form=form)
+    source = BenchmarkSource(layouts=(layout,), rows=num_rows, columns={})
+    benchmark = Benchmark(name=name, title=name, source=source, word=lambda _: [], head=form)
     task = BenchmarkTask(
         name=name, benchmark=benchmark, vocabulary=vocabulary, num_sentinels=0, data_dir=str(tmp_path)
     )
@@ -254,8 +254,7 @@ def test_windows_cover_the_context_and_say_where_the_answer_is(vocabulary, place
     chosen = words[place : place + size]
     start = len(" ".join([*words[:place], ""]))
     answer = " ".join(chosen)
-    row = read_row(
-        QuestionAnswering(),
+    row = QuestionAnswering().read(
         {"question": "a b", "context": CONTEXT, "answers": {"text": [answer], "answer_start": [start]}},
     )
     tokenizer = open_tokenizer(vocabulary, 0)

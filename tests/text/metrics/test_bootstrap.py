@@ -90,3 +90,13 @@ def test_thousands_of_answers_take_seconds():
 def test_settings_are_checked():
     with pytest.raises(ValueError, match="at least 2"):
         intervals(metrics.accuracy, [1], [1], resamples=1)
+
+
+def test_intervals_of_chunks_are_those_of_the_metric_on_each_draw() -> None:
+    truth = [["B-LOC", "I-LOC"], ["O", "B-PER"], ["B-LOC", "O"], ["O", "O"]]
+    guess = [["B-LOC", "I-LOC"], ["O", "B-LOC"], ["O", "O"], ["B-PER", "O"]]
+    counted = intervals(metrics.chunk_f1, truth, guess, resamples=50)
+    scored = intervals(lambda *rows: metrics.chunk_f1(*rows), truth, guess, resamples=50)
+    assert counted == scored
+    assert counted["f1"] is not None
+    assert counted["f1"].low < counted["f1"].high

@@ -5,7 +5,7 @@ import numpy as np
 from t5x_like.text.objectives.cutting import lay_window, texts_of
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.objectives.random_bits import seeds_of_rows
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 PAD, UNKNOWN, CLS, SEP, MASK = 0, 100, 101, 102, 103
 VOCAB_SIZE = 1000

@@ -7,7 +7,7 @@ import numpy as np
 from t5x_like.text.objectives.denoising import Denoising
 from t5x_like.text.objectives.noise import IidNoise, MaskTokens, RegularNoise, SpanNoise
 from t5x_like.text.objectives.prefix_lm import PrefixLM
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 FIRST_SENTINEL = 32_099
 IDS = VocabularyIds(32_100, 0, 1, None, 2, None, None, None, FIRST_SENTINEL, 100, None)

@@ -5,15 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.blank_infilling import BlankIds, BlankInfilling
 from t5x_like.text.objectives.blanks import Blanks, with_blanks
 from t5x_like.text.objectives.cutting import lay_window, texts_of
 from t5x_like.text.objectives.objective import Lengths, Text
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 PAD, END, START, CLS, MASK, FIRST = 0, 1, 5001, 5002, 5003, 5100
 IDS = VocabularyIds(5101, PAD, END, START, 2, CLS, None, MASK, FIRST, 90, None)
@@ -225,7 +226,7 @@ def test_the_loader_gives_packed_rows_with_both_positions(task):
 
 
 def test_seqio_gives_examples_from_a_task(task):
-    found = registry.get_task(task).get_dataset({"targets": 160}, "train", shuffle=False, seed=3)
+    found = registration.get_task(task).get_dataset({"targets": 160}, "train", shuffle=False, seed=3)
     rows = list(found.as_numpy_iterator())
     assert len(rows) >= 60
     for row in rows:

@@ -5,14 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.causal_lm import CausalLM
 from t5x_like.text.objectives.cutting import lay_window, texts_of
 from t5x_like.text.objectives.objective import Lengths
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 EOS, BOS = 1, 259
 IDS = VocabularyIds(359, 0, EOS, BOS, 2, None, None, None, 358, 90, None)
@@ -105,7 +106,7 @@ def test_the_loader_packs_isolated_documents_with_positions_of_their_own(make_ta
 
 
 def test_seqio_gives_the_same_examples_from_a_task(make_task):
-    task = registry.get_task(make_task(CausalLM()))
+    task = registration.get_task(make_task(CausalLM()))
     rows = list(task.get_dataset({"targets": 50}, "train", shuffle=False).as_numpy_iterator())
     joined = np.concatenate([row["targets"] for row in rows])
     texts = [f"document {number}".encode() for number in range(40)]

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from t5x_like.text.objectives.knowledge_masking import KnowledgeMasking
 from t5x_like.text.objectives.masked_lm import MaskedLM
 from t5x_like.text.objectives.objective import Lengths, Objective, lengths_of
-from t5x_like.text.objectives.replaced_tokens import ReplacedTokens
+from t5x_like.text.objectives.replaced_token_detection import ReplacedTokenDetection
 from t5x_like.text.objectives.sentence_order import SentenceOrder
 from t5x_like.text.objectives.sentence_pairs import SentencePairs
-from t5x_like.text.objectives.span_masking import SpanMasking
-from t5x_like.text.objectives.token_masking import TokenMasking
+from t5x_like.text.objectives.word_masking import SpanMasking, TokenMasking
 from tests.text.objectives.encoder_rows import (
     CLS,
     IDS,
@@ -38,7 +37,11 @@ MASKED = {
     "short pairs": SentencePairs(segments="sentences", masking=SpanMasking(whole_words=False)),
     "order": SentenceOrder(),
 }
-OBJECTIVES = {**MASKED, "replaced": ReplacedTokens(), "replaced words": ReplacedTokens(whole_words=True)}
+OBJECTIVES = {
+    **MASKED,
+    "replaced": ReplacedTokenDetection(),
+    "replaced words": ReplacedTokenDetection(whole_words=True),
+}
 DOCUMENTS = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=8), min_size=2, max_size=6)
 PIECES = np.random.Generator(np.random.Philox(1)).integers(104, 1000, 997)
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.causal_lm import CausalLM
@@ -12,9 +13,8 @@ from t5x_like.text.objectives.cutting import lay_window, texts_of
 from t5x_like.text.objectives.fill_in_the_middle import FillInTheMiddle, InfillingIds
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.objectives.random_bits import seeds_of_rows
-from t5x_like.text.tasks import registry
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 EOS, BOS = 1, 2
 PRE, SUF, MID = 99_999, 99_998, 99_997

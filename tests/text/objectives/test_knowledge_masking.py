@@ -5,8 +5,8 @@ from t5x_like.text.objectives.knowledge_masking import KnowledgeMasking
 from t5x_like.text.objectives.masked_lm import MaskedLM
 from t5x_like.text.objectives.objective import Lengths, Text
 from t5x_like.text.objectives.sentence_pairs import SentencePairs
-from t5x_like.text.vocabularies.ids import ids_of
 from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 from tests.text.objectives.encoder_rows import IDS, SEP, chosen, examples_of, runs, seeds, window_of
 
 TEXT = "we met in new york, not in york or new yorkshire"

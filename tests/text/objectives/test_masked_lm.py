@@ -5,20 +5,20 @@ import random
 import numpy as np
 import pytest
 
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.open_tasks import open_tasks
 from t5x_like.text.objectives.knowledge_masking import KnowledgeMasking
 from t5x_like.text.objectives.masked_lm import MaskedLM
-from t5x_like.text.objectives.replaced_tokens import ReplacedTokens
+from t5x_like.text.objectives.replaced_token_detection import ReplacedTokenDetection
 from t5x_like.text.objectives.sentence_order import SentenceOrder
 from t5x_like.text.objectives.sentence_pairs import SentencePairs
-from t5x_like.text.objectives.span_masking import SpanMasking
-from t5x_like.text.objectives.token_masking import TokenMasking
-from t5x_like.text.tasks import registry
+from t5x_like.text.objectives.word_masking import SpanMasking, TokenMasking
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.vocabularies.ids import ids_of
 from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 from tests.text.objectives.encoder_rows import SEP, examples_of, window_of
 
 IDS = ids_of(open_tokenizer("bytes"))  # mask, cls and sep are sentinels'
@@ -31,7 +31,7 @@ OBJECTIVES = {
     "pairs": SentencePairs(),
     "short pairs": SentencePairs(segments="sentences"),
     "order": SentenceOrder(),
-    "replaced": ReplacedTokens(),
+    "replaced": ReplacedTokenDetection(),
 }
 _numbers = itertools.count()
 
@@ -84,7 +84,7 @@ def test_a_loader_makes_batches_of_them(make_task, objective):
         assert batch.loss_weights[real & ~is_special].any()
         assert not batch.loss_weights[~real | is_special].any()
         assert (inputs[:, 0] == IDS.cls).all()
-        if not isinstance(objective, ReplacedTokens):
+        if not isinstance(objective, ReplacedTokenDetection):
             unchanged = real & (batch.loss_weights == 0)
             np.testing.assert_array_equal(inputs[unchanged], batch.target_tokens[unchanged])
         if objective.spec.fills_rows:
@@ -96,7 +96,7 @@ def test_a_loader_makes_batches_of_them(make_task, objective):
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES)
 def test_seqio_gives_examples_of_them_from_a_task(make_task, objective):
-    task = registry.get_task(make_task(objective))
+    task = registration.get_task(make_task(objective))
     lengths = {"inputs": 64, "targets": 64}
     rows = list(task.get_dataset(lengths, "train", shuffle=False, seed=1).as_numpy_iterator())
     again = list(task.get_dataset(lengths, "train", shuffle=False, seed=1).as_numpy_iterator())
@@ -126,7 +126,7 @@ def epochs_of(name, count):
     return epochs
 
 
-@pytest.mark.parametrize("kind", [MaskedLM, SentencePairs, SentenceOrder, ReplacedTokens])
+@pytest.mark.parametrize("kind", [MaskedLM, SentencePairs, SentenceOrder, ReplacedTokenDetection])
 def test_static_masks_come_again_after_num_copies_epochs_in_another_order(make_task, kind):
     first, second, third, fourth = epochs_of(make_task(kind(num_copies=2)), 4)
     assert sorted(first) == sorted(third)

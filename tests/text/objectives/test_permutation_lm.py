@@ -7,13 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.model.layers.masks import strict_rank_mask
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.objective import Lengths, Text
 from t5x_like.text.objectives.permutation_lm import PermutationLM
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 CLS, SEP = 5002, 5003
 IDS = VocabularyIds(5101, 0, 1, None, 2, CLS, SEP, None, 5100, 90, None)
@@ -120,7 +121,9 @@ def test_the_loader_gives_full_rows_with_ranks(task):
 
 
 def test_seqio_gives_examples_from_a_task(task):
-    found = registry.get_task(task).get_dataset({"inputs": 64, "targets": 64}, "train", shuffle=False, seed=3)
+    found = registration.get_task(task).get_dataset(
+        {"inputs": 64, "targets": 64}, "train", shuffle=False, seed=3
+    )
     rows = list(found.as_numpy_iterator())
     assert len(rows) > 20
     assert all(len(row["inputs"]) == len(row["ranks"]) <= 64 for row in rows)

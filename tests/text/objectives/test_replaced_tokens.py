@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from t5x_like.text.objectives.objective import Lengths, Text
-from t5x_like.text.objectives.replaced_tokens import ReplacedTokens
+from t5x_like.text.objectives.replaced_token_detection import ReplacedTokenDetection
 from tests.text.objectives.encoder_rows import IDS, VOCAB_SIZE, seeds
 
 
@@ -14,7 +14,7 @@ def make(objective, tokens, count):
 
 def test_targets_tell_replaced_words_and_count_on_all_words():
     tokens = np.arange(510) + 104
-    examples = make(ReplacedTokens(), tokens, 200)
+    examples = make(ReplacedTokenDetection(), tokens, 200)
     inputs = np.stack([example.inputs[1:-1] for example in examples])
     targets = np.stack([example.targets[1:-1] for example in examples])
     np.testing.assert_array_equal(targets, inputs != tokens)
@@ -31,7 +31,7 @@ def test_a_word_drawn_again_counts_as_the_original(tmp_path):
     counts[[200, 300]] = 1, 3
     counts[102] = 1e9  # of a special id, which is not drawn
     file.write_text("\n".join(map(str, counts)))
-    examples = make(ReplacedTokens(frequencies=str(file)), [200] * 510, 300)
+    examples = make(ReplacedTokenDetection(frequencies=str(file)), [200] * 510, 300)
     inputs = np.stack([example.inputs[1:-1] for example in examples])
     assert set(np.unique(inputs)) == {200, 300}
     targets = np.stack([example.targets[1:-1] for example in examples])
@@ -41,7 +41,7 @@ def test_a_word_drawn_again_counts_as_the_original(tmp_path):
 
 def test_words_are_drawn_evenly_by_default():
     inputs = np.stack(
-        [example.inputs for example in make(ReplacedTokens(noise_density=0.9), [150] * 510, 200)]
+        [example.inputs for example in make(ReplacedTokenDetection(noise_density=0.9), [150] * 510, 200)]
     )
     counts = np.bincount(inputs[inputs > 103], minlength=VOCAB_SIZE)[104:]
     counts = np.delete(counts, 150 - 104)
@@ -61,4 +61,4 @@ def test_frequencies_that_do_not_fit_are_refused(tmp_path, content, said):
     file = tmp_path / "frequencies.txt"
     file.write_text(content)
     with pytest.raises(ValueError, match=said):
-        ReplacedTokens(frequencies=str(file)).check(Lengths(20, 2), IDS)
+        ReplacedTokenDetection(frequencies=str(file)).check(Lengths(20, 2), IDS)

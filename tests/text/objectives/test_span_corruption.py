@@ -5,7 +5,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t5x_like.text.objectives.noise_masks import count_noise, random_spans, uniforms_needed
+from t5x_like.text.objectives.noise import count_noise, random_spans, uniforms_needed
 from t5x_like.text.objectives.objective import Lengths, Text, lengths_of
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.seqio_bridge import preprocessors

@@ -3,7 +3,7 @@ import pytest
 
 from t5x_like.text.objectives.masked_lm import MaskedLM
 from t5x_like.text.objectives.objective import Lengths, Text
-from t5x_like.text.objectives.span_masking import SpanMasking
+from t5x_like.text.objectives.word_masking import SpanMasking
 from tests.text.objectives.encoder_rows import IDS, MASK, chosen, runs, seeds
 
 

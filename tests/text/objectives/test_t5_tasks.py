@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.denoising import Denoising
@@ -12,7 +13,7 @@ from t5x_like.text.objectives.noise import MaskTokens, SpanNoise
 from t5x_like.text.objectives.prefix_lm import PrefixLM
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.objectives.ul2 import UL2
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pretraining import PretrainingTask
 
 OBJECTIVES = {
@@ -45,7 +46,7 @@ def task_name(tmp_path, request):
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_a_seqio_task_gives_examples_within_the_limits(task_name, name):
-    task = registry.get_task(task_name)
+    task = registration.get_task(task_name)
     examples = list(task.get_dataset(LENGTHS, "train", shuffle=False, seed=3).as_numpy_iterator())
     assert len(examples) > 20
     for example in examples:

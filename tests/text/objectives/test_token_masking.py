@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from t5x_like.text.objectives.masked_lm import MaskedLM
 from t5x_like.text.objectives.objective import Lengths, Text
-from t5x_like.text.objectives.token_masking import TokenMasking
+from t5x_like.text.objectives.word_masking import TokenMasking
 from tests.text.objectives.encoder_rows import IDS, MASK, SEP, STARTS_WORD, chosen, runs, seeds
 
 LENGTHS = Lengths(4096, 2)

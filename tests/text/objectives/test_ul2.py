@@ -10,7 +10,7 @@ from t5x_like.text.objectives.random_bits import seeds_of_rows
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.objectives.ul2 import TABLE_1, UL2, Denoiser
 from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 from tests.text.objectives.t5_objectives import assert_rows_are_independent, make_one, task_examples
 
 IDS = VocabularyIds(32_100, 0, 1, 32_003, 2, 32_001, 32_002, 32_000, 32_099, 96, None)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.model.layers.masks import AttentionDirection, direction_mask, rank_mask
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.objective import Lengths, Text
@@ -18,9 +19,9 @@ from t5x_like.text.objectives.unilm import (
     SOURCE_TO_TARGET,
     UniLM,
 )
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.vocabularies.ids import VocabularyIds
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 CLS, SEP, MASK = 5002, 5003, 5004
 IDS = VocabularyIds(5101, 0, 1, None, 2, CLS, SEP, MASK, 5100, 90, None)
@@ -173,7 +174,7 @@ def test_without_labels_rows_are_shared(make_task):
 
 
 def test_seqio_gives_examples_from_a_task(make_task):
-    task = registry.get_task(make_task(UniLM()))
+    task = registration.get_task(make_task(UniLM()))
     rows = list(
         task.get_dataset({"inputs": 64, "targets": 64}, "train", shuffle=False, seed=3).as_numpy_iterator()
     )

@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.cache.writing import cache_split
 from t5x_like.text.objectives.causal_lm import answers_only
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.chat import ChatTask, Conversation
 from t5x_like.text.tasks.chat_templates import CHATML, GEMMA, LLAMA_3, PLAIN, TEMPLATES, ChatTemplate
 from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.tasks.text_task import TextTask
-from t5x_like.text.tasks.tokenising import tokenizer_of
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 TALK = [
@@ -79,8 +79,8 @@ def as_messages(talk):
 
 def parts_of(task, talk=TALK):
     """Decoded pieces of one conversation, and for each whether it is learned."""
-    tokenizer = tokenizer_of(task)
-    (features,) = task.tokenise(tokenizer, [Conversation(tuple(talk), "here")])
+    tokenizer = task.tokenizer
+    (features,) = task.tokenize([Conversation(tuple(talk), "here")])
     example = answers_only(np.array(features["tokens"]), np.array(features["answers"]), limit=10_000)
     return "".join(
         f"[{tokenizer.piece(token)}]" if token > 258 else f"{tokenizer.decode([token])}"
@@ -100,7 +100,7 @@ def test_special_strings_in_messages_stay_text(content):
         name="talk", vocabulary="bytes", files={"train": "x"}, template="chatml", special_ids=SPECIAL
     )
     talk = (("user", marked), ("assistant", marked))
-    (features,) = task.tokenise(tokenizer_of(task), [Conversation(talk, "here")])
+    (features,) = task.tokenize([Conversation(talk, "here")])
     tokens = np.array(features["tokens"])
     assert (tokens > 258).sum() == 4
     assert 1 not in tokens
@@ -126,7 +126,7 @@ def test_a_vocabularys_own_pieces_are_the_special_ids(tmp_path):
         vocabulary=str(tmp_path / "tokenizer.json"),
         num_sentinels=0,
     )
-    (features,) = task.tokenise(tokenizer_of(task), list(task.read("train")))
+    (features,) = task.tokenize(list(task.read("train")))
     expected = tokenizer.encode(written(CHATML)).ids  # the library reads special strings as ids
     assert features["tokens"] == expected
     begin, end = features["answers"][:2]
@@ -138,9 +138,7 @@ def test_a_template_of_ones_own_with_other_roles():
         turns={"doctor": "D: {content}{eos}", "patient": "P: {content} "}, answering_role="doctor"
     )
     task = ChatTask(name="talk", vocabulary="bytes", files={"train": "x"}, template=template)
-    (features,) = task.tokenise(
-        tokenizer_of(task), [Conversation((("patient", "ow"), ("doctor", "rest")), "here")]
-    )
+    (features,) = task.tokenize([Conversation((("patient", "ow"), ("doctor", "rest")), "here")])
     text = open_tokenizer("bytes").decode([token for token in features["tokens"] if token != 1])
     assert text == "P: ow D: rest"
     assert features["tokens"][-1] == 1
@@ -222,11 +220,11 @@ def test_seqio_gives_the_same_examples(tmp_path):
     name = f"talk_{tmp_path.name}"
     task = make_task(tmp_path / "a.jsonl", talks(5), name=name)
     registry.register([task])
-    dataset = registry.get_task(name).get_dataset({"inputs": 200, "targets": 200}, "train", shuffle=False)
+    dataset = registration.get_task(name).get_dataset({"inputs": 200, "targets": 200}, "train", shuffle=False)
     rows = list(dataset.as_numpy_iterator())
-    tokenised = task.tokenise(tokenizer_of(task), list(task.read("train")))
-    assert [row["targets"].tolist() for row in rows] == [each["tokens"][1:] for each in tokenised]
-    assert [row["inputs"].tolist() for row in rows] == [each["tokens"][:-1] for each in tokenised]
+    tokenized = task.tokenize(list(task.read("train")))
+    assert [row["targets"].tolist() for row in rows] == [each["tokens"][1:] for each in tokenized]
+    assert [row["inputs"].tolist() for row in rows] == [each["tokens"][:-1] for each in tokenized]
     assert [row["weights"].sum() for row in rows] == [1, 2, 3, 4, 5]
 
 
@@ -335,7 +333,7 @@ def test_a_vocabulary_without_the_templates_pieces_is_refused_with_a_way_out(tmp
     with pytest.raises(
         ValueError, match=r"no piece '<\|im_start\|>', '<\|im_end\|>'.*special_ids=\{'<\|im_start\|>': 358"
     ):
-        task.tokenise(tokenizer_of(task), list(task.read("train")))
+        task.tokenize(list(task.read("train")))
     wrong = make_task(
         tmp_path / "a.jsonl",
         [as_messages(TALK)],
@@ -343,7 +341,7 @@ def test_a_vocabulary_without_the_templates_pieces_is_refused_with_a_way_out(tmp
         special_ids=SPECIAL | {"<|im_end|>": 900},
     )
     with pytest.raises(ValueError, match="lie outside the vocabulary's 359 ids"):
-        wrong.tokenise(tokenizer_of(wrong), list(wrong.read("train")))
+        wrong.tokenize(list(wrong.read("train")))
 
 
 def test_bad_templates_are_refused():

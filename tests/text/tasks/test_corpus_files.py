@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t5x_like.cli.main import main
-from t5x_like.corpora.building.formats import example_bytes, write_pages
-from t5x_like.corpora.pages.page import Page
+from t5x_like.corpora.building.corpus_formats import example_bytes, write_pages
+from t5x_like.corpora.pages.crawled_page import Page
+from t5x_like.text import registry
 from t5x_like.text.cache.reader import CachedExamples
-from t5x_like.text.tasks import registry
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.corpus_files import CorpusFiles
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.record_rows import texts_of
-from t5x_like.text.tasks.rows import Bad, Row, RowPolicy, read_rows
+from t5x_like.text.tasks.rows import BadRow, Row, RowPolicy, read_rows
 from t5x_like.text.tasks.text_task import TextTask
 
 TEXTS = {
@@ -79,7 +80,7 @@ def test_a_split_without_pages_is_no_split(corpus: Path) -> None:
 
 def test_the_seqio_registry_reads_a_corpus_to_tokens(corpus: Path) -> None:
     registry.register([task(corpus, name="corpus_for_seqio")])
-    found = registry.get("corpus_for_seqio")
+    found = registration.get("corpus_for_seqio")
     assert set(found.splits) == {"train", "validation"}
     assert found.num_input_examples("train") == 3  # pyright: ignore[reportAttributeAccessIssue]
     source = found.source  # pyright: ignore[reportAttributeAccessIssue]
@@ -177,7 +178,7 @@ def test_rows_before_a_cut_are_kept_and_the_cut_is_named(tmp_path: Path, ending:
     path = tmp_path / f"rows.jsonl{ending}"
     path.write_bytes(whole[: len(whole) // 2])
     found = list(read_rows(str(path), "jsonl"))
-    bad = [row for row in found if isinstance(row, Bad)]
+    bad = [row for row in found if isinstance(row, BadRow)]
     assert len(bad) == 1
     assert "cut short" in bad[0].reason
     assert bad[0].place == f"{path}:{len(found)}"
@@ -194,7 +195,7 @@ def test_a_packed_file_of_no_bytes_is_named_and_one_of_no_rows_is_not(tmp_path: 
     (tmp_path / "a.jsonl.zst").write_bytes(b"")
     (tmp_path / "b.jsonl.zst").write_bytes(zstandard.compress(b""))
     assert list(read_rows(str(tmp_path / "a.jsonl.zst"), "jsonl")) == [
-        Bad("the file is empty", str(tmp_path / "a.jsonl.zst"))
+        BadRow("the file is empty", str(tmp_path / "a.jsonl.zst"))
     ]
     assert list(read_rows(str(tmp_path / "b.jsonl.zst"), "jsonl")) == []
 

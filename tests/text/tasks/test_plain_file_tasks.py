@@ -5,10 +5,10 @@ import seqio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t5x_like.text.tasks import registry
-from t5x_like.text.tasks.rows import Bad, Row, RowPolicy, read_rows
-from t5x_like.text.tasks.text_task import TextTask, Worded
-from t5x_like.text.tasks.wording import Template
+from t5x_like.text import registry
+from t5x_like.text.tasks.rows import BadRow, Row, RowPolicy, read_rows
+from t5x_like.text.tasks.text_task import TextPair, TextTask
+from t5x_like.text.templates import Template
 
 
 def task(path, **changes):
@@ -55,7 +55,7 @@ def test_files_without_header_take_their_columns_from_the_task(tmp_path):
     path = write(tmp_path / "rows.tsv", "1\tsun\r\n0\train\r\n")
     rows = list(task(path, columns=("label", "text")).read("train"))
     assert [(row.inputs, row.targets) for row in rows] == [("weather: sun", "good"), ("weather: rain", "bad")]
-    assert rows[1] == Worded("weather: rain", "bad", {"label": "0", "text": "rain"}, f"{path}:2")
+    assert rows[1] == TextPair("weather: rain", "bad", {"label": "0", "text": "rain"}, f"{path}:2")
 
 
 def test_several_files_and_patterns_make_one_split(tmp_path):
@@ -187,7 +187,7 @@ def test_byte_order_marks_are_dropped(tmp_path):
 def test_not_parquet_is_named(tmp_path):
     path = write(tmp_path / "rows.parquet", "text\tlabel\n")
     (bad,) = read_rows(str(path), "parquet")
-    assert isinstance(bad, Bad)
+    assert isinstance(bad, BadRow)
     assert "not a parquet file" in str(bad)
 
 

@@ -2,11 +2,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
-from t5x_like.text.tasks.documents import Document, read_documents
+from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
+from t5x_like.text.tasks.documents import (
+    Document,
+    read_documents,
+    sentences_of,
+    split_sentences,
+    tokenize_sentences,
+)
 from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.text.tasks.rows import Bad
-from t5x_like.text.tasks.sentences import sentences_of, split_sentences, tokenise_sentences
+from t5x_like.text.tasks.rows import BadRow
 
 
 @given(st.text("aB .?!\"'”)\n。", max_size=60))
@@ -42,10 +47,10 @@ def test_lines_are_the_sentences_of_a_corpus_with_blank_lines(tmp_path):
     assert sentences_of(second) == ["Four"]
 
 
-def test_tokenised_sentences_are_the_documents_tokens_and_say_where_they_end():
+def test_tokenized_sentences_are_the_documents_tokens_and_say_where_they_end():
     vocabulary = load_vocabulary("bytes")
     text = "One. Two."
-    (tokens, ends), empty = tokenise_sentences(vocabulary, [text, ""])
+    (tokens, ends), empty = tokenize_sentences(vocabulary, [text, ""])
     assert tokens == list(vocabulary.encode(text))
     assert ends == [4, 9]
     assert empty == ([], [])
@@ -79,7 +84,7 @@ def test_supplied_spans_come_with_their_documents(tmp_path):
 def test_spans_that_cant_be_are_named_by_file_and_line(tmp_path, cell, message):
     file = write(tmp_path / "a.jsonl", f'{{"text": "Etna", "spans": {cell}}}\n')
     (bad,) = read_documents(file, separator="line", column="text", spans_column="spans")
-    assert isinstance(bad, Bad)
+    assert isinstance(bad, BadRow)
     assert bad.place == f"{file}:1"
     with pytest.raises(ValueError, match=message):
         raise ValueError(str(bad))

@@ -2,11 +2,12 @@
 
 import pytest
 
+from t5x_like.text import registry
 from t5x_like.text.objectives.causal_lm import CausalLM
 from t5x_like.text.objectives.masked_lm import MaskedLM
-from t5x_like.text.objectives.replaced_tokens import ReplacedTokens
+from t5x_like.text.objectives.replaced_token_detection import ReplacedTokenDetection
 from t5x_like.text.objectives.sentence_pairs import SentencePairs
-from t5x_like.text.tasks import registry, showing
+from t5x_like.text.seqio_bridge import task_examples
 from t5x_like.text.tasks.pretraining import PretrainingTask
 
 LINE = "In the beginning was the word. And the word was there. It was good."
@@ -20,7 +21,7 @@ def shown(tmp_path):
         files = {"train": str(tmp_path / "corpus.txt")}
         registry.register([PretrainingTask(name=name, vocabulary="bytes", files=files, objective=objective)])
         lengths = {"inputs_length": inputs_length, "targets_length": targets_length}
-        return showing.show(name, 1, **lengths)[0]
+        return task_examples.show(name, 1, **lengths)[0]
 
     return show
 
@@ -44,7 +45,7 @@ def test_text_goes_on_after_an_end_of_sequence_inside(shown):
 
 
 def test_whether_tokens_were_replaced_is_not_read_as_text(shown):
-    example = shown(ReplacedTokens())
+    example = shown(ReplacedTokenDetection())
     assert set(example.target_pieces) == {"0", "1"}
     assert example.targets == ""
 

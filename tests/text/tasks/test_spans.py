@@ -2,8 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.text.tasks.documents import Document
-from t5x_like.text.tasks.spans import token_spans, tokenise_with_spans
+from t5x_like.text.tasks.documents import Document, token_spans, tokenize_with_spans
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 STARTS = np.array([0, 0, 5, 9])  # a piece without text, "Mount", " Etn", "a"
@@ -28,7 +27,7 @@ def test_spans_of_bytes_hold_the_bytes_of_their_characters(data):
     spans = tuple(zip(edges[::2], edges[1::2], strict=False))
     for sentences in (False, True):
         document = Document(text, "a:1", spans=spans)
-        found = tokenise_with_spans(open_tokenizer("bytes", 0), document, sentences=sentences)
+        found = tokenize_with_spans(open_tokenizer("bytes", 0), document, sentences=sentences)
         tokens = bytes(token - 3 for token in found["tokens"])
         assert tokens.decode() == text
         assert [tokens[start:end].decode() for start, end in found["spans"]] == [text[s:e] for s, e in spans]
@@ -39,6 +38,6 @@ def test_pieces_of_a_sentencepiece_model_keep_their_spans(pieces_path):
     text = "this is a test. that is"
     document = Document(text, "a:1", spans=((10, 14), (16, 20)))
     for sentences in (False, True):
-        found = tokenise_with_spans(tokenizer, document, sentences=sentences)
+        found = tokenize_with_spans(tokenizer, document, sentences=sentences)
         words = [tokenizer.decode(found["tokens"][start:end]) for start, end in found["spans"]]
         assert words == ["test", "that"]

@@ -4,8 +4,9 @@ import sys
 import pytest
 import seqio
 
+from t5x_like.text import registry
 from t5x_like.text.objectives.span_corruption import SpanCorruption
-from t5x_like.text.tasks import registry, showing
+from t5x_like.text.seqio_bridge import registration, task_examples
 from t5x_like.text.tasks.mixtures import Mixture, Proportional
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.tasks.text_task import TextTask
@@ -49,11 +50,11 @@ def test_a_mixture_is_a_seqio_mixture_proportional_to_its_tasks(tmp_path):
     registry.register([mixture, evened, *tasks])  # in any order
     found = seqio.MixtureRegistry.get("both")
     assert {task.name: found.get_rate(task) for task in found.tasks} == {"small": 2.0, "large": 8.0}
-    assert showing.describe("evened").rates == {
+    assert task_examples.describe("evened").rates == {
         "small": pytest.approx(2**0.5),
         "large": pytest.approx(50**0.5),
     }
-    assert showing.describe("both").splits == {"train": 52}
+    assert task_examples.describe("both").splits == {"train": 52}
 
 
 def test_rates_of_a_mixture_must_fit_its_tasks():
@@ -66,7 +67,7 @@ def test_rates_of_a_mixture_must_fit_its_tasks():
 def test_unknown_names_are_answered_with_the_nearest(tmp_path):
     registry.register([text_task(tmp_path, "sentiment")])
     with pytest.raises(ValueError, match="no task or mixture 'sentimnet'; did you mean 'sentiment'"):
-        registry.get("sentimnet")
+        registration.get("sentimnet")
     with pytest.raises(ValueError, match="did you mean 'sentiment'"):
         registry.register([Mixture(name="m", tasks=("sentimant",))])
 
@@ -91,8 +92,8 @@ def test_users_modules_register_seqio_tasks(tmp_path, monkeypatch):
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    registry.import_modules(["my_tasks_of_test"])
-    (first, second) = showing.show("mine", 2)
+    registration.import_modules(["my_tasks_of_test"])
+    (first, second) = task_examples.show("mine", 2)
     assert first.raw == {"inputs": "a b", "targets": "x"}
     assert (first.inputs, first.target_ids, second.target_pieces) == ("a b", [123, 1], ["y", "<1>"])
     assert registry.definition("mine") is None
@@ -102,15 +103,15 @@ def test_a_module_that_does_not_exist_is_named_and_errors_inside_come_as_they_ar
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     with pytest.raises(ValueError, match="no Python module 'no_such_tasks'"):
-        registry.import_modules(["no_such_tasks"])
+        registration.import_modules(["no_such_tasks"])
     (tmp_path / "broken_tasks_of_test.py").write_text("import no_such_library\n")
     with pytest.raises(ModuleNotFoundError, match="no_such_library"):
-        registry.import_modules(["broken_tasks_of_test"])
+        registration.import_modules(["broken_tasks_of_test"])
 
 
 def test_show_gives_raw_worded_and_tokenised_examples(tmp_path):
     registry.register([text_task(tmp_path, "shown")])
-    shown = showing.show("shown", 2)
+    shown = task_examples.show("shown", 2)
     assert len(shown) == 2
     assert shown[0].raw == {"text": "row 0", "label": "yes"}
     assert shown[0].inputs == "row 0"
@@ -123,7 +124,7 @@ def test_pretraining_shows_corrupted_documents(tmp_path):
     registry.register(
         [PretrainingTask(name="corpus", vocabulary="bytes", files={"train": str(tmp_path / "corpus.txt")})]
     )
-    (shown, *_) = showing.show("corpus", 1, inputs_length=64, targets_length=64)
+    (shown, *_) = task_examples.show("corpus", 1, inputs_length=64, targets_length=64)
     assert shown.raw is None
     assert len(shown.input_ids) == 64
     assert "<extra_id_0>" in shown.inputs
@@ -184,6 +185,6 @@ def test_a_source_of_plain_lines_is_shown_by_the_line(tmp_path):
         ],
         output_features={key: seqio.Feature(seqio.ByteVocabulary()) for key in ("inputs", "targets")},
     )
-    (shown,) = showing.show("plain_lines_to_show", 1)
+    (shown,) = task_examples.show("plain_lines_to_show", 1)
     assert shown.raw == {"line": "hello there"}
     assert shown.inputs == "hello there"

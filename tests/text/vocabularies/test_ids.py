@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import seqio
 
-from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
-from t5x_like.text.vocabularies.ids import ids_of
+from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
 from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 
 def test_bytes_lend_their_last_sentinels_to_mask_cls_sep_and_bos():

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
+from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
 from t5x_like.text.vocabularies.learn import learn_sentencepiece
 
 

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from t5x_like.text.vocabularies.corpus import Corpus
 from t5x_like.text.vocabularies.learning import Learning
 from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.text.vocabularies.training_corpus import Corpus
 
 OUTPUTS = {
     "unigram": "v.model", "bpe": "v.model", "wordpiece": "v", "bytebpe": "v.json", "words": "v.json",

@@ -218,7 +218,7 @@ def test_opening_imports_neither_tensorflow_nor_seqio(every_kind):
         "for absent in ('tensorflow', 'tensorflow_text', 'seqio', 'jax'): sys.modules[absent] = None\n"
         "start = time.monotonic()\n"
         "from t5x_like.text.vocabularies.opening import open_tokenizer\n"
-        "from t5x_like.text.vocabularies.ids import ids_of\n"
+        "from t5x_like.text.vocabularies.vocabulary_ids import ids_of\n"
         "for path in sys.argv[1:]: ids_of(open_tokenizer(path, 10)); open_tokenizer(path, 10).encode('the king')\n"
         "print(time.monotonic() - start)"
     )

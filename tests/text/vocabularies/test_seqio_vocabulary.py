@@ -5,7 +5,7 @@ import pytest
 import seqio
 import tensorflow as tf
 
-from t5x_like.text.seqio_bridge.vocabulary import load_vocabulary
+from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
 
 TEXTS = ["the king spoke", "", "naïve </s> [MASK] <extra_id_0>"]
 

@@ -2,8 +2,8 @@ import pytest
 
 from t5x_like.text.vocabularies.learn import learn_sentencepiece
 from t5x_like.text.vocabularies.opening import open_tokenizer
-from t5x_like.text.vocabularies.places import encode_with_places
 from t5x_like.text.vocabularies.sentencepiece_tokenizer import SentencePieceTokenizer
+from t5x_like.text.vocabularies.token_offsets import encode_with_offsets
 
 TEXT = "The 2 quick  foxes, naïve 漢字 😀!"
 WORDPIECES = [
@@ -40,7 +40,7 @@ def paths(tmp_path_factory):
 @pytest.mark.parametrize("kind", ["bytes", "wordpiece", "sentencepiece"])
 def test_ids_are_those_of_encode_and_places_never_fall(paths, kind):
     tokenizer = open_tokenizer(paths[kind], 10)
-    ids, starts, ends = encode_with_places(tokenizer, TEXT)
+    ids, starts, ends = encode_with_offsets(tokenizer, TEXT)
     assert ids == tokenizer.encode(TEXT)
     assert len(ids) == len(starts) == len(ends)
     for places in (starts, ends):
@@ -51,7 +51,7 @@ def test_ids_are_those_of_encode_and_places_never_fall(paths, kind):
 
 def test_pieces_lie_where_their_text_is(paths):
     tokenizer = open_tokenizer(paths["wordpiece"], 10)
-    ids, starts, ends = encode_with_places(tokenizer, TEXT)
+    ids, starts, ends = encode_with_offsets(tokenizer, TEXT)
     found = {
         tokenizer.piece(number): TEXT[start:end] for number, start, end in zip(ids, starts, ends, strict=True)
     }
@@ -67,4 +67,4 @@ def test_a_vocabulary_that_changes_text_first_says_that_it_cant_tell(paths):
             "albert", stream.read(), num_sentinels=0, configuration={"tokenizer_class": "AlbertTokenizer"}
         )
     with pytest.raises(ValueError, match="'albert' changes text before it cuts it"):
-        encode_with_places(tokenizer, TEXT)
+        encode_with_offsets(tokenizer, TEXT)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentencepiece import sentencepiece_model_pb2
 
-from t5x_like.text.seqio_bridge.vocabulary import first_sentinel, load_vocabulary
+from t5x_like.text.seqio_bridge.seqio_vocabulary import first_sentinel, load_vocabulary
 
 SENTINEL_TEXT = "I saw <extra_id_0> and <extra_id_99>, then <extra_id_5>"
 

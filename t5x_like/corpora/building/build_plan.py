@@ -1,0 +1,127 @@
+"""How the work on a corpus is cut: partitions of pages by their addresses, and the names of what lies between stages.
+
+A page's partition is told by the first 32 bits of its address' md5, so partitions are ranges of that digest, and one
+partition after the other holds all pages in its order however many partitions there are. Pages held out for
+validation have partitions of their own, after those of train.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from t5x_like.corpora.building.recipe import CorpusRecipe
+
+PARTITION_BYTES = 64 * 10**6  # of text, which a task holds in memory about thrice
+_SMALL_PARTITION_BYTES = 4 * 10**6
+_ENOUGH_PARTITIONS = 16  # for the cores of one machine: below that, partitions are small
+
+# How much longer text is than the file it is in. Cautious: of a crawl most text is dropped before it is partitioned.
+_EXPANSION = {".gz": 4.0, ".zst": 4.0, ".parquet": 3.0}
+
+# More than so many files that all tasks of the next stage read are first put together: a crawl's 90,000 files and
+# 30,000 partitions would be billions of small reads.
+GATHER_ABOVE = 256
+GATHERED = 64
+MAX_PARTITIONS = 2**15  # reached by inputs of half a terabyte; beyond that tasks grow
+
+WORK = ".work"  # folder of what lies between stages
+
+
+class CorpusShard(NamedTuple):
+    """One file of the corpus."""
+
+    split: str
+    number: int
+    of: int
+    partitions: range
+
+    def file(self, extension: str) -> str:
+        """Its name."""
+        return f"{self.split}-{self.number:05d}-of-{self.of:05d}.{extension}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildPlan:
+    """What every task knows. ``output`` is a folder that all machines reach."""
+
+    recipe: CorpusRecipe
+    output: str
+    num_files: int
+    num_train: int  # partitions
+    num_validation: int
+    train_shards: int
+    validation_shards: int
+
+    @property
+    def num_partitions(self) -> int:
+        """Of both splits."""
+        return self.num_train + self.num_validation
+
+    def partition_of(self, url_digest: bytes) -> int:
+        """The partition of the page of this address."""
+        first = int.from_bytes(url_digest[:4], "big")
+        if self.num_validation and self.recipe.is_held_out(url_digest):
+            return self.num_train + (first * self.num_validation >> 32)
+        return first * self.num_train >> 32
+
+    @property
+    def num_shards(self) -> int:
+        """Of both splits."""
+        return self.train_shards + self.validation_shards
+
+    def shard(self, number: int) -> CorpusShard:
+        """One of the files of the corpus, those of train first."""
+        if number < self.train_shards:
+            each = self.num_train // self.train_shards
+            return CorpusShard("train", number, self.train_shards, range(number * each, (number + 1) * each))
+        number -= self.train_shards
+        each = self.num_validation // self.validation_shards
+        first = self.num_train + number * each
+        return CorpusShard("validation", number, self.validation_shards, range(first, first + each))
+
+    def sources(self, stage: str, kind: str, count: int) -> list[str]:
+        """The files to read what the ``count`` tasks of a stage left for everybody."""
+        if count > GATHER_ABOVE:
+            stage, count = gathering(stage), num_gathered(count)
+        return [self.path(stage, number, kind) for number in range(count)]
+
+    def path(self, stage: str, number: int, kind: str) -> str:
+        """A file between stages."""
+        return f"{self.output}/{WORK}/{stage}/{number:06d}.{kind}"
+
+
+def gathering(stage: str) -> str:
+    """The name of the stage that puts together what another left."""
+    return f"gather-{stage}"
+
+
+def num_gathered(count: int) -> int:
+    """Into how many files so many are put together."""
+    return -(-count // GATHERED)
+
+
+def plan(recipe: CorpusRecipe, output: str, files: Sequence[str], sizes: Sequence[int]) -> BuildPlan:
+    """Cuts the work by the size of the input alone, so that nothing depends on who does it."""
+    size = sum(
+        size * max((factor for end, factor in _EXPANSION.items() if file.endswith(end)), default=1.0)
+        for file, size in zip(files, sizes, strict=True)
+    )
+    wanted = max(
+        1,
+        math.ceil(size / PARTITION_BYTES),
+        min(_ENOUGH_PARTITIONS, math.ceil(size / _SMALL_PARTITION_BYTES)),
+    )
+    wanted = min(wanted, MAX_PARTITIONS)
+    shards = recipe.num_shards or wanted
+    held_out = recipe.validation_share
+    validation_shards = math.ceil(shards * held_out)
+    return BuildPlan(
+        recipe=recipe,
+        output=output,
+        num_files=len(files),
+        num_train=shards * math.ceil(wanted / shards),
+        num_validation=validation_shards * math.ceil(wanted * held_out / max(validation_shards, 1)),
+        train_shards=shards,
+        validation_shards=validation_shards,
+    )

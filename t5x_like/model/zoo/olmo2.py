@@ -1,0 +1,49 @@
+"""OLMo 2 (OLMo Team 2024, https://arxiv.org/abs/2501.00656): Llama's block with norms after its layers and inside."""
+
+from dataclasses import dataclass, replace
+
+from t5x_like.model.layers.attention import AttentionConfig, QKNormConfig
+from t5x_like.model.layers.block import BlockConfig
+from t5x_like.model.zoo.llama_like import LlamaLikeConfig
+from t5x_like.model.zoo.llama_like_files import llama_like
+
+
+@dataclass(frozen=True, kw_only=True)
+class Olmo2Config(LlamaLikeConfig):
+    """An OLMo 2 of any size.
+
+    What a layer adds to the stream is normed, not what it reads. Queries and keys of all heads are normed together
+    before they are rotated (§3.2).
+
+    Attributes:
+      attention_bias: gives all four projections of attention a bias.
+    """
+
+    attention_bias: bool = False
+    norm_epsilon: float = 1e-5
+
+    def attention(self, layer: int) -> AttentionConfig:
+        """Self-attention of ``layer``."""
+        norm, bias = QKNormConfig(norm=self.norm, over="all_heads"), self.attention_bias
+        return replace(super().attention(layer), qk_norm=norm, in_bias=bias, out_bias=bias)
+
+    def block(self, layer: int) -> BlockConfig:
+        """The block of ``layer``."""
+        return replace(super().block(layer), attention_norms=("after",), feed_forward_norms=("after",))
+
+
+OLMO2 = llama_like(
+    "olmo2",
+    Olmo2Config,
+    {
+        "Olmo2ForCausalLM": "causal_lm",
+        "Olmo2ForSequenceClassification": "sequence_classification",
+        "Olmo2Model": "base",
+    },
+    own_fields={"attention_bias": "attention_bias"},
+    norms={
+        "around_self_attention/after": "post_attention_layernorm",
+        "around_feed_forward/after": "post_feedforward_layernorm",
+    },
+    special_ids={"pad_token_id": 1, "eos_token_id": 50_279},
+)

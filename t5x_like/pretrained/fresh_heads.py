@@ -1,0 +1,96 @@
+"""Heads that fine-tuning needs and a checkpoint lacks."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from t5x_like.model import parameters
+from t5x_like.model.zoo.architectures import architecture_of
+from t5x_like.pretrained.head_classes import order_by_name
+
+# Weights of heads whose outputs are classes.
+_CLASS_PROJECTIONS = (
+    "heads/scores/sequence_classification/projection",
+    "heads/scores/token_classification/projection",
+)
+
+
+def with_head(config: Any, kind: str, num_labels: int, *, where: str) -> Any:
+    """Returns the same configuration with another head.
+
+    Args:
+      config: the model.
+      kind: the head, by transformers' name.
+      num_labels: its outputs.
+      where: the model's directory, for messages.
+
+    Raises:
+      ValueError: the model can't have such a head.
+    """
+    if kind not in architecture_of(config).tasks or not hasattr(config, "num_labels"):
+        raise ValueError(
+            f"{where} is a {type(config).__name__}, which has no head for {kind.replace('_', ' ')}; take an encoder "
+            "such as BERT, or let the model write its answers (without layout='encoder')"
+        )
+    if kind == "multiple_choice":
+        return replace(config, task=kind)
+    return replace(config, task=kind, num_labels=num_labels)
+
+
+def with_fresh_heads(
+    config: Any, params: Any, fresh: tuple[str, ...], where: str, seed: int, place: Callable[..., Any]
+) -> dict[str, Any]:
+    """Adds freshly initialized heads to weights, with a warning.
+
+    Args:
+      config: the model that has the heads.
+      params: the weights without them.
+      fresh: paths of the weights to draw.
+      where: the checkpoint's directory, for the warning.
+      seed: of the drawing.
+      place: puts an array where its path belongs, as ``place(path, array)``.
+    """
+    warnings.warn(
+        f"{where} has no weights for {', '.join(fresh)}; they are freshly drawn from seed {seed}, so train this head "
+        "before you use it",
+        stacklevel=4,
+    )
+
+    def draw(key: jax.Array) -> dict[str, Any]:
+        drawn = parameters.flatten(parameters.split(config.build(key))[1])
+        return {path: drawn[path] for path in fresh}
+
+    drawn = jax.jit(draw)(jax.random.key(seed))
+    placed = {path: place(path, array) for path, array in drawn.items()}
+    return parameters.unflatten(parameters.flatten(params) | placed)
+
+
+def in_class_order(
+    params: parameters.Parameters, theirs: Sequence[str], ours: Sequence[str], where: str
+) -> tuple[parameters.Parameters, str | None]:
+    """Reorders a head's outputs to a task's classes, where it has the same names; also returns a note if it matters.
+
+    Args:
+      params: the weights.
+      theirs: the head's classes; empty if they have no names.
+      ours: the task's classes.
+      where: the checkpoint's directory, for the note.
+    """
+    if not theirs or len(theirs) != len(ours):
+        return params, None
+    order = order_by_name(theirs, ours)
+    if order is None:
+        kept = f"the head of {where}, for {', '.join(theirs)}, is kept and goes on to learn {', '.join(ours)}"
+        return params, kept
+    if order == tuple(range(len(ours))):
+        return params, None
+    flat = parameters.flatten(params)
+    for path, leaf in flat.items():
+        if path.startswith(_CLASS_PROJECTIONS):
+            flat[path] = jax.device_put(leaf[..., np.array(order)], leaf.sharding)
+    note = f"the head of {where} has its classes in another order, and is put into that of the task"
+    return parameters.unflatten(flat), note

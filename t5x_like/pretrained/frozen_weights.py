@@ -1,0 +1,107 @@
+"""The record of a run's frozen weights, which its checkpoints leave out: ``frozen.json`` says where they come from."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from t5x_like.io.files import PathLike, as_path, read_json, write_json
+from t5x_like.model import parameters
+from t5x_like.partitioning.shard import tree_shardings
+
+_FILE = "frozen.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrozenRecord:
+    """Where the frozen weights of a run come from.
+
+    Attributes:
+      start_from: the checkpoint that has them, an absolute path; ``None`` for fresh weights drawn from ``seed``.
+      step: the step of ``start_from``, if that is a run.
+      seed: of fresh weights, and of heads that ``start_from`` lacks.
+      checksums: of each frozen weight, by path.
+    """
+
+    start_from: str | None
+    step: int | None
+    seed: int
+    checksums: Mapping[str, int]
+
+    def write(self, directory: PathLike) -> None:
+        """Writes ``frozen.json``."""
+        write_json(as_path(directory) / _FILE, asdict(self))
+
+    def check(self, frozen: parameters.Parameters, *, run: str) -> None:
+        """Checks that weights are those that the run was trained with.
+
+        Raises:
+          ValueError: they have changed; names one.
+        """
+        found = checksums(frozen)
+        changed = [path for path, checksum in self.checksums.items() if found.get(path) != checksum]
+        if not changed:
+            return
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        source = (
+            f"fresh weights drawn from seed {self.seed}"
+            if self.start_from is None
+            else f"those of {self.origin}"
+        )
+        hint = (
+            "Use the versions of JAX and of this code that the run was started with"
+            if self.start_from is None
+            else f"Restore the weights there, or give the directory of a copy as start_from in {run}/{_FILE}"
+        )
+        raise ValueError(
+            f"{run} was trained on frozen weights, {source}, which have changed since: {changed[0]}{more}. {hint}"
+        )
+
+    @property
+    def origin(self) -> str:
+        """The checkpoint in words."""
+        return f"{self.start_from}" + ("" if self.step is None else f", step {self.step}")
+
+    def missing(self, error: Exception, *, run: str) -> ValueError:
+        """Returns the error for a base checkpoint that can't be opened."""
+        return ValueError(
+            f"{run} was trained on frozen weights, those of {self.origin}, which can't be opened: {error}. Put them "
+            f"back there, or give the directory of a copy as start_from in {run}/{_FILE}"
+        )
+
+
+def read_frozen_record(directory: PathLike) -> FrozenRecord | None:
+    """Reads ``frozen.json`` of a run directory; ``None`` for a run that trained all weights."""
+    path = as_path(directory) / _FILE
+    return FrozenRecord(**read_json(path)) if path.exists() else None
+
+
+def fresh_params(config: parameters.ModelConfig, *, mesh: Mesh | None, seed: int) -> parameters.Parameters:
+    """Draws a model's weights from ``seed``, sharded over ``mesh`` if there is one."""
+
+    def draw(key: jax.Array) -> parameters.Parameters:
+        return parameters.split(config.build(key))[1]
+
+    if mesh is None:
+        return jax.jit(draw)(jax.random.key(seed))
+    _, shapes, axes = parameters.abstract(config)
+    return jax.jit(draw, out_shardings=tree_shardings(axes, shapes, mesh))(jax.random.key(seed))
+
+
+def checksums(params: parameters.Parameters) -> dict[str, int]:
+    """Returns a checksum of each weight, the same for any sharding; all processes must call it."""
+    sums = jax.jit(lambda tree: jax.tree.map(_checksum, tree))(params)
+    return {path: int(value) for path, value in parameters.flatten(sums).items()}
+
+
+def _checksum(array: Any) -> jax.Array:
+    """Sums the bits of all numbers modulo 2**32, each times an odd number of its own: any change of one shows."""
+    width = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32}[array.dtype.itemsize]
+    bits = jax.lax.bitcast_convert_type(array, width).astype(jnp.uint32)
+    place = jnp.zeros(array.shape, jnp.uint32)
+    for axis, size in enumerate(array.shape):
+        place = place * jnp.uint32(size) + jax.lax.broadcasted_iota(jnp.uint32, array.shape, axis)
+    return jnp.sum(bits * (2 * place + 1), dtype=jnp.uint32)

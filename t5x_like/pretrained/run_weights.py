@@ -1,0 +1,166 @@
+"""Weights of a run: a directory that ``train`` or ``convert`` wrote, or a single step of it."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.sharding import Mesh
+
+from t5x_like.checkpoints.checkpoints import restore_step, unread_params
+from t5x_like.checkpoints.state_names import describe, refuse_differences
+from t5x_like.checkpoints.steps import absolute, find_checkpoints, finished_steps
+from t5x_like.io.files import PathLike, as_path, read_json
+from t5x_like.model import parameters
+from t5x_like.partitioning.shard import with_shardings
+from t5x_like.pretrained.device_put import put
+from t5x_like.pretrained.fresh_heads import with_fresh_heads
+from t5x_like.pretrained.frozen_weights import FrozenRecord, read_frozen_record
+from t5x_like.pretrained.model_config import read_model_config
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunWeights:
+    """Saved weights of a run, which are not yet read.
+
+    Attributes:
+      directory: the run's directory, with ``model.json``, or a folder of steps without one.
+      step: the step to read; ``None`` for the newest that is whole.
+      saved: the configuration that the weights were saved with; ``None`` without ``model.json``.
+      config: the configuration to read them for. Only heads may differ from ``saved``.
+      frozen: where the weights come from that the run did not train, and did not save; ``None`` if it trained all.
+    """
+
+    directory: str
+    step: int | None
+    saved: Any
+    config: Any
+    frozen: FrozenRecord | None = None
+
+    def read(
+        self, mesh: Mesh | None = None, *, seed: int = 0, frozen: parameters.Parameters | None = None
+    ) -> tuple[int, parameters.Parameters]:
+        """Returns the step that was read and its weights, float32, sharded over ``mesh`` if there is one.
+
+        Args:
+          mesh: the devices.
+          seed: of heads that were not saved, or in another shape; they are drawn, with a warning.
+          frozen: the weights that ``self.frozen`` describes.
+
+        Raises:
+          FileNotFoundError: there is no such step.
+          ValueError: no step is whole, or the weights don't fit the configuration; lists all that differs.
+        """
+        like = self._abstract(self.config, mesh)
+        fresh = self._fresh_heads(like)
+        if not fresh:
+            return self._restore(like, frozen or {})
+        step, found = self._restore(self._abstract(self.saved, mesh), frozen or {})
+        saved, wanted = parameters.flatten(found), parameters.flatten(like)
+
+        def place(path: str, array: Any) -> jax.Array:
+            return put(array, wanted[path].sharding)
+
+        kept = parameters.unflatten({path: saved[path] for path in wanted if path not in fresh})
+        return step, with_fresh_heads(self.config, kept, fresh, self.directory, seed, place)
+
+    @contextmanager
+    def unread(self) -> Iterator[parameters.Parameters]:
+        """Yields the weights as arrays that stay on disk; each is read whenever it is asked for.
+
+        Raises:
+          FileNotFoundError, ValueError: as ``read``.
+        """
+        with unread_params(self.directory, self._abstract(self.config, None), step=self.step) as params:
+            yield params
+
+    def _restore(
+        self, like: parameters.Parameters, frozen: parameters.Parameters
+    ) -> tuple[int, parameters.Parameters]:
+        """Reads the saved weights, and adds the frozen ones."""
+        wanted, given = parameters.flatten(like), parameters.flatten(frozen)
+        in_place = {path: leaf for path, leaf in wanted.items() if path in given}
+        refuse_differences(
+            describe(given), describe(in_place), where=f"the frozen weights of {self.directory}"
+        )
+        trained = parameters.unflatten({path: leaf for path, leaf in wanted.items() if path not in given})
+        step, params = restore_step(self.directory, trained, step=self.step)
+        return step, parameters.combine(params, frozen)
+
+    def _abstract(self, config: Any, mesh: Mesh | None) -> Any:
+        _, shapes, axes = parameters.abstract(config)
+        return shapes if mesh is None else with_shardings(axes, shapes, mesh)
+
+    def _fresh_heads(self, like: Any) -> tuple[str, ...]:
+        """Paths of heads to draw: none where the rest differs too, which restoring then refuses in full."""
+        if self.saved is None or self.saved == self.config:
+            return ()
+        shapes = parameters.flatten(parameters.abstract(self.saved)[1])
+        fresh = tuple(
+            path
+            for path, leaf in parameters.flatten(like).items()
+            if path not in shapes or shapes[path].shape != leaf.shape
+        )
+        return fresh if all(path.startswith("heads/") for path in fresh) else ()
+
+
+def find_run(directory: PathLike) -> tuple[str, int | None] | None:
+    """Returns the run directory (with ``model.json``) that ``directory`` is or belongs to, and its step if it is one.
+
+    ``directory`` may be a run, its folder ``checkpoints``, or a single step; ``None`` if it is none of these.
+    """
+    if (as_path(directory) / "model.json").exists():
+        return str(directory), None
+    path = absolute(directory)
+    if not path.is_dir():
+        return None
+    folder, step = find_checkpoints(path)
+    if step is None and path.name != "checkpoints":
+        return None
+    home = next((home for home in (folder, folder.parent) if (home / "model.json").exists()), None)
+    return None if home is None else (str(home), step)
+
+
+def find_run_weights(directory: PathLike, *, step: int | None = None) -> RunWeights:
+    """Finds the weights of a run, of its newest good step unless ``step`` names one.
+
+    Raises:
+      ValueError: not a run directory, or one of a model that this version doesn't know.
+    """
+    home, own_step = find_run(directory) or (str(directory), None)
+    config = read_model_config(home)
+    return RunWeights(
+        directory=home,
+        step=own_step if step is None else step,
+        saved=config,
+        config=config,
+        frozen=read_frozen_record(home),
+    )
+
+
+def steps_of(directory: PathLike) -> list[int]:
+    """Returns the finished steps of a run, in ascending order."""
+    return finished_steps(find_checkpoints(absolute(directory))[0])
+
+
+def was_trained_here(directory: PathLike) -> bool:
+    """Tells a run that ``train`` wrote from a conversion, which has weights and ``model.json`` alone."""
+    return all((as_path(directory) / name).exists() for name in ("model.json", "config.json"))
+
+
+def trained_on(directory: PathLike) -> str:
+    """Returns the task or mixture that a run was trained on; an empty string for what was not trained here."""
+    if not was_trained_here(directory):
+        return ""
+    return str(read_json(as_path(directory) / "config.json").get("train.mixture", ""))
+
+
+def trained_with_sentinels(directory: PathLike) -> int | None:
+    """Returns ``num_sentinels`` of a run's tasks: 100 where they differ, ``None`` for what was not trained here."""
+    if not was_trained_here(directory):
+        return None
+    fields = read_json(as_path(directory) / "config.json")
+    found = {fields[name] for name in fields if re.fullmatch(r"tasks\.\d+\.num_sentinels", name)}
+    return found.pop() if len(found) == 1 else 100

@@ -1,0 +1,170 @@
+"""Prompts before ``generate`` and sequences after it, in transformers' forms."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from t5x_like.inference.beam_search import EarlyStopping, PowerLengthPenalty
+from t5x_like.inference.decodable import check_length
+from t5x_like.pretrained.tokenizer_files import SpecialIds
+from t5x_like.pretrained.transformers_api.arguments import mask_rows, token_rows
+
+# Every new length of the inputs compiles anew; rounded up, nearby lengths share one compiled program.
+_INPUT_LENGTH_MULTIPLE = 32
+
+
+class Prompts(NamedTuple):
+    """Prompts of one call.
+
+    Attributes:
+      ids: int32 [B, M].
+      mask: int32 [B, M], 1 where a token is real.
+      in_encoder: whether an encoder reads them, and the decoder begins with a start token.
+    """
+
+    ids: np.ndarray
+    mask: np.ndarray
+    in_encoder: bool
+
+    @property
+    def num_before(self) -> int:
+        """Tokens that the decoder has before it writes, padding included."""
+        return 1 if self.in_encoder else self.ids.shape[1]
+
+    def num_new_tokens(self, config: Any, *, max_new_tokens: int | None, max_length: int) -> int:
+        """Returns the number of tokens to write.
+
+        Args:
+          config: the model's configuration, for its positions.
+          max_new_tokens: the number, if given.
+          max_length: counts the prompt or the start token, too.
+
+        Raises:
+          ValueError: no room for any, or more than the model has positions for.
+        """
+        if max_new_tokens is not None:
+            check_length(max_new_tokens)
+        number = max_length - self.num_before if max_new_tokens is None else max_new_tokens
+        if number < 1:
+            raise ValueError(
+                f"max_length={max_length} leaves no room after {self.num_before} tokens; raise it, or give "
+                "max_new_tokens"
+            )
+        embeddings = getattr(config, "decoder_embeddings", None) or getattr(config, "embeddings", None)
+        learned = None if embeddings is None else embeddings.positions
+        longest = (1 if self.in_encoder else int(self.mask.sum(axis=1).max())) + number
+        if learned is not None and longest - 1 > learned.max_position_embeddings:
+            raise ValueError(
+                f"prompt and new tokens are up to {longest} long together, the model has "
+                f"{learned.max_position_embeddings} learned positions; give a shorter prompt or lower max_new_tokens"
+            )
+        return number
+
+    def widened(self, config: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Returns ids and mask with more padding, so that prompts of similar lengths share a compiled program."""
+        if not self.in_encoder:
+            return widen(self.ids, self.mask, on_the_left=True)
+        learned = config.embeddings.positions
+        longest = None if learned is None else learned.max_position_embeddings
+        return widen(self.ids, self.mask, longest=longest)
+
+    def sequences(self, new: np.ndarray, *, start: int, eos_ids: tuple[int, ...]) -> np.ndarray:
+        """Returns what transformers returns: a decoder's prompts, or the start token, before the new tokens.
+
+        Args:
+          new: int32 [R, max_new_tokens]; R is a multiple of B.
+          start: the start token.
+          eos_ids: each ends a row.
+        """
+        if self.in_encoder:
+            return frame(new, start=start, eos_ids=eos_ids)
+        before = np.repeat(self.ids, len(new) // len(self.ids), axis=0)
+        return np.concatenate([before, new_columns(new, eos_ids=eos_ids)], axis=1)
+
+
+def read_prompts(
+    input_ids: Any,
+    attention_mask: Any,
+    config: Any,
+    special: SpecialIds,
+    eos_ids: tuple[int, ...],
+    pad: int | None,
+    *,
+    in_encoder: bool,
+) -> Prompts:
+    """Checks the prompts of a call. Without a mask, padding is not attended to; without ids, ``bos`` begins a text.
+
+    Raises:
+      ValueError: ids or masks that make no sense, or no prompt and nothing to start with.
+    """
+    if input_ids is None:
+        if special.bos is None:
+            raise ValueError("generate needs input_ids: this model has no id that begins a text")
+        input_ids = [[special.bos]]
+    ids = token_rows(input_ids, "input_ids", config.vocab_size)
+    mask = mask_rows(attention_mask, "attention_mask", ids)
+    return Prompts(ids, visible(ids, pad=pad, eos_ids=eos_ids) if mask is None else mask, in_encoder)
+
+
+def padding_of(asked: int | None, special: SpecialIds, eos_ids: tuple[int, ...]) -> int | None:
+    """Returns the id of padding; a model that has none pads with the id that ends a sequence, if there is one."""
+    if asked is not None:
+        return asked
+    if special.knows_padding:
+        return special.pad
+    return eos_ids[0] if eos_ids else None
+
+
+def search_settings(
+    *,
+    do_sample: bool,
+    temperature: float,
+    top_k: int | None,
+    top_p: float | None,
+    num_beams: int,
+    length_penalty: float,
+    early_stopping: EarlyStopping,
+    num_return_sequences: int,
+) -> dict[str, Any]:
+    """Returns the arguments of ``beam_search`` or ``sample`` for transformers' settings; none of them for greedy."""
+    if num_beams > 1:
+        return {
+            "num_beams": num_beams,
+            "length_penalty": PowerLengthPenalty(length_penalty),
+            "early_stopping": early_stopping,
+            "num_return_sequences": num_return_sequences,
+        }
+    return {"temperature": temperature, "top_k": top_k or None, "top_p": top_p} if do_sample else {}
+
+
+def widen(
+    ids: np.ndarray, mask: np.ndarray, *, on_the_left: bool = False, longest: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pads both [B, M] to a round length, or to the ``longest`` there may be."""
+    missing = -ids.shape[1] % _INPUT_LENGTH_MULTIPLE
+    if longest is not None:
+        missing = min(missing, max(longest - ids.shape[1], 0))
+    columns = ((0, 0), (missing, 0) if on_the_left else (0, missing))
+    return np.pad(ids, columns), np.pad(mask, columns)
+
+
+def frame(written: np.ndarray, *, start: int, eos_ids: tuple[int, ...]) -> np.ndarray:
+    """Returns ``written`` [R, max_new_tokens] after the ``start`` token, without columns after the last row's end.
+
+    A row that never ends keeps all its columns, also where it wrote the padding id.
+    """
+    first = np.full((len(written), 1), start, np.int32)
+    return np.concatenate([first, new_columns(written, eos_ids=eos_ids)], axis=1)
+
+
+def new_columns(written: np.ndarray, *, eos_ids: tuple[int, ...]) -> np.ndarray:
+    """Returns ``written`` without the columns after the last row's end."""
+    ends = np.isin(written, eos_ids)
+    lengths = np.where(ends.any(axis=1), ends.argmax(axis=1) + 1, written.shape[1])
+    return written[:, : lengths.max(initial=0)]
+
+
+def visible(ids: np.ndarray, *, pad: int | None, eos_ids: tuple[int, ...]) -> np.ndarray:
+    """Returns the mask of inputs that came without one: padding is 0, unless it also ends sequences."""
+    everything = pad is None or pad in eos_ids
+    return np.ones(ids.shape, np.int32) if everything else (ids != pad).astype(np.int32)

@@ -1,0 +1,158 @@
+"""What wrote a checkpoint, and where its weights are."""
+
+import dataclasses
+import hashlib
+from dataclasses import replace
+from typing import Any, Literal
+
+from t5x_like.checkpoints.steps import absolute, find_checkpoints
+from t5x_like.io.files import PathLike, as_path
+from t5x_like.model.zoo.model_tasks import ModelTask
+from t5x_like.pretrained.fresh_heads import with_head
+from t5x_like.pretrained.hugging_face import HuggingFaceWeights, configuration_of, find_hugging_face
+from t5x_like.pretrained.model_config import read_model_config
+from t5x_like.pretrained.run_weights import RunWeights, find_run, find_run_weights
+from t5x_like.pretrained.t5x_files import is_t5x
+
+Format = Literal["run", "hugging_face", "gguf", "t5x"]
+
+# What may differ between weights and the model that continues from them.
+_FREE = (
+    "task",
+    "num_labels",
+    "problem_type",
+    "dropout_rate",
+    "classifier_dropout_rate",
+    "answers_dropout_rate",
+    "compute_dtype",
+    "remat",
+    "pad_vocab_to_multiple_of",
+)
+
+
+def checkpoint_format(directory: PathLike) -> Format:
+    """Returns what wrote a checkpoint.
+
+    Raises:
+      ValueError: there is none.
+    """
+    found = _format_or_none(directory)
+    if found is None:
+        raise ValueError(
+            f"{directory} holds no model: give a run's directory (with model.json) as train writes it, a Hugging Face "
+            "directory (with config.json) as save_pretrained writes it, a .gguf file, or a T5X checkpoint"
+        )
+    return found
+
+
+def is_run(directory: PathLike) -> bool:
+    """Tells our runs from other checkpoints.
+
+    Raises:
+      ValueError: there is no checkpoint.
+    """
+    return checkpoint_format(directory) == "run"
+
+
+def read_config(directory: PathLike) -> Any:
+    """Returns the configuration of a checkpoint's model, without reading weights.
+
+    Raises:
+      ValueError: there is none, or it is a model that we don't know.
+    """
+    match checkpoint_format(directory):
+        case "run":
+            return read_model_config((find_run(directory) or (directory, None))[0])
+        case "hugging_face":
+            return configuration_of(directory)
+        case _:
+            return find_hugging_face(directory).config
+
+
+def identity_of(directory: PathLike, step: int | None) -> str:
+    """Returns a short hash that other weights would not have."""
+    path = as_path(directory)
+    digest = hashlib.sha256()
+    if step is not None:
+        files = [find_checkpoints(absolute(directory))[0] / str(step) / "manifest.json"]
+    elif path.is_file():
+        files = [path]
+    else:
+        files = sorted([*path.glob("*.safetensors"), *path.glob("*.bin"), path / "config.json"])
+    for file in files:
+        if file.exists():
+            digest.update(f"{file.name} {file.stat().length}".encode())
+            with file.open("rb") as stream:
+                digest.update(stream.read(1 << 20))
+    return digest.hexdigest()[:16]
+
+
+def find_weights(
+    directory: PathLike,
+    *,
+    step: int | None = None,
+    config: Any = None,
+    head: ModelTask | None = None,
+    num_labels: int | None = None,
+) -> RunWeights | HuggingFaceWeights:
+    """Finds the weights of a checkpoint, without reading them.
+
+    Args:
+      directory: the checkpoint.
+      step: a step of a run.
+      config: the model that the weights must fit, but for its heads.
+      head: the head to open them with.
+      num_labels: the outputs of that head.
+
+    Raises:
+      ValueError: there is no checkpoint, or one of another model.
+    """
+    if (
+        config is not None and _format_or_none(directory) is None
+    ):  # steps alone, which config says the model of
+        return RunWeights(directory=str(directory), step=step, saved=None, config=config)
+    if is_run(directory):
+        found = find_run_weights(directory, step=step)
+        if config is not None:
+            return replace(found, config=config)
+        if head is None:
+            return found
+        labels = getattr(found.config, "num_labels", 2) if num_labels is None else num_labels
+        return replace(found, config=with_head(found.config, head, labels, where=str(directory)))
+    if step is not None:
+        raise ValueError(f"{directory} is no run, it has no steps; leave step out")
+    if config is None:
+        return find_hugging_face(directory, task=head, num_labels=num_labels)
+    _refuse_another_model(read_config(directory), config, directory)
+    own_head = {name: getattr(config, name) for name in ("task", "num_labels") if hasattr(config, name)}
+    return find_hugging_face(directory, **own_head)
+
+
+def _format_or_none(directory: PathLike) -> Format | None:
+    path = as_path(directory)
+    if find_run(directory) is not None:
+        return "run"
+    if (path / "config.json").exists():
+        return "hugging_face"
+    if path.is_file() or path.name.endswith(".gguf"):
+        return "gguf"
+    return "t5x" if is_t5x(directory) else None
+
+
+def _refuse_another_model(theirs: Any, ours: Any, directory: PathLike) -> None:
+    """Refuses weights of a model that would compute something else."""
+    if type(theirs) is not type(ours):
+        raise ValueError(
+            f"{directory} holds a {type(theirs).__name__}, but the run's model is a {type(ours).__name__}"
+        )
+    lines = [
+        f"{field.name}: {getattr(theirs, field.name)!r} there, {getattr(ours, field.name)!r} here"
+        for field in dataclasses.fields(ours)
+        if field.name not in _FREE and getattr(theirs, field.name) != getattr(ours, field.name)
+    ]
+    if lines:
+        listed = "\n  ".join(lines)
+        raise ValueError(
+            f"the weights at {directory} are of another model:\n  {listed}\nWith model = @CheckpointModel() it is "
+            "theirs"
+        )

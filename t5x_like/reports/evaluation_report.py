@@ -1,0 +1,212 @@
+"""HTML report about an evaluation on benchmarks: scores beside published ones, confusions, the worst answers."""
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from t5x_like.evaluation.scores_file import read_predictions, read_scores
+from t5x_like.io.files import write_text
+from t5x_like.reports.published_scores import published_for
+from t5x_like.reports.rendering import Headline, number, render, words
+from t5x_like.text.benchmarks.suites import SUITES
+
+PathLike = str | os.PathLike[str]
+Row = Mapping[str, Any]
+
+# Facts of an evaluation and of each task, by their names in scores.json.
+_FACTS = {
+    "checkpoint": "checkpoint",
+    "step": "step",
+    "model": "model",
+    "parameters": "parameters",
+    "split": "split",
+    "num_shots": "examples shown",
+    "shot_seed": "seed of examples",
+    "inputs_length": "longest input, tokens",
+    "weights": "hash of the weights",
+}
+_TASK_FACTS = {
+    "examples": "questions",
+    "published": "rows published",
+    "unlabelled": "without a label",
+    "invalid": "invalid answers",
+    "cut_inputs": "inputs cut",
+    "dropped_examples": "examples left out",
+    "skipped": "bad rows skipped",
+    "seconds": "seconds",
+}
+_METHODS = {
+    "generate": "written word by word",
+    "rank": "ranked by likelihood",
+    "head": "told by a head",
+    "measure": "measured",
+}
+_MOST_CLASSES = 12
+_NOT_A_CLASS = "none of these"
+
+
+def write_evaluation_report(directory: PathLike, *, num_worst: int = 6) -> str:
+    """Writes ``report.html`` beside ``scores.json`` and the tasks' predictions.
+
+    Args:
+      num_worst: Wrong answers to show for each task: those whose right answer the model found least likely.
+
+    Returns:
+      The report's path.
+    """
+    found = read_scores(directory)
+    tasks = found["tasks"]
+    known = found["settings"] | dict(found)
+    facts = {label: known[name] for name, label in _FACTS.items() if known.get(name) is not None}
+    sections = []
+    for task, entry in tasks.items():
+        rows = read_predictions(directory, task)
+        shown = {label: entry[name] for name, label in _TASK_FACTS.items() if entry.get(name)}
+        wrong = worst_answers(rows)
+        sections.append(
+            {
+                "title": words(task),
+                "entry": entry,
+                "facts": shown,
+                "confusion": confusion(entry["labels"], rows),
+                "num_wrong": len(wrong),
+                "worst": wrong[:num_worst],
+            }
+        )
+    output = Path(directory) / "report.html"
+    html = render(
+        "evaluation_report.html.j2",
+        title=f"{Path(found['checkpoint']).name or found['checkpoint']} on {_benchmarks(tasks)}",
+        introduction=_introduction(found),
+        headlines=_headlines(found),
+        averages={
+            f"{SUITES[name].title} average": _average(each) for name, each in found["averages"].items()
+        },
+        scores=[
+            score_line(task, metric, value, entry)
+            for task, entry in tasks.items()
+            for metric, value in (entry["scores"] or {"": None}).items()
+        ],
+        sources=_sources(tasks),
+        left_out=found["left_out"],
+        tasks=sections,
+        facts=facts | {name: str(version) for name, version in found["versions"].items()},
+    )
+    write_text(output, html)
+    return str(output)
+
+
+def _benchmarks(tasks: Mapping[str, Any]) -> str:
+    if len(tasks) == 1:
+        return words(next(iter(tasks)))
+    suites = [
+        suite.title for suite in SUITES.values() if all(task.startswith(f"{suite.name}_") for task in tasks)
+    ]
+    return suites[0] if suites else f"{len(tasks)} tasks"
+
+
+def _introduction(found: Mapping[str, Any]) -> str:
+    examples = sum(entry["examples"] for entry in found["tasks"].values())
+    methods: list[str] = sorted({entry["method"] for entry in found["tasks"].values()})
+    settings = found["settings"]
+    shots = f", {settings['num_shots']} solved examples before each question" if settings["num_shots"] else ""
+    first = f", the first {settings['limit']:,} of each task" if settings["limit"] is not None else ""
+    return (
+        f"{examples:,} questions of the {settings['split']} split{first}, answers "
+        f"{' or '.join(_METHODS[each] for each in methods)}{shots}. Scores are times 100, "
+        "with 95\u00a0% intervals from rows drawn with replacement."
+    )
+
+
+def _headlines(found: Mapping[str, Any]) -> list[Headline]:
+    """Returns the averages, and the first metric of each task beside its baseline."""
+    tiles = [
+        Headline(f"{SUITES[name].title} average", number(each["score"]), "as T5 defines it", True)
+        for name, each in found["averages"].items()
+        if each["score"] is not None
+    ]
+    for task, entry in found["tasks"].items():
+        for metric, value in list(entry["scores"].items())[:1]:
+            baseline = entry["baseline"].get(metric)
+            if value is None or baseline is None:
+                continue
+            short = (
+                task.removeprefix("super_").removeprefix("glue_").removesuffix("_v002").replace("_v102", "")
+            )
+            against = f"{entry['baseline_name']} {number(baseline)}"
+            label = f"{words(short)}: {words(metric)}"
+            tiles.append(Headline(label, number(value), against, value > baseline))
+    return tiles[:12]
+
+
+def _average(average: Mapping[str, Any]) -> str:
+    """Returns the average, or the reason why there is none."""
+    if average["score"] is not None:
+        return number(average["score"])
+    tasks = list(dict.fromkeys(name.partition("/")[0] for name in average["missing"]))
+    if not tasks:
+        return "not a number"
+    return f"none: {', '.join(tasks) if len(tasks) < 4 else f'{len(tasks)} tasks'} missing"
+
+
+def score_line(task: str, metric: str, value: float | None, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a metric with its interval, its baseline and the published scores; no metric if it is empty."""
+    known = published_for(f"{task}/{metric}")
+    below = [pair for pair in known if value is not None and pair[1] <= value][-1:]
+    above = [pair for pair in known if pair not in below and (value is None or pair[1] > value)][:1]
+    return {
+        "task": task,
+        "metric": metric,
+        "value": value,
+        "interval": entry["intervals"].get(metric),
+        "baseline": entry["baseline"].get(metric),
+        "published": known,
+        "nearest": [*above, *below],
+    }
+
+
+def _sources(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Returns the sources of the published scores and their addresses."""
+    names = [f"{task}/{metric}" for task, entry in tasks.items() for metric in entry["scores"]]
+    return {each.source: each.url for name in names for each, _ in published_for(name)}
+
+
+def confusion(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, Any] | None:
+    """Counts pairs of a true and a predicted class; None for open answers or many classes.
+
+    Returns:
+      ``across`` are the predicted classes, ``rows`` pairs of a true class and its counts in their order.
+    """
+    known = [row for row in rows if row.get("target") is not None]
+    if not 2 <= len(labels) <= _MOST_CLASSES or not known:
+        return None
+    counts = Counter(
+        (str(row["target"]), row["prediction"] if row["prediction"] in labels else _NOT_A_CLASS)
+        for row in known
+    )
+    across = [*labels, *([_NOT_A_CLASS] if any(guess == _NOT_A_CLASS for _, guess in counts) else [])]
+    return {
+        "across": across,
+        "rows": [(truth, [counts[truth, guess] for guess in across]) for truth in labels],
+    }
+
+
+def worst_answers(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Returns wrong answers with their ``gap``; those whose right answer was least likely come first."""
+    wrong = [
+        {**row, "gap": gap(row)}
+        for row in rows
+        if row.get("target") is not None and str(row["prediction"]).strip() != str(row["target"]).strip()
+    ]
+    return sorted(wrong, key=lambda row: (row["gap"], row["number"]))
+
+
+def gap(row: Row) -> float:
+    """Returns the right answer's log-likelihood; if answers were ranked, its difference to the chosen one's."""
+    likelihood = row.get("log_likelihood")
+    if likelihood is None:
+        return 0.0
+    choices = row.get("choices")
+    return likelihood - max(choices.values()) if choices else likelihood

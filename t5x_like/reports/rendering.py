@@ -1,0 +1,85 @@
+"""HTML reports from the jinja2 templates in ``reports/templates``: single files that need nothing from outside."""
+
+import functools
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jinja2
+
+# Control characters, which HTML doesn't allow, and marks that change the direction of the text after them.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+class Headline(NamedTuple):
+    """A tile at a report's top: a number, and the number it is compared with."""
+
+    label: str
+    value: str
+    against: str
+    good: bool
+
+
+def render(template: str, **values: Any) -> str:
+    """Renders a template; values are escaped."""
+    return _environment().get_template(template).render(values)
+
+
+def words(name: str) -> str:
+    """Returns ``wordnet_definitions`` with spaces."""
+    return name.replace("_", " ")
+
+
+def number(value: float) -> str:
+    """Formats a number with about three digits; NaN and infinity stay visible."""
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def share(part: float, whole: float) -> str:
+    """Returns a part of a whole in percent, with more digits for small parts."""
+    if not whole:
+        return "–"
+    if not part:
+        return "0 %"
+    percent = 100 * part / whole
+    if percent < 0.01:
+        return "< 0.01 %"
+    return f"{percent:.2f} %" if percent < 1 else f"{percent:.1f} %"
+
+
+def plural(count: int, noun: str) -> str:
+    """Returns ``1 page`` or ``2,000 pages``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def printable(text: str) -> str:
+    """Replaces control characters and direction marks by ``�``."""
+    return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def _fact(value: Any) -> str:
+    return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "fact": _fact,
+        "number": number,
+        "printable": printable,
+        "share": share,
+        "thousands": "{:,}".format,
+        "words": words,
+    }
+    return environment

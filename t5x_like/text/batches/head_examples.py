@@ -1,0 +1,165 @@
+"""Tokenized rows with labels for encoder heads, in memory."""
+
+import copy
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from t5x_like.text.batches.in_memory import RaggedArrayBuilder
+from t5x_like.text.heads.head_format import HeadExample, HeadFormat, HeadRow
+from t5x_like.text.heads.input_format import InputFormat, input_format_of
+from t5x_like.text.objectives.objective import Example
+
+_ROWS_AT_ONCE = 1024  # rows given to the tokenizer together
+
+
+class HeadExamples:
+    """Examples by number, in flat arrays."""
+
+    def __init__(
+        self,
+        head_format: HeadFormat,
+        input_format: InputFormat,
+        examples: Iterable[HeadExample],
+        vocab_size: int,
+    ) -> None:
+        self.head_format, self.input_format = head_format, input_format
+        tokens, classes, starts, ends = (
+            RaggedArrayBuilder(size) for size in (vocab_size, 2**16, 2**31, 2**31)
+        )
+        seconds, labels, values, spans, origins, offsets = [], [], [], [], [], []
+        counts, cut = set[int](), set[int]()
+        for each in examples:  # one by one: of ReCoRD there are more than a million
+            tokens.extend(row.tokens for row in each.rows)
+            seconds += [row.second for row in each.rows]
+            labels.append(each.label)
+            values.append(each.value)
+            spans.append(each.span)
+            origins.append(each.origin)
+            offsets.append(each.offset)
+            classes.extend([_or_nothing(each.classes) + 1])  # one more, so that nothing is below 0
+            starts.extend([_or_nothing(each.starts)])
+            ends.extend([_or_nothing(each.ends)])
+            counts.add(len(each.rows))
+            if any(row.num_cut for row in each.rows):
+                cut.add(each.origin)
+        if len(counts) > 1:
+            listed = " or ".join(map(str, sorted(counts)))
+            raise ValueError(f"rows have {listed} choices; all must have equally many")
+        self.num_choices = max(counts, default=0) if head_format.has_choices else 0
+        self.cut = frozenset(cut)  # numbers of the rows whose texts are longer than there is room
+        self.labels, self._seconds = np.array(labels, np.int32), np.array(seconds, np.int32)
+        self.values = np.array(values, np.float32)
+        self.spans = np.array(spans, np.int32).reshape(-1, 2)
+        self.origins, self.offsets = np.array(origins, np.int64), np.array(offsets, np.int64)
+        self._tokens, self._classes, self._starts, self._ends = (
+            builder.build() for builder in (tokens, classes, starts, ends)
+        )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def num_cut(self) -> int:
+        """How many rows are longer than there is room."""
+        return len(self.cut)
+
+    def part(self, rows: Sequence[int]) -> "HeadExamples":
+        """The examples of some rows, which are numbered anew in the order given."""
+        first, last = (np.searchsorted(self.origins, rows, side) for side in ("left", "right"))
+        numbers = np.concatenate([np.arange(*ends) for ends in zip(first, last, strict=True)])
+        choices = self.num_choices or 1
+        of_rows = (numbers[:, None] * choices + np.arange(choices)).reshape(-1)
+        found = copy.copy(self)
+        found.cut = frozenset(new for new, row in enumerate(rows) if row in self.cut)
+        found.origins = np.repeat(np.arange(len(rows)), last - first)
+        for name in ("labels", "values", "spans", "offsets"):
+            setattr(found, name, getattr(self, name)[numbers])
+        found._seconds, found._tokens = self._seconds[of_rows], self._tokens.part(of_rows)
+        for name in ("_classes", "_starts", "_ends"):
+            setattr(found, name, getattr(self, name).part(numbers))
+        return found
+
+    @property
+    def checksum(self) -> int:
+        """Tells other examples from these."""
+        digest = hashlib.blake2b(digest_size=7)
+        columns = (
+            self._seconds,
+            self.labels,
+            self.values,
+            self.spans,
+            self._classes.flat,
+            self._classes.ends,
+        )
+        for column in (self._tokens.flat, self._tokens.ends, *columns):
+            digest.update(repr(column.shape).encode() + np.ascontiguousarray(column).tobytes())
+        return int.from_bytes(digest.digest(), "big")
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """int64 [N]: the tokens of each example's longest row."""
+        return self._tokens.lengths.reshape(len(self), -1).max(axis=1)
+
+    def example(self, number: int) -> Example:
+        """Returns the example that ``make_batch`` lays out."""
+        choices = self.num_choices or 1
+        rows = [self._row(number * choices + choice) for choice in range(choices)]
+        labelled = {
+            "label": int(self.labels[number]),
+            "value": float(self.values[number]),
+            "span": (int(self.spans[number, 0]), int(self.spans[number, 1])),
+        }
+        if self.num_choices:
+            return Example(choices=tuple(rows), **labelled)
+        if self.head_format.tags_tokens:
+            classes = self._classes[number] - 1
+            weights = (classes >= 0).astype(np.float32)
+            return rows[0]._replace(targets=np.maximum(classes, 0), weights=weights)
+        return rows[0]._replace(**labelled)
+
+    def context(self, number: int) -> int:
+        """Where the context begins in which an answer may lie."""
+        return 0 if self.input_format.cls_last else int(self._seconds[number])
+
+    def cls_place(self, number: int) -> int:
+        """Where the class token stands, at which there is no answer."""
+        return self.input_format.cls_place(int(self._tokens.lengths[number]))
+
+    def places(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Where the characters begin and end that each token of the context stands for."""
+        return self._starts[number], self._ends[number]
+
+    def _row(self, number: int) -> Example:
+        tokens = self._tokens[number]
+        types = self.input_format.token_types(len(tokens), int(self._seconds[number]))
+        return Example(inputs=tokens, token_types=types, weights=np.zeros(len(tokens), np.float32))
+
+
+def make_examples(
+    head_format: HeadFormat, rows: Iterable[HeadRow], tokenizer: Any, *, length: int, stride: int = 128
+) -> HeadExamples:
+    """Tokenizes rows.
+
+    Contexts that are longer than there is room are read in windows, each ``stride`` tokens after the one before, as
+    BERT reads SQuAD's (Devlin et al. 2019, §4.2 and their code). Other texts are cut, which ``num_cut`` counts in rows.
+
+    Raises:
+      ValueError: choices of different numbers, or a vocabulary or length that leaves no room.
+    """
+    input_format = input_format_of(tokenizer, length)
+
+    def encoded() -> Iterator[HeadExample]:
+        remaining, first = iter(rows), 0
+        while chunk := list(islice(remaining, _ROWS_AT_ONCE)):
+            yield from head_format.encode(chunk, first, tokenizer, input_format, stride=stride)
+            first += len(chunk)
+
+    return HeadExamples(head_format, input_format, encoded(), tokenizer.vocab_size)
+
+
+def _or_nothing(array: np.ndarray | None) -> np.ndarray:
+    return np.zeros(0, np.int32) if array is None else array

@@ -1,0 +1,163 @@
+"""Labelled rows for an encoder's head as a source of batches: ``LoaderConfig(layout="encoder")`` of a benchmark."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from t5x_like.text import registry
+from t5x_like.text.batches.head_examples import HeadExamples, make_examples
+from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.batches.order import key_of, permuted
+from t5x_like.text.batches.task_source import OpenedTask
+from t5x_like.text.heads.head_format import Head, HeadFormat
+from t5x_like.text.objectives.objective import Example
+from t5x_like.text.tasks.pairs import PairsTask
+from t5x_like.text.tasks.rows import RowPolicy
+from t5x_like.text.vocabularies.opening import open_tokenizer
+
+_log = logging.getLogger(__name__)
+
+
+class HeadSource:
+    """Labelled examples in an order drawn for each epoch, or in that of the files."""
+
+    def __init__(self, name: str, examples: HeadExamples, *, seed: int, shuffle: bool) -> None:
+        self.name, self.checksum = name, examples.checksum
+        self._examples, self._seed, self._shuffle = examples, seed, shuffle
+        self._sizes = examples.sizes
+
+    def remaining(self, epoch: int, position: int) -> int:
+        """See ``ExampleSource.remaining``."""
+        del epoch
+        return len(self._examples) - position
+
+    def following(self, epoch: int, position: int) -> tuple[int, int]:
+        """See ``ExampleSource.following``."""
+        del position
+        return epoch + 1, 0
+
+    def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
+        """See ``ExampleSource.examples``."""
+        return [self._examples.example(number) for number in self._numbers(epoch, positions).tolist()]
+
+    def sizes(self, epoch: int, positions: Sequence[int]) -> np.ndarray:
+        """int64 [N]: how long the rows of these examples are."""
+        return self._sizes[self._numbers(epoch, positions)]
+
+    def release(self, epoch: int, position: int) -> None:
+        """See ``ExampleSource.release``."""
+        del epoch, position
+
+    def _numbers(self, epoch: int, positions: Sequence[int]) -> np.ndarray:
+        places = np.asarray(positions, np.int64)
+        if not self._shuffle:
+            return places
+        return permuted(places, len(self._examples), key_of(self._seed, self.name, epoch, "order"))
+
+
+def open_head_task(definition: PairsTask, name: str, config: LoaderConfig) -> OpenedTask:
+    """Opens the labelled rows of a split, to train on or to measure the loss of.
+
+    Raises:
+      ValueError: no head reads the task, a row is bad, none has a label, or a cache is asked for.
+    """
+    head_format = definition.head_format()
+    if config.cache is not None:
+        raise ValueError(
+            f"task {name!r} is read for an encoder's head, whose rows are tokenised anew at each start; a token cache "
+            f"holds questions and written answers. Leave out cache={config.cache!r}"
+        )
+    tokenizer = open_tokenizer(definition.vocabulary, definition.num_sentinels)
+    examples = _labelled(definition, head_format, config, tokenizer)
+    if examples.num_cut:
+        _log.warning(
+            "task %s, split %s: %d examples are longer than inputs_length=%d and were cut",
+            name,
+            config.split,
+            examples.num_cut,
+            config.inputs_length,
+        )
+    source = HeadSource(name, examples, seed=config.seed, shuffle=config.shuffle)
+    return OpenedTask(source, head_format.spec(examples.num_choices), tokenizer)
+
+
+def head_format_of(name: str) -> HeadFormat:
+    """Returns how a head reads the task of that name.
+
+    Raises:
+      ValueError: no head does, or there is no such task.
+    """
+    definition = registry.task(name)
+    if definition is None:
+        raise ValueError(
+            f"task {name!r} has no form for an encoder's head: its answers are written; train an encoder-decoder or a "
+            "decoder on it"
+        )
+    return definition.head_format()
+
+
+def head_for(config: LoaderConfig) -> Head | None:
+    """Returns the head that the tasks of a loader need; ``None`` if they need none.
+
+    Raises:
+      ValueError: unknown tasks, tasks that no head reads, or tasks for different heads.
+    """
+    formats = _formats_for(config)
+    return formats[0].head if formats else None
+
+
+def classes_for(config: LoaderConfig) -> tuple[str, ...]:
+    """Returns the class names of the head that the tasks of a loader need, in the order of its scores.
+
+    Raises:
+      ValueError: as ``head_for``.
+    """
+    formats = _formats_for(config)
+    return formats[0].class_names if formats else ()
+
+
+def _formats_for(config: LoaderConfig) -> list[HeadFormat]:
+    if config.layout != "encoder":
+        return []
+    names = registry.names_of_tasks(config.mixture)
+    if all((definition := registry.task(name)) and definition.is_pretraining for name in names):
+        return []
+    formats = [head_format_of(name) for name in names]
+    if len({each.head for each in formats}) > 1:
+        raise ValueError(
+            f"{', '.join(names)} are for different heads, which can't share batches; train on one of them"
+        )
+    classes = dict.fromkeys(each.class_names for each in formats)
+    if len(classes) > 1:
+        listed = "; ".join(", ".join(each) or "none" for each in classes)
+        raise ValueError(
+            f"{', '.join(names)} can't share a head, whose classes would mean different things: {listed}; train on one "
+            "of them"
+        )
+    return formats
+
+
+def _labelled(
+    definition: PairsTask, head_format: HeadFormat, config: LoaderConfig, tokenizer: Any
+) -> HeadExamples:
+    policy = RowPolicy(definition.on_bad_row)
+    read = [each.row for each in definition.head_rows(config.split, policy)]
+    rows = [row for row in read if head_format.is_labelled(row)]
+    where = f"task {definition.name!r}, split {config.split!r}"
+    if policy.num_skipped:
+        _log.warning("%s: %s", where, policy)
+    if not rows:
+        raise ValueError(
+            f"{where}: none of its {len(read):,} rows has a label, so nothing can be learned or measured there; its "
+            "answers can be predicted: t5x-like evaluate"
+        )
+    if len(rows) < len(read):
+        _log.warning(
+            "%s: %d of %d rows have no label and are left out", where, len(read) - len(rows), len(read)
+        )
+    try:
+        return make_examples(head_format, rows, tokenizer, length=config.inputs_length)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None

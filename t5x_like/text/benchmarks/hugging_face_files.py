@@ -1,0 +1,74 @@
+"""Rows in Hugging Face's files: parquet, as its hub has them, and Arrow, as ``save_to_disk`` writes them."""
+
+from collections.abc import Iterator
+
+from t5x_like.io.files import as_path
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout
+from t5x_like.text.tasks.rows import BadRow, RawRow
+
+
+def hugging_face_layouts(source: BenchmarkSource) -> tuple[FileLayout, ...]:
+    """``<name>/train-00000-of-00001.parquet`` and ``<name>/train/data-00000-of-00001.arrow``, for each split.
+
+    The name is TFDS's, ``glue/cola``, under which both have the same columns.
+    """
+    name = source.hugging_face or source.tfds.partition(":")[0]
+    if not name:
+        return ()
+    files = {split: hub_patterns(name, split) for split in source.splits}
+
+    def read(file: str, split: str) -> Iterator[RawRow | BadRow]:
+        for row in read_columns(file):
+            if split.startswith("test") and "label" in source.columns and row.values.get("label") is None:
+                row = row._replace(values={**row.values, "label": -1})
+            yield row
+
+    return (FileLayout(files=files, read=read, name="Hugging Face files"),)
+
+
+def hub_patterns(folder: str, split: str) -> tuple[str, ...]:
+    """What names a split's files: as the hub, ``save_to_disk`` and its cache have them."""
+    return (
+        f"{folder}/{split}-*.parquet",
+        f"{folder}/{split}.parquet",
+        f"{folder}/{split}/*.parquet",
+        f"{folder}/plain_text/{split}-*.parquet",
+        f"{folder}/{split}/*.arrow",
+        f"{folder}/*/*/*-{split}.arrow",
+    )
+
+
+def read_columns(file: str) -> Iterator[RawRow]:
+    """The rows of a parquet or Arrow file, by their columns.
+
+    Raises:
+      ValueError: it isn't one, or is damaged.
+    """
+    import pyarrow
+    import pyarrow.parquet
+
+    with as_path(file).open("rb") as stream:
+        try:
+            if file.endswith(".parquet"):
+                batches = pyarrow.parquet.ParquetFile(stream).iter_batches()
+            else:
+                batches = _arrow_batches(stream)
+            number = 0
+            for batch in batches:
+                for values in batch.to_pylist():
+                    number += 1
+                    yield RawRow(values, f"{file}:row {number}")
+        # OSError is what it raises of files that are cut or damaged.
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"{file} is not a parquet or Arrow file, or is damaged: {error}") from error
+
+
+def _arrow_batches(stream):
+    import pyarrow.ipc
+
+    try:
+        return pyarrow.ipc.open_stream(stream)
+    except pyarrow.ArrowInvalid:
+        stream.seek(0)
+        opened = pyarrow.ipc.open_file(stream)
+        return (opened.get_batch(number) for number in range(opened.num_record_batches))

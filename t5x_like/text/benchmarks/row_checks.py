@@ -1,0 +1,70 @@
+"""Whether a row has the columns of its benchmark, whichever files it came from."""
+
+import difflib
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from t5x_like.text.benchmarks.source import Columns, Kind
+from t5x_like.text.tasks.rows import RowValues
+
+_LISTS: dict[str, Kind] = {"texts": "text", "ints": "int"}
+_CALLED = {
+    "int": "a whole number",
+    "float": "a number",
+    "text": "text",
+    "texts": "a list of texts",
+    "ints": "a list",
+}
+
+
+def fault_of(row: RowValues, columns: Columns) -> str | None:
+    """What a user needs to hear of a row that lacks a column or has something else in it; None where all is well."""
+    for name, kind in columns.items():
+        if name in row and row[name] is None:
+            return f"column {name!r} is empty (null)"
+        if name not in row:
+            near = difflib.get_close_matches(name, list(row), n=1)
+            hint = f"; is {near[0]!r} meant?" if near else ""
+            return f"no column {name!r}, only {', '.join(map(str, row)) or 'none'}{hint}"
+        if isinstance(kind, Mapping):
+            inner = (
+                fault_of(row[name], kind) if isinstance(row[name], Mapping) else f"not columns: {row[name]!r}"
+            )
+            if inner:
+                return f"{name}: {inner}"
+        elif not _is(row[name], kind):
+            return f"column {name!r} must hold {_CALLED[kind]}, not {_short(row[name])}"
+        elif _has_surrogate(row[name]):
+            return f"column {name!r} holds half of a character (a lone surrogate): {_short(row[name])}"
+    return None
+
+
+def _is(value: Any, kind: Kind) -> bool:
+    if kind in _LISTS:
+        return isinstance(value, list | tuple) and all(_is(each, _LISTS[kind]) for each in value)
+    if kind == "text":
+        return isinstance(value, str)
+    numbers = int if kind == "int" else int | float
+    if not isinstance(value, numbers) or isinstance(value, bool):
+        return False
+    return isinstance(value, int) or math.isfinite(value)
+
+
+def _has_surrogate(value: Any) -> bool:
+    """JSON can write halves of characters, which no UTF-8 has: no vocabulary could read them."""
+    if isinstance(value, list | tuple):
+        return any(map(_has_surrogate, value))
+    if not isinstance(value, str) or value.isascii():
+        return False
+    return any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def empty_texts(row: RowValues, columns: Columns) -> list[str]:
+    """The columns of text in which nothing stands."""
+    return [name for name, kind in columns.items() if kind == "text" and not str(row[name]).strip()]

@@ -1,0 +1,145 @@
+"""Where a benchmark's rows lie: below the data folder, or as TensorFlow Datasets (TFDS) prepared them."""
+
+import os
+import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from t5x_like.io.files import as_path
+from t5x_like.io.paths import files_below
+from t5x_like.text.benchmarks.hugging_face_files import hugging_face_layouts
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, Reader
+from t5x_like.text.benchmarks.tfds_files import read_tfds, tfds_folders
+
+DATA_DIR = "T5X_LIKE_DATA"
+
+
+class SplitMatch(NamedTuple):
+    """The files of a split, in what layout they are, and how one is read."""
+
+    files: tuple[str, ...]
+    layout: str
+    read: Reader
+
+
+def data_directory(data_dir: str | None = None) -> str:
+    """The folder given, $T5X_LIKE_DATA, or ``data`` in the current folder."""
+    return data_dir or os.environ.get(DATA_DIR) or "data"
+
+
+def find_split(source: BenchmarkSource, split: str, data_dir: str) -> SplitMatch | None:
+    """The files of one split, as they are first found; None where there are none."""
+    for layout in (*source.layouts, *hugging_face_layouts(source)):
+        files = _matching(layout, split, data_dir)
+        if files:
+            return SplitMatch(files, layout.name, layout.read)
+    return _prepared(source, split, data_dir)
+
+
+def _matching(layout: FileLayout, split: str, data_dir: str) -> tuple[str, ...]:
+    for pattern in layout.files.get(split, ()):
+        found = tuple(files_below(data_dir, pattern))
+        if found:
+            return found
+    return ()
+
+
+def _prepared(source: BenchmarkSource, split: str, data_dir: str) -> SplitMatch | None:
+    for folder in tfds_folders(source.tfds, data_dir):
+        files = tuple(files_below(folder, f"*-{split}.tfrecord*"))
+        if files:
+            return SplitMatch(files, "TensorFlow Datasets", read_tfds)
+    return None
+
+
+class SplitFiles(Mapping[str, tuple[str, ...]]):
+    """The files of each split, looked for when they are asked for: a task is known before its data are there."""
+
+    def __init__(self, source: BenchmarkSource, splits: Sequence[str], data_dir: str | None) -> None:
+        self.source, self.splits, self.data_dir = source, tuple(splits), data_dir
+        self._readers: dict[str, tuple[Reader, str]] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.splits)
+
+    def __len__(self) -> int:
+        return len(self.splits)
+
+    def __contains__(self, split: object) -> bool:
+        return split in self.splits
+
+    def __getitem__(self, split: str) -> tuple[str, ...]:
+        """The files of a split.
+
+        Raises:
+          ValueError: there are none; says which to fetch and where to put them.
+          KeyError: there is no such split.
+        """
+        return self.find(split).files
+
+    def find(self, split: str) -> SplitMatch:
+        """As ``[split]``, with how they are read."""
+        if split not in self.splits:
+            raise KeyError(split)
+        folder = data_directory(self.data_dir)
+        found = find_split(self.source, split, folder)
+        if found is None:
+            raise ValueError(how_to_get(self.source, split, folder))
+        self._readers |= dict.fromkeys(found.files, (found.read, split))
+        return found
+
+    def reader_of(self, file: str) -> tuple[Reader, str] | None:
+        """How a file that was found is read, and its split: there may be too many to look for them again at each."""
+        return self._readers.get(file)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SplitFiles) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return self.source.tfds, self.source.home, self.splits, self.data_dir
+
+
+def how_to_get(source: BenchmarkSource, split: str, folder: str) -> str:
+    """What to tell a user who lacks the files of a split."""
+    wanted = wanted_files(source, split)
+    place = f"put {' or '.join(wanted)} into {folder}" if wanted else f"prepare it in {folder}"
+    if packed := packed_files(source, split, folder):
+        place = (
+            f"unpack {packed[0]}, which is there, so that {' or '.join(wanted)} is in {folder}; or {place}"
+        )
+    return (
+        f"no files of the split {split!r} below {folder!r}: {place}, {' or '.join(origins(source))}; --data_dir or "
+        f"${DATA_DIR} names another folder, t5x-like data status tells what is there"
+    )
+
+
+def wanted_files(source: BenchmarkSource, split: str) -> list[str]:
+    """The first name, below the data folder, by which each layout knows the split's files."""
+    return [pattern for layout in source.layouts for pattern in layout.files.get(split, ())[:1]]
+
+
+def packed_files(source: BenchmarkSource, split: str, folder: str) -> list[str]:
+    """Files below the data folder that hold the split's, but were not unpacked."""
+    wanted = wanted_files(source, split)
+    archives = {urllib.parse.urlparse(each.url).path.rpartition("/")[2] for each in source.downloads}
+    names = [f"{file}{ending}" for file in wanted for ending in (".gz", ".zip", ".zst")]
+    for archive in sorted(name for name in archives if name.endswith((".zip", ".gz", ".tgz", ".tar"))):
+        names += [archive, *(f"{parent}/{archive}" for file in wanted for parent in _parents(file))]
+    places = (f"{folder}/{name}" for name in dict.fromkeys(names))
+    return [place for place in places if "*" not in place and as_path(place).is_file()]
+
+
+def _parents(file: str) -> list[str]:
+    parts = file.split("/")[:-1]
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]
+
+
+def origins(source: BenchmarkSource) -> list[str]:
+    """Where the files come from, for people."""
+    urls = [each.url for each in source.downloads]
+    found = [f"from {', '.join(urls)}"] if urls else [f"see {source.home}"] if source.home else []
+    return [*found, *([f"let TensorFlow Datasets prepare {source.tfds}"] if source.tfds else [])]

@@ -1,0 +1,254 @@
+"""A cache's manifest: what it holds, what it was made from, and how to tell that all of it is there."""
+
+import dataclasses
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from t5x_like.io.files import as_path, read_json, write_bytes, write_json
+from t5x_like.text.cache.content import ContentChecksum
+from t5x_like.text.cache.record_encoding import Feature
+from t5x_like.text.cache.shards import CacheShard, checksum_of
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
+
+MANIFEST = "manifest.json"
+STARTED = "started.json"  # what an unfinished cache is going to be
+STARTS_WORD = "starts_word.npy"
+VERSION = 2
+_READABLE = (1, 2)  # 1 lacks the shards' ``content``
+_ANEW = "copy it again, or delete the folder and make the cache again"
+
+Fingerprint = Mapping[str, str]  # what decides the tokens, a line each
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheContents:
+    """What a cache is made of and how; known before the first example is written."""
+
+    task: str
+    split: str
+    features: tuple[Feature, ...]
+    fingerprint: Fingerprint
+    vocabulary_fingerprint: str
+    ids: VocabularyIds
+    remaining_steps: tuple[str, ...] = ()  # of a seqio pipeline: those that the cached examples still need
+    cut: str = ""  # how examples are cut into shards, in words
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON for all but ``ids.starts_word``, which is a file of its own."""
+        ids = self.ids._asdict()
+        ids["starts_word"] = (
+            None if ids["starts_word"] is None else checksum_of(array_bytes(ids["starts_word"]))
+        )
+        return {
+            "format": "t5x_like token cache",
+            "version": VERSION,
+            "task": self.task,
+            "split": self.split,
+            "features": [dataclasses.asdict(feature) for feature in self.features],
+            "fingerprint": dict(self.fingerprint),
+            "vocabulary_fingerprint": self.vocabulary_fingerprint,
+            "ids": ids,
+            "remaining_steps": list(self.remaining_steps),
+            "cut": self.cut,
+        }
+
+    @property
+    def decides(self) -> dict[str, str]:
+        """The fingerprint and what else must be the same for an unfinished cache to be gone on with."""
+        features = ", ".join(f"{feature.name} {feature.dtype}" for feature in self.features)
+        return {**self.fingerprint, "vocabulary": self.vocabulary_fingerprint, "features": features}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """A finished cache."""
+
+    contents: CacheContents
+    shards: tuple[CacheShard, ...]
+    num_tokens: Mapping[str, int]  # by feature
+    lengths_checksums: Mapping[str, str]  # by feature
+    num_skipped: int = 0  # rows of the source that could not be used
+    checksum: int = field(default=0, compare=False)  # of this file
+
+    @property
+    def num_examples(self) -> int:
+        """Examples of all shards."""
+        return sum(shard.examples for shard in self.shards)
+
+    @property
+    def content(self) -> int | None:
+        """Tells the examples, and their order, from others; None where an earlier version wrote some of them."""
+        content = ContentChecksum()
+        for shard in self.shards:
+            if shard.content is None:
+                return None
+            num_sequences = shard.examples * len(self.contents.features)
+            content = content.followed_by(ContentChecksum(shard.content, num_sequences))
+        return content.value
+
+
+def lengths_name(feature: str) -> str:
+    """The file that holds the lengths of a feature, int64 [examples]."""
+    return f"lengths.{feature}.npy"
+
+
+def write_started(directory: str, contents: CacheContents) -> None:
+    """Notes what the cache in ``directory`` is going to be, before any of it is there."""
+    if contents.ids.starts_word is not None:
+        write_bytes(as_path(directory) / STARTS_WORD, array_bytes(contents.ids.starts_word))
+    write_json(as_path(directory) / STARTED, contents.as_json())
+
+
+def read_started(directory: str) -> CacheContents | None:
+    """What an unfinished cache is going to be; None where none was started."""
+    path = as_path(directory) / STARTED
+    return _contents(directory, read_json(path)) if path.exists() else None
+
+
+def write_manifest(directory: str, manifest: Manifest) -> None:
+    """Marks the cache as finished."""
+    value = {
+        **manifest.contents.as_json(),
+        "num_examples": manifest.num_examples,
+        "num_tokens": dict(manifest.num_tokens),
+        "num_skipped": manifest.num_skipped,
+        "lengths": dict(manifest.lengths_checksums),
+        "shards": [dataclasses.asdict(shard) for shard in manifest.shards],
+    }
+    write_json(as_path(directory) / MANIFEST, {**value, "checksum": _checksum(value)})
+    (as_path(directory) / STARTED).unlink(missing_ok=True)
+
+
+def read_manifest(directory: str) -> Manifest:
+    """The manifest of a finished cache.
+
+    Raises:
+      ValueError: there is none, it is damaged, or a later version wrote it.
+    """
+    path = as_path(directory) / MANIFEST
+    if not path.exists():
+        reason = _why_absent(directory)
+        raise ValueError(f"{directory} is no finished token cache: {reason}")
+    try:
+        value = read_json(path)
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}); {_ANEW}") from None
+    if not isinstance(value, dict) or value.get("format") != "t5x_like token cache":
+        raise ValueError(f"{path} is not the manifest of a token cache")
+    if value.get("version") not in _READABLE:
+        raise ValueError(
+            f"{path} has version {value.get('version')}, this t5x-like reads up to {VERSION}; make the cache again"
+        )
+    checksum = value.pop("checksum", None)
+    if checksum != _checksum(value):
+        raise ValueError(
+            f"{path} is damaged: its checksum is {checksum}, its contents give {_checksum(value)}; {_ANEW}"
+        )
+    return Manifest(
+        contents=_contents(directory, value),
+        shards=tuple(CacheShard(**shard) for shard in value["shards"]),
+        num_tokens=value["num_tokens"],
+        lengths_checksums=value["lengths"],
+        num_skipped=value["num_skipped"],
+        checksum=int(checksum, 16),
+    )
+
+
+def _contents(directory: str, value: Mapping[str, Any]) -> CacheContents:
+    ids = dict(value["ids"])
+    if ids["starts_word"] is not None:
+        ids["starts_word"] = read_array(directory, STARTS_WORD, ids["starts_word"])
+    return CacheContents(
+        task=value["task"],
+        split=value["split"],
+        features=tuple(Feature(**feature) for feature in value["features"]),
+        fingerprint=value["fingerprint"],
+        vocabulary_fingerprint=value["vocabulary_fingerprint"],
+        ids=VocabularyIds(**ids),
+        remaining_steps=tuple(value["remaining_steps"]),
+        cut=value["cut"],
+    )
+
+
+def read_array(directory: str, name: str, checksum: str) -> np.ndarray:
+    """A small array of the cache.
+
+    Raises:
+      ValueError: its file is missing or damaged.
+    """
+    return np.load(io.BytesIO(read_checked(directory, name, checksum)), allow_pickle=False)
+
+
+def read_checked(directory: str, name: str, checksum: str) -> bytes:
+    """The bytes of a file of the cache.
+
+    Raises:
+      ValueError: it is missing or damaged.
+    """
+    path = as_path(directory) / name
+    if not path.exists():
+        raise ValueError(f"{path} is missing; {REPAIR}")
+    content = path.read_bytes()
+    if checksum_of(content) != checksum:
+        raise ValueError(
+            f"{path} is damaged ({len(content)} bytes with crc32c {checksum_of(content)}, {checksum} is expected); "
+            f"{REPAIR}"
+        )
+    return content
+
+
+REPAIR = (
+    "copy it again, or run the t5x-like cache command that made the cache again: it redoes what is damaged"
+)
+
+
+def differences(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
+    """What differs between two fingerprints, a line each; lines that were not asked for don't count."""
+    return [
+        f"  {name}: the cache has {stored.get(name, 'nothing')}, you ask for {asked[name]}"
+        for name in asked
+        if stored.get(name) != asked[name]
+    ]
+
+
+def refuse_other(
+    directory: str, stored: Mapping[str, Any], asked: Mapping[str, Any], *, what_to_do: str
+) -> None:
+    """Compares fingerprints.
+
+    Raises:
+      ValueError: they differ; shows how.
+    """
+    lines = differences(stored, asked)
+    if lines:
+        shown = "\n".join(lines)
+        raise ValueError(f"{directory} was made from something else:\n{shown}\n{what_to_do}")
+
+
+def _why_absent(directory: str) -> str:
+    folder = as_path(directory)
+    if (folder / STARTED).exists():
+        return "it was never finished; run the same t5x-like cache command again, it goes on where it stopped"
+    if not folder.exists():
+        return "there is no such folder; make one with t5x-like cache"
+    inner = sorted(path.parent.relative_to(folder) for path in folder.glob(f"*/{MANIFEST}"))
+    inner += sorted(path.parent.relative_to(folder) for path in folder.glob(f"*/*/{MANIFEST}"))
+    if inner:
+        return f"it has no {MANIFEST}; there are caches inside: {', '.join(map(str, inner))}"
+    return f"it has no {MANIFEST}"
+
+
+def _checksum(value: Mapping[str, Any]) -> str:
+    return checksum_of(json.dumps(value, sort_keys=True, ensure_ascii=False).encode())
+
+
+def array_bytes(array: np.ndarray) -> bytes:
+    """An array as the bytes of an ``.npy`` file."""
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()

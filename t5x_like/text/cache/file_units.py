@@ -1,0 +1,143 @@
+"""Tasks over plain files, tokenized without TensorFlow or seqio."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from t5x_like.io.files import as_path
+from t5x_like.io.paths import find_files
+from t5x_like.text.cache.cache_manifest import CacheContents
+from t5x_like.text.cache.record_encoding import EncodedRecords, Feature, encode, in_order, token_dtype
+from t5x_like.text.cache.shards import CacheShard, ShardWriter, finished_shard
+from t5x_like.text.tasks.chat import Conversation
+from t5x_like.text.tasks.documents import Document
+from t5x_like.text.tasks.file_task import FileTask
+from t5x_like.text.tasks.pairs import TextPair
+from t5x_like.text.tasks.rows import RowPolicy
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
+
+SourceRow = Document | TextPair | Conversation
+
+# What is given to a process at once: enough to be worth sending, little enough to be held many times over.
+_ROWS_AT_ONCE = 1024
+_CHARACTERS_AT_ONCE = 1_000_000
+
+
+def describe(definition: FileTask[Any], split: str, fingerprint: dict[str, str]) -> CacheContents:
+    """What the cache of a split is going to hold."""
+    tokenizer = definition.tokenizer
+    return CacheContents(
+        task=definition.name,
+        split=split,
+        features=features_of(definition),
+        fingerprint=fingerprint,
+        vocabulary_fingerprint=tokenizer.fingerprint,
+        ids=ids_of(tokenizer),
+    )
+
+
+def features_of(definition: FileTask[Any]) -> tuple[Feature, ...]:
+    """The arrays of each example, and how they are stored."""
+    tokens = token_dtype(definition.tokenizer.vocab_size)
+    known = {
+        "sentence_ends": Feature(name="sentence_ends", dtype="int32"),
+        "spans": Feature(name="spans", dtype="int32", width=2),
+        "answers": Feature(name="answers", dtype="int32"),
+    }
+    names = definition.feature_names()
+    return in_order([known.get(name) or Feature(name=name, dtype=tokens) for name in names])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowEncoder:
+    """Rows of a task as records; made anew from its fields in every process."""
+
+    definition: FileTask[Any]
+    features: tuple[Feature, ...]
+
+    def __call__(self, rows: Sequence[SourceRow]) -> EncodedRecords:
+        """Tokenises rows.
+
+        Raises:
+          ValueError: a text that the vocabulary can't read.
+        """
+        return encode(self.definition.tokenize(rows), self.features)
+
+
+def in_pieces(rows: Iterator[SourceRow]) -> Iterator[list[SourceRow]]:
+    """Rows in lists of up to a thousand, or a million characters."""
+    piece: list[SourceRow] = []
+    characters = 0
+    for row in rows:
+        piece.append(row)
+        characters += characters_of(row)
+        if len(piece) >= _ROWS_AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
+            yield piece
+            piece, characters = [], 0
+    if piece:
+        yield piece
+
+
+def characters_of(row: SourceRow) -> int:
+    """How long a row is."""
+    if isinstance(row, Conversation):
+        return sum(len(content) for _, content in row.messages)
+    return len(row.text) if isinstance(row, Document) else len(row.inputs) + len(row.targets)
+
+
+class BytesRead:
+    """About how many bytes of a split's files have been read, told by the rows that came out of them."""
+
+    def __init__(self, files: Sequence[str]) -> None:
+        self._sizes = [as_path(file).stat().length for file in files]
+        self._numbers = {file: number for number, file in enumerate(files)}
+        self.total = sum(self._sizes)
+        self._current, self._before, self._inside = 0, 0, 0
+
+    def take(self, row: SourceRow) -> None:
+        """Takes note of a row."""
+        number = self._numbers.get(row.place.rpartition(":")[0], self._current)
+        if number != self._current:
+            self._current, self._before, self._inside = number, sum(self._sizes[:number]), 0
+        # One byte a character and one for the line's end: too few for most files, never more than they hold.
+        self._inside = min(self._inside + characters_of(row) + 1, self._sizes[self._current])
+
+    @property
+    def done(self) -> int:
+        """Bytes up to where the last row was."""
+        return self._before + self._inside
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileUnit:
+    """One file's examples as one shard, made anywhere: what a cluster's machine is given."""
+
+    definition: FileTask[Any]
+    file: str
+    number: int
+    features: tuple[Feature, ...]
+
+    def __call__(self, directory: str) -> CacheShard:
+        """Writes the shard, unless it is there.
+
+        Raises:
+          ValueError: a bad row.
+        """
+        finished = finished_shard(directory, self.number, self.features)
+        if finished is not None:
+            return finished
+        policy = RowPolicy(self.definition.on_bad_row)
+        encoder = RowEncoder(definition=self.definition, features=self.features)
+        with ShardWriter(directory, self.number, self.features) as writer:
+            for piece in in_pieces(self.definition.read_file(self.file, policy)):
+                writer.write(encoder(piece))
+            return writer.finish(num_skipped=policy.num_skipped)
+
+
+def file_units(definition: FileTask[Any], split: str) -> list[FileUnit]:
+    """A unit for each file of a split."""
+    features = features_of(definition)
+    return [
+        FileUnit(definition=definition, file=file, number=number, features=features)
+        for number, file in enumerate(find_files(definition.files[split]))
+    ]

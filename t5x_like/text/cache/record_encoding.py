@@ -1,0 +1,95 @@
+"""An example as bytes and back: its features one after another, their lengths kept in the index."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+@dataclass(frozen=True, kw_only=True)
+class Feature:
+    """One array of every example: [length], or [length, width] where ``width`` is given."""
+
+    name: str
+    dtype: str
+    width: int | None = None
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one place of the array."""
+        return np.dtype(self.dtype).itemsize * (self.width or 1)
+
+
+class EncodedRecords(NamedTuple):
+    """Examples ready to be written."""
+
+    records: list[bytes]
+    lengths: np.ndarray  # int64 [examples, features]
+
+
+def token_dtype(vocab_size: int) -> str:
+    """The smallest type for the ids of a vocabulary: two bytes wherever they do."""
+    return "uint16" if vocab_size <= 2**16 else "int32"
+
+
+def in_order(features: Sequence[Feature]) -> tuple[Feature, ...]:
+    """Wide types first, so that every array of a record starts at a multiple of its item's size."""
+    return tuple(sorted(features, key=lambda each: (-np.dtype(each.dtype).itemsize, each.name)))
+
+
+def encode(examples: Sequence[Mapping[str, Any]], features: Sequence[Feature]) -> EncodedRecords:
+    """The bytes of examples, each with an array-like for every feature.
+
+    Raises:
+      ValueError: a number does not fit its feature's type, or an array has another shape.
+    """
+    records, lengths = [], np.empty((len(examples), len(features)), np.int64)
+    for row, example in enumerate(examples):
+        arrays = [_as_stored(example[feature.name], feature) for feature in features]
+        lengths[row] = [len(array) for array in arrays]
+        records.append(b"".join(array.tobytes() for array in arrays))
+    return EncodedRecords(records, lengths)
+
+
+def _as_stored(values: Any, feature: Feature) -> np.ndarray:
+    dtype = np.dtype(feature.dtype)
+    array = np.asarray(values)
+    if not array.size:
+        return np.zeros((0, feature.width) if feature.width else 0, dtype)
+    if array.shape[1:] != ((feature.width,) if feature.width else ()):
+        raise ValueError(f"feature {feature.name!r} has the shape {array.shape}, {feature} is expected")
+    if dtype.kind in "iu":
+        low, high = int(array.min()), int(array.max())
+        if low < np.iinfo(dtype).min or high > np.iinfo(dtype).max:
+            raise ValueError(
+                f"feature {feature.name!r} holds numbers from {low} to {high}, which {dtype} can't; its vocabulary "
+                "says that it is smaller"
+            )
+    return array.astype(dtype, copy=False)
+
+
+def decode(
+    records: Sequence[bytes], lengths: np.ndarray, features: Sequence[Feature]
+) -> list[dict[str, np.ndarray]]:
+    """Examples of records, given their ``lengths`` [records, features]. Read-only arrays, nothing is copied."""
+    if len(features) == 1 and features[0].width is None:
+        name, dtype = features[0].name, np.dtype(features[0].dtype)
+        return [{name: np.frombuffer(record, dtype)} for record in records]
+    examples = []
+    types = [
+        (feature.name, np.dtype(feature.dtype), feature.width, feature.row_bytes) for feature in features
+    ]
+    for record, counts in zip(records, lengths.tolist(), strict=True):
+        example, offset = {}, 0
+        for (name, dtype, width, row_bytes), count in zip(types, counts, strict=True):
+            array = np.frombuffer(record, dtype, count * (width or 1), offset)
+            example[name] = array.reshape(count, width) if width else array
+            offset += count * row_bytes
+        examples.append(example)
+    return examples
+
+
+def record_sizes(lengths: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
+    """Bytes of each record, int64, given ``lengths`` [..., features]."""
+    return lengths @ np.array([feature.row_bytes for feature in features], np.int64)

@@ -1,0 +1,95 @@
+"""What is left of an earlier attempt at a cache, and whether it may be gone on with."""
+
+import logging
+from collections.abc import Sequence
+
+from t5x_like.io.files import as_path
+from t5x_like.io.progress import Progress
+from t5x_like.text.cache.cache_manifest import (
+    MANIFEST,
+    STARTED,
+    STARTS_WORD,
+    CacheContents,
+    Manifest,
+    lengths_name,
+    read_checked,
+    read_manifest,
+    read_started,
+    refuse_other,
+    write_started,
+)
+from t5x_like.text.cache.record_encoding import Feature
+from t5x_like.text.cache.shards import CacheShard, finished_shard
+
+_log = logging.getLogger(__name__)
+
+_OTHER = "Choose another --output, or delete that folder to make the cache anew"
+
+
+def finished_before(directory: str, contents: CacheContents) -> Manifest | None:
+    """The manifest of a cache that is finished and whole. One that is damaged becomes an unfinished one.
+
+    Raises:
+      ValueError: the cache was made from something else; says from what.
+    """
+    if not (as_path(directory) / MANIFEST).exists():
+        return None
+    manifest = read_manifest(directory)
+    refuse_other(directory, manifest.contents.decides, contents.decides, what_to_do=f"{_OTHER}.")
+    problem = _problem(directory, manifest)
+    if problem is None:
+        return manifest
+    _log.warning("%s: %s; redoing what is damaged", directory, problem)
+    write_started(directory, manifest.contents)
+    (as_path(directory) / MANIFEST).unlink()
+    return None
+
+
+def _problem(directory: str, manifest: Manifest) -> str | None:
+    for feature, checksum in manifest.lengths_checksums.items():
+        try:
+            read_checked(directory, lengths_name(feature), checksum)
+        except ValueError as error:
+            return str(error)
+    with Progress(f"checking {directory}", len(manifest.shards), "shards") as progress:
+        for number, shard in enumerate(manifest.shards):
+            if finished_shard(directory, number, manifest.contents.features) != shard:
+                return f"{shard.file} is not as it was written"
+            progress.add(1)
+    return None
+
+
+def begin(directory: str, contents: CacheContents) -> None:
+    """Notes what is going to be written; clears away what a killed attempt left half done.
+
+    Raises:
+      ValueError: the folder holds the beginning of another cache, or something else.
+    """
+    started = read_started(directory)
+    if started is not None:
+        refuse_other(
+            directory,
+            {**started.decides, "cut into": started.cut},
+            {**contents.decides, "cut into": contents.cut},
+            what_to_do=f"It is unfinished. {_OTHER}.",
+        )
+    names = sorted(path.name for path in as_path(directory).iterdir())
+    foreign = [name for name in names if not name.startswith(".") and name != STARTS_WORD]
+    if started is None and foreign:
+        raise ValueError(f"{directory} holds other files ({', '.join(foreign[:3])}); choose another --output")
+    for name in names:
+        if name.startswith(
+            "."
+        ):  # half-written files; their writer is gone, for this process holds the folder
+            (as_path(directory) / name).unlink()
+    write_started(directory, contents)
+
+
+def kept_shards(directory: str, features: Sequence[Feature]) -> list[CacheShard]:
+    """The finished shards up to the first that isn't; later ones are written again."""
+    kept: list[CacheShard] = []
+    if not (as_path(directory) / STARTED).exists():
+        return kept
+    while (shard := finished_shard(directory, len(kept), features)) is not None:
+        kept.append(shard)
+    return kept

@@ -1,0 +1,142 @@
+"""Heads that compare texts: multiple choice, and candidates that are each right or wrong."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from t5x_like.text.heads.head_format import (
+    UNLABELLED,
+    Answer,
+    Head,
+    HeadExample,
+    HeadFormat,
+    HeadRow,
+    as_text,
+    class_of,
+    column_of,
+    filled,
+)
+from t5x_like.text.heads.input_format import EncoderInput
+from t5x_like.text.metrics import squad
+from t5x_like.text.metrics.by_name import MetricFunction
+from t5x_like.text.templates import RowValues
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultipleChoice(HeadFormat):
+    """One of several continuations of a context.
+
+    Attributes:
+      context: Template of the first text.
+      choices: Templates of the second texts, or the column that holds a list of them.
+      label: Column with the number of the right one, -1 where unlabelled.
+    """
+
+    context: str
+    choices: tuple[str, ...] | str
+    label: str = "label"
+
+    has_choices: ClassVar[bool] = True
+
+    @property
+    def head(self) -> Head:
+        """See ``HeadFormat``. The number of labels means nothing: each choice has one score."""
+        return Head("multiple_choice", 2)
+
+    def read(self, values: RowValues) -> HeadRow:
+        """See ``HeadFormat``."""
+        if isinstance(self.choices, str):
+            choices = [as_text(choice) for choice in column_of(values, self.choices)]
+        else:
+            choices = [filled(choice, values) for choice in self.choices]
+        if len(choices) < 2:
+            raise ValueError(f"{len(choices)} choices; a question has at least 2")
+        context = filled(self.context, values)
+        label = class_of(values, self.label, [str(number) for number in range(len(choices))])
+        return HeadRow(texts=tuple((context, choice) for choice in choices), label=label)
+
+    def num_answers(self, num_choices: int) -> int:
+        """See ``HeadFormat``."""
+        return num_choices
+
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateRanking(HeadFormat):
+    """The candidate that fills the gap of a question; of several right ones any.
+
+    A row has as many candidates as it has. Each is put into the gap and judged by itself, right or wrong. The answer is
+    the one that is likeliest to be right: SuperGLUE's baseline of ReCoRD (Wang et al. 2019, §4.1, arXiv:1905.00537).
+
+    Attributes:
+      context: Template of the first text.
+      question: Template of the second text, with its gap.
+      gap: String in the question that a candidate replaces.
+      candidates: Column with a list of texts.
+      answers: Column with those that are right; empty where unlabelled.
+    """
+
+    context: str = "{passage}"
+    question: str = "{query}"
+    gap: str = "@placeholder"
+    candidates: str = "entities"
+    answers: str = "answers"
+
+    default_metrics: ClassVar[tuple[MetricFunction, ...]] = (squad,)
+
+    @property
+    def head(self) -> Head:
+        """See ``HeadFormat``. Its labels are wrong and right."""
+        return Head("sequence_classification", 2)
+
+    def read(self, values: RowValues) -> HeadRow:
+        """See ``HeadFormat``."""
+        candidates = tuple(dict.fromkeys(map(as_text, column_of(values, self.candidates))))
+        if not candidates:
+            raise ValueError(f"{self.candidates} is empty; there is nothing to choose from")
+        context, question = filled(self.context, values), filled(self.question, values)
+        if self.gap not in question:
+            raise ValueError(f"the question {question!r} has no {self.gap}, where an answer goes")
+        answers = set(map(as_text, values.get(self.answers) or ()))
+        return HeadRow(
+            texts=tuple((context, question.replace(self.gap, candidate)) for candidate in candidates),
+            question=question,
+            candidates=candidates,
+            rights=tuple(int(each in answers) if answers else UNLABELLED for each in candidates),
+        )
+
+    def is_labelled(self, row: HeadRow) -> bool:
+        """See ``HeadFormat``."""
+        return any(right >= 0 for right in row.rights)
+
+    def _examples(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
+        return [
+            HeadExample((each,), origin, label=right) for each, right in zip(inputs, row.rights, strict=True)
+        ]
+
+    def answers_of(
+        self,
+        rows: Sequence[HeadRow],
+        scores: Sequence[np.ndarray],
+        word_starts: Callable[[int], np.ndarray],
+    ) -> list[Answer]:
+        """Returns of each row the candidate with the greatest odds of being right; of equal ones the first."""
+        del word_starts
+        odds = np.array([row[1] - row[0] for row in scores])
+        of_rows = np.split(odds, np.cumsum([len(row.candidates) for row in rows])[:-1])
+        return [row.candidates[int(np.argmax(each))] for row, each in zip(rows, of_rows, strict=True)]
+
+    def most_frequent(self, rows: Sequence[HeadRow]) -> None:
+        """See ``HeadFormat``."""
+
+    def written_example(
+        self, worded: Callable[[], Sequence[RowValues]], *, has_labels: bool
+    ) -> RowValues | None:
+        """Returns the first: there is one example for each right answer, which differ in nothing else."""
+        del has_labels
+        return worded()[0]
+
+    def target(self, row: HeadRow) -> list[str]:
+        """Returns the candidates that are right."""
+        return [text for text, right in zip(row.candidates, row.rights, strict=True) if right > 0]

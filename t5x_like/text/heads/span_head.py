@@ -1,0 +1,127 @@
+"""Extractive question answering: the span of a context that answers a question."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from t5x_like.text import metrics
+from t5x_like.text.heads.head_format import Head, HeadExample, HeadFormat, HeadRow, as_text, filled
+from t5x_like.text.heads.input_format import InputFormat
+from t5x_like.text.heads.token_spans import TokenSpans, encode_with_spans, tokens_of
+from t5x_like.text.metrics.by_name import MetricFunction
+from t5x_like.text.metrics.question_answering import normalize_squad
+from t5x_like.text.templates import RowValues
+
+_MAX_QUESTION_TOKENS = 64  # what is beyond is cut (Devlin et al. 2019's code)
+
+
+def squad_or_none(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> dict[str, float]:
+    """SQuAD 2.0's exact match and F1: where there is no answer, an empty one is right (Rajpurkar et al. 2018)."""
+    pairs = list(zip(targets, predictions, strict=True))
+    answerable = [(answers, given) for answers, given in pairs if answers]
+    num_right = sum(not answers and not normalize_squad(given) for answers, given in pairs)
+    scores = metrics.squad(*zip(*answerable, strict=True)) if answerable else {"em": 0.0, "f1": 0.0}
+    return {
+        name: (score * len(answerable) + 100.0 * num_right) / len(pairs) for name, score in scores.items()
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionAnswering(HeadFormat):
+    """The answer's span in the context.
+
+    Attributes:
+      question: Template of the first text.
+      context: Template of the second text.
+      answers: Column ``{"text": […], "answer_start": […]}``, in characters. Empty lists mean that there is no answer.
+      unanswerable: There are questions without an answer.
+    """
+
+    question: str = "{question}"
+    context: str = "{context}"
+    answers: str = "answers"
+    unanswerable: bool = False
+
+    label_fields: ClassVar[tuple[str, ...]] = ("span",)
+
+    @property
+    def head(self) -> Head:
+        """See ``HeadFormat``."""
+        return Head("question_answering", 2)
+
+    def read(self, values: RowValues) -> HeadRow:
+        """See ``HeadFormat``."""
+        question, context = filled(self.question, values), filled(self.context, values)
+        return HeadRow(texts=((question, context),), answers=self._spans(values, context))
+
+    def _spans(self, values: RowValues, context: str) -> tuple[tuple[int, int], ...] | None:
+        given = values.get(self.answers)
+        if given is None:
+            return None
+        texts = [as_text(text) for text in given["text"]]
+        if not texts:
+            return () if self.unanswerable else None
+        spans = []
+        for text, start in zip(texts, map(int, given["answer_start"]), strict=True):
+            if context[start : start + len(text)] != text:
+                raise ValueError(f"the answer {text!r} does not stand at character {start} of the context")
+            spans.append((start, start + len(text)))
+        return tuple(spans)
+
+    def is_labelled(self, row: HeadRow) -> bool:
+        """See ``HeadFormat``."""
+        return row.answers is not None
+
+    def encode(
+        self, rows: Sequence[HeadRow], first: int, tokenizer: Any, input_format: InputFormat, *, stride: int
+    ) -> Iterator[HeadExample]:
+        """Yields the windows of each row's context, each ``stride`` tokens after the one before."""
+        questions = tokenizer.encode_all([row.texts[0][0] for row in rows])
+        contexts = encode_with_spans(tokenizer, [row.texts[0][1] for row in rows])
+        for origin, (row, question, context) in enumerate(
+            zip(rows, questions, contexts, strict=True), start=first
+        ):
+            yield from _windows(row, origin, question, context, input_format, stride)
+
+    def metrics(self, given: Sequence[MetricFunction]) -> Sequence[MetricFunction]:
+        """Returns SQuAD's, of questions without an answer, too."""
+        del given
+        return (squad_or_none,)
+
+    def most_frequent(self, rows: Sequence[HeadRow]) -> None:
+        """See ``HeadFormat``."""
+
+    def target(self, row: HeadRow) -> list[str]:
+        """Returns the texts of the answers."""
+        return [row.texts[0][1][start:end] for start, end in row.answers or ()]
+
+
+def _windows(
+    row: HeadRow,
+    origin: int,
+    question: list[int],
+    context: TokenSpans,
+    input_format: InputFormat,
+    stride: int,
+) -> Iterator[HeadExample]:
+    cut_question = question[: min(_MAX_QUESTION_TOKENS, input_format.room(2) // 2)]
+    room = input_format.room(2) - len(cut_question)
+    answer = tokens_of(context, row.answers[0]) if row.answers else None
+    for start in range(0, max(len(context.ids) - room, 0) + stride, stride):
+        inside = slice(start, start + room)
+        window = context.ids[inside].tolist()
+        joined = input_format.join(
+            [window, cut_question] if input_format.cls_last else [cut_question, window]
+        )
+        joined = joined._replace(num_cut=len(question) - len(cut_question))
+        span = (-1, -1)
+        if row.answers is not None:
+            nothing = input_format.cls_place(len(joined.tokens))  # no answer is at [CLS]
+            span = (nothing, nothing)
+            if answer and start <= answer[0] and answer[1] < start + room:
+                shift = (0 if input_format.cls_last else joined.second) - start
+                span = (answer[0] + shift, answer[1] + shift)
+        starts, ends = context.starts[inside], context.ends[inside]
+        yield HeadExample((joined,), origin, span=span, starts=starts, ends=ends, offset=start)
+        if start + room >= len(context.ids):
+            return

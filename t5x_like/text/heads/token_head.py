@@ -1,0 +1,126 @@
+"""Token classification: a class for each word."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from t5x_like.text.heads.head_format import (
+    UNLABELLED,
+    Answer,
+    Head,
+    HeadExample,
+    HeadFormat,
+    HeadRow,
+    as_text,
+    class_number,
+    column_of,
+)
+from t5x_like.text.heads.input_format import InputFormat
+from t5x_like.text.heads.token_spans import encode_words
+from t5x_like.text.metrics import chunk_f1
+from t5x_like.text.metrics.by_name import MetricFunction
+from t5x_like.text.templates import RowValues
+from t5x_like.text.vocabularies.vocabulary_ids import ids_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenClassification(HeadFormat):
+    """A class for each word.
+
+    Attributes:
+      tokens: Column with a list of words.
+      tags: Column with the number of each word's class, -1 where unlabelled.
+      classes: Names of the classes, in the order of their numbers.
+    """
+
+    tokens: str = "tokens"
+    tags: str = "tags"
+    classes: tuple[str, ...]
+
+    tags_tokens: ClassVar[bool] = True
+    label_fields: ClassVar[tuple[str, ...]] = ()
+    default_metrics: ClassVar[tuple[MetricFunction, ...]] = (chunk_f1,)
+
+    @property
+    def head(self) -> Head:
+        """See ``HeadFormat``."""
+        return Head("token_classification", len(self.classes))
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """See ``HeadFormat``."""
+        return self.classes
+
+    def read(self, values: RowValues) -> HeadRow:
+        """See ``HeadFormat``."""
+        words = tuple(map(as_text, _listed(column_of(values, self.tokens))))
+        given = _listed(values.get(self.tags) or ())
+        tags = tuple(class_number(tag, self.classes, self.tags) for tag in given)
+        tags = tags or (UNLABELLED,) * len(words)
+        if len(tags) != len(words):
+            raise ValueError(f"{len(words)} words, but {len(tags)} {self.tags}; give one for each word")
+        return HeadRow(texts=((),), words=words, tags=tags)
+
+    def is_labelled(self, row: HeadRow) -> bool:
+        """See ``HeadFormat``."""
+        return any(tag >= 0 for tag in row.tags)
+
+    def encode(
+        self, rows: Sequence[HeadRow], first: int, tokenizer: Any, input_format: InputFormat, *, stride: int
+    ) -> Iterator[HeadExample]:
+        """The first token of each word has its class, the others none (Devlin et al. 2019, §5.3)."""
+        del stride
+        unknown = ids_of(tokenizer).unknown
+        of_words = encode_words(tokenizer, [row.words for row in rows], 0 if unknown is None else unknown)
+        for origin, (row, words) in enumerate(zip(rows, of_words, strict=True), start=first):
+            joined = input_format.join([[number for word in words for number in word]])
+            tags = [
+                tag if part == 0 else -1
+                for tag, word in zip(row.tags, words, strict=True)
+                for part in range(len(word))
+            ]
+            kept = len(joined.tokens) - 2
+            firsts = [int(part == 0) for word in words for part in range(len(word))][:kept]
+            before, after = input_format.before, 2 - input_format.before  # special ids
+            classes = np.array([*[-1] * before, *tags[:kept], *[-1] * after], np.int32)
+            # Predictions are read where words begin; ends mean nothing here.
+            starts = np.flatnonzero([*[0] * before, *firsts]).astype(np.int32)
+            yield HeadExample((joined,), origin, classes=classes, starts=starts)
+
+    def answers_of(
+        self,
+        rows: Sequence[HeadRow],
+        scores: Sequence[np.ndarray],
+        word_starts: Callable[[int], np.ndarray],
+    ) -> list[Answer]:
+        """Returns the class that each word's first token scores most; words that were cut off are outside ("O")."""
+        outside = self.classes.index("O") if "O" in self.classes else 0
+        found: list[Answer] = []
+        for number, (row, each) in enumerate(zip(rows, scores, strict=True)):
+            classes = np.argmax(each[word_starts(number)], axis=-1).tolist()
+            found.append(classes + [outside] * (len(row.words) - len(classes)))
+        return found
+
+    def most_frequent(self, rows: Sequence[HeadRow]) -> None:
+        """See ``HeadFormat``."""
+
+    def target(self, row: HeadRow) -> list[str]:
+        """Returns the names of the words' classes."""
+        return [self.classes[max(tag, 0)] for tag in row.tags]
+
+    def written(self, answer: Answer, labels: Sequence[str]) -> Any:
+        """Returns the names of classes."""
+        del labels
+        assert isinstance(answer, list)
+        return [self.classes[number] for number in answer]
+
+    def written_target(self, row: HeadRow, labels: Sequence[str]) -> list[str]:
+        """See ``HeadFormat``."""
+        del labels
+        return self.target(row)
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return as_text(value).split() if isinstance(value, bytes | str) else value

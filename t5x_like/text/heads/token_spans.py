@@ -1,0 +1,64 @@
+"""Token ids with the characters that each covers: for the ends of answers and for the classes of words."""
+
+import itertools
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# Runs of letters and digits, and every other visible character by itself: where BERT's basic tokenizer cuts, too.
+_PIECE = re.compile(r"\w+|[^\w\s]")
+
+
+class TokenSpans(NamedTuple):
+    """A text's ids with the first and last character of the word that each belongs to."""
+
+    ids: np.ndarray  # int32 [L]
+    starts: np.ndarray  # int32 [L]
+    ends: np.ndarray  # int32 [L]
+
+
+def encode_with_spans(tokenizer: Any, texts: Sequence[str]) -> list[TokenSpans]:
+    """Each word and each sign tokenized by itself, with the space before it where there is one.
+
+    WordPiece vocabularies give the ids of the whole text. Byte-level ones can differ where signs follow each other.
+    """
+    found = [list(_PIECE.finditer(text)) for text in texts]
+    written = [
+        match.string[match.start() - 1 : match.end()]
+        if match.start() and match.string[match.start() - 1].isspace()
+        else match[0]
+        for match in itertools.chain.from_iterable(found)
+    ]
+    encoded = iter(
+        tokenizer.encode_all([" " + piece.strip() if piece[0].isspace() else piece for piece in written])
+    )
+    return [_joined([(next(encoded), match.start(), match.end()) for match in matches]) for matches in found]
+
+
+def encode_words(tokenizer: Any, rows: Sequence[Sequence[str]], unknown: int) -> list[list[list[int]]]:
+    """The ids of each word of each row, as after a space; a word without any is unknown."""
+    spaced = [word if number == 0 else f" {word}" for row in rows for number, word in enumerate(row)]
+    encoded = iter(tokenizer.encode_all(spaced))
+    return [[next(encoded) or [unknown] for _ in row] for row in rows]
+
+
+def tokens_of(tokens: TokenSpans, answer: tuple[int, int]) -> tuple[int, int]:
+    """The first and last token that touch an answer's characters, ``start`` up to ``end``.
+
+    Raises:
+      ValueError: none does.
+    """
+    start, end = answer
+    touching = np.flatnonzero((tokens.starts < end) & (tokens.ends > start))
+    if not len(touching):
+        raise ValueError(f"no token stands for the answer at characters {start} to {end}")
+    return int(touching[0]), int(touching[-1])
+
+
+def _joined(parts: Sequence[tuple[list[int], int, int]]) -> TokenSpans:
+    counts = [len(ids) for ids, _, _ in parts]
+    ids = [number for part, _, _ in parts for number in part]
+    starts, ends = (np.repeat([part[side] for part in parts], counts) for side in (1, 2))
+    return TokenSpans(np.array(ids, np.int32), starts.astype(np.int32), ends.astype(np.int32))

@@ -1,0 +1,103 @@
+"""ELECTRA's discriminator: which words were replaced."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from t5x_like.io.files import as_path
+from t5x_like.io.paths import find_file
+from t5x_like.text.objectives.encoder_rows import SingleTexts
+from t5x_like.text.objectives.framing import drawable, frame
+from t5x_like.text.objectives.masking import (
+    budgets,
+    choose,
+    require_rates,
+    require_words,
+    token_starts,
+    word_starts,
+)
+from t5x_like.text.objectives.objective import Example, Lengths, Text
+from t5x_like.text.objectives.random_bits import random_fractions
+from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
+
+_WORD = 110  # a use of a text's random numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplacedTokenDetection(SingleTexts):
+    """Replaces ``noise_density`` of the words by others, and asks of every word whether it was.
+
+    ``a b c d`` becomes inputs ``[CLS] a x c d [SEP]`` and targets ``0 0 1 0 0 0``, with a weight of 1 on all but
+    special ids (which are never replaced: the paper counts them as true). A word that is drawn again is no replaced
+    one. Words are drawn evenly, or by ``frequencies``: a file with a number for each id of the vocabulary on a line.
+
+    ELECTRA draws them from a small masked language model that learns along: that needs ``MaskedLM`` and the model
+    ``electra_pretraining``. This is its ablation with a generator that doesn't look at the text.
+
+    Clark et al. 2020, §2 and §3.3, https://arxiv.org/abs/2003.10555.
+    """
+
+    noise_density: float = 0.15
+    whole_words: bool = False
+    frequencies: str | None = None
+
+    def __post_init__(self) -> None:
+        require_rates(self.noise_density, 0.0, 1.0)
+        super().__post_init__()
+
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
+        """See ``Objective.check``."""
+        super().check(lengths, ids)
+        if self.whole_words:
+            require_words(ids)
+        if self.frequencies is not None:
+            _edges(self.frequencies, ids.vocab_size, drawable(ids).tobytes())
+
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
+        """Frames texts and replaces words of all together."""
+        del lengths
+        framed = frame(texts, ids)
+        starts = word_starts(framed, ids) if self.whole_words else token_starts(framed)
+        chosen = choose(starts, budgets(framed, self.noise_density), framed, seeds)
+        inputs = framed.tokens.copy()
+        draws = random_fractions(seeds, framed.tokens.shape[1], use=_WORD)[chosen]
+        inputs[chosen] = self._draw(draws, ids)
+        targets = (inputs != framed.tokens).astype(np.int32)
+        weights = framed.is_text.astype(np.float32)
+        return [
+            Example(inputs=inputs[row, :end], targets=targets[row, :end], weights=weights[row, :end])
+            for row, end in enumerate(framed.lengths.tolist())
+        ]
+
+    def _draw(self, fractions: np.ndarray, ids: VocabularyIds) -> np.ndarray:
+        words = drawable(ids)
+        if self.frequencies is None:
+            return words[(fractions * len(words)).astype(np.int64)]
+        edges = _edges(self.frequencies, ids.vocab_size, words.tobytes())
+        return words[np.searchsorted(edges, fractions, side="right")]
+
+
+@functools.lru_cache(maxsize=4)
+def _edges(file: str, vocab_size: int, words: bytes) -> np.ndarray:
+    """float64 [R - 1]: where in [0, 1) one word's share ends and the next one's begins.
+
+    Raises:
+      ValueError: the file doesn't fit the vocabulary.
+    """
+    lines = as_path(find_file(file)).read_text(encoding="utf-8").split()
+    try:
+        counts = np.array(lines, np.float64)
+    except ValueError as error:
+        raise ValueError(f"{file}: a number for each id is expected on each line; {error}") from None
+    if len(counts) != vocab_size:
+        raise ValueError(
+            f"{file} has {len(counts)} numbers, the vocabulary {vocab_size} ids; write one for each"
+        )
+    shares = counts[np.frombuffer(words, np.int32)]
+    if not np.isfinite(counts).all() or counts.min() < 0 or not shares.sum() > 0:
+        raise ValueError(f"{file}: numbers must be finite and not negative, and one of them over 0")
+    return (np.cumsum(shares) / shares.sum())[:-1]

@@ -1,0 +1,46 @@
+"""What a task asks and answers, as plain text: to keep it out of what models learn from."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from t5x_like.text import registry
+from t5x_like.text.seqio_bridge import registration
+from t5x_like.text.tasks.pairs import PairsTask
+
+# Of tasks registered with seqio, the features that hold text after preprocessing.
+_WRITTEN = ("inputs_pretokenized", "targets_pretokenized")
+
+
+def evaluation_texts(task: str, split: str) -> Iterator[dict[str, str]]:
+    """``text`` of every row of a split: its input and its target, as the task words them.
+
+    Raises:
+      ValueError: no such task or split, bad rows, or a task whose rows aren't text.
+    """
+    splits = registry.splits_of(task)
+    if split not in splits:
+        raise ValueError(f"task {task!r} has no split {split!r}; there are {', '.join(splits)}")
+    definition = registry.definition(task)
+    if isinstance(definition, PairsTask):
+        for row in definition.read(split):
+            yield {"text": f"{row.inputs} {row.targets}"}
+        return
+    if definition is not None:
+        raise ValueError(f"task {task!r} has no questions and answers to keep out; name one that has")
+    for row in _of_seqio(task, split):
+        texts = [_decoded(row[name]) for name in _WRITTEN if name in row]
+        if not texts:
+            raise ValueError(f"task {task!r} keeps no text beside its tokens ({', '.join(_WRITTEN)})")
+        yield {"text": " ".join(texts)}
+
+
+def _of_seqio(task: str, split: str) -> Iterator[dict[str, Any]]:
+    from t5x_like.text.seqio_bridge.data_sources import numpy_examples
+
+    found = registration.get_task(task)
+    lengths = dict.fromkeys(found.output_features, 2**20)
+    return numpy_examples(found.get_dataset(lengths, split, shuffle=False, seed=0))
+
+
+def _decoded(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,213 @@
+"""Our tasks in seqio's registry and seqio's in ours."""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from t5x_like.text import registry
+from t5x_like.text.benchmarks import catalogue
+from t5x_like.text.seqio_bridge.open_seqio_tasks import open_seqio_stream, open_seqio_task
+from t5x_like.text.tasks.mixtures import Mixture
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import seqio
+
+# seqio imports TensorFlow, which takes ten seconds. It and the modules that need it are imported when they are used.
+
+
+class SeqioTasks:
+    """seqio's registry, to which our tasks are added when something there is asked for."""
+
+    def __init__(self) -> None:
+        self._waiting: list[registry.Definition] = []
+        self._added: set[str] = set()
+
+    def add(self, definition: registry.Definition) -> None:
+        """See ``registry.ForeignTasks``. Where seqio is loaded it takes the definition at once."""
+        self._waiting.append(definition)
+        if "seqio" in sys.modules:
+            self.flush()
+
+    def flush(self) -> "ModuleType":
+        """Adds our tasks to seqio's registry, and returns seqio."""
+        import seqio
+
+        while self._waiting:
+            definition = self._waiting.pop(0)
+            _add_to_seqio(definition)
+            self._added.add(definition.name)
+        return seqio
+
+    def knows(self, name: str) -> bool:
+        """See ``registry.ForeignTasks``."""
+        seqio = sys.modules.get("seqio")
+        if seqio is None or name in self._added:
+            return False
+        return name in seqio.TaskRegistry.names() or name in seqio.MixtureRegistry.names()
+
+    def names(self) -> tuple[list[str], list[str]]:
+        """See ``registry.ForeignTasks``."""
+        seqio = sys.modules.get("seqio")
+        if seqio is None:
+            return [], []
+        return list(seqio.TaskRegistry.names()), list(seqio.MixtureRegistry.names())
+
+    def names_of_tasks(self, name: str) -> list[str]:
+        """See ``registry.ForeignTasks``."""
+        return [task.name for task in tasks_of(name)]
+
+    def splits_of(self, task: str) -> tuple[str, ...]:
+        """See ``registry.ForeignTasks``."""
+        return tuple(get_task(task).splits)
+
+    def rate_of(self, mixture: str, task: str) -> float:
+        """See ``registry.ForeignTasks``."""
+        rate = getattr(get(mixture), "get_rate", None)
+        return 1.0 if rate is None else float(rate(get_task(task)))
+
+    def open_task(self, name: str, config: Any) -> Any:
+        """See ``registry.ForeignTasks``."""
+        return open_seqio_task(get_task(name), config)
+
+    def open_stream(self, name: str, config: Any) -> Any:
+        """See ``registry.ForeignTasks``."""
+        return open_seqio_stream(get_task(name), config)
+
+    def fingerprint(self, task: str, split: str) -> dict[str, str]:
+        """See ``registry.ForeignTasks``."""
+        from t5x_like.text.seqio_bridge.task_fingerprint import seqio_fingerprint
+
+        return seqio_fingerprint(get_task(task), split)
+
+    def vocabulary(self, task: str) -> Any:
+        """See ``registry.ForeignTasks``."""
+        return get_task(task).output_features["targets"].vocabulary
+
+
+_TASKS = SeqioTasks()
+
+
+def connect() -> None:
+    """Makes tasks that are registered with seqio known to our registry, and ours to seqio's own functions.
+
+    Imports nothing: seqio is loaded by whoever registers tasks with it, or when a task of ours is asked for as one of
+    its. Twice is fine.
+    """
+    registry.connect(_TASKS)
+
+
+def tell_seqio() -> "ModuleType":
+    """Makes all of our tasks known to seqio's own functions, and returns seqio."""
+    connect()
+    return _TASKS.flush()
+
+
+def register_benchmarks(
+    names: str | Sequence[str] = (),
+    *,
+    vocabulary: str = "",
+    data_dir: str | None = None,
+    on_bad_row: Literal["fail", "skip"] = "fail",
+    num_sentinels: int = 100,
+) -> None:
+    """Makes benchmarks known to our registry and to seqio's, all where none is named; see ``benchmark_tasks``.
+
+    >>> from t5x_like.text.seqio_bridge import registration
+    >>> registration.register_benchmarks("glue_v002_proportional", vocabulary="bytes", data_dir="data")
+
+    Raises:
+      ValueError: no such name, or it is registered with other settings.
+    """
+    tasks = catalogue.benchmark_tasks(
+        names, vocabulary=vocabulary, data_dir=data_dir, on_bad_row=on_bad_row, num_sentinels=num_sentinels
+    )
+    registry.register(tasks)
+    tell_seqio()
+
+
+def get(name: str) -> "seqio.Task | seqio.Mixture":
+    """seqio's task or mixture of that name.
+
+    Raises:
+      ValueError: there is none; says which names are near.
+    """
+    seqio = tell_seqio()
+    registry.definition(name)  # a benchmark is registered now
+    if name in seqio.MixtureRegistry.names():
+        return seqio.MixtureRegistry.get(name)
+    if name in seqio.TaskRegistry.names():
+        return seqio.TaskRegistry.get(name)
+    raise registry.unknown(name)
+
+
+def get_task(name: str) -> "seqio.Task":
+    """seqio's task of that name.
+
+    Raises:
+      ValueError: there is none, or it is a mixture.
+    """
+    found = tasks_of(name)
+    if found[0].name != name:
+        raise ValueError(f"{name!r} is a mixture of {', '.join(t.name for t in found)}; name one task")
+    return found[0]
+
+
+def tasks_of(name: str) -> "list[seqio.Task]":
+    """seqio's task of that name, or the tasks of the mixture of that name."""
+    found: Any = get(name)
+    return list(found.tasks) if hasattr(found, "get_rate") else [found]
+
+
+def import_modules(modules: Sequence[str]) -> None:
+    """Imports the user's modules, which register tasks as they load; the working directory is searched too.
+
+    Raises:
+      ValueError: no module of that name. Errors inside a module come as they are.
+    """
+    connect()
+    if modules and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is None or not (module + ".").startswith(error.name + "."):
+                raise
+            raise ValueError(
+                f"no Python module {module!r} in {os.getcwd()} or on the Python path; name it without .py"
+            ) from error
+
+
+def _add_to_seqio(definition: registry.Definition) -> None:
+    from t5x_like.text.seqio_bridge.seqio_tasks import SeqioTaskBuilder
+
+    if isinstance(definition, Mixture):
+        import seqio
+
+        seqio.MixtureRegistry.add(
+            definition.name, [(task, _rate(definition, task)) for task in definition.tasks]
+        )
+    else:
+        definition.accept(SeqioTaskBuilder())
+
+
+def _rate(mixture: Mixture, task: str) -> "float | Callable[[seqio.Task], float]":
+    """A task's rate, or how seqio is to find it when it is needed (which counts the task's rows)."""
+    rates = mixture.rates
+    if isinstance(rates, Mapping):
+        return float(rates[task])
+
+    def rate(task: "seqio.Task") -> float:
+        num_examples = task.num_input_examples("train") if "train" in task.splits else 0
+        if num_examples is None:
+            raise ValueError(
+                f"task {task.name!r} does not say how many examples it has; give its source "
+                "num_input_examples={'train': N}, or the mixture rates={…}"
+            )
+        return rates.rate(num_examples)
+
+    return rate

@@ -1,0 +1,174 @@
+"""Our tasks as seqio's: rows as they are read, worded and tokenized by the same functions as everywhere."""
+
+import dataclasses
+import functools
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import seqio
+import tensorflow as tf
+
+from t5x_like.io.paths import find_file
+from t5x_like.text.benchmarks.benchmark import Benchmark
+from t5x_like.text.benchmarks.task import T5_VOCABULARY, BenchmarkTask
+from t5x_like.text.benchmarks.tfds_files import python_value
+from t5x_like.text.objectives.causal_lm import answers_only
+from t5x_like.text.seqio_bridge.data_sources import BenchmarkRows, PlainFiles, TokenizedFiles, signature_of
+from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
+from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
+from t5x_like.text.tasks.chat import ChatTask
+from t5x_like.text.tasks.file_task import FileTask
+from t5x_like.text.tasks.pairs import PairsTask
+from t5x_like.text.tasks.pretraining import PretrainingTask
+
+_log = logging.getLogger(__name__)
+
+SHIPPED_VOCABULARY = "data/vocabulary/spiece.model"
+_unreachable: set[str] = (
+    set()
+)  # vocabularies that were tried in vain: every task has one of its own, of the same file
+
+
+class SeqioTaskBuilder:
+    """Adds tasks to seqio's registry; a ``tasks.file_task.TaskVisitor``."""
+
+    def pairs(self, task: PairsTask) -> None:
+        """Adds a task of inputs and targets."""
+        is_benchmark = isinstance(task, BenchmarkTask)
+        if is_benchmark:
+            source = BenchmarkRows(task)
+            wording = [worded_rows(task.benchmark, skip=task.on_bad_row == "skip")]
+        else:
+            source, wording = PlainFiles(task, ("inputs", "targets")), []
+        seqio.TaskRegistry.add(
+            task.name,
+            source=source,  # pyright: ignore[reportArgumentType] - numbers may be unknown
+            output_features=_features(task),
+            preprocessors=[
+                *wording,
+                seqio.preprocessors.tokenize,
+                seqio.CacheDatasetPlaceholder(),
+                seqio.preprocessors.append_eos_after_trim,
+            ],
+            postprocess_fn=task.benchmark.postprocess if is_benchmark else None,
+            metric_fns=list(task.metric_functions),
+        )
+
+    def documents(self, task: PretrainingTask) -> None:
+        """Adds a pretraining task, with its objective's own pipeline."""
+        features = output_features(task)
+        if task.objective.spec.layout == "decoder":
+            features["inputs"] = dataclasses.replace(features["inputs"], required=False)
+        tokenized = task.as_trained()
+        names = tokenized.feature_names()
+        plain = names == ("tokens",)
+        seqio.TaskRegistry.add(
+            task.name,
+            source=PlainFiles(task, ("text",)) if plain else TokenizedFiles(tokenized, names),
+            output_features=features,
+            preprocessors=[
+                *((_text_as_targets, seqio.preprocessors.tokenize) if plain else ()),
+                seqio.CacheDatasetPlaceholder(),
+                *seqio_preprocessors(task.objective),
+            ],
+        )
+
+    def chats(self, task: ChatTask) -> None:
+        """Adds a task of conversations: ``inputs``, ``targets`` and ``weights`` of a decoder."""
+        features = output_features(task)
+        features["inputs"] = dataclasses.replace(features["inputs"], required=False)
+        seqio.TaskRegistry.add(
+            task.name,
+            source=TokenizedFiles(task, task.feature_names()),
+            output_features=features,
+            preprocessors=[seqio.CacheDatasetPlaceholder(), _answers_only],
+        )
+
+
+class T5sVocabulary(seqio.SentencePieceVocabulary):
+    """A SentencePiece model that is read when it is first used; where it is out of reach, the shipped one instead.
+
+    So tasks can be looked at and tried without a network. That is said as it happens: with a vocabulary other than
+    theirs, trained weights are of no use. Training by recipe never goes this way: it refuses.
+    """
+
+    def _model_context(self) -> Any:
+        if self._model is None:
+            path = str(self._sentencepiece_model_file)
+            try:
+                if path not in _unreachable:
+                    return super()._model_context()
+            except Exception as error:  # each kind of bucket has errors of its own
+                _unreachable.add(path)
+                _log.warning(
+                    "T5's vocabulary %s can't be reached (%s). The small one that is shipped stands in: good for "
+                    "trying tasks out, useless with T5's weights. Copy T5's here and name it: "
+                    "export T5X_LIKE_VOCABULARY=path/to/spiece.model",
+                    path,
+                    (str(error).strip() or type(error).__name__).splitlines()[0],
+                )
+            self._sentencepiece_model_file = find_file(SHIPPED_VOCABULARY)
+        return super()._model_context()
+
+
+def output_features(task: FileTask[Any]) -> dict[str, Any]:
+    """Inputs and targets in the task's vocabulary, both ended by the end of sequence."""
+    vocabulary = load_vocabulary(task.vocabulary, num_sentinels=task.num_sentinels)
+    return {key: seqio.Feature(vocabulary, add_eos=True) for key in ("inputs", "targets")}
+
+
+def _features(task: PairsTask) -> dict[str, Any]:
+    """T5's own vocabulary is opened when it is first used: it may be out of reach where nothing is tokenised."""
+    if task.vocabulary != T5_VOCABULARY:
+        return output_features(task)
+    vocabulary = _t5s_vocabulary(task.num_sentinels)
+    return {key: seqio.Feature(vocabulary, add_eos=True) for key in ("inputs", "targets")}
+
+
+@functools.cache
+def _t5s_vocabulary(num_sentinels: int) -> T5sVocabulary:
+    """One for all tasks: seqio mixes only those whose vocabularies are equal, and one may be out of reach by now."""
+    return T5sVocabulary(T5_VOCABULARY, num_sentinels)
+
+
+def worded_rows(benchmark: Benchmark, *, skip: bool = False) -> Any:
+    """seqio's preprocessor from rows to ``inputs``, ``targets`` and what else the wording gives.
+
+    ``skip`` leaves out rows that can't be worded; otherwise they raise, as an error of TensorFlow's.
+    """
+    signature = signature_of({"inputs": "text", "targets": "text", **benchmark.extras})
+
+    def word_rows(dataset: tf.data.Dataset) -> tf.data.Dataset:
+        def rows() -> Iterator[dict[str, Any]]:
+            for row in dataset.as_numpy_iterator():
+                try:
+                    worded = benchmark.word(python_value(row))
+                except ValueError:
+                    if not skip:
+                        raise
+                    continue
+                yield from ({name: each[name] for name in signature} for each in worded)
+
+        return tf.data.Dataset.from_generator(rows, output_signature=signature)
+
+    return word_rows
+
+
+def _answers_only(dataset: tf.data.Dataset, sequence_length: Mapping[str, int]) -> tf.data.Dataset:
+    limit = sequence_length["targets"]
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for chat in dataset.as_numpy_iterator():
+            example = answers_only(chat["targets"], chat["answers"], limit=limit)  # pyright: ignore[reportArgumentType, reportCallIssue, reportIndexIssue]
+            yield {name: getattr(example, name) for name in ("inputs", "targets", "weights")}
+
+    types = {"inputs": tf.int32, "targets": tf.int32, "weights": tf.float32}
+    return tf.data.Dataset.from_generator(
+        rows,
+        output_signature={name: tf.TensorSpec([None], kind) for name, kind in types.items()},  # pyright: ignore[reportArgumentType]
+    )
+
+
+def _text_as_targets(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    return dataset.map(lambda example: {"targets": example["text"]})

@@ -1,0 +1,155 @@
+"""From a vocabulary's files to its tokenizer: SentencePiece, ``tokenizers``' formats, tiktoken and our own JSON."""
+
+import json
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from t5x_like.io.files import as_path, read_json
+from t5x_like.text.vocabularies import definitions, sentencepiece_tokenizer, tiktoken_tokenizer
+from t5x_like.text.vocabularies.character_tokenizer import CharacterTokenizer
+from t5x_like.text.vocabularies.hugging_face_tokenizer import Definition, HuggingFaceTokenizer
+from t5x_like.text.vocabularies.tokenizer import Tokenizer
+
+OUR_WORDS, OUR_CHARACTERS = "t5x_like words", "t5x_like characters"
+_KINDS = (
+    "a SentencePiece .model, a tokenizer.json, BERT's vocab.txt, vocab.json with merges.txt, a .tiktoken file, or what "
+    "`t5x-like vocabulary learn` writes"
+)
+
+
+class Files(NamedTuple):
+    """A vocabulary's main file and the known ones beside it, by name."""
+
+    name: str  # as the user wrote it
+    main: str
+    beside: Mapping[str, str]
+
+    def json(self, name: str) -> dict[str, Any]:
+        """An object beside the main file; empty where there is none."""
+        if name not in self.beside:
+            return {}
+        value = read_json(self.beside[name])
+        if not isinstance(value, dict):
+            raise ValueError(f"{self.beside[name]} holds {type(value).__name__}, not an object")
+        return value
+
+    def configuration(self) -> dict[str, Any]:
+        """What the files beside it say of its special pieces and of how text is prepared."""
+        return {**self.json("special_tokens_map.json"), **self.json("tokenizer_config.json")}
+
+
+def read_vocabulary(files: Files, num_sentinels: int, lower_case: bool | None) -> Tokenizer:
+    """Opens the vocabulary that ``files`` hold.
+
+    Raises:
+      ValueError: none of the known kinds, or a damaged one; ``lower_case`` for a kind whose file decides that.
+    """
+    path = PurePosixPath(files.main)
+    content = as_path(files.main).read_bytes()
+    if path.suffix == ".json" or path.name == "merges.txt":
+        definition, kind = _definition_of_json(files, lower_case)
+    elif path.suffix == ".txt" and _is_word_pieces(content):
+        definition, kind = _word_piece(files, content, lower_case), "wordpiece"
+    else:
+        if lower_case is not None:
+            raise ValueError(
+                f"{files.name!r}: lower_case is for word pieces and byte pairs; this file decides it"
+            )
+        return _not_hugging_face(files, content, num_sentinels)
+    if kind == "characters":
+        return CharacterTokenizer(files.name, definition["characters"], num_sentinels=num_sentinels)
+    return HuggingFaceTokenizer(
+        files.name, definition, num_sentinels=num_sentinels, configuration=files.configuration(), kind=kind
+    )
+
+
+def _not_hugging_face(files: Files, content: bytes, num_sentinels: int) -> Tokenizer:
+    path = PurePosixPath(files.main)
+    if path.suffix == ".tiktoken":
+        return tiktoken_tokenizer.open_ranks(files.name, content, stem=path.stem, num_sentinels=num_sentinels)
+    try:
+        return sentencepiece_tokenizer.SentencePieceTokenizer(
+            files.name,
+            content,
+            num_sentinels=num_sentinels,
+            configuration=files.configuration(),
+            path=files.main,
+        )
+    except ValueError as error:
+        if path.suffix == ".model":
+            raise
+        raise ValueError(f"{files.name!r} is no vocabulary; what can be opened is {_KINDS}") from error
+
+
+def _definition_of_json(files: Files, lower_case: bool | None) -> tuple[Definition, str]:
+    """What a JSON file says, and the kind that it is."""
+    path = files.main if files.main.endswith(".json") else files.beside.get("vocab.json")
+    if path is None:
+        raise ValueError(f"{files.name!r} needs the vocab.json that belongs to it in the same folder")
+    value = read_json(path)
+    if isinstance(value, dict) and value.get("format") == OUR_CHARACTERS:
+        return value, "characters"
+    if isinstance(value, dict) and value.get("format") == OUR_WORDS:
+        return _words(value), "words"
+    if isinstance(value, dict) and isinstance(value.get("model"), dict):
+        if lower_case is not None:
+            raise ValueError(
+                f"{files.name!r}: lower_case is for word pieces and byte pairs; this file decides it"
+            )
+        return value, "tokenizer.json"
+    if isinstance(value, dict) and value and all(isinstance(number, int) for number in value.values()):
+        return _byte_pair(files, path, value, lower_case), "bytepair"
+    raise ValueError(f"{files.name!r} is no vocabulary; what can be opened is {_KINDS}")
+
+
+def _byte_pair(files: Files, path: str, numbers: dict[str, int], lower_case: bool | None) -> Definition:
+    merges_path = files.main if files.main.endswith("merges.txt") else files.beside.get("merges.txt")
+    if merges_path is None:
+        raise ValueError(f"{files.name!r} needs the merges.txt that belongs to it in the same folder")
+    lines = as_path(merges_path).read_text(encoding="utf-8").split("\n")
+    merges: list[tuple[str, str]] = []
+    for place, line in enumerate(lines, start=1):
+        if not line.strip() or (place == 1 and line.startswith("#version")):
+            continue
+        first, _, second = line.removesuffix("\r").partition(" ")
+        if not second or " " in second:
+            raise ValueError(
+                f"{merges_path}:{place}: a merge is two pieces with a space between, not {line!r}"
+            )
+        if first + second not in numbers:
+            raise ValueError(
+                f"{merges_path}:{place}: {first + second!r} is not in {path}; they don't belong together"
+            )
+        merges.append((first, second))
+    numbers = {**numbers, **files.json("added_tokens.json")}
+    try:
+        return definitions.byte_pair(
+            numbers, merges, configuration=files.configuration(), lower_case=lower_case
+        )
+    except ValueError as error:
+        raise ValueError(f"{files.name!r}: {error}") from error
+
+
+def _words(value: Mapping[str, Any]) -> Definition:
+    return definitions.words(
+        value["pieces"], lower_case=value["lower_case"], punctuation_apart=value["punctuation_apart"]
+    )
+
+
+def _is_word_pieces(content: bytes) -> bool:
+    lines = content.split(b"\n")
+    return any(line.strip() in (b"[UNK]", b"<unk>") for line in lines) or any(
+        line.startswith(b"##") and b" " not in line.strip() for line in lines
+    )
+
+
+def _word_piece(files: Files, content: bytes, lower_case: bool | None) -> Definition:
+    # Only \n ends a line: others of Unicode's line ends are pieces of their own.
+    lines = content.decode("utf-8").removesuffix("\n").split("\n")
+    pieces = [line.removesuffix("\r") for line in lines]
+    definition = definitions.word_piece(pieces, configuration=files.configuration(), lower_case=lower_case)
+    unknown = json.dumps(definition["model"]["unk_token"])
+    if definition["model"]["unk_token"] not in definition["model"]["vocab"]:
+        raise ValueError(f"{files.name!r} has no line {unknown}, which unknown words need")
+    return definition

@@ -1,0 +1,198 @@
+"""Hooks: work that the training loop does between steps, such as logging, evaluation and saving."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+import optax
+
+from t5x_like.checkpoints.checkpoints import Checkpoints
+from t5x_like.evaluation.evaluator import write_results
+from t5x_like.model.parameters import ModelConfig
+from t5x_like.optimizers.optimizers import Optimizer
+from t5x_like.text.batches.loader import Loader
+from t5x_like.training.metrics import summarise
+from t5x_like.training.state import State, StatePlan, empty, saved_part
+from t5x_like.training.step_timer import StepTimer
+from t5x_like.training.validation import Validator
+from t5x_like.training.writers import Writers
+
+
+class Progress:
+    """A run between two steps, which hooks read and change.
+
+    Attributes:
+      step: the number of steps done.
+      total_steps: the number of the last step.
+      state: weights, optimizer state and sums to log; a hook may replace it.
+      loader_state: the position in the data just after this step.
+      lines: everything that was logged, in order; a resumed run has its earlier lines.
+      stop_reason: why the run ends at this step; ``None`` while it goes on.
+      preempted: whether a signal stops the run, which then is not complete.
+      timer: measures training without what hooks do inside ``timer.paused()``.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        *,
+        step: int,
+        total_steps: int,
+        writers: Writers | None = None,
+        lines: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        self.state, self.step, self.total_steps = state, step, total_steps
+        self.loader_state: dict[str, Any] = {}
+        self.lines = list(lines)
+        self.stop_reason: str | None = None
+        self.preempted = False
+        self.timer = StepTimer()
+        self.last: dict[str, dict[str, Any]] = {}
+        self._writers = writers
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no step follows."""
+        return self.stop_reason is not None or self.step >= self.total_steps
+
+    def stop(self, reason: str) -> None:
+        """Ends the run after this step; hooks that run at the end run now."""
+        self.stop_reason = reason
+
+    def log(self, split: str, line: dict[str, Any]) -> None:
+        """Writes numbers to ``metrics.jsonl``, TensorBoard and the terminal.
+
+        Args:
+          split: their source, such as ``"train"`` or ``"validation/king_james"``.
+          line: numbers by name.
+        """
+        self.last[split] = {"step": self.step, "split": split, **line}
+        self.lines.append(self.last[split])
+        if self._writers is not None:
+            self._writers.write(self.last[split])
+
+
+@runtime_checkable
+class Hook(Protocol):
+    """Work between steps. Inherit from it and write the methods that are needed; the others do nothing."""
+
+    def start(self, run: Progress) -> None:
+        """Runs once, before the first step."""
+
+    def before_step(self, run: Progress) -> None:
+        """Runs before each step; ``run.step`` steps are done."""
+
+    def after_step(self, run: Progress) -> None:
+        """Runs after each step. When a later hook stops the run, it runs again, with ``run.is_last``."""
+
+
+class Every(Hook):
+    """Calls a function at every so many steps, and at the last one.
+
+    >>> Every(100, lambda run: print(run.step, run.state["totals"].loss))
+
+    Args:
+      steps: the interval; with 0 only the last step counts.
+      action: called with the ``Progress``.
+      when_preempted: whether the last step also counts when a signal stops the run early.
+    """
+
+    def __init__(self, steps: int, action: Callable[[Progress], None], *, when_preempted: bool = True):
+        self._steps, self._action, self._when_preempted = steps, action, when_preempted
+        self._done_at: int | None = None
+
+    def after_step(self, run: Progress) -> None:
+        """Calls the function if the step is due, once for each step."""
+        due = self._steps > 0 and run.step % self._steps == 0
+        at_end = run.is_last and (self._when_preempted or not run.preempted)
+        if (due or at_end) and self._done_at != run.step:
+            self._done_at = run.step
+            self._action(run)
+
+
+class TrainLog:
+    """Logs the means of the steps since it was last called, and starts new sums."""
+
+    def __init__(self, plan: StatePlan, optimizer: Optimizer, loader: Loader) -> None:
+        self._plan, self._optimizer, self._loader = plan, optimizer, loader
+        self._weight_norm = jax.jit(optax.tree.norm)
+
+    def __call__(self, run: Progress) -> None:
+        totals = run.state["totals"]
+        run.log(
+            "train",
+            {
+                **summarise(totals, tuple(self._loader.task_names)),
+                "learning_rate": float(self._optimizer.learning_rate(run.step - 1)),
+                "weight_norm": float(self._weight_norm(self._plan.weights(run.state))),
+                **run.timer.rates(float(totals.tokens)),
+                "row_share_filled": self._loader.share_filled,  # of this process's rows, since it began
+            },
+        )
+        run.state = run.state | {"totals": empty(self._plan.abstract["totals"])}
+
+
+class Evaluation:
+    """Measures validation losses and scores tasks; predictions go to ``<model_dir>/evaluations``."""
+
+    def __init__(
+        self,
+        plan: StatePlan,
+        validators: Sequence[Validator],
+        evaluators: Sequence[Any],
+        *,
+        model: ModelConfig,
+        model_dir: str,
+    ) -> None:
+        self._plan, self._validators, self._evaluators = plan, validators, evaluators
+        self._model, self._model_dir = model, model_dir
+
+    def __call__(self, run: Progress) -> None:
+        weights = self._plan.weights(run.state)
+        with run.timer.paused():
+            for validator in self._validators:
+                run.log(f"validation/{validator.name}", validator.measure(weights))
+            for evaluator in self._evaluators:
+                results = evaluator.run(weights)
+                if jax.process_index() == 0:
+                    write_results(
+                        results,
+                        f"{self._model_dir}/evaluations/step_{run.step}",
+                        checkpoint=self._model_dir,
+                        step=run.step,
+                        config=self._model,
+                        params=weights,
+                    )
+                for name, result in results.items():
+                    run.log(f"evaluation/{name}", result.scores)
+
+
+class Save:
+    """Saves the trained part of the state, and the position in the data."""
+
+    def __init__(self, checkpoints: Checkpoints) -> None:
+        self._checkpoints = checkpoints
+
+    def __call__(self, run: Progress) -> None:
+        with run.timer.paused():
+            self._checkpoints.save(run.step, saved_part(run.state), loader_state=run.loader_state)
+
+
+class Profile(Hook):
+    """Records steps ``steps[0]`` to ``steps[1]`` in ``directory`` for TensorBoard's profiler; ``None`` records none."""
+
+    def __init__(self, directory: str, steps: tuple[int, int] | None) -> None:
+        self._directory, self._steps = directory, steps
+        self._tracing = contextlib.ExitStack()
+
+    def before_step(self, run: Progress) -> None:
+        """Starts recording if the next step is the first one to record."""
+        if self._steps and run.step + 1 == self._steps[0]:
+            self._tracing.enter_context(jax.profiler.trace(self._directory))
+
+    def after_step(self, run: Progress) -> None:
+        """Stops recording after the last of the chosen steps, or of the run."""
+        if self._steps and (run.step == self._steps[1] or run.is_last):
+            jax.effects_barrier()
+            self._tracing.close()

@@ -1,0 +1,133 @@
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from t5x_like.corpora.duplicates.duplicate_lines import DuplicateLines
+from t5x_like.corpora.duplicates.duplicate_spans import DuplicateSpans
+from t5x_like.corpora.pages.crawled_page import Page
+from t5x_like.corpora.rules.cleaning import C4Cleaning
+from t5x_like.corpora.rules.rule import Dropped
+from t5x_like.corpora.rules.url_lists import normalize_url
+from tests.corpora.duplicates.deduplicated import deduplicate, keys_of_page, texts
+
+LINES = [
+    "Ann sang.",
+    "ann sang. ",
+    "Bob ran home.",
+    "Did Cy go?",
+    "Dee fell",
+    "",
+    "A. B. C.",
+    "Eve is here. So is Di.",
+]
+PAGES = st.lists(st.lists(st.sampled_from(LINES), max_size=6), min_size=1, max_size=6).map(
+    lambda all_lines: [
+        Page(url=f"https://example.org/{number}", text="\n".join(lines))
+        for number, lines in enumerate(all_lines)
+    ]
+)
+
+
+def test_lines_stay_where_the_reference_keeps_them(golden):
+    case = json.loads((golden / "c4" / "dedupe_lines.json").read_text())
+    pages = [Page(**row) for row in case["in"]]
+    for setting, expected in case["results"].items():
+        counts = Counter()
+        rule = DuplicateLines(min_sentences=int(setting.partition("=")[2]))
+        kept = deduplicate(rule, pages, counts)
+        assert {url: page.text for url, page in kept.items() if isinstance(page, Page)} == {
+            row["url"]: row["text"] for row in expected["out"]
+        }
+        assert {f"{rule.NAME}:{name}": count for name, count in counts.items()} == expected["counters"]
+
+
+def test_lines_of_crawled_pages_stay_where_the_reference_keeps_them(golden):
+    rows = json.loads((golden / "c4" / "wet_split.json").read_text())
+    expected = json.loads((golden / "c4" / "end_to_end.json").read_text())["configs"]["en"]
+    pages = _cleaned_newest(rows)
+    counts = Counter()
+    rule = DuplicateLines(min_sentences=3)
+    kept = deduplicate(rule, pages, counts)
+    assert {f"{rule.NAME}:{name}": count for name, count in counts.items()} == {
+        name: count for name, count in expected["counters"].items() if name.startswith(rule.NAME)
+    }
+    for row in expected["pages"]:
+        page = kept[row["url"]]
+        assert isinstance(page, Page)
+        assert page.text == row["text"]
+
+
+def _cleaned_newest(rows):
+    newest = {}
+    for row in sorted(rows, key=lambda row: row["timestamp"]):
+        if len(row["text"]) <= 190_000:
+            newest[normalize_url(row["url"])] = Page(url=row["url"], text=row["text"])
+    cleaned = (C4Cleaning().apply(page, Counter()) for page in newest.values())
+    return [page for page in cleaned if isinstance(page, Page)]
+
+
+@settings(deadline=None)
+@given(pages=PAGES, order=st.randoms(use_true_random=False))
+def test_the_order_of_pages_is_irrelevant(pages, order):
+    mixed = list(pages)
+    order.shuffle(mixed)
+    for min_sentences in (0, 2):
+        rule = DuplicateLines(min_sentences=min_sentences)
+        assert texts(rule, mixed) == texts(rule, pages)
+
+
+@settings(deadline=None)
+@given(pages=PAGES)
+def test_each_line_stays_exactly_once_and_in_order(pages):
+    kept = texts(DuplicateLines(min_sentences=0), pages)
+    before = {key for page in pages for line in page.text.split("\n") if (key := line.strip().lower())}
+    after = [key for text in kept.values() for line in text.split("\n") if (key := line.strip().lower())]
+    assert sorted(after) == sorted(before)
+    for page in pages:
+        remaining = iter(page.text.split("\n"))
+        assert all(line in remaining for line in kept.get(page.url, "").split("\n") if line)
+
+
+@settings(deadline=None)
+@given(pages=PAGES)
+def test_what_is_left_has_no_duplicates_to_remove(pages):
+    rule = DuplicateLines(min_sentences=0)
+    once = texts(rule, pages)
+    remaining = [Page(url=url, text=text) for url, text in once.items()]
+    if remaining:
+        assert texts(rule, remaining) == once
+
+
+def test_a_line_goes_to_the_address_as_it_was_crawled_of_the_smallest_digest():
+    first = Page(url="https://www.example.org/wet/6?utm_source=x", text="The same line.")
+    second = Page(url="https://www.example.org/wet/1?utm_source=x", text="The same line.")
+    assert list(texts(DuplicateLines(min_sentences=0), [first, second])) == [second.url]
+
+
+def test_sentences_are_counted_over_the_whole_rest_of_a_page():
+    page = Page(url="https://example.org/", text='It was\nShe said "go"\nWe all went home.')
+    assert deduplicate(DuplicateLines(min_sentences=3), [page])[page.url] == Dropped(
+        "filtered:too_few_sentences"
+    )
+
+
+@pytest.mark.parametrize("text", ["a\udc80b", "\ud800", "\x00"])
+def test_any_text_that_json_can_hold_has_keys(text):
+    assert texts(DuplicateLines(min_sentences=0), [Page(url=text, text=text)]) == {text: text}
+
+
+@pytest.mark.parametrize("rule", [DuplicateLines(), DuplicateSpans(num_sentences=1)])
+@settings(deadline=None)
+@given(pages=PAGES, cut=st.integers(0, 6))
+def test_matching_parts_first_and_then_what_they_leave_is_matching_all_at_once(rule, pages, cut):
+    keys = np.concatenate([keys_of_page(rule, page, number) for number, page in enumerate(pages)])
+    here = keys["page"] < cut
+    halves = [keys[here], keys[~here]]
+    gone = [rule.resolve(rule.match(half)) for half in halves]
+    rest = np.concatenate([half[~np.isin(half, lost)] for half, lost in zip(halves, gone, strict=True)])
+    in_parts = np.concatenate([*gone, rule.resolve(rule.match(rest))])
+    assert np.array_equal(np.sort(in_parts), np.sort(rule.resolve(rule.match(keys))))
