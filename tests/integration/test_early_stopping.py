@@ -10,7 +10,7 @@ from t5x_like.io.files import read_jsonl
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.early_stopping import EarlyStopping
 from t5x_like.training.experiment import Intervals
-from t5x_like.training.hooks import Progress
+from t5x_like.training.hooks import RunProgress
 from tests.integration import tiny_run
 
 METRIC = "validation/words/loss"
@@ -18,7 +18,7 @@ METRIC = "validation/words/loss"
 
 def stop_reason(hook: EarlyStopping, values: list[float]) -> tuple[int, str | None]:
     """The step at which a run with these values, one each 10 steps, ends, and why."""
-    run = Progress({}, step=0, total_steps=1000)
+    run = RunProgress({}, step=0, total_steps=1000)
     hook.start(run)
     for number, value in enumerate(values, start=1):
         run.step = 10 * number

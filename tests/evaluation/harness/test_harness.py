@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("lm_eval", reason="the lm-evaluation-harness (pip install lm-eval) isn't installed")
 
 from t5x_like.cli.main import main
-from t5x_like.evaluation.harness import registration
+from t5x_like.evaluation.harness import harness_registration
 from t5x_like.inference.scorer import LikelihoodRequest
 
 pytestmark = pytest.mark.filterwarnings("default")  # the harness' own warnings are not ours
@@ -71,7 +71,7 @@ def drive(checkpoint: str, tasks: str, *names: str, **settings) -> dict:
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
 
-    registration.register()
+    harness_registration.register()
     return simple_evaluate(
         model="t5x_like",
         model_args={"checkpoint": checkpoint, **settings},
@@ -185,7 +185,7 @@ def test_the_plain_command_knows_the_model_where_a_file_says_so(tmp_path: Path, 
     import subprocess
 
     monkeypatch.setattr(registration, "site_file", lambda: tmp_path / "t5x_like_lm_eval.pth")
-    line = registration.enable().read_text()
+    line = harness_registration.enable().read_text()
     assert line.startswith("import sys; ")
     assert line.count("\n") == 1
     program = (
@@ -194,4 +194,4 @@ def test_the_plain_command_knows_the_model_where_a_file_says_so(tmp_path: Path, 
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "HarnessModel"
-    assert not registration.disable().exists()
+    assert not harness_registration.disable().exists()
