@@ -33,7 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     harness_registration.register()
     if words[0] == "enable":
         print(
-            f"written: {harness_registration.enable()}; lm_eval --model {harness_registration.NAME} works in this environment"
+            f"written: {harness_registration.enable()}; "
+            f"lm_eval --model {harness_registration.NAME} works in this environment"
         )
         return 0
     if words[0] == "disable":
