@@ -1,8 +1,23 @@
-"""Where tests find the repository, and the larger reference sets that may lie beside it."""
+"""Where tests find the repository, its reference values, and the larger sets that may lie beside it."""
 
+import os
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
-GOLDEN = SHARED / "golden"
 FIXTURES = ROOT / "tests/fixtures"
+
+
+def references() -> Path:
+    """The folder of reference inputs and outputs: the larger set where there is one, else the repository's own.
+
+    ``T5X_LIKE_REFERENCES`` names another folder of the same layout; ``tests/fixtures`` tests what a clone alone tests.
+    """
+    named = os.environ.get("T5X_LIKE_REFERENCES")
+    if named:
+        return (ROOT / named).resolve()
+    larger = SHARED / "golden"
+    return larger if larger.is_dir() else FIXTURES
+
+
+GOLDEN = references()

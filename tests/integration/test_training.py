@@ -14,6 +14,7 @@ from t5x_like.model import parameters
 from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.training.experiment import Intervals
 from t5x_like.training.losses import LossConfig, token_losses
 from tests.integration import tiny_run
@@ -197,7 +198,7 @@ def test_a_batch_that_the_mesh_cannot_share_out_is_refused(directory):
 
 
 def test_metrics_that_ask_for_likelihoods_get_them(pretrained, directory):
-    import seqio
+    seqio = registration.tell_seqio()
 
     def mean_likelihood(targets, scores):
         assert len(targets) == len(scores) == 80

@@ -1,32 +1,23 @@
 """Every architecture against its reference: scores, hidden states, losses, gradients, generated ids, exported files."""
 
-import jax
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
 import t5x_like
-from t5x_like.model import parameters
-from t5x_like.model.zoo.architectures import architecture_for
-from t5x_like.model.zoo.weights import write_weights
-from t5x_like.pretrained.checkpoint import family_of
-from t5x_like.pretrained.transformers_api.call import Context
-from t5x_like.pretrained.transformers_api.pretrained_model import CALLS
-from tests.parity.fixtures import Fixture, fixture, names
+from tests.parity.fixtures import LARGER, Fixture, fixture, names
 
 ATOL = 3e-5
 
 
-def some_always(names: list[str], *always: str) -> list:
-    """The others are slow together: they compile much."""
-    return [pytest.param(name, marks=() if name in always else pytest.mark.slow) for name in names]
-
-
-every_model = pytest.mark.parametrize("name", names() or ["the golden references are absent"])
+def each(names: list[str]) -> pytest.MarkDecorator:
+    """The larger set's are slow: they show nothing of an architecture that the repository's don't."""
+    marked = [pytest.param(name, marks=pytest.mark.slow if name.startswith(LARGER) else ()) for name in names]
+    return pytest.mark.parametrize("name", marked)
 
 
 @pytest.fixture
-def case(name, golden):
+def case(name):
     return fixture(name)
 
 
@@ -38,7 +29,7 @@ def arguments(case: Fixture) -> dict[str, np.ndarray]:
     return given
 
 
-@every_model
+@pytest.mark.parametrize("name", names())
 def test_scores_hidden_states_and_loss(case):
     answers = case.pretrained(**arguments(case), output_hidden_states=True)
     compared = 0
@@ -51,32 +42,12 @@ def test_scores_hidden_states_and_loss(case):
     assert compared >= (2 if len(case.outputs) > 1 else 1), f"only {compared} of {list(case.outputs)}"
 
 
-@pytest.mark.parametrize(
-    "name", some_always(names("grad_global_norm"), "albert_pretraining", "gemma2", "olmo2", "t5_v11")
-)
+@each(names("grad_global_norm"))
 def test_gradients(case):
-    pretrained = case.pretrained
-    graphdef, params = parameters.split(pretrained.model)
-    call = CALLS[family_of(pretrained.model)]
-    inputs = call.read(arguments(case), Context(pretrained.config, pretrained.special_ids))
-
-    @jax.jit
-    @jax.grad
-    def gradient(params, inputs):
-        model = parameters.merge(graphdef, params)
-        return call.compute(model, pretrained.config, inputs, False)["loss"]
-
-    gradients = gradient(params, inputs)
-    norm = np.sqrt(sum(float(np.sum(np.square(np.float64(g)))) for g in jax.tree.leaves(gradients)))
-    np.testing.assert_allclose(norm, case.io["grad_global_norm"], rtol=2e-5)
-    table = architecture_for(pretrained.fields, case.name).hugging_face_weights(pretrained.config)
-    theirs = dict(write_weights(table, gradients))
-    for name in case.meta["grads"]:
-        wanted = case.io[f"grad__{name}"]
-        np.testing.assert_allclose(theirs[name], wanted, atol=2e-5 * np.abs(wanted).max(), err_msg=name)
+    case.check_gradients(arguments(case))
 
 
-@pytest.mark.parametrize("name", some_always(names("gen_prompt_ids"), "gemma2", "olmo2", "t5_v11"))
+@each(names("gen_prompt_ids"))
 def test_generated_ids(case):
     newer = (case.meta.get("recheck_with_5.23.0") or {}).get("v5_result") or {}
     prompts = case.io["gen_prompt_ids"]
@@ -109,7 +80,7 @@ def written(row: np.ndarray, mask: np.ndarray, eos: int, case: Fixture) -> list[
     return before + (new[: new.index(eos) + 1] if eos in new else new)
 
 
-@every_model
+@each(names())
 def test_export_writes_the_names_and_bytes_that_were_read(case, tmp_path):
     t5x_like.export_hugging_face(case.pretrained, tmp_path / "out")
     wanted = load_file(case.directory / "model.safetensors")

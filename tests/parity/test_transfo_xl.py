@@ -15,6 +15,7 @@ from t5x_like.model.zoo.transfo_xl import from_hugging_face, hugging_face_weight
 from t5x_like.model.zoo.weights import write_weights
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.transformers_api.pretrained_model import PretrainedModel
+from tests.parity.fixtures import fixture
 
 MODELS = ("transfo_xl", "transfo_xl_proj")
 ATOL = 2e-5
@@ -60,6 +61,13 @@ def test_segment_after_segment(case):
         np.testing.assert_allclose(np.stack(memory), case.io[f"out_{segment}_mems"], atol=ATOL)
         hidden = np.stack(found["hidden_states"])
         np.testing.assert_allclose(hidden, case.io[f"out_{segment}_hidden_states"], atol=ATOL)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_of_a_segment(name):
+    case = fixture(name)
+    ids = case.io["in_input_ids_a"]
+    case.check_gradients({"input_ids": ids, "labels": ids})
 
 
 def test_ignored_labels_are_not_learned(case):

@@ -5,7 +5,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import t5x_like
-from tests.parity.fixtures import Fixture
+from tests.parity.fixtures import Fixture, fixture
 
 ATOL = 3e-5
 
@@ -48,6 +48,12 @@ def test_unilm_sees_what_its_mask_allows(golden, mode):
     np.testing.assert_allclose(
         answers.last_hidden_state[real], io[f"out_{mode}_last_hidden_state"][real], atol=ATOL
     )
+
+
+def test_gradients_of_unilm():
+    io = fixture("unilm").io
+    given = {name: io[f"in_{name}"] for name in ("input_ids", "token_type_ids", "labels")}
+    fixture("unilm").check_gradients(given | {"attention_mask": io["in_mask3d_seq2seq"]})
 
 
 def test_positions_given_are_positions_used(golden):

@@ -15,6 +15,7 @@ from t5x_like.model.zoo.weights import write_weights
 from t5x_like.model.zoo.xlnet import from_hugging_face, hugging_face_weights, to_hugging_face
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.transformers_api.pretrained_model import PretrainedModel
+from tests.parity.fixtures import fixture
 
 LANGUAGE_MODELS = ("xlnet", "xlnet_variants")
 CLASSIFIERS = ("xlnet_seqcls", "eps_xlnet")
@@ -91,6 +92,18 @@ def test_targets_in_an_order_of_prediction(language_model):
     assert len(found["hidden_states"]) == 2 * (language_model.config.num_layers + 1)
     with_memory = language_model.call(**segment(io, "a"), **targets(io), mems=io["out_seg1_mems"])
     np.testing.assert_allclose(with_memory["logits"], io["out_perm_mems_logits"], atol=ATOL)
+
+
+@pytest.mark.parametrize("name", LANGUAGE_MODELS)
+def test_gradients_of_a_permutation(name):
+    case = fixture(name)
+    case.check_gradients(segment(case.io, "a") | targets(case.io) | {"labels": case.io["in_labels"]})
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_gradients_of_a_classifier(name):
+    case = fixture(name)
+    case.check_gradients(case.inputs)
 
 
 def test_classes_of_sequences(classifier):

@@ -12,7 +12,6 @@ from tests.references import GOLDEN
 
 GOLDEN = GOLDEN / "c4"
 
-pytestmark = pytest.mark.skipif(not GOLDEN.exists(), reason=f"needs {GOLDEN}")
 
 # What the reference counts without a reason.
 RENAMED = {

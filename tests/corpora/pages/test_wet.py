@@ -34,7 +34,6 @@ def counts(log: ReadLog) -> dict[str, int]:
     return {key.removeprefix("split-wet-file:"): count for key, count in log.counts.items()}
 
 
-@pytest.mark.skipif(not GOLDEN.exists(), reason="../shared/golden is absent")
 def test_pages_and_counts_are_the_references() -> None:
     log = ReadLog()
     found = [page._asdict() for _, page in read_pages(GOLDEN / "sample.warc.wet.gz", PageReaderConfig(), log)]

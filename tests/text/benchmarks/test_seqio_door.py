@@ -15,7 +15,7 @@ from t5x_like.text.benchmarks.task import T5_VOCABULARY
 from t5x_like.text.benchmarks.tfds_files import python_value
 from t5x_like.text.seqio_bridge import seqio_tasks
 from t5x_like.text.seqio_bridge.data_sources import signature_of
-from tests.text.benchmarks.test_golden_wording import FILES, GOLDEN, golden_rows, name_of, needs_golden
+from tests.text.benchmarks.test_golden_wording import FILES, GOLDEN, golden_rows, name_of
 
 pytestmark = pytest.mark.usefixtures("registered")
 
@@ -34,7 +34,6 @@ def precached(name: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [python_value(dict(example)) for example in found.as_numpy_iterator()]
 
 
-@needs_golden
 @pytest.mark.parametrize("stem", [stem for stem in FILES if name_of(stem) in catalogue.benchmarks()])
 def test_seqio_tasks_give_what_t5s_give(stem: str) -> None:
     good = [row for row in golden_rows(stem) if "error" not in row]
@@ -47,7 +46,6 @@ def test_seqio_tasks_give_what_t5s_give(stem: str) -> None:
         assert texts | extras == worded
 
 
-@needs_golden
 @pytest.mark.parametrize(
     "stem", ["glue_cola", "glue_mrpc", "super_glue_record", "squad_allanswers", "cnn_dailymail", "wmt_ende"]
 )
@@ -64,7 +62,6 @@ def test_seqio_tasks_give_t5s_ids(stem: str) -> None:
     assert found == [ids for row in rows for ids in row["tokenized"]]
 
 
-@needs_golden
 @pytest.mark.parametrize("stem", ["super_glue_wsc_simple_train", "super_glue_wsc_simple_eval"])
 def test_a_row_that_t5_refuses_is_refused_with_what_is_wrong(stem: str) -> None:
     for row in golden_rows(stem):
@@ -73,7 +70,6 @@ def test_a_row_that_t5_refuses_is_refused_with_what_is_wrong(stem: str) -> None:
                 precached(name_of(stem), [row["raw"]])
 
 
-@needs_golden
 def test_mixtures_have_t5s_rates() -> None:
     for name, expected in json.loads(
         (GOLDEN / "packing" / "t5_registered_mixtures.json").read_text()
