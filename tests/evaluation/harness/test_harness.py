@@ -93,7 +93,7 @@ def test_the_harness_scores_local_tasks_as_we_do(which: str, tasks: str, request
     checkpoint = request.getfixturevalue(which)
     found = drive(checkpoint, tasks, *TASKS)
     model = model_of(checkpoint)
-    answerer, tokenizer = model._answerer, model._loaded.tokenizer
+    answerer, tokenizer = model._runner, model._loaded.tokenizer
 
     right = []
     for row in ROWS:
@@ -158,7 +158,7 @@ def test_a_text_that_is_longer_than_the_model_reads_is_read_in_windows(decoder: 
     windows = map(
         make_disjoint_window, get_rolling_token_windows(ids, model.prefix_token_id, model.max_length, 1)
     )
-    theirs = model._answerer.score([_asked(*window) for window in windows])
+    theirs = model._runner.score([_asked(*window) for window in windows])
     (found,) = model.loglikelihood_rolling(_requests([(text,)]))
     assert found == pytest.approx(sum(one.log_likelihood for one in theirs))
 
