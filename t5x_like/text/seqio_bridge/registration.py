@@ -29,7 +29,7 @@ class SeqioTasks:
     def add(self, definition: registry.Definition) -> None:
         """See ``registry.ForeignTasks``. Where seqio is loaded it takes the definition at once."""
         self._waiting.append(definition)
-        if "seqio" in sys.modules:
+        if sys.modules.get("seqio") is not None:
             self.flush()
 
     def flush(self) -> "ModuleType":

@@ -184,7 +184,7 @@ def test_the_verb_hands_its_words_to_the_harness(decoder: str, tasks: str, capsy
 def test_the_plain_command_knows_the_model_where_a_file_says_so(tmp_path: Path, monkeypatch) -> None:
     import subprocess
 
-    monkeypatch.setattr(registration, "site_file", lambda: tmp_path / "t5x_like_lm_eval.pth")
+    monkeypatch.setattr(harness_registration, "site_file", lambda: tmp_path / "t5x_like_lm_eval.pth")
     line = harness_registration.enable().read_text()
     assert line.startswith("import sys; ")
     assert line.count("\n") == 1

@@ -10,6 +10,7 @@ from t5x_like.evaluation.suite import evaluate_suite
 from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.reports.score_tables import scores_table
+from t5x_like.text import registry
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.suites import SUITES
 from t5x_like.text.benchmarks.task import BenchmarkTask
