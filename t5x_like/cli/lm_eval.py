@@ -11,7 +11,7 @@ What follows is the harness' own command line: t5x-like lm_eval run --help.
 import argparse
 import sys
 
-from t5x_like.evaluation.harness import registration
+from t5x_like.evaluation.harness import harness_registration
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.partitioning.processes import initialize_processes
 
@@ -30,14 +30,15 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             "say what to do: t5x-like lm_eval run --model t5x_like --model_args checkpoint=DIR --tasks …"
         )
-    registration.register()
+    harness_registration.register()
     if words[0] == "enable":
         print(
-            f"written: {registration.enable()}; lm_eval --model {registration.NAME} works in this environment"
+            f"written: {harness_registration.enable()}; "
+            f"lm_eval --model {harness_registration.NAME} works in this environment"
         )
         return 0
     if words[0] == "disable":
-        print(f"removed: {registration.disable()}")
+        print(f"removed: {harness_registration.disable()}")
         return 0
     from lm_eval.__main__ import cli_evaluate  # pyright: ignore[reportMissingImports] - optional
 

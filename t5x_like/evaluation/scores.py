@@ -7,7 +7,7 @@ from typing import Any
 from t5x_like.evaluation.questions import Questions
 from t5x_like.evaluation.scores_file import Entry, Row
 from t5x_like.text.metrics.bootstrap import intervals
-from t5x_like.text.metrics.generation import bleu
+from t5x_like.text.metrics.generation_metrics import bleu
 
 BASELINE = "commonest training answer"
 

@@ -38,7 +38,7 @@ RULES: dict[str, tuple[str, ...]] = {
 BATCH_MESH_AXES = ("data", "fsdp")
 
 
-class Dropped(NamedTuple):
+class UnsplitDimension(NamedTuple):
     """A mesh axis that could not cut a dimension evenly, so that the dimension stays whole along it."""
 
     axis: str
@@ -49,7 +49,7 @@ class Dropped(NamedTuple):
 
 def spec_for(
     axes: tuple[str, ...], shape: tuple[int, ...], mesh: Mesh | AbstractMesh
-) -> tuple[PartitionSpec, list[Dropped]]:
+) -> tuple[PartitionSpec, list[UnsplitDimension]]:
     """Where an array with these axis names is cut, and what had to stay whole.
 
     Raises:
@@ -58,7 +58,7 @@ def spec_for(
     if len(axes) != len(shape):
         raise ValueError(f"axes {axes} name {len(axes)} dimensions of an array of shape {shape}")
     used: list[tuple[str, ...]] = []
-    dropped: list[Dropped] = []
+    dropped: list[UnsplitDimension] = []
     for axis, size in zip(axes, shape, strict=True):
         taken: tuple[str, ...] = ()
         pieces = 1
@@ -67,7 +67,7 @@ def spec_for(
             if mesh_size == 1 or any(mesh_axis in earlier for earlier in used):
                 continue
             if size % (pieces * mesh_size):
-                dropped.append(Dropped(axis, size, mesh_axis, mesh_size))
+                dropped.append(UnsplitDimension(axis, size, mesh_axis, mesh_size))
                 continue
             taken, pieces = (*taken, mesh_axis), pieces * mesh_size
         used.append(taken)

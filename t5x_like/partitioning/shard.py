@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from t5x_like.partitioning.rules import BATCH_MESH_AXES, Dropped, spec_for
+from t5x_like.partitioning.rules import BATCH_MESH_AXES, UnsplitDimension, spec_for
 
 Tree = TypeVar("Tree")
 
@@ -41,7 +41,7 @@ def with_shardings(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> Any:
 
 def sharding_notes(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> list[str]:
     """One line for each kind of dimension that the mesh could not cut evenly, to print at start-up."""
-    leaves: dict[Dropped, list[str]] = defaultdict(list)
+    leaves: dict[UnsplitDimension, list[str]] = defaultdict(list)
 
     def collect(path: Any, leaf: Any, axes: tuple[str, ...] | None) -> None:
         for drop in _spec_of_leaf(path, leaf, axes, mesh)[1]:
@@ -145,7 +145,7 @@ def _row_groups(mesh: Mesh) -> int:
 
 def _spec_of_leaf(
     path: Any, leaf: Any, axes: tuple[str, ...] | None, mesh: Mesh
-) -> tuple[PartitionSpec, list[Dropped]]:
+) -> tuple[PartitionSpec, list[UnsplitDimension]]:
     if not axes or math.prod(leaf.shape) <= 1:
         return PartitionSpec(), []
     try:

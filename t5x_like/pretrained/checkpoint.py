@@ -168,7 +168,7 @@ class Checkpoint:
         """The ids each of which ends a text.
 
         Files that don't give any leave it to their model's usual vocabulary, which need not be theirs: ids that the
-        model has no embeddings for are left out, and the tokenizer's own id stands in for none.
+        model has no embeddings for are left out, and without any the tokenizer's own id is taken.
         """
         special = special_ids_of(self.fields) if self.fields else None
         ends = () if special is None else as_ids(special.eos)

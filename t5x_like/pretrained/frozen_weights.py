@@ -17,7 +17,7 @@ _FILE = "frozen.json"
 
 @dataclass(frozen=True, kw_only=True)
 class FrozenRecord:
-    """Where the frozen weights of a run come from.
+    """The origin of a run's frozen weights.
 
     Attributes:
       start_from: the checkpoint that has them, an absolute path; ``None`` for fresh weights drawn from ``seed``.

@@ -1,4 +1,4 @@
-"""What the metadata of a ``.gguf`` file says, in the words of a Hugging Face ``config.json``."""
+"""The metadata of a ``.gguf`` file as fields of a Hugging Face ``config.json``."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -45,7 +45,7 @@ class GgufFields:
     def read(
         self, *, vocab_size: int, tie_word_embeddings: bool, biases: set[str], frequencies: np.ndarray | None
     ) -> dict[str, Any]:
-        """All fields. The arguments are told by the tensors; ``frequencies`` divide the rotary ones, [head_dim / 2]."""
+        """Returns all fields. Arguments come from tensors; ``frequencies`` divide the rotary ones, [head_dim / 2]."""
         fields: dict[str, Any] = {
             "model_type": self._architecture,
             "architectures": [_CLASSES[self._architecture]],

@@ -48,7 +48,9 @@ def fields_of_classes(classes: Sequence[str]) -> dict[str, Any]:
 
 
 def order_by_name(theirs: Sequence[str], ours: Sequence[str]) -> tuple[int, ...] | None:
-    """Where each of ``ours`` stands among ``theirs``, whatever their case, spaces, ``-`` and ``_``; ``None``: nowhere.
+    """Returns the place of each of ``ours`` in ``theirs``, or ``None`` if these are other names.
+
+    Case, spaces, ``-`` and ``_`` don't matter.
 
     >>> order_by_name(("CONTRADICTION", "NEUTRAL", "ENTAILMENT"), ("entailment", "neutral", "contradiction"))
     (2, 1, 0)

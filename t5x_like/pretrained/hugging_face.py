@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
+from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.architectures import architecture_for, architecture_of
 from t5x_like.model.zoo.model_tasks import ModelTask
@@ -24,7 +25,6 @@ from t5x_like.model.zoo.weights import (
     write_weights,
 )
 from t5x_like.partitioning.shard import with_shardings
-from t5x_like.pretrained.device_put import put
 from t5x_like.pretrained.fresh_heads import with_fresh_heads
 from t5x_like.pretrained.gguf_files import read_gguf
 from t5x_like.pretrained.head_classes import fields_of_classes
@@ -65,7 +65,7 @@ class HuggingFaceWeights:
         leaves = parameters.flatten(shapes if mesh is None else with_shardings(axes, shapes, mesh))
 
         def place(path: str, array: Any) -> jax.Array:
-            return put(array, leaves[path].sharding)
+            return put_on_devices(array, leaves[path].sharding)
 
         found = self.match
         wanted = {path: leaf for path, leaf in leaves.items() if path not in found.fresh}
@@ -149,7 +149,7 @@ def _shapes_of_scores(table: tuple[Weight, ...], config: Any) -> dict[str, tuple
 
 
 def _names_of_other_heads(architecture: Architecture, config: Any) -> set[str]:
-    """What files of the same model with other heads hold."""
+    """Names of the weights in files of the same model with other heads."""
     tables = (architecture.hugging_face_weights(replace(config, task=task)) for task in architecture.tasks)
     return {name for table in tables for row in table for name in (*their_names(row), *row.copies)}
 
@@ -235,7 +235,7 @@ def _merged_fields(architecture: Architecture, config: Any, theirs: Mapping[str,
 
 
 def _class_like(theirs: str, task: ModelTask, classes: Mapping[str, ModelTask]) -> str:
-    """What does ``task`` among the relatives of a class: for MT5ForConditionalGeneration MT5's, and not T5's."""
+    """Returns the class for ``task`` of the same model as class ``theirs``: MT5's for an MT5 class, not T5's."""
     able = [name for name, does in classes.items() if does == task]
     if theirs in able:
         return theirs

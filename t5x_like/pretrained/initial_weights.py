@@ -1,4 +1,4 @@
-"""Where fine-tuning starts: another run's weights or a Hugging Face directory's, with the head that a task needs."""
+"""Initial weights of fine-tuning: any checkpoint's, with the head that a task needs."""
 
 import logging
 from collections.abc import Sequence
@@ -18,10 +18,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointModel:
-    """The model of ``start_from`` itself, with the head that the tasks need which it is trained on.
+    """Uses the model in ``start_from``, with the head that the training tasks require.
 
-    ``dropout_rate`` is the checkpoint's own where not given; of a Hugging Face directory what its ``config.json`` says.
-    So is ``classifier_dropout_rate``, of what classes are told from, which some models have apart.
+    Attributes:
+      dropout_rate: the checkpoint's own if not given; that of ``config.json`` for a Hugging Face directory.
+      classifier_dropout_rate: of the classifier's input, for models that configure it separately; likewise.
+      compute_dtype: of activations; weights are float32.
+      remat: activations to recompute in the backward pass.
     """
 
     dropout_rate: float | None = None
@@ -52,7 +55,7 @@ class CheckpointModel:
 
 
 def check_head(config: Any, head: tuple[str, int], *, what: str) -> None:
-    """Whether a model has the head that ``what`` needs.
+    """Checks that a model has the head that ``what`` needs.
 
     Raises:
       ValueError: it has another, or none.
@@ -69,7 +72,7 @@ def check_head(config: Any, head: tuple[str, int], *, what: str) -> None:
 
 
 def check_length(config: Any, length: int, *, what: str) -> None:
-    """Whether a model has a learned position for each token of ``what``; beyond them scores would be no numbers.
+    """Checks that a model has a learned position for each token of ``what``; beyond them scores would be NaN.
 
     Raises:
       ValueError: it has fewer.

@@ -33,7 +33,7 @@ def read_model_config(directory: PathLike) -> Any:
 
 
 def _restored(kind: Any, value: Any) -> Any:
-    """What JSON has made of a field: a dataclass again, told by the names of its fields, or a tuple."""
+    """Turns a field's JSON value into a dataclass again, recognized by the names of its fields, or into a tuple."""
     if isinstance(value, list):
         return tuple(_restored(None, item) for item in value)
     if not isinstance(value, dict):

@@ -14,8 +14,8 @@ from t5x_like.checkpoints.state_names import describe, refuse_differences
 from t5x_like.checkpoints.steps import absolute, find_checkpoints, finished_steps
 from t5x_like.io.files import PathLike, as_path, read_json
 from t5x_like.model import parameters
+from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.partitioning.shard import with_shardings
-from t5x_like.pretrained.device_put import put
 from t5x_like.pretrained.fresh_heads import with_fresh_heads
 from t5x_like.pretrained.frozen_weights import FrozenRecord, read_frozen_record
 from t5x_like.pretrained.model_config import read_model_config
@@ -61,7 +61,7 @@ class RunWeights:
         saved, wanted = parameters.flatten(found), parameters.flatten(like)
 
         def place(path: str, array: Any) -> jax.Array:
-            return put(array, wanted[path].sharding)
+            return put_on_devices(array, wanted[path].sharding)
 
         kept = parameters.unflatten({path: saved[path] for path in wanted if path not in fresh})
         return step, with_fresh_heads(self.config, kept, fresh, self.directory, seed, place)

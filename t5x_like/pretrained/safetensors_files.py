@@ -116,7 +116,7 @@ class SafetensorsReader:
 
 
 def _is_plain_name(name: str) -> bool:
-    """Whether it stays in its directory, whatever the system."""
+    """Returns true for a name that stays in its directory, whatever the system."""
     alone = all(kind(name).name == name for kind in (PurePosixPath, PureWindowsPath))
     return alone and name.endswith(".safetensors") and "\0" not in name
 

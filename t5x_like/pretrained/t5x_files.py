@@ -100,7 +100,7 @@ def t5_config_of(source: WeightSource, **fields: Any) -> T5Config:
 
 
 def is_t5x(directory: PathLike) -> bool:
-    """Whether there is a T5X checkpoint, good or bad."""
+    """Returns true where there is a T5X checkpoint, good or bad."""
     try:
         _find(as_path(directory))
     except ValueError:

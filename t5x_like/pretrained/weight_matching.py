@@ -1,4 +1,4 @@
-"""Which tensors of a file are which weights of a model, where names or heads are not quite the same."""
+"""Matches a file's tensors with a model's weights where names or heads differ a little."""
 
 import fnmatch
 from collections.abc import Iterable, Mapping

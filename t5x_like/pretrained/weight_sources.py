@@ -1,4 +1,4 @@
-"""What wrote a checkpoint, and where its weights are."""
+"""The formats of checkpoints, and finding the weights in each."""
 
 import dataclasses
 import hashlib
@@ -31,7 +31,7 @@ _FREE = (
 
 
 def checkpoint_format(directory: PathLike) -> Format:
-    """Returns what wrote a checkpoint.
+    """Returns the format of a checkpoint.
 
     Raises:
       ValueError: there is none.

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from t5x_like.training.hooks import Hook, Progress
+from t5x_like.training.hooks import Hook, RunProgress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +39,11 @@ class EarlyStopping(Hook):
         if self.min_delta < 0:
             raise ValueError(f"min_delta is {self.min_delta}; give 0 or more")
 
-    def start(self, run: Progress) -> None:
+    def start(self, run: RunProgress) -> None:
         """Stops a resumed run that had stopped already."""
         self._decide(run)
 
-    def after_step(self, run: Progress) -> None:
+    def after_step(self, run: RunProgress) -> None:
         """Decides after each evaluation.
 
         Raises:
@@ -61,7 +61,7 @@ class EarlyStopping(Hook):
             )
         self._decide(run)
 
-    def _decide(self, run: Progress) -> None:
+    def _decide(self, run: RunProgress) -> None:
         split, _, name = self.metric.rpartition("/")
         sign = 1.0 if self.mode == "max" else -1.0
         best, best_step, without = -math.inf, run.step, 0

@@ -19,7 +19,7 @@ from t5x_like.training.validation import Validator
 from t5x_like.training.writers import Writers
 
 
-class Progress:
+class RunProgress:
     """A run between two steps, which hooks read and change.
 
     Attributes:
@@ -77,13 +77,13 @@ class Progress:
 class Hook(Protocol):
     """Work between steps. Inherit from it and write the methods that are needed; the others do nothing."""
 
-    def start(self, run: Progress) -> None:
+    def start(self, run: RunProgress) -> None:
         """Runs once, before the first step."""
 
-    def before_step(self, run: Progress) -> None:
+    def before_step(self, run: RunProgress) -> None:
         """Runs before each step; ``run.step`` steps are done."""
 
-    def after_step(self, run: Progress) -> None:
+    def after_step(self, run: RunProgress) -> None:
         """Runs after each step. When a later hook stops the run, it runs again, with ``run.is_last``."""
 
 
@@ -94,15 +94,15 @@ class Every(Hook):
 
     Args:
       steps: the interval; with 0 only the last step counts.
-      action: called with the ``Progress``.
+      action: called with the ``RunProgress``.
       when_preempted: whether the last step also counts when a signal stops the run early.
     """
 
-    def __init__(self, steps: int, action: Callable[[Progress], None], *, when_preempted: bool = True):
+    def __init__(self, steps: int, action: Callable[[RunProgress], None], *, when_preempted: bool = True):
         self._steps, self._action, self._when_preempted = steps, action, when_preempted
         self._done_at: int | None = None
 
-    def after_step(self, run: Progress) -> None:
+    def after_step(self, run: RunProgress) -> None:
         """Calls the function if the step is due, once for each step."""
         due = self._steps > 0 and run.step % self._steps == 0
         at_end = run.is_last and (self._when_preempted or not run.preempted)
@@ -118,7 +118,7 @@ class TrainLog:
         self._plan, self._optimizer, self._loader = plan, optimizer, loader
         self._weight_norm = jax.jit(optax.tree.norm)
 
-    def __call__(self, run: Progress) -> None:
+    def __call__(self, run: RunProgress) -> None:
         totals = run.state["totals"]
         run.log(
             "train",
@@ -148,7 +148,7 @@ class Evaluation:
         self._plan, self._validators, self._evaluators = plan, validators, evaluators
         self._model, self._model_dir = model, model_dir
 
-    def __call__(self, run: Progress) -> None:
+    def __call__(self, run: RunProgress) -> None:
         weights = self._plan.weights(run.state)
         with run.timer.paused():
             for validator in self._validators:
@@ -174,7 +174,7 @@ class Save:
     def __init__(self, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
 
-    def __call__(self, run: Progress) -> None:
+    def __call__(self, run: RunProgress) -> None:
         with run.timer.paused():
             self._checkpoints.save(run.step, saved_part(run.state), loader_state=run.loader_state)
 
@@ -186,12 +186,12 @@ class Profile(Hook):
         self._directory, self._steps = directory, steps
         self._tracing = contextlib.ExitStack()
 
-    def before_step(self, run: Progress) -> None:
+    def before_step(self, run: RunProgress) -> None:
         """Starts recording if the next step is the first one to record."""
         if self._steps and run.step + 1 == self._steps[0]:
             self._tracing.enter_context(jax.profiler.trace(self._directory))
 
-    def after_step(self, run: Progress) -> None:
+    def after_step(self, run: RunProgress) -> None:
         """Stops recording after the last of the chosen steps, or of the run."""
         if self._steps and (run.step == self._steps[1] or run.is_last):
             jax.effects_barrier()

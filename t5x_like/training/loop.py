@@ -8,7 +8,7 @@ from jax.sharding import Mesh
 
 from t5x_like.batch import Batch
 from t5x_like.partitioning.shard import place
-from t5x_like.training.hooks import Hook, Progress
+from t5x_like.training.hooks import Hook, RunProgress
 from t5x_like.training.preemption import Preemption
 from t5x_like.training.prefetch import Prefetcher
 from t5x_like.training.state import State
@@ -62,7 +62,7 @@ class Loop:
 
     def run(self, state: State, start_step: int = 0) -> Finished:
         """Trains from ``start_step`` to the last step, to a hook's stop, or to the step at which a signal asks to."""
-        run = Progress(
+        run = RunProgress(
             state, step=start_step, total_steps=self._total_steps, writers=self._writers, lines=self._lines
         )
         del state  # its memory is the step's to reuse
@@ -89,7 +89,7 @@ class Loop:
             self._writers.say(run.stop_reason)
         return Finished(run.step, not run.preempted, run.last, run.stop_reason)
 
-    def _call_hooks(self, run: Progress) -> None:
+    def _call_hooks(self, run: RunProgress) -> None:
         was_last = run.is_last
         for hook in self._hooks:
             hook.after_step(run)

@@ -214,14 +214,13 @@ def test_eight_devices_train_a_head_as_one_does(tuned, task, published, tmp_path
     assert restarted.completed, "on other devices"
 
 
-def test_fresh_frozen_weights_come_back_from_their_seed(tmp_path):
-    tiny_run.write_data(tmp_path)
+def test_fresh_frozen_weights_come_back_from_their_seed(directory):
     options: dict[str, Any] = {"trainable": ("decoder/*", "embedding/*")}
-    whole = tiny_run.run(tmp_path, model_dir=str(tmp_path / "whole"), total_steps=6, **options)
-    tiny_run.run(tmp_path, model_dir=str(tmp_path / "halves"), total_steps=3, **options)
-    halves = tiny_run.run(tmp_path, model_dir=str(tmp_path / "halves"), total_steps=6, **options)
+    whole = tiny_run.run(directory, model_dir=str(directory / "frozen_whole"), total_steps=6, **options)
+    tiny_run.run(directory, model_dir=str(directory / "frozen_halves"), total_steps=3, **options)
+    halves = tiny_run.run(directory, model_dir=str(directory / "frozen_halves"), total_steps=6, **options)
     assert halves.last["train"]["loss"] == whole.last["train"]["loss"]
     fresh = parameters.flatten(fresh_params(tiny_run.MODEL, mesh=None, seed=5))
-    own = weights(tmp_path / "whole")
+    own = weights(directory / "frozen_whole")
     kept = [path for path in own if np.array_equal(own[path], fresh[path])]
     assert kept == [path for path in own if not path.startswith(("decoder/", "embedding/"))]

@@ -5,7 +5,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.partitioning.rules import Dropped, sharding_for, spec_for
+from t5x_like.partitioning.rules import UnsplitDimension, sharding_for, spec_for
 
 MESH = MeshConfig(data=2, fsdp=2, model=2).build()
 
@@ -29,7 +29,7 @@ def test_named_axes_are_cut_along_their_mesh_axes(axes, shape, spec):
 def test_an_axis_that_does_not_divide_is_dropped_and_reported():
     spec, dropped = spec_for(("embed", "mlp"), (8, 33), MESH)
     assert spec == P("fsdp", None)
-    assert dropped == [Dropped("mlp", 33, "model", 2)]
+    assert dropped == [UnsplitDimension("mlp", 33, "model", 2)]
 
 
 def test_a_table_whose_rows_take_one_mesh_axis_gives_the_other_to_its_columns():

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,7 @@ from t5x_like.pretrained.weight_sources import checkpoint_format, read_config
 from tests.model.zoo.tiny_models import TINY
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "in", "the", "begin", "##ning"]
-SIZES = {"vocab_size": 32, "model_dim": 8, "mlp_dim": 8, "num_heads": 2, "num_layers": 1}
+SIZES: Any = {"vocab_size": 32, "model_dim": 8, "mlp_dim": 8, "num_heads": 2, "num_layers": 1}
 GPT2 = GPT2Config(**SIZES, max_position_embeddings=12)
 BERT = BertConfig(**SIZES, max_position_embeddings=12, task="sequence_classification", num_labels=2)
 

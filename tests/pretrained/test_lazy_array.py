@@ -10,9 +10,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from t5x_like.checkpoints import unread_arrays
 from t5x_like.checkpoints.checkpoints import Checkpoints, restore_params, unread_params
-from t5x_like.model.lazy_array import Index, LazyArray
+from t5x_like.model.lazy_array import Index, LazyArray, put_on_devices
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, per_layer, read_weights, source_of, split_columns
-from t5x_like.pretrained.device_put import put
 
 SHAPES = {"stack": (3, 4, 6), "table": (10, 4), "scale": (5,), "number": (), "none": (0, 3)}
 
@@ -69,7 +68,7 @@ def sharding(*spec: Any) -> NamedSharding:
 @pytest.mark.parametrize("spec", [(None, "a", "b"), (None, None, "a"), ("b", ("a",), None), ()])
 def test_a_large_array_is_read_in_the_parts_that_devices_hold(spec: tuple[Any, ...]) -> None:
     shape, asked = (4, 8, 12), []
-    placed = put(unread(shape, asked), sharding(*spec), whole_bytes=0)
+    placed = put_on_devices(unread(shape, asked), sharding(*spec), whole_bytes=0)
     np.testing.assert_array_equal(placed, numbers(shape))
     assert placed.sharding.is_equivalent_to(sharding(*spec), 3)
     assert len(asked) == {(): 1, (None, None, "a"): 4}.get(spec, 8)
@@ -77,9 +76,9 @@ def test_a_large_array_is_read_in_the_parts_that_devices_hold(spec: tuple[Any, .
 
 def test_a_small_array_is_read_once() -> None:
     asked: list[Index] = []
-    np.testing.assert_array_equal(put(unread((4, 8), asked), sharding("a")), numbers((4, 8)))
+    np.testing.assert_array_equal(put_on_devices(unread((4, 8), asked), sharding("a")), numbers((4, 8)))
     assert len(asked) == 1
-    assert put(unread(()), None).shape == ()
+    assert put_on_devices(unread(()), None).shape == ()
 
 
 def test_layers_of_a_stack_are_read_one_by_one_and_in_part() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from t5x_like.batch import Batch
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.training.hooks import Every, Hook, Profile, Progress
+from t5x_like.training.hooks import Every, Hook, Profile, RunProgress
 from t5x_like.training.loop import Loop
 
 
@@ -31,7 +31,7 @@ class StopAt(Hook):
     def __init__(self, step: int) -> None:
         self.step = step
 
-    def after_step(self, run: Progress) -> None:
+    def after_step(self, run: RunProgress) -> None:
         if run.step == self.step:
             run.stop("enough")
 
@@ -82,7 +82,7 @@ def test_what_is_due_is_done_once_at_the_step_that_a_hook_stops():
 
 
 def test_a_hook_may_change_the_state_and_log():
-    def reset(run: Progress) -> None:
+    def reset(run: RunProgress) -> None:
         run.log("train", {"sum": int(run.state["sum"])})
         run.state = run.state | {"sum": np.int32(0)}
 
@@ -94,7 +94,7 @@ def test_a_hook_may_change_the_state_and_log():
 def test_the_chosen_steps_are_recorded_for_tensorboard(tmp_path, stop):
     recorded = {}
 
-    def look(run: Progress) -> None:
+    def look(run: RunProgress) -> None:
         recorded[run.step] = bool(list((tmp_path / "profile").rglob("*.xplane.pb")))
 
     run([Profile(str(tmp_path / "profile"), (2, 5)), StopAt(stop), Every(1, look)])

@@ -56,7 +56,7 @@ def mask_rows(mask: Any, name: str, ids: np.ndarray) -> np.ndarray | None:
 
 
 def shift_right(labels: np.ndarray, *, start: int, pad: int) -> np.ndarray:
-    """What the decoder reads to write ``labels``."""
+    """Returns the decoder's inputs for ``labels``: shifted by one, after ``start``."""
     first = np.full((len(labels), 1), start, labels.dtype)
     shifted = np.concatenate([first, labels[:, :-1]], axis=1)
     return np.where(shifted == IGNORED, pad, shifted)

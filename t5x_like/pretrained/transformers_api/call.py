@@ -1,4 +1,4 @@
-"""What the calls of all families share: arguments and outputs by the names of transformers."""
+"""Arguments and outputs by the names of transformers, for all families."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
@@ -23,7 +23,7 @@ _OPTIONAL = (
 
 
 class Context(NamedTuple):
-    """What reading arguments needs to know of the model."""
+    """The model's side of a call, for reading arguments."""
 
     config: Any
     special_ids: SpecialIds

@@ -115,7 +115,7 @@ def ends_of_sequences(ids: np.ndarray, mask: np.ndarray | None, context: Context
 
 
 def scores_at_ends(model: Any, states: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-    """What the heads say of ``states`` [B, L, D] where sequences end, if ``ends_of_sequences`` found that."""
+    """Scores of the heads at the last tokens of ``states`` [B, L, D], if ``ends_of_sequences`` found them."""
     if "ends" not in inputs:
         return {}
     ends = jnp.take_along_axis(states, inputs["ends"][:, None, None], axis=1)[:, 0]
@@ -130,7 +130,7 @@ def scores_of(
     *,
     of_words: Loss = cross_entropy,
 ) -> dict[str, Any]:
-    """What the class of ``config.task`` answers with, and its loss if ``inputs`` has what it compares with.
+    """Returns the outputs of the class of ``config.task``, and its loss if ``inputs`` has labels.
 
     Args:
       config: names the task, and says how many words and which kind of classes there are.

@@ -26,7 +26,7 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     """See ``Call.read``.
 
     ``perm_mask`` [B, L, L] is 1 where a token must not look at another, ``target_mapping`` [B, P, L] is 1 where the
-    P-th target stands.
+    P-th target is.
     """
     given, num_choices = choices_as_rows(given, context.config)
     ids = token_rows(given["input_ids"], "input_ids", context.config.vocab_size)

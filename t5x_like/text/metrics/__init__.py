@@ -17,7 +17,7 @@ from t5x_like.text.metrics.classification import (
     multirc_f1_over_all_answers,
 )
 from t5x_like.text.metrics.correlation import pearson_corrcoef, spearman_corrcoef
-from t5x_like.text.metrics.generation import (
+from t5x_like.text.metrics.generation_metrics import (
     bleu,
     edit_distance,
     rouge,

@@ -9,7 +9,7 @@ import numpy as np
 
 from t5x_like.text.metrics.chunks import chunk_counts, chunk_f1, scores_from_counts
 from t5x_like.text.metrics.classification import Scores, require_pairs
-from t5x_like.text.metrics.generation import bleu, rouge, rouge_mean
+from t5x_like.text.metrics.generation_metrics import bleu, rouge, rouge_mean
 
 RESAMPLES = 1000
 _CHECKS, _FEW_UNITS = 3, 16  # draws and units on which a metric is tested to be a mean over units

@@ -4,17 +4,17 @@ import difflib
 import math
 from collections.abc import Callable, Sequence
 
-from t5x_like.text.metrics import classification, correlation, generation, question_answering
+from t5x_like.text.metrics import classification, correlation, generation_metrics, question_answering
 from t5x_like.text.metrics.classification import Scores
 
 MetricFunction = Callable[[Sequence, Sequence], Scores]
 
 _OF_TEXT: dict[str, MetricFunction] = {
     "accuracy": classification.accuracy,
-    "sequence_accuracy": generation.sequence_accuracy,
-    "token_error_rate": generation.token_error_rate,
-    "bleu": generation.bleu,
-    "rouge": generation.rouge_mean,
+    "sequence_accuracy": generation_metrics.sequence_accuracy,
+    "token_error_rate": generation_metrics.token_error_rate,
+    "bleu": generation_metrics.bleu,
+    "rouge": generation_metrics.rouge_mean,
     "squad": question_answering.squad,
     "trivia_qa": question_answering.trivia_qa,
 }

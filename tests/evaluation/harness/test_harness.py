@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("lm_eval", reason="the lm-evaluation-harness (pip install lm-eval) isn't installed")
 
 from t5x_like.cli.main import main
-from t5x_like.evaluation.harness import registration
+from t5x_like.evaluation.harness import harness_registration
 from t5x_like.inference.scorer import LikelihoodRequest
 
 pytestmark = pytest.mark.filterwarnings("default")  # the harness' own warnings are not ours
@@ -71,7 +71,7 @@ def drive(checkpoint: str, tasks: str, *names: str, **settings) -> dict:
     from lm_eval import simple_evaluate
     from lm_eval.tasks import TaskManager
 
-    registration.register()
+    harness_registration.register()
     return simple_evaluate(
         model="t5x_like",
         model_args={"checkpoint": checkpoint, **settings},
@@ -93,7 +93,7 @@ def test_the_harness_scores_local_tasks_as_we_do(which: str, tasks: str, request
     checkpoint = request.getfixturevalue(which)
     found = drive(checkpoint, tasks, *TASKS)
     model = model_of(checkpoint)
-    answerer, tokenizer = model._answerer, model._loaded.tokenizer
+    answerer, tokenizer = model._runner, model._loaded.tokenizer
 
     right = []
     for row in ROWS:
@@ -158,7 +158,7 @@ def test_a_text_that_is_longer_than_the_model_reads_is_read_in_windows(decoder: 
     windows = map(
         make_disjoint_window, get_rolling_token_windows(ids, model.prefix_token_id, model.max_length, 1)
     )
-    theirs = model._answerer.score([_asked(*window) for window in windows])
+    theirs = model._runner.score([_asked(*window) for window in windows])
     (found,) = model.loglikelihood_rolling(_requests([(text,)]))
     assert found == pytest.approx(sum(one.log_likelihood for one in theirs))
 
@@ -185,7 +185,7 @@ def test_the_plain_command_knows_the_model_where_a_file_says_so(tmp_path: Path, 
     import subprocess
 
     monkeypatch.setattr(registration, "site_file", lambda: tmp_path / "t5x_like_lm_eval.pth")
-    line = registration.enable().read_text()
+    line = harness_registration.enable().read_text()
     assert line.startswith("import sys; ")
     assert line.count("\n") == 1
     program = (
@@ -194,4 +194,4 @@ def test_the_plain_command_knows_the_model_where_a_file_says_so(tmp_path: Path, 
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "HarnessModel"
-    assert not registration.disable().exists()
+    assert not harness_registration.disable().exists()

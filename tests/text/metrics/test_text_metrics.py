@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t5x_like.text import metrics
-from t5x_like.text.metrics import baselines, classification, correlation, generation, question_answering
+from t5x_like.text.metrics import (
+    baselines,
+    classification,
+    correlation,
+    generation_metrics,
+    question_answering,
+)
 from t5x_like.text.metrics.by_name import METRIC_NAMES, metric_function
 
 COMPOSED = {
@@ -129,14 +135,16 @@ def test_scoring_the_wrong_number_of_predictions_is_refused():
 
 def test_token_error_rate_counts_edits_over_target_tokens():
     targets, predictions = ["M AY G R EY", "K AE T"], ["M AY G EY", "K AE T S"]
-    assert generation.token_error_rate(targets, predictions) == {"token_error_rate": pytest.approx(25.0)}
-    assert math.isnan(generation.token_error_rate([""], [""])["token_error_rate"])
+    assert generation_metrics.token_error_rate(targets, predictions) == {
+        "token_error_rate": pytest.approx(25.0)
+    }
+    assert math.isnan(generation_metrics.token_error_rate([""], [""])["token_error_rate"])
 
 
 @given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")))
 def test_the_number_of_edits_is_a_distance(left, right):
-    distance = generation.num_edits(left, right)
-    assert distance == generation.num_edits(right, left)
+    distance = generation_metrics.num_edits(left, right)
+    assert distance == generation_metrics.num_edits(right, left)
     assert abs(len(left) - len(right)) <= distance <= max(len(left), len(right))
     assert (distance == 0) == (left == right)
 

@@ -13,6 +13,7 @@ from t5x_like.text.objectives.cutting import lay_window, texts_of
 from t5x_like.text.objectives.fill_in_the_middle import FillInTheMiddle, InfillingIds
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.objectives.random_bits import seeds_of_rows
+from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
@@ -203,7 +204,7 @@ def test_batches_are_the_same_again_with_workers_and_with_packing_isolated(make_
 
 
 def test_seqio_gives_examples_of_the_same_documents(make_task):
-    task = registry.get_task(make_task(FillInTheMiddle(fim_rate=1.0)))
+    task = registration.get_task(make_task(FillInTheMiddle(fim_rate=1.0)))
     rows = list(task.get_dataset({"targets": 50}, "train", shuffle=False).as_numpy_iterator())
     marks = {358, 357, 356}
     assert all(marks <= set(row["targets"].tolist()) for row in rows)

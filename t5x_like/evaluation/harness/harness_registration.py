@@ -19,7 +19,7 @@ _FILE = "t5x_like_lm_eval.pth"
 # Python runs lines of .pth files that begin with "import" at its start; argv isn't set yet, orig_argv is.
 _LINE = (
     "import sys; exec(\"if any(w in a for a in sys.orig_argv[:4] for w in ('lm_eval', 'lm-eval')): "
-    'from t5x_like.evaluation.harness import registration; registration.listen()")\n'
+    'from t5x_like.evaluation.harness import harness_registration; harness_registration.listen()")\n'
 )
 
 

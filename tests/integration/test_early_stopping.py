@@ -10,7 +10,7 @@ from t5x_like.io.files import read_jsonl
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.early_stopping import EarlyStopping
 from t5x_like.training.experiment import Intervals
-from t5x_like.training.hooks import Progress
+from t5x_like.training.hooks import RunProgress
 from tests.integration import tiny_run
 
 METRIC = "validation/words/loss"
@@ -18,7 +18,7 @@ METRIC = "validation/words/loss"
 
 def stop_reason(hook: EarlyStopping, values: list[float]) -> tuple[int, str | None]:
     """The step at which a run with these values, one each 10 steps, ends, and why."""
-    run = Progress({}, step=0, total_steps=1000)
+    run = RunProgress({}, step=0, total_steps=1000)
     hook.start(run)
     for number, value in enumerate(values, start=1):
         run.step = 10 * number
@@ -69,14 +69,7 @@ def test_settings_that_cannot_be_meant_are_refused():
         EarlyStopping(metric=METRIC, min_delta=-1)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    path = tmp_path_factory.mktemp("early")
-    tiny_run.write_data(path)
-    return path
-
-
-def stopping_run(folder, name, total_steps, hook):
+def stopping_run(directory, name, total_steps, hook):
     """Losses fall all the time, but never by as much as the hook wants."""
     held_out = LoaderConfig(
         mixture="counting",
@@ -87,8 +80,8 @@ def stopping_run(folder, name, total_steps, hook):
         repeat=False,
     )
     return tiny_run.run(
-        folder,
-        model_dir=str(folder / name),
+        directory,
+        model_dir=str(directory / name),
         total_steps=total_steps,
         validations=(held_out,),
         hooks=(hook,),
@@ -96,24 +89,24 @@ def stopping_run(folder, name, total_steps, hook):
     )
 
 
-def test_a_run_stops_saves_says_why_and_a_resumed_one_stops_at_the_same_step(folder, capsys):
+def test_a_run_stops_saves_says_why_and_a_resumed_one_stops_at_the_same_step(directory, capsys):
     hook = EarlyStopping(metric="validation/counting/loss", patience=2, min_delta=100.0)
-    finished = stopping_run(folder, "whole", 20, hook)
+    finished = stopping_run(directory, "stopped", 20, hook)
     assert (finished.step, finished.completed) == (6, True)
     assert "stopped at step 6: validation/counting/loss has not improved" in finished.stop_reason
     assert finished.stop_reason in capsys.readouterr().err
-    assert (folder / "whole" / "6").is_dir()
+    assert (directory / "stopped" / "6").is_dir()
     assert finished.last["train"]["step"] == 6, "the steps since the last log line are logged"
 
-    stopping_run(folder, "halves", 4, replace(hook, patience=9))  # as if it had been killed
-    again = stopping_run(folder, "halves", 20, hook)
+    stopping_run(directory, "stopped_in_halves", 4, replace(hook, patience=9))  # as if it had been killed
+    again = stopping_run(directory, "stopped_in_halves", 20, hook)
     assert (again.step, again.last["validation/counting"]) == (6, finished.last["validation/counting"])
 
-    before = list(read_jsonl(folder / "whole" / "metrics.jsonl"))
-    third = stopping_run(folder, "whole", 20, hook)
+    before = list(read_jsonl(directory / "stopped" / "metrics.jsonl"))
+    third = stopping_run(directory, "stopped", 20, hook)
     assert (third.step, third.completed, third.last) == (6, True, {})
-    assert list(read_jsonl(folder / "whole" / "metrics.jsonl")) == before
-    patient = stopping_run(folder, "whole", 8, replace(hook, patience=9))
+    assert list(read_jsonl(directory / "stopped" / "metrics.jsonl")) == before
+    patient = stopping_run(directory, "stopped", 8, replace(hook, patience=9))
     assert patient.step == 8, "with more patience it continues"
 
 
