@@ -24,7 +24,7 @@ class ArrayStore:
         LazyArray ones, of which there are none or nothing else, are written before that, one after the other.
         """
         if any(isinstance(leaf, LazyArray) for leaf in leaves.values()):
-            from t5x_like.checkpoints.unread_arrays import write_unread
+            from t5x_like.checkpoints.unread_arrays import write_unread  # imports Orbax
 
             write_unread(directory, {name: leaf for name, leaf in leaves.items() if leaf.size})
             return

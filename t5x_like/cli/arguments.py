@@ -121,7 +121,7 @@ def add_runner_arguments(parser: Any, *, note: str = "") -> None:
 
 def import_users_modules(arguments: argparse.Namespace) -> None:
     """Imports the modules of ``--module``; the working directory is on the path, as with ``python -m``."""
-    from t5x_like.text.seqio_bridge import registration
+    from t5x_like.text.seqio_bridge import registration  # imports what the loader needs
 
     registration.connect()
     here = str(Path.cwd())

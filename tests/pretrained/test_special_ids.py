@@ -9,7 +9,7 @@ from t5x_like.model import parameters
 from t5x_like.model.zoo.llama import LlamaConfig
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.tokenizer_files import SpecialIds, special_ids_of
-from t5x_like.pretrained.transformers_api import decoder
+from t5x_like.pretrained.transformers_api import decoder_call
 from t5x_like.pretrained.transformers_api.call import Context
 from t5x_like.pretrained.transformers_api.generation import padding_of, visible
 
@@ -56,7 +56,7 @@ def test_classes_are_told_at_the_last_id_that_is_not_padding(special, mask, ends
         vocab_size=9, model_dim=4, mlp_dim=4, num_heads=2, num_layers=1, task="sequence_classification"
     )
     ids = np.array([[5, 6, 0, 0], [0, 0, 5, 6], [0, 0, 0, 0]])
-    inputs = decoder.read({"input_ids": ids, "attention_mask": mask}, Context(config, special))
+    inputs = decoder_call.read({"input_ids": ids, "attention_mask": mask}, Context(config, special))
     assert inputs["ends"].tolist() == ends
     assert ("segment_ids" in inputs) == (mask is not None)
 

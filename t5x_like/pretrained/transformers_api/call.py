@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from t5x_like.pretrained.tokenizer_files import SpecialIds
-from t5x_like.pretrained.transformers_api.arguments import mask_rows, token_rows
+from t5x_like.pretrained.transformers_api.call_arguments import mask_rows, token_rows
 
 # Names of what may be asked for.
 _OPTIONAL = (

@@ -7,7 +7,7 @@ import numpy as np
 from t5x_like.inference.beam_search import EarlyStopping, PowerLengthPenalty
 from t5x_like.inference.decodable import check_length
 from t5x_like.pretrained.tokenizer_files import SpecialIds
-from t5x_like.pretrained.transformers_api.arguments import mask_rows, token_rows
+from t5x_like.pretrained.transformers_api.call_arguments import mask_rows, token_rows
 
 # Every new length of the inputs compiles anew; rounded up, nearby lengths share one compiled program.
 _INPUT_LENGTH_MULTIPLE = 32

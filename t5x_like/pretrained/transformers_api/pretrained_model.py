@@ -18,19 +18,22 @@ from t5x_like.model.zoo.model_tasks import GENERATIVE, ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, Family, check_dtype, family_of, open_checkpoint
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.tokenizer_files import tokenizer_files
-from t5x_like.pretrained.transformers_api import decoder, encoder, encoder_decoder, recurrent, two_stream
-from t5x_like.pretrained.transformers_api.arguments import argument_names, check_generation, refuse_unknown
 from t5x_like.pretrained.transformers_api.call import Call, Context, Outputs, to_outputs
+from t5x_like.pretrained.transformers_api.call_arguments import (
+    argument_names,
+    check_generation,
+    refuse_unknown,
+)
 from t5x_like.pretrained.transformers_api.generation import padding_of, read_prompts, search_settings
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 # How the models of each family are called.
 CALLS: dict[Family, Call] = {
-    "decoder": decoder,
-    "encoder": encoder,
-    "encoder_decoder": encoder_decoder,
-    "recurrent": recurrent,
-    "two_stream": two_stream,
+    "decoder": decoder_call,
+    "encoder": encoder_call,
+    "encoder_decoder": encoder_decoder_call,
+    "recurrent": recurrent_call,
+    "two_stream": two_stream_call,
 }
 
 

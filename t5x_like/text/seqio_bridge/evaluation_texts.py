@@ -35,7 +35,7 @@ def evaluation_texts(task: str, split: str) -> Iterator[dict[str, str]]:
 
 
 def _of_seqio(task: str, split: str) -> Iterator[dict[str, Any]]:
-    from t5x_like.text.seqio_bridge.data_sources import numpy_examples
+    from t5x_like.text.seqio_bridge.data_sources import numpy_examples  # imports TensorFlow
 
     found = registration.get_task(task)
     lengths = dict.fromkeys(found.output_features, 2**20)

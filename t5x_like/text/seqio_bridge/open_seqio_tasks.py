@@ -84,7 +84,7 @@ def seqio_examples(
     task: "seqio.Task", split: str, lengths: Lengths, *, seed: int, shuffle: bool
 ) -> Iterator[Example]:
     """A task's examples from its own pipeline, cut to the limits; inputs are empty where it has none."""
-    from t5x_like.text.seqio_bridge.data_sources import numpy_examples
+    from t5x_like.text.seqio_bridge.data_sources import numpy_examples  # imports TensorFlow
 
     limits = {name: length for name, length in lengths._asdict().items() if name in task.output_features}
     dataset = task.get_dataset(limits, split, shuffle=shuffle, seed=seed)

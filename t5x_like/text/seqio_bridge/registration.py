@@ -79,7 +79,7 @@ class SeqioTasks:
 
     def fingerprint(self, task: str, split: str) -> dict[str, str]:
         """See ``registry.ForeignTasks``."""
-        from t5x_like.text.seqio_bridge.task_fingerprint import seqio_fingerprint
+        from t5x_like.text.seqio_bridge.task_fingerprint import seqio_fingerprint  # imports TensorFlow
 
         return seqio_fingerprint(get_task(task), split)
 
@@ -183,7 +183,7 @@ def import_modules(modules: Sequence[str]) -> None:
 
 
 def _add_to_seqio(definition: registry.Definition) -> None:
-    from t5x_like.text.seqio_bridge.seqio_tasks import SeqioTaskBuilder
+    from t5x_like.text.seqio_bridge.seqio_tasks import SeqioTaskBuilder  # imports TensorFlow
 
     if isinstance(definition, Mixture):
         import seqio

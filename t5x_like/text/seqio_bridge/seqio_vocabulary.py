@@ -34,7 +34,7 @@ def load_vocabulary(
     Raises:
       ValueError: no such file, none of these kinds, or a damaged one.
     """
-    from t5x_like.text.seqio_bridge.literal_vocabulary import LiteralVocabulary
+    from t5x_like.text.seqio_bridge.literal_vocabulary import LiteralVocabulary  # imports TensorFlow
 
     return LiteralVocabulary(open_tokenizer(path_or_name, num_sentinels, lower_case=lower_case))
 

@@ -78,7 +78,7 @@ def show(
     Raises:
       ValueError: unknown name or split, or bad rows.
     """
-    from t5x_like.text.seqio_bridge.data_sources import numpy_examples
+    from t5x_like.text.seqio_bridge.data_sources import numpy_examples  # imports TensorFlow
 
     shown: list[TaskExample] = []
     for task in registration.tasks_of(name):

@@ -8,9 +8,9 @@ import numpy as np
 from t5x_like.batch import Batch
 from t5x_like.model.layers.stack import StackOutput
 from t5x_like.model.zoo.model_tasks import OF_SEQUENCES
-from t5x_like.pretrained.transformers_api.arguments import check_rows, mask_rows, shift_right, token_rows
 from t5x_like.pretrained.transformers_api.call import Context, hidden_states
-from t5x_like.pretrained.transformers_api.scores import choices_as_rows, read_labels, scores_of
+from t5x_like.pretrained.transformers_api.call_arguments import check_rows, mask_rows, shift_right, token_rows
+from t5x_like.pretrained.transformers_api.head_outputs import choices_as_rows, read_labels, scores_of
 
 ARGUMENTS: tuple[str, ...] = (
     "input_ids",

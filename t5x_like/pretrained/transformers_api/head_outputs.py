@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from t5x_like.model.zoo.model_tasks import OF_SEQUENCES
-from t5x_like.pretrained.transformers_api.arguments import IGNORED, numbers
 from t5x_like.pretrained.transformers_api.call import Context
+from t5x_like.pretrained.transformers_api.call_arguments import IGNORED, numbers
 
 Loss = Callable[[Any, Any], Any]
 

@@ -5,9 +5,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from t5x_like.pretrained.transformers_api.arguments import IGNORED, numbers, token_rows
 from t5x_like.pretrained.transformers_api.call import Context, hidden_states, our_memory, their_memory
-from t5x_like.pretrained.transformers_api.scores import (
+from t5x_like.pretrained.transformers_api.call_arguments import IGNORED, numbers, token_rows
+from t5x_like.pretrained.transformers_api.head_outputs import (
     choices_as_rows,
     ends_of_sequences,
     read_labels,

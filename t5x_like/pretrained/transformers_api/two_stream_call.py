@@ -5,9 +5,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from t5x_like.pretrained.transformers_api.arguments import numbers, token_rows
 from t5x_like.pretrained.transformers_api.call import Context, our_memory, their_memory
-from t5x_like.pretrained.transformers_api.scores import choices_as_rows, read_labels, scores_of
+from t5x_like.pretrained.transformers_api.call_arguments import numbers, token_rows
+from t5x_like.pretrained.transformers_api.head_outputs import choices_as_rows, read_labels, scores_of
 
 ARGUMENTS: tuple[str, ...] = (
     "input_ids",

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from t5x_like.batch import Batch
-from t5x_like.pretrained.transformers_api.arguments import numbers, token_rows
 from t5x_like.pretrained.transformers_api.call import Context, hidden_states, read_mask
-from t5x_like.pretrained.transformers_api.scores import (
+from t5x_like.pretrained.transformers_api.call_arguments import numbers, token_rows
+from t5x_like.pretrained.transformers_api.head_outputs import (
     choices_as_rows,
     cross_entropy,
     ends_of_sequences,

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from t5x_like.batch import Batch
-from t5x_like.pretrained.transformers_api.arguments import token_rows
 from t5x_like.pretrained.transformers_api.call import Context, hidden_states, read_ids, read_mask
-from t5x_like.pretrained.transformers_api.scores import LABELS, choices_as_rows, read_labels, scores_of
+from t5x_like.pretrained.transformers_api.call_arguments import token_rows
+from t5x_like.pretrained.transformers_api.head_outputs import LABELS, choices_as_rows, read_labels, scores_of
 
 ARGUMENTS: tuple[str, ...] = (
     "input_ids",
