@@ -18,6 +18,13 @@ from t5x_like.model.zoo.model_tasks import GENERATIVE, ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, Family, check_dtype, family_of, open_checkpoint
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.tokenizer_files import tokenizer_files
+from t5x_like.pretrained.transformers_api import (
+    decoder_call,
+    encoder_call,
+    encoder_decoder_call,
+    recurrent_call,
+    two_stream_call,
+)
 from t5x_like.pretrained.transformers_api.call import Call, Context, Outputs, to_outputs
 from t5x_like.pretrained.transformers_api.call_arguments import (
     argument_names,
