@@ -26,13 +26,15 @@ def test_shards_hold_the_names_and_bytes_that_were_read(golden, tmp_path, name):
 
 def test_a_padded_batch_generates_as_its_rows_alone(golden):
     case = fixture("t5_v11")
-    ids, mask = case.io["gen_batch_input_ids"], case.io["gen_batch_attention_mask"]
-    eos = case.meta["eos_picked"]
-    for run, beams in (("gen_batch_greedy", 1), ("gen_batch_beam4", 4)):
-        got = case.pretrained.generate(ids, mask, max_new_tokens=12, num_beams=beams, eos_token_id=eos)
-        rows = [row.tolist() for row in got]
-        rows = [row[: row.index(eos, 1) + 1] if eos in row[1:] else row for row in rows]
-        assert rows == [row[row != -1].tolist() for row in case.io[run]]
+    prompts, eos = case.io["gen_prompt_ids"], case.meta["eos_picked"]
+    mask = (prompts != -1).astype(np.int32)
+    for beams in (1, 4):
+        options = {"max_new_tokens": 12, "num_beams": beams, "eos_token_id": eos}
+        together = case.pretrained.generate(prompts * mask, mask, **options)
+        for row, prompt in zip(together, prompts, strict=True):
+            own = prompt[prompt != -1][None]
+            alone = case.pretrained.generate(own, np.ones_like(own), **options)[0]
+            np.testing.assert_array_equal(row[: len(alone)], alone)
 
 
 def test_t5x_names_cover_every_weight_once(golden):

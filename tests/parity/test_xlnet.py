@@ -115,7 +115,7 @@ def test_classes_of_sequences(classifier):
     np.testing.assert_allclose(found["loss"], io["out_loss"], rtol=1e-5)
     np.testing.assert_allclose(np.stack(found["mems"]), io["out_mems"], atol=ATOL)
     last = found["last_hidden_state"]
-    np.testing.assert_allclose(last[real], io["out_last_hidden_state"][real], atol=ATOL)
+    np.testing.assert_allclose(last[real], io["out_hidden_states"][-1][real], atol=ATOL)
     hidden = np.stack(found["hidden_states"])
     np.testing.assert_allclose(hidden[:, real], io["out_hidden_states"][:, real], atol=ATOL)
 

@@ -11,7 +11,7 @@ from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.zoo import gpt3
 from t5x_like.model.zoo.gpt2 import GPT2
 from t5x_like.model.zoo.gpt3 import GPT3
-from tests.model.zoo.golden_models import GoldenModel, read_golden, worst_difference
+from tests.model.zoo.golden_models import GoldenModel, fields_of, read_golden, worst_difference
 
 
 @pytest.fixture(scope="module")
@@ -26,25 +26,33 @@ def model(golden: Path) -> GoldenModel:
     return read._replace(params={**read.params, "decoder": {**read.params["decoder"], "layers": alone}})
 
 
-def config_of(band: int, num_layers: int = 3) -> gpt3.GPT3Config:
-    return gpt3.GPT3Config(
-        vocab_size=107,
-        model_dim=48,
-        mlp_dim=192,
-        num_heads=4,
-        head_dim=12,
-        num_layers=num_layers,
-        band=band,
-        max_position_embeddings=64,
-    )
+@pytest.fixture(scope="module")
+def sizes(golden: Path) -> dict[str, int]:
+    """Those of the recorded GPT-2."""
+    fields = fields_of(golden / "models/gpt2")
+    return {
+        "vocab_size": fields["vocab_size"],
+        "model_dim": fields["n_embd"],
+        "mlp_dim": 4 * fields["n_embd"],
+        "num_heads": fields["n_head"],
+        "head_dim": fields["n_embd"] // fields["n_head"],
+        "max_position_embeddings": fields["n_positions"],
+    }
 
 
-def test_with_bands_as_wide_as_the_text_it_is_gpt2(model: GoldenModel) -> None:
-    assert worst_difference(model, config_of(band=64).decoder) < 2e-5
+SIZES = {"vocab_size": 8, "model_dim": 8, "mlp_dim": 16, "num_heads": 2, "head_dim": 4}
 
 
-def test_bands_matter(model: GoldenModel) -> None:
-    assert worst_difference(model, config_of(band=5).decoder) > 1e-3
+def config_of(band: int, num_layers: int = 3, **sizes: int) -> gpt3.GPT3Config:
+    return gpt3.GPT3Config(**SIZES | sizes, num_layers=num_layers, band=band)
+
+
+def test_with_bands_as_wide_as_the_text_it_is_gpt2(model: GoldenModel, sizes: dict[str, int]) -> None:
+    assert worst_difference(model, config_of(band=64, **sizes).decoder) < 2e-5
+
+
+def test_bands_matter(model: GoldenModel, sizes: dict[str, int]) -> None:
+    assert worst_difference(model, config_of(band=5, **sizes).decoder) > 1e-3
 
 
 def test_dense_and_banded_layers_take_turns() -> None:

@@ -62,7 +62,7 @@ def with_global_theta(family: EncoderConfig) -> EncoderConfig:
 
 
 def test_unchanged_traits_give_the_recorded_logits(model: GoldenModel) -> None:
-    assert worst_difference(model, model.family) < 2e-5
+    assert worst_difference(model, model.family) < 5e-5
 
 
 @pytest.mark.parametrize(
