@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from t5x_like.text.objectives.blanks import Blanks, with_blanks
+from t5x_like.text.objectives.blanks import Blanks, RandomSpans, draw_lengths, place_apart, with_blanks
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_bits, random_fractions, seeds_of_rows
-from t5x_like.text.objectives.random_spans import RandomSpans, draw_lengths, place_apart
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 _SHORT, _DOCUMENT, _SENTENCES = range(3)  # what a text's blanks are; its label

@@ -72,6 +72,40 @@ class CausalLM:
         return examples
 
 
+@dataclass(frozen=True, kw_only=True)
+class FullLM:
+    """Documents ``a b`` and ``c d e`` become targets ``a b </s> c``, ``d e </s>``, with rows of four tokens.
+
+    An end of sequence stands after each document and nowhere else: rows are cut wherever they are full.
+
+    Raffel et al. 2020, §3.2.1, https://arxiv.org/abs/1910.10683.
+    """
+
+    @property
+    def spec(self) -> ExampleSpec:
+        """For decoders."""
+        return ExampleSpec(layout="decoder", ends_documents=True)
+
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
+        """See ``Objective.check``."""
+        if lengths.targets < 2:
+            raise ValueError(f"targets_length of {lengths.targets} leaves nothing to read; use at least 2")
+        if ids.eos is None:
+            raise ValueError("the vocabulary has no end of sequence, which stands between documents")
+
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
+        """Even runs over 128 documents with their ends."""
+        del key
+        return cut_runs(window, lengths.targets)
+
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
+        """Texts as they are."""
+        del seeds, lengths, ids
+        return [Example(targets=text.tokens) for text in texts]
+
+
 def with_token_before(window: DocumentWindow, cuts: Cuts) -> Cuts:
     """Texts that begin with the token before them: of the window's first text its last token, an end of sequence."""
     before = (cuts.starts - 1) % max(len(window.tokens), 1)

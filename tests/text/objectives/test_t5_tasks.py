@@ -7,8 +7,8 @@ from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.denoising import Denoising
-from t5x_like.text.objectives.deshuffling import Deshuffling
-from t5x_like.text.objectives.full_lm import FullLM
+from t5x_like.text.objectives.denoising import Deshuffling
+from t5x_like.text.objectives.causal_lm import FullLM
 from t5x_like.text.objectives.noise import MaskTokens, SpanNoise
 from t5x_like.text.objectives.prefix_lm import PrefixLM
 from t5x_like.text.objectives.span_corruption import SpanCorruption
