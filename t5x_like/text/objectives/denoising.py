@@ -12,9 +12,9 @@ from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, Ex
 from t5x_like.text.objectives.random_bits import random_fractions
 from t5x_like.text.objectives.replacing import (
     gathered,
+    kept_tokens,
     mask_id,
     random_words,
-    kept_tokens,
     shuffled,
     spans_to_sentinels,
     with_column,
@@ -162,7 +162,9 @@ class Denoising:
             target_side = ended, np.ones(ended.shape, bool)
         else:
             target_side = _shortened(ended, with_column(~is_noise, False), self.targets, ids)
-        return kept_tokens(*side, max_length=lengths.inputs), kept_tokens(*target_side, max_length=lengths.targets)
+        return kept_tokens(*side, max_length=lengths.inputs), kept_tokens(
+            *target_side, max_length=lengths.targets
+        )
 
     def _changed(
         self, tokens: np.ndarray, is_noise: np.ndarray, seeds: np.ndarray, ids: VocabularyIds

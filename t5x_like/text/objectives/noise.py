@@ -67,7 +67,7 @@ class SpanNoise:
         )
         return roll_rows(mask, random_below(max(length, 2), seeds, 1, use=1)) if self.roll else mask
 
-    def expected(self, length: int) -> tuple[float, float]:
+    def expected(self, length: int) -> tuple[int, int]:
         """Return the number of noise tokens and the maximum number of spans in ``length`` tokens."""
         num_noise, num_spans = count_noise(
             length, noise_density=self.noise_density, mean_noise_span_length=self.mean_noise_span_length

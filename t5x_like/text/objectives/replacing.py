@@ -17,7 +17,9 @@ def with_column(rows: np.ndarray, last: int | bool) -> np.ndarray:
     return wider
 
 
-def kept_tokens(tokens: np.ndarray, is_kept: np.ndarray, *, max_length: int | None = None) -> list[np.ndarray]:
+def kept_tokens(
+    tokens: np.ndarray, is_kept: np.ndarray, *, max_length: int | None = None
+) -> list[np.ndarray]:
     """Return the kept tokens of each row.
 
     Args:

@@ -7,7 +7,7 @@ import numpy as np
 
 from t5x_like.text.objectives.cutting import cut_runs
 from t5x_like.text.objectives.denoising import Denoising, require_sentinels
-from t5x_like.text.objectives.noise import SpanNoise, count_noise
+from t5x_like.text.objectives.noise import SpanNoise
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
@@ -44,9 +44,7 @@ class SpanCorruption:
         """Return the lengths of inputs and targets, with their ends, for ``raw_length`` tokens."""
         if raw_length < 2:  # one token cannot be dropped without dropping all: T5's targets are one sentinel
             return raw_length + 1, raw_length + 1
-        num_noise, num_spans = count_noise(
-            raw_length, noise_density=self.noise_density, mean_noise_span_length=self.mean_noise_span_length
-        )
+        num_noise, num_spans = self.noise.expected(raw_length)
         return raw_length - num_noise + num_spans + 1, num_noise + num_spans + 1
 
     def raw_length(self, inputs_length: int) -> int:
@@ -82,13 +80,14 @@ class SpanCorruption:
         return raw_length - num_noise + num_spans + 1, num_noise + num_spans + 1
 
     @property
+    def noise(self) -> SpanNoise:
+        """Distribution of the dropped tokens."""
+        return SpanNoise(noise_density=self.noise_density, mean_noise_span_length=self.mean_noise_span_length)
+
+    @property
     def denoising(self) -> Denoising:
         """Equivalent ``Denoising``, which only plans lengths differently."""
-        return Denoising(
-            noise=SpanNoise(
-                noise_density=self.noise_density, mean_noise_span_length=self.mean_noise_span_length
-            )
-        )
+        return Denoising(noise=self.noise)
 
     @property
     def spec(self) -> ExampleSpec:
@@ -104,15 +103,7 @@ class SpanCorruption:
                 f"inputs of {lengths.inputs} go with targets of {needed} tokens, over the limit of "
                 f"{lengths.targets}; set targets_length to {needed}, or lower inputs_length"
             )
-        require_sentinels(
-            count_noise(
-                raw_length,
-                noise_density=self.noise_density,
-                mean_noise_span_length=self.mean_noise_span_length,
-            )[1],
-            lengths,
-            ids,
-        )
+        require_sentinels(self.noise.expected(raw_length)[1], lengths, ids)
 
     def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
         """Cut runs of equal length from 128 joined documents at a time; see ``Objective.cut``."""

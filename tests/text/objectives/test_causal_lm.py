@@ -84,7 +84,7 @@ def make_task(tmp_path, request):
     return make
 
 
-def test_the_loader_gives_full_rows_that_go_on_across_documents(make_task):
+def test_the_loader_gives_full_rows_that_continue_across_documents(make_task):
     name = make_task(CausalLM())
     settings = {"batch_size": 2, "inputs_length": 2, "targets_length": 32}
     loader = build_loader(LoaderConfig(mixture=name, shuffle=False, **settings))  # the shorter row comes last

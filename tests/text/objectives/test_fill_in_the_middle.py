@@ -237,7 +237,7 @@ def test_bad_settings_are_refused(settings, message):
         (InfillingIds(prefix=5), {"num_sentinels": 0}, 8, "has 0 sentinels, 3 are needed"),
         (InfillingIds(prefix=100_000), {}, 8, "100000 is not below the vocabulary's size of 100000"),
         (InfillingIds(prefix=5, suffix=5), {}, 8, "need ids of their own"),
-        (InfillingIds(), {}, 5, "targets_length of 5 has no room for a document and 3 marks; set it to 6"),
+        (InfillingIds(), {}, 5, "targets_length of 5 is too short for a document and 3 marks; set it to 6"),
     ],
 )
 def test_vocabularies_and_lengths_that_do_not_fit_are_refused(special, changes, row, message):

@@ -139,6 +139,6 @@ def test_what_cannot_work_is_refused():
     with pytest.raises(ValueError, match="no id for cls, sep; raise num_sentinels"):
         PermutationLM().check(LENGTHS, IDS._replace(cls=None, sep=None))
     with pytest.raises(
-        ValueError, match=r"inputs_length of 8 has no room for 6 tokens.* set it to 9 or more"
+        ValueError, match=r"inputs_length of 8 is too short for 6 tokens.* set it to 9 or more"
     ):
         PermutationLM().check(Lengths(8, 2), IDS)
