@@ -31,7 +31,7 @@ class MultipleChoice(HeadFormat):
     Attributes:
       context: Template of the first text.
       choices: Templates of the second texts, or the column that holds a list of them.
-      label: Column with the number of the right one, -1 where unlabelled.
+      label: Column with the number of the right one, -1 where unlabeled.
     """
 
     context: str
@@ -74,7 +74,7 @@ class CandidateRanking(HeadFormat):
       question: Template of the second text, with its gap.
       gap: String in the question that a candidate replaces.
       candidates: Column with a list of texts.
-      answers: Column with those that are right; empty where unlabelled.
+      answers: Column with those that are right; empty where unlabeled.
     """
 
     context: str = "{passage}"
@@ -106,7 +106,7 @@ class CandidateRanking(HeadFormat):
             rights=tuple(int(each in answers) if answers else UNLABELLED for each in candidates),
         )
 
-    def is_labelled(self, row: HeadRow) -> bool:
+    def is_labeled(self, row: HeadRow) -> bool:
         """See ``HeadFormat``."""
         return any(right >= 0 for right in row.rights)
 

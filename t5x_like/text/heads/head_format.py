@@ -36,12 +36,12 @@ class HeadRow(NamedTuple):
       texts: One text or two; of multiple choice and candidates for each of them.
       label: A class, or the number of the right choice.
       value: The number that a regression predicts.
-      answers: Spans of the second text, in characters; None where unlabelled.
+      answers: Spans of the second text, in characters; None where unlabeled.
       words: The words that token classes belong to.
       tags: A class for each word.
       question: A question with its gap.
       candidates: The texts that may fill the gap.
-      rights: 1 for each right candidate, 0 for a wrong one, -1 where unlabelled.
+      rights: 1 for each right candidate, 0 for a wrong one, -1 where unlabeled.
     """
 
     texts: tuple[tuple[str, ...], ...]
@@ -127,7 +127,7 @@ class HeadFormat(ABC):
           ValueError: a missing column, a label that is none, an answer that the context doesn't have.
         """
 
-    def is_labelled(self, row: HeadRow) -> bool:
+    def is_labeled(self, row: HeadRow) -> bool:
         """Returns True if the row has a label to learn from or to compare with."""
         return row.label >= 0
 
@@ -178,7 +178,7 @@ class HeadFormat(ABC):
         return given or self.default_metrics
 
     def most_frequent(self, rows: Sequence[HeadRow]) -> Answer | None:
-        """Returns the most frequent label of labelled rows, a baseline; ``None`` where none is most frequent."""
+        """Returns the most frequent label of labeled rows, a baseline; ``None`` where none is most frequent."""
         return Counter(row.label for row in rows).most_common(1)[0][0]
 
     def num_answers(self, num_choices: int) -> int:
@@ -265,6 +265,6 @@ def class_number(given: Any, classes: Sequence[str], column: str) -> int:
     number = int(given)
     if not UNLABELLED <= number < len(classes):
         raise ValueError(
-            f"{column} is {number}; it is 0 … {len(classes) - 1} ({', '.join(classes)}), or -1 where unlabelled"
+            f"{column} is {number}; it is 0 … {len(classes) - 1} ({', '.join(classes)}), or -1 where unlabeled"
         )
     return number

@@ -28,7 +28,7 @@ class SequenceClassification(HeadFormat):
     Attributes:
       texts: Templates of one text or two.
       classes: Words of the classes, in the order of their numbers.
-      label: Column with the class, -1 where unlabelled.
+      label: Column with the class, -1 where unlabeled.
     """
 
     texts: tuple[str, ...]
@@ -69,14 +69,14 @@ class Regression(HeadFormat):
       label: Column with the number.
       lowest: Least number there is.
       highest: Greatest number there is.
-      unlabelled: Number in the column ``label`` of rows that have none.
+      unlabeled: Number in the column ``label`` of rows that have none.
     """
 
     texts: tuple[str, ...]
     label: str = "label"
     lowest: float
     highest: float
-    unlabelled: float = -1.0
+    unlabeled: float = -1.0
 
     predicts_number: ClassVar[bool] = True
     label_fields: ClassVar[tuple[str, ...]] = ("value",)
@@ -99,13 +99,13 @@ class Regression(HeadFormat):
             value = float(as_text(values[self.label]))
         except ValueError:
             raise ValueError(f"{self.label} is {values[self.label]!r}, not a number") from None
-        if math.isclose(value, self.unlabelled):
+        if math.isclose(value, self.unlabeled):
             return math.nan
         if not self.lowest <= value <= self.highest:  # also what is no number
             raise ValueError(f"{self.label} is {value}; it lies in {self.lowest} … {self.highest}")
         return value
 
-    def is_labelled(self, row: HeadRow) -> bool:
+    def is_labeled(self, row: HeadRow) -> bool:
         """See ``HeadFormat``."""
         return not math.isnan(row.value)
 

@@ -68,7 +68,7 @@ class QuestionAnswering(HeadFormat):
             spans.append((start, start + len(text)))
         return tuple(spans)
 
-    def is_labelled(self, row: HeadRow) -> bool:
+    def is_labeled(self, row: HeadRow) -> bool:
         """See ``HeadFormat``."""
         return row.answers is not None
 

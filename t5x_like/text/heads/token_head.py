@@ -31,7 +31,7 @@ class TokenClassification(HeadFormat):
 
     Attributes:
       tokens: Column with a list of words.
-      tags: Column with the number of each word's class, -1 where unlabelled.
+      tags: Column with the number of each word's class, -1 where unlabeled.
       classes: Names of the classes, in the order of their numbers.
     """
 
@@ -63,7 +63,7 @@ class TokenClassification(HeadFormat):
             raise ValueError(f"{len(words)} words, but {len(tags)} {self.tags}; give one for each word")
         return HeadRow(texts=((),), words=words, tags=tags)
 
-    def is_labelled(self, row: HeadRow) -> bool:
+    def is_labeled(self, row: HeadRow) -> bool:
         """See ``HeadFormat``."""
         return any(tag >= 0 for tag in row.tags)
 

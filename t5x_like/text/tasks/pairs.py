@@ -25,7 +25,7 @@ class TextPair(NamedTuple):
     extras: Mapping[str, Any] = {}
 
 
-class LabelledRow(NamedTuple):
+class LabeledRow(NamedTuple):
     """A row as a head reads it, and as it came."""
 
     row: HeadRow
@@ -66,8 +66,8 @@ class PairsTask(FileTask[TextPair]):
           ValueError: it isn't that.
         """
 
-    def head_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[LabelledRow]:
-        """Yields the rows of a split for a head, labelled or not.
+    def head_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[LabeledRow]:
+        """Yields the rows of a split for a head, labeled or not.
 
         Raises:
           ValueError: no head reads the task, no such split or file, or a bad row (under ``on_bad_row="fail"``), named
@@ -77,7 +77,7 @@ class PairsTask(FileTask[TextPair]):
         policy = RowPolicy(self.on_bad_row) if policy is None else policy
         for raw in self.raw_rows(split, policy):
             try:
-                yield LabelledRow(head_format.read(raw.values), raw)
+                yield LabeledRow(head_format.read(raw.values), raw)
             except ValueError as error:
                 policy.take(BadRow(str(error), raw.place))
 

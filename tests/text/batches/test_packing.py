@@ -142,7 +142,7 @@ def test_learning_all_is_refused_where_it_means_nothing(make_text_task, make_tal
     with pytest.raises(ValueError, match="loss_on_targets_only must be True or False, got 'inputs'"):
         dataclasses.replace(settings, loss_on_targets_only="inputs")  # pyright: ignore[reportArgumentType]
     talks = make_talks()
-    with pytest.raises(ValueError, match=f"task '{talks}' says itself which tokens are learned"):
+    with pytest.raises(ValueError, match=f"task '{talks}' defines its own loss weights"):
         build_loader(dataclasses.replace(settings, mixture=talks))
 
 

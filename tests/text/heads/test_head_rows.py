@@ -25,7 +25,7 @@ TAGS = TokenClassification(classes=("O", "B-LOC"))
 def test_a_pair_of_texts_has_a_class():
     row = PAIR.read({"premise": "a", "hypothesis": "b", "label": 1, "idx": 3})
     assert (row.texts, row.label) == ((("a", "b"),), 1)
-    assert PAIR.is_labelled(row)
+    assert PAIR.is_labeled(row)
 
 
 @pytest.mark.parametrize("given", ["no", b"no", "1", 1])
@@ -36,10 +36,10 @@ def test_a_class_is_known_by_its_number_and_by_its_word(given):
 def test_a_row_without_a_label_can_be_read_but_not_learned_from():
     for values in ({"label": -1}, {}):
         row = PAIR.read({"premise": "a", "hypothesis": "b", **values})
-        assert not PAIR.is_labelled(row)
-    assert not NUMBER.is_labelled(NUMBER.read({"sentence": "a", "label": -1.0}))
-    assert not SPANS.is_labelled(SPANS.read({"question": "a", "context": "b"}))
-    assert not TAGS.is_labelled(TAGS.read({"tokens": ["a"], "tags": [-1]}))
+        assert not PAIR.is_labeled(row)
+    assert not NUMBER.is_labeled(NUMBER.read({"sentence": "a", "label": -1.0}))
+    assert not SPANS.is_labeled(SPANS.read({"question": "a", "context": "b"}))
+    assert not TAGS.is_labeled(TAGS.read({"tokens": ["a"], "tags": [-1]}))
 
 
 @pytest.mark.parametrize(
@@ -93,13 +93,13 @@ def test_every_candidate_is_put_into_the_gap_and_is_right_or_wrong():
     row = GAP.read(values | {"answers": ["Al", "Ann"]})
     assert row.texts == (("p", "Bo won"), ("p", "Al won"), ("p", "Ann won"))
     assert (row.candidates, row.rights) == (("Bo", "Al", "Ann"), (0, 1, 1))
-    assert GAP.is_labelled(row)
+    assert GAP.is_labeled(row)
     unknown = GAP.read(values | {"answers": []})
     assert unknown.rights == (-1, -1, -1)
-    assert not GAP.is_labelled(unknown)
+    assert not GAP.is_labeled(unknown)
 
 
-def test_a_question_without_an_answer_is_labelled_where_that_can_be():
+def test_a_question_without_an_answer_is_labeled_where_that_can_be():
     values = {"question": "a", "context": "b", "answers": {"text": [], "answer_start": []}}
     assert QuestionAnswering(unanswerable=True).read(values).answers == ()
     assert SPANS.read(values).answers is None

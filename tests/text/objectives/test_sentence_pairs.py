@@ -20,7 +20,7 @@ def test_half_of_the_pairs_continue_and_half_end_in_another_document():
     follows = cuts.labels == FOLLOWS
     assert (documents[follows, 0] == documents[follows, 1]).all()
     assert (documents[~follows, 0] != documents[~follows, 1]).all()
-    # The rest after a random next segment may be one sentence, which has no next one: a bit over half are random, as in BERT.
+    # After a random next segment one sentence may remain, without a next one: over half are random, as in BERT.
     assert 0.38 < follows.mean() < 0.5
     assert 399 > len(np.unique(documents[~follows, 1])) > 200
     assert set(SentencePairs().cut(window, Lengths(63, 2), KEY).labels) == {FOLLOWS, RANDOM}
