@@ -11,8 +11,8 @@ CONFIGURATION = (
     "t5x_like.text.tasks.text_task",
     "t5x_like.text.vocabularies.compare",
     "t5x_like.text.vocabularies.vocabulary_ids",
-    "t5x_like.text.vocabularies.learn",
-    "t5x_like.text.vocabularies.learning",
+    "t5x_like.text.vocabularies.sentencepiece_training",
+    "t5x_like.text.vocabularies.vocabulary_training",
     "t5x_like.text.vocabularies.opening",
     "t5x_like.text.seqio_bridge.seqio_vocabulary",
 )

@@ -1,4 +1,4 @@
-"""The same global batches with any number of hosts and workers, from wherever they are gone on with."""
+"""Global batches are the same with any number of hosts and workers, and after any restart."""
 
 import dataclasses
 import itertools
@@ -100,10 +100,10 @@ CHEAP = {
 def check_cells(
     settings: LoaderConfig, cells: Iterable[tuple[int, int]], *, caches: Sequence[str | None] = (None,)
 ) -> None:
-    """For each cell a run of one process is killed after a random batch, and gone on with there.
+    """Kill a run of one process after a random batch for each cell, and continue it there.
 
-    Every second time that is shortly before a window of a thousand examples ends, as otherwise few of them would. Where
-    the tokens then come from goes round ``caches``.
+    Every second kill is shortly before the end of a window of a thousand examples, which is otherwise rare. The
+    continued runs read their tokens from ``caches`` in turn.
     """
     num_batches, compared = 160 if settings.pack else 300, 12
     expected, states = global_batches(settings, num_batches, 1)
@@ -141,7 +141,7 @@ def test_all_numbers_of_hosts_and_workers_change_nothing(tmp_path, kinds, kind: 
     check_cells(settings, cells, caches=(None, cache, cache))
 
 
-def test_a_kill_in_every_place_is_gone_on_with(mixture: str) -> None:
+def test_a_kill_at_any_position_is_recovered_from(mixture: str) -> None:
     settings = config(mixture)
     expected, states = global_batches(settings, 60, 1)
     for start in range(0, 59, 7):
@@ -149,7 +149,7 @@ def test_a_kill_in_every_place_is_gone_on_with(mixture: str) -> None:
         assert_equal(found, expected[start + 1 : start + 2])
 
 
-def test_the_state_is_small_and_gone_to_at_once(mixture: str) -> None:
+def test_the_state_is_small_and_restored_directly(mixture: str) -> None:
     """A place far ahead costs one window, not all that lies before it."""
     loader = build_loader(config(mixture))
     next(loader)
@@ -182,7 +182,7 @@ def test_rates_may_change_on_the_way_and_that_is_said(make_text_task, caplog) ->
     assert drawn == {0}
 
 
-def test_a_changed_objective_is_said_and_gone_on_with(make_corpus, caplog) -> None:
+def test_a_changed_objective_is_logged_and_training_continues(make_corpus, caplog) -> None:
     """A place that the new one has no text for is the end of its window."""
     name = make_corpus(30)
     settings = config(name, targets_length=64, pack=False)
@@ -198,7 +198,7 @@ def test_a_changed_objective_is_said_and_gone_on_with(make_corpus, caplog) -> No
     assert next(second).loss_weights.sum() > 0
 
 
-def test_other_data_is_refused_with_what_may_have_changed(make_corpus) -> None:
+def test_other_data_is_refused_with_possible_causes(make_corpus) -> None:
     loader = build_loader(config(make_corpus(30), targets_length=64))
     state = loader.state()
     state["data"]["checksums"] = [1]

@@ -1,4 +1,4 @@
-"""A run that tokenised at its start goes on from a cache, and the other way round, with the very same batches."""
+"""Runs switch between tokenizing at the start and a cache, with identical batches."""
 
 import dataclasses
 import json
@@ -76,7 +76,7 @@ def decoders(mixture: str) -> LoaderConfig:
 
 
 @pytest.mark.parametrize("goes_on_from", ["cache", "memory"])
-def test_a_killed_run_goes_on_from_the_other_with_the_same_batches(
+def test_a_killed_run_continues_from_the_other_with_the_same_batches(
     tmp_path, make_text_task, make_talks, make_corpus, goes_on_from
 ):
     tasks = make_text_task(), make_talks(), make_corpus(objective=CausalLM())

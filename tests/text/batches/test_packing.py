@@ -146,10 +146,10 @@ def test_learning_all_is_refused_where_it_means_nothing(make_text_task, make_tal
         build_loader(dataclasses.replace(settings, mixture=talks))
 
 
-def test_a_run_that_learned_targets_is_not_gone_on_with_by_learning_all(make_text_task):
+def test_a_run_on_targets_only_cannot_continue_on_all_tokens(make_text_task):
     settings = in_one_stream(make_text_task())
     state = build_loader(settings).state()
-    assert "loss_on_targets_only" not in state["data"]  # so that runs from before there was a choice go on
+    assert "loss_on_targets_only" not in state["data"]  # absent by default
     with pytest.raises(ValueError, match="loss_on_targets_only: None before, False now"):
         build_loader(dataclasses.replace(settings, loss_on_targets_only=False)).restore(state)
 

@@ -1,8 +1,8 @@
 import pytest
 
-from t5x_like.text.vocabularies.learn import learn_sentencepiece
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.sentencepiece_tokenizer import SentencePieceTokenizer
+from t5x_like.text.vocabularies.sentencepiece_training import learn_sentencepiece
 from t5x_like.text.vocabularies.token_offsets import encode_with_offsets
 
 TEXT = "The 2 quick  foxes, naïve 漢字 😀!"
