@@ -44,7 +44,6 @@ def questions_of(tokenizer, form, rows, *, length=16, stride=3):
         lengths=Lengths(length, 2),
         zero_is_padding=True,
         answers=HeadAnswers(head_format=form, benchmark=None, num_choices=examples.num_choices),
-        vocab_size=tokenizer.vocab_size,
     )
 
 

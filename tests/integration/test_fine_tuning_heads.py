@@ -72,7 +72,6 @@ def tasks(tmp_path_factory, published):
             TextTask(
                 name=name,
                 vocabulary=str(published),
-                num_sentinels=0,
                 files={"train": str(file), "validation": str(file)},
                 input_template="{text}",
                 target_template="{label}",
@@ -195,7 +194,6 @@ def test_xlnet_learns_a_task_from_its_class_token_behind_the_text(tmp_path):
     task = TextTask(
         name="letters",
         vocabulary=str(tmp_path / "xlnet"),
-        num_sentinels=0,
         files={"train": str(tmp_path / "letters.tsv"), "validation": str(tmp_path / "letters.tsv")},
         input_template="{text}",
         target_template="{label}",

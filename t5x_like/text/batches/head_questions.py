@@ -95,7 +95,6 @@ class HeadQuestions:
       lengths: Maximum lengths of both streams.
       zero_is_padding: Whether id 0 is padding.
       answers: Conversion of predictions to metric values.
-      vocab_size: Number of ids of the vocabulary.
     """
 
     task: str
@@ -104,7 +103,6 @@ class HeadQuestions:
     lengths: Lengths
     zero_is_padding: bool
     answers: HeadAnswers
-    vocab_size: int
 
     def __len__(self) -> int:
         return len(self.read)
@@ -258,7 +256,6 @@ def questions_of(definition: PairsTask, read: list[LabeledRow], *, inputs_length
             benchmark=getattr(definition, "benchmark", None),
             num_choices=examples.num_choices,
         ),
-        vocab_size=tokenizer.vocab_size,
     )
 
 

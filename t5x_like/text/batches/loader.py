@@ -13,6 +13,7 @@ from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.open_tasks import open_tasks
 from t5x_like.text.batches.planner import LoaderPosition, PlannedExample, Planner
 from t5x_like.text.batches.row_maker import RowMaker, cut_to_bucket, join_rows, take_rows
+from t5x_like.text.heads.input_format import num_input_ids
 from t5x_like.text.objectives.objective import Lengths
 
 
@@ -45,6 +46,7 @@ class Loader:
       task_names: Names of the tasks of the mixture.
       vocabulary: Tokenizer of all tasks.
       head: Type of the encoder head that reads the batches, and its number of outputs; None without a head.
+      num_ids: Number of embeddings that the batches need; less than the vocabulary for heads, which read no sentinels.
     """
 
     def __init__(self, config: LoaderConfig, *, process_index: int, process_count: int) -> None:
@@ -62,6 +64,7 @@ class Loader:
         self._planner = Planner(opened.sources, opened.shares, seed=config.seed, repeat=config.repeat)
         self._identity = describe(config, opened, pack=self._make.pack)
         self.head = opened.spec.head
+        self.num_ids = opened.ids.vocab_size if self.head is None else num_input_ids(opened.vocabulary)
         self._cuts = self.head is not None and process_count == 1
         self._workers: WorkerPool[list[PlannedExample], Batch] | None = None
         self._num_filled = np.zeros(2, np.int64)  # real tokens and all positions, since the start

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from t5x_like.text.vocabularies.tokenizer import SpecialIds, Tokenizer
+from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds, Tokenizer
 
 _FIRST = 3  # after padding, end of sequence and unknown
 _WHITE_SPACE = b" \t\n\r\v\f"
@@ -19,7 +19,7 @@ class ByteTokenizer(Tokenizer):
         super().__init__(
             "bytes",
             num_own=_FIRST + 256,
-            special=SpecialIds(pad=0, eos=1, unknown=2),
+            special=SpecialTokenIds(pad=0, eos=1, unknown=2),
             num_sentinels=num_sentinels,
         )
 

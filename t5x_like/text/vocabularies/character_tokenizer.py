@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from t5x_like.text.vocabularies.tokenizer import SpecialIds, Tokenizer
+from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds, Tokenizer
 
 _FIRST = 3  # after padding, end of sequence and unknown
 
@@ -16,7 +16,7 @@ class CharacterTokenizer(Tokenizer):
     kind = "characters"
 
     def __init__(self, name: str, characters: Sequence[str], *, num_sentinels: int) -> None:
-        special = SpecialIds(pad=0, eos=1, unknown=2)
+        special = SpecialTokenIds(pad=0, eos=1, unknown=2)
         super().__init__(name, num_own=_FIRST + len(characters), special=special, num_sentinels=num_sentinels)
         self.characters = "".join(characters)
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from t5x_like.text.vocabularies.tokenizer import SpecialIds
+from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds
 
 _NAMES: Mapping[str, Sequence[str]] = {
     "pad": ("<pad>", "[PAD]", "<|pad|>", "<|padding|>"),
@@ -32,7 +32,7 @@ def is_markup(piece: str) -> bool:
 
 def find_special(
     find: Finder, *, configuration: Mapping[str, Any] | None = None, **known: int | None
-) -> SpecialIds:
+) -> SpecialTokenIds:
     """Return the special ids of a vocabulary.
 
     Sources are, in order, ``known``, a ``tokenizer_config.json``, and the usual names. With a mask but no cls, ``<s>``
@@ -55,7 +55,7 @@ def find_special(
         ids["cls"], ids["sep"] = ids["bos"], ids["eos"]
     if ids["eos"] is None:
         ids["eos"] = ids["sep"]
-    return SpecialIds(**ids)
+    return SpecialTokenIds(**ids)
 
 
 def count_own_sentinels(piece_of: Callable[[int], str | None], size: int) -> int:

@@ -13,7 +13,7 @@ LONGEST_CHARACTERS = 1_000_000
 _CHARACTERS_AT_ONCE = 8_000_000
 
 
-class SpecialIds(NamedTuple):
+class SpecialTokenIds(NamedTuple):
     """Special ids that a vocabulary's own file defines; None for absent ones."""
 
     pad: int | None = None
@@ -42,7 +42,13 @@ class Tokenizer(abc.ABC):
     kind: ClassVar[str]
 
     def __init__(
-        self, name: str, *, num_own: int, special: SpecialIds, num_sentinels: int, has_sentinels: bool = False
+        self,
+        name: str,
+        *,
+        num_own: int,
+        special: SpecialTokenIds,
+        num_sentinels: int,
+        has_sentinels: bool = False,
     ) -> None:
         """Set the sizes.
 
@@ -196,7 +202,7 @@ def _last_space(text: str, start: int, end: int) -> int | None:
     return None
 
 
-def visible(ids: Sequence[int], special: SpecialIds) -> list[int]:
+def visible(ids: Sequence[int], special: SpecialTokenIds) -> list[int]:
     """Return ids without those that have no text: pad, eos, bos, cls and sep."""
     invisible = {special.pad, special.eos, special.bos, special.cls, special.sep} - {None, special.unknown}
     return [number for number in ids if number not in invisible]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t5x_like.text.vocabularies.roles import count_own_sentinels
-from t5x_like.text.vocabularies.tokenizer import SpecialIds, Tokenizer
+from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds, Tokenizer
 
 # Absent ones of these are replaced by the last sentinels, in this order.
 _FROM_SENTINELS = ("mask", "cls", "sep", "bos")
@@ -82,13 +82,13 @@ def ids_of(tokenizer: Any) -> VocabularyIds:
     )
 
 
-def _of_seqio(vocabulary: Any) -> tuple[SpecialIds, int, int, np.ndarray | None]:
+def _of_seqio(vocabulary: Any) -> tuple[SpecialTokenIds, int, int, np.ndarray | None]:
     """Return special ids, size, sentinels and word starts of seqio's own vocabularies, used by users' tasks."""
     try:
         bos = vocabulary.bos_id
     except NotImplementedError:
         bos = None
-    special = SpecialIds(
+    special = SpecialTokenIds(
         pad=vocabulary.pad_id,
         eos=vocabulary.eos_id,
         bos=bos if bos is not None and bos >= 0 else None,

@@ -156,14 +156,14 @@ def test_robertas_pairs_have_two_separators_and_no_types(roberta_like):
 
 
 @given(st.lists(st.integers(0, 40), min_size=2, max_size=2), st.integers(2, 50))
-def test_pairs_are_cut_token_by_token_from_the_longer(sizes, room):
+def test_pairs_are_cut_token_by_token_from_the_longer(sizes, max_tokens):
     first, second = sizes
-    while first + second > room:  # BERT's own loop
+    while first + second > max_tokens:  # BERT's own loop
         if first > second:
             first -= 1
         else:
             second -= 1
-    assert fit(sizes, room) == [first, second]
+    assert fit(sizes, max_tokens) == [first, second]
 
 
 @given(st.lists(st.lists(st.integers(5, 9), max_size=30), min_size=1, max_size=2), st.integers(6, 40))
@@ -175,7 +175,7 @@ def test_no_row_is_longer_than_the_limit_and_what_was_cut_is_counted(texts, limi
 
 
 def test_a_limit_without_room_is_refused(wordpiece):
-    with pytest.raises(ValueError, match=r"inputs_length=4 leaves no room for two texts.*raise it"):
+    with pytest.raises(ValueError, match=r"inputs_length=4 is too short for two texts.*raise it"):
         input_format_of(wordpiece, 4)
 
 
@@ -193,7 +193,7 @@ def test_an_answer_is_found_by_its_characters(wordpiece):
     start = text.index("sat")
     first, last = tokens_of(pieces, (start, start + len("sat, on")))
     assert [wordpiece.piece(int(number)) for number in pieces.ids[first : last + 1]] == ["sat", ",", "on"]
-    with pytest.raises(ValueError, match="no token stands for the answer"):
+    with pytest.raises(ValueError, match="no token covers the answer"):
         tokens_of(pieces, (len(text), len(text) + 3))
 
 

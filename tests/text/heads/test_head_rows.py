@@ -48,24 +48,24 @@ def test_a_row_without_a_label_can_be_read_but_not_learned_from():
         (
             PAIR,
             {"premise": "a", "hypothesis": "b", "label": 2},
-            r"label is 2; it is 0 … 1 \(yes, no\), or -1",
+            r"label is 2; it must be 0 … 1 \(yes, no\), or -1",
         ),
         (
             PAIR,
             {"premise": "a", "hypothesis": "b", "label": "maybe"},
-            "label is 'maybe'; it is one of yes, no",
+            "label is 'maybe'; it must be one of yes, no",
         ),
         (PAIR, {"premise": "a", "hypothesys": "b"}, r"no column 'hypothesis'.*Did you mean \{hypothesys\}"),
-        (NUMBER, {"sentence": "a", "label": 5.1}, "label is 5.1; it lies in 0.0 … 5.0"),
-        (NUMBER, {"sentence": "a", "label": math.nan}, "label is nan; it lies in"),
+        (NUMBER, {"sentence": "a", "label": 5.1}, "label is 5.1; it must lie in 0.0 … 5.0"),
+        (NUMBER, {"sentence": "a", "label": math.nan}, "label is nan; it must lie in"),
         (NUMBER, {"sentence": "a", "label": "high"}, "label is 'high', not a number"),
         (ENDINGS, {"premise": "a", "endings": ["b"]}, "1 choices; a question has at least 2"),
-        (ENDINGS, {"premise": "a", "endings": ["b", "c"], "label": 2}, "label is 2; it is 0 … 1"),
+        (ENDINGS, {"premise": "a", "endings": ["b", "c"], "label": 2}, "label is 2; it must be 0 … 1"),
         (ENDINGS, {"premise": "a"}, "no column 'endings'; the columns are premise"),
         (
             SPANS,
             {"question": "a", "context": "bcd", "answers": {"text": ["c"], "answer_start": [0]}},
-            "the answer 'c' does not stand at character 0 of the context",
+            "the answer 'c' is not at character 0 of the context",
         ),
         (GAP, {"passage": "a", "query": "b", "entities": ["c"]}, "the question 'b' has no @placeholder"),
         (
@@ -74,7 +74,7 @@ def test_a_row_without_a_label_can_be_read_but_not_learned_from():
             "entities is empty; there is nothing to choose",
         ),
         (TAGS, {"tokens": ["a", "b"], "tags": [0]}, "2 words, but 1 tags; give one for each word"),
-        (TAGS, {"tokens": ["a"], "tags": ["B-PER"]}, "tags is 'B-PER'; it is one of O, B-LOC"),
+        (TAGS, {"tokens": ["a"], "tags": ["B-PER"]}, "tags is 'B-PER'; it must be one of O, B-LOC"),
     ],
 )
 def test_a_row_that_is_no_such_row_is_told_why(form, values, message):

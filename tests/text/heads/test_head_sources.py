@@ -269,10 +269,10 @@ def test_windows_cover_the_context_and_say_where_the_answer_is(vocabulary, place
             second = examples.context(number)
             first, last = (side - second for side in example.span)
             assert CONTEXT[starts[first] : ends[last]] == answer
-    room = length - 5  # [CLS] a b [SEP] … [SEP]
-    assert seen == {place for place, letter in enumerate(CONTEXT) if letter != " "} or stride > room
+    max_tokens = length - 5  # [CLS] a b [SEP] … [SEP]
+    assert seen == {place for place, letter in enumerate(CONTEXT) if letter != " "} or stride > max_tokens
     num_tokens = len(tokenizer.encode(answer))
-    if num_tokens + stride <= room + 1:
+    if num_tokens + stride <= max_tokens + 1:
         assert any(examples.example(number).span != (0, 0) for number in range(len(examples)))
 
 
@@ -296,7 +296,7 @@ def test_a_bad_row_is_named_by_its_place(tmp_path, vocabulary):
     form = SequenceClassification(texts=("{text}",), classes=("x", "y"))
     rows = [{"text": "a", "label": 1}, {"text": "a", "label": 3}]
     name = register(tmp_path, vocabulary, "bad_label", form, {"train": rows})
-    with pytest.raises(ValueError, match=r"train.jsonl:2: label is 3; it is 0 … 1 \(x, y\)"):
+    with pytest.raises(ValueError, match=r"train.jsonl:2: label is 3; it must be 0 … 1 \(x, y\)"):
         build_loader(config(name))
 
 
