@@ -20,7 +20,7 @@ CONFIGURATION = (
 HEAVY = ("tensorflow", "seqio", "sentencepiece", "tokenizers", "tiktoken", "jax")
 
 
-def test_what_a_configuration_names_is_imported_without_tensorflow_or_jax():
+def test_modules_that_configurations_name_import_neither_tensorflow_nor_jax():
     program = (
         f"import {', '.join(CONFIGURATION)}, sys\n"
         "from t5x_like.text.tasks.text_task import TextTask\n"

@@ -21,7 +21,9 @@ class ExampleStore(Protocol):
     """Tokenized examples by index, in memory or in a cache; features are those of ``FileTask.feature_names``."""
 
     @property
-    def checksum(self) -> int: ...
+    def checksum(self) -> int:
+        """Hash of all examples."""
+        ...
 
     def __len__(self) -> int: ...
 
@@ -29,7 +31,9 @@ class ExampleStore(Protocol):
         """Return the length of a feature in each example, int64 [N], without reading tokens."""
         ...
 
-    def read(self, numbers: np.ndarray) -> list[dict[str, np.ndarray]]: ...
+    def read(self, numbers: np.ndarray) -> list[dict[str, np.ndarray]]:
+        """Return the features of these examples."""
+        ...
 
 
 class TooManyTokens(Exception):  # noqa: N818 - control flow: the task is streamed instead

@@ -189,6 +189,7 @@ class _SourceBuilder(NamedTuple):
     config: LoaderConfig
 
     def documents(self, task: PretrainingTask) -> ExampleSource:
+        """Return the source of a pretraining task."""
         ids = ids_of(self.vocabulary)
         if ids.eos is None and task.spec.layout != "encoder":
             raise ValueError(f"task {task.name!r}: {task.vocabulary!r} has no end of sequence")
@@ -203,6 +204,7 @@ class _SourceBuilder(NamedTuple):
         return PretrainingSource(task.name, self.stored, maker, **self._order)
 
     def chats(self, task: ChatTask) -> ExampleSource:
+        """Return the source of a task of conversations."""
         source = ChatSource(task.name, self.stored, self.lengths, **self._order)
         if source.num_trimmed:
             _log.warning(
@@ -214,6 +216,7 @@ class _SourceBuilder(NamedTuple):
         return source
 
     def pairs(self, task: PairsTask) -> ExampleSource:
+        """Return the source of a task of inputs and targets."""
         end = ids_of(self.vocabulary).eos
         if end is None:
             raise ValueError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from t5x_like.text.objectives.blanks import Blanks, RandomSpans, draw_lengths, infilling_examples, place_apart
+from t5x_like.text.objectives.framing import require_ids
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_bits, random_fractions, seeds_of_rows
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
@@ -102,14 +103,7 @@ class BlankInfilling:
                 f"a decoder's stream of targets_length={lengths.targets} is too short for a text and its blanks; set "
                 "it to 16 or more"
             )
-        missing = [name for name in ("mask", "start", "end") if self._id(name, ids) is None]
-        if ids.cls is None:
-            missing.append("cls")
-        if missing:
-            raise ValueError(
-                f"the vocabulary has no id for {', '.join(missing)}; raise num_sentinels so that sentinels can "
-                "take their place"
-            )
+        require_ids({name: self._id(name, ids) for name in ("mask", "start", "end")} | {"cls": ids.cls})
         own = self.special.generation_mask, self.special.sentence_mask
         wanted = (self.document_rate > 0.0 and own[0] is None, self.sentence_rate > 0.0 and own[1] is None)
         needed = 2 if wanted[1] else int(wanted[0])

@@ -1,6 +1,6 @@
 """Inputs of BERT-style encoders: one or two segments between special ids."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -51,16 +51,25 @@ def require_frame(ids: VocabularyIds, *, min_tokens: int, limit: int, num_specia
     Raises:
       ValueError: Lists the missing ids, or the length needed.
     """
-    missing = [name for name in ("mask", "cls", "sep") if getattr(ids, name) is None]
-    if missing:
-        raise ValueError(
-            f"the vocabulary has no id for {', '.join(missing)}; use one of BERT's kind, or raise num_sentinels "
-            "so that sentinels can take their place"
-        )
+    require_ids({name: getattr(ids, name) for name in ("mask", "cls", "sep")})
     if limit - num_special < min_tokens:
         raise ValueError(
             f"inputs_length of {limit} holds {num_special} special ids and {limit - num_special} others, {min_tokens} "
             f"are needed; set it to {min_tokens + num_special} or more"
+        )
+
+
+def require_ids(ids: Mapping[str, int | None]) -> None:
+    """Check that a vocabulary has all of these ids, given by name.
+
+    Raises:
+      ValueError: Lists those that are None.
+    """
+    missing = [name for name, number in ids.items() if number is None]
+    if missing:
+        raise ValueError(
+            f"the vocabulary has no id for {', '.join(missing)}; raise num_sentinels so that sentinels can take their "
+            "place, or use a vocabulary of BERT's kind"
         )
 
 
@@ -121,18 +130,29 @@ def to_examples(framed: FramedTexts, masked: MaskedTexts, *, pairs: bool = False
       masked: The same rows after masking; positions to predict have loss weight 1.
       pairs: Give segment B token type 1, and the example its text's label.
     """
-    weights = masked.is_target.astype(np.float32)
-    places = np.arange(framed.tokens.shape[1])
-    types = (places >= framed.second[:, None]).astype(np.int32) if pairs else None
-    examples = []
-    for row, (length, text) in enumerate(zip(framed.lengths.tolist(), framed.texts, strict=True)):
-        examples.append(
-            Example(
-                inputs=masked.inputs[row, :length],
-                targets=framed.tokens[row, :length],
-                weights=weights[row, :length],
-                token_types=None if types is None else types[row, :length],
-                label=text.label if pairs else -1,
-            )
-        )
-    return examples
+    arrays = {
+        "inputs": masked.inputs,
+        "targets": framed.tokens,
+        "weights": masked.is_target.astype(np.float32),
+    }
+    if not pairs:
+        return rows_to_examples(framed.lengths, **arrays)
+    arrays["token_types"] = (np.arange(framed.tokens.shape[1]) >= framed.second[:, None]).astype(np.int32)
+    return rows_to_examples(framed.lengths, [text.label for text in framed.texts], **arrays)
+
+
+def rows_to_examples(
+    lengths: np.ndarray, labels: Sequence[int] | None = None, **arrays: np.ndarray
+) -> list[Example]:
+    """Convert padded rows to examples.
+
+    Args:
+      lengths: Length of each row, int64 [N].
+      labels: Label of each row; None for none.
+      **arrays: Fields of ``Example`` [N, M].
+    """
+    labels = [-1] * len(lengths) if labels is None else labels
+    return [
+        Example(**{name: array[row, :end] for name, array in arrays.items()}, label=label)
+        for row, (end, label) in enumerate(zip(lengths.tolist(), labels, strict=True))
+    ]

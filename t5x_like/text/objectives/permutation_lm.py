@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from t5x_like.text.objectives.framing import require_ids, rows_to_examples
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_below, random_bits, random_fractions
 from t5x_like.text.objectives.segment_cutting import SegmentKind, cut_segments
@@ -54,12 +55,7 @@ class PermutationLM:
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """Check lengths and vocabulary; see ``Objective.check``."""
-        missing = [name for name in ("cls", "sep") if getattr(ids, name) is None]
-        if missing:
-            raise ValueError(
-                f"the vocabulary has no id for {', '.join(missing)}; raise num_sentinels so that sentinels can take "
-                "their place"
-            )
+        require_ids({"cls": ids.cls, "sep": ids.sep})
         least = self.partial + 2 + self.two_segments
         if lengths.inputs < least:
             raise ValueError(
@@ -87,18 +83,14 @@ class PermutationLM:
         is_target = np.zeros(rows.tokens.shape, bool)
         chosen = self._targets(counts, seeds)
         is_target[rows.is_text] = chosen[np.arange(chosen.shape[1]) < counts[:, None]]
-        ranks = _ranks(is_target, seeds)
-        weights = is_target.astype(np.float32)
-        return [
-            Example(
-                inputs=rows.tokens[row, :end],
-                targets=rows.tokens[row, :end],
-                weights=weights[row, :end],
-                token_types=rows.types[row, :end],
-                ranks=ranks[row, :end],
-            )
-            for row, end in enumerate(rows.ends)
-        ]
+        return rows_to_examples(
+            np.array(rows.ends, np.int64),
+            inputs=rows.tokens,
+            targets=rows.tokens,
+            weights=is_target.astype(np.float32),
+            token_types=rows.types,
+            ranks=_ranks(is_target, seeds),
+        )
 
     def _targets(self, counts: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """Draw the tokens to predict, bool [N, L], of texts with ``counts`` tokens, int64 [N]."""

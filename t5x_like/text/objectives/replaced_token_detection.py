@@ -74,10 +74,7 @@ class ReplacedTokenDetection(SingleTexts):
         inputs[chosen] = self._draw(draws, ids)
         targets = (inputs != framed.tokens).astype(np.int32)
         weights = framed.is_text.astype(np.float32)
-        return [
-            Example(inputs=inputs[row, :end], targets=targets[row, :end], weights=weights[row, :end])
-            for row, end in enumerate(framed.lengths.tolist())
-        ]
+        return rows_to_examples(framed.lengths, inputs=inputs, targets=targets, weights=weights)
 
     def _draw(self, fractions: np.ndarray, ids: VocabularyIds) -> np.ndarray:
         words = ordinary_ids(ids)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from t5x_like.text.objectives.framing import FramedTexts, frame, require_frame
+from t5x_like.text.objectives.framing import FramedTexts, frame, require_frame, rows_to_examples
 from t5x_like.text.objectives.masking import (
     choose_units,
     ngram_starts,
@@ -102,19 +102,15 @@ class UniLM:
         masked = replace_targets(
             framed, is_target, seeds, ids, mask_rate=self.mask_rate, random_rate=self.random_rate
         )
-        weights = is_target.astype(np.float32)
-        ranks, types = _ranks(framed, kinds), self._types(framed, kinds)
-        return [
-            Example(
-                inputs=masked.inputs[row, :end],
-                targets=framed.tokens[row, :end],
-                weights=weights[row, :end],
-                ranks=ranks[row, :end],
-                token_types=types[row, :end],
-                label=self._label(int(kinds[row])),
-            )
-            for row, end in enumerate(framed.lengths.tolist())
-        ]
+        return rows_to_examples(
+            framed.lengths,
+            [self._label(kind) for kind in kinds.tolist()],
+            inputs=masked.inputs,
+            targets=framed.tokens,
+            weights=is_target.astype(np.float32),
+            ranks=_ranks(framed, kinds),
+            token_types=self._types(framed, kinds),
+        )
 
     def _types(self, framed: FramedTexts, kinds: np.ndarray) -> np.ndarray:
         is_second = np.arange(framed.tokens.shape[1]) >= framed.second[:, None]

@@ -72,6 +72,15 @@ def vocabulary_files(path_or_name: str | os.PathLike[str]) -> dict[str, str]:
     return {standard: main} | {PurePosixPath(path).name: path for path in others}
 
 
+def files_of(vocabulary: Any) -> dict[str, str]:
+    """Return the files of a tokenizer or of seqio's own vocabulary; see ``vocabulary_files``.
+
+    Of seqio's own vocabularies only SentencePiece models can be opened again.
+    """
+    path = getattr(vocabulary, "name", None) or getattr(vocabulary, "sentencepiece_model_file", None)
+    return vocabulary_files(path) if path else {}
+
+
 @functools.lru_cache(maxsize=16)
 def _open_name(name: str, num_sentinels: int) -> Tokenizer:
     if name == BYTES:

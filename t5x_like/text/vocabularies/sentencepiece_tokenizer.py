@@ -95,7 +95,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     @property
     def normalizes(self) -> bool:
-        """Whether text is normalized in Python before the model reads it."""
+        """True if text is normalized in Python before the model reads it."""
         return bool(self._normalization)
 
     @functools.cached_property
@@ -121,6 +121,7 @@ class SentencePieceTokenizer(Tokenizer):
         return self._engine_for_decoding.IdToPiece(number)
 
     def starts_word(self) -> np.ndarray | None:
+        """Implement ``Tokenizer``; None for models that attach spaces to the end of words."""
         proto = _parse(self.name, self.model_with_sentinels)
         if proto.trainer_spec.treat_whitespace_as_suffix:
             return None

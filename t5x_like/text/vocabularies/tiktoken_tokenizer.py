@@ -97,6 +97,7 @@ class TiktokenTokenizer(Tokenizer):
         return self._names.get(number, f"<{number}>")
 
     def starts_word(self) -> np.ndarray:
+        """Implement ``Tokenizer``."""
         begins = [self._bytes_of.get(number, b" ")[:1] in _WHITE_SPACE for number in range(self.vocab_size)]
         return np.array(begins, bool)
 

@@ -144,7 +144,7 @@ class Tokenizer(abc.ABC):
 
     @functools.cached_property
     def _space_is_dropped(self) -> bool:
-        """Whether the space at which a long text is divided belongs to neither part."""
+        """True if the space at which a long text is divided belongs to neither part."""
         whole, first, kept, dropped = self._encode(["a b", "a", " b", "b"])
         return whole != first + kept and whole == first + dropped
 

@@ -92,11 +92,11 @@ def _of_seqio(vocabulary: Any) -> tuple[SpecialTokenIds, int, int, np.ndarray | 
         pad=vocabulary.pad_id,
         eos=vocabulary.eos_id,
         bos=bos if bos is not None and bos >= 0 else None,
-        unknown=vocabulary.unk_id,
+        unknown=getattr(vocabulary, "unk_id", None),
     )
     pieces = getattr(vocabulary, "tokenizer", None)
     if pieces is None or not hasattr(pieces, "IdToPiece"):
-        return special, vocabulary.vocab_size, vocabulary.extra_ids, None
+        return special, int(vocabulary.vocab_size), vocabulary.extra_ids, None
     size = pieces.GetPieceSize()
     starts = [pieces.IsControl(n) or pieces.IdToPiece(n).startswith("▁") for n in range(size)]
     return special, size, count_own_sentinels(pieces.IdToPiece, size), np.array(starts, bool)

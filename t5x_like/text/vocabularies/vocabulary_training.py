@@ -4,7 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from t5x_like.io.files import write_json
 from t5x_like.text.vocabularies import sentencepiece_training, tokenizers_training
@@ -108,34 +108,15 @@ class VocabularyTraining:
         )
         if self.kind == "characters":
             return learn_characters(corpus, self.output, size=self.size, min_count=self.min_count)
+        options: dict[str, Any] = {"size": self.size, "lower_case": self.lower_case}
+        options |= {"min_count": self.min_count, "progress": progress}
         if self.kind == "wordpiece":
-            return tokenizers_training.learn_word_piece(
-                corpus,
-                self.output,
-                size=self.size,
-                lower_case=self.lower_case,
-                min_count=self.min_count,
-                progress=progress,
-            )
+            return tokenizers_training.learn_word_piece(corpus, self.output, **options)
         if self.kind == "words":
-            return tokenizers_training.learn_words(
-                corpus,
-                self.output,
-                size=self.size,
-                lower_case=self.lower_case,
-                punctuation_apart=not self.whitespace_only,
-                min_count=self.min_count,
-                progress=progress,
-            )
-        return tokenizers_training.learn_byte_pair(
-            corpus,
-            self.output,
-            size=self.size,
-            style="words" if self.end_of_word else "bytes",
-            lower_case=self.lower_case,
-            min_count=self.min_count,
-            progress=progress,
-        )
+            is_apart = not self.whitespace_only
+            return tokenizers_training.learn_words(corpus, self.output, punctuation_apart=is_apart, **options)
+        style = "words" if self.end_of_word else "bytes"
+        return tokenizers_training.learn_byte_pair(corpus, self.output, style=style, **options)
 
     def _sentencepiece(self, progress: bool) -> int:
         sentencepiece_training.learn_sentencepiece(

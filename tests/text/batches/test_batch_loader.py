@@ -35,7 +35,7 @@ def assert_equal_batches(left, right):
 
 
 def texts_of(batches, side="encoder"):
-    """Decoded segments of batches."""
+    """Return the decoded segments of batches."""
     vocabulary = load_vocabulary("bytes")
     found = []
     for batch in batches:

@@ -16,7 +16,7 @@ from t5x_like.text.objectives.objective import Example, Layout, Lengths, lengths
 
 
 def pack_as_seqio(lengths, limits):
-    """seqio packs groups of ``max(limits)`` examples by themselves, in order."""
+    """Pack as seqio does, which packs groups of ``max(limits)`` examples separately, in order."""
     rows = []
     for start in range(0, len(lengths), max(limits)):
         group = np.array(lengths[start : start + max(limits)], np.int64)
@@ -26,7 +26,7 @@ def pack_as_seqio(lengths, limits):
 
 
 def as_seqio_reads(tokens):
-    """It takes as many tokens from the start as there are that are not 0."""
+    """Trim as seqio does, which keeps as many tokens from the start as are not 0."""
     return tokens[: np.count_nonzero(tokens)]
 
 
@@ -165,7 +165,7 @@ lengths = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 8)), max_size=30
 
 
 def by_trying(pairs, limits):
-    """First-fit as it is defined."""
+    """Pack by the definition of first fit."""
     rows = []
     for number in range(len(pairs)):
         for row in rows:

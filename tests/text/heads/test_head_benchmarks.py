@@ -1,4 +1,4 @@
-"""Every benchmark's own example rows through its form: read, framed, and with the true answers scored 100."""
+"""Example rows of every benchmark in its head format: read, encoded, and scored 100 for the true answers."""
 
 import pytest
 

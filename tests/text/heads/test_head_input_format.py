@@ -1,4 +1,4 @@
-"""[CLS] A [SEP] B [SEP], as the vocabulary's own library frames it, and cut as BERT cuts."""
+"""Inputs [CLS] A [SEP] B [SEP] equal those of the vocabulary's own library, and are cut as in BERT."""
 
 import json
 
@@ -93,7 +93,7 @@ def test_xlnets_class_token_is_last_in_a_segment_of_its_own(xlnet_like, texts):
 
 
 def test_xlnet_reads_the_context_before_the_question(xlnet_like):
-    """As transformers' reader of SQuAD does for tokenizers that pad on the left."""
+    """Encode as transformers' reader of SQuAD does for tokenizers that pad on the left."""
     tokenizer, _ = xlnet_like
     context = "a b c d e f g h"
     row = {"question": "h a", "context": context, "answers": {"text": ["c d"], "answer_start": [4]}}
@@ -108,7 +108,7 @@ def test_xlnet_reads_the_context_before_the_question(xlnet_like):
     assert list(np.asarray(examples.example(0).token_types)) == [0] * 9 + [1] * 3 + [2]
 
 
-def test_xlnets_words_have_their_classes_where_they_stand(xlnet_like):
+def test_xlnets_words_have_their_classes_at_their_positions(xlnet_like):
     tokenizer, _ = xlnet_like
     form = TokenClassification(classes=("O", "B-X"))
     rows = [form.read({"tokens": ["a", "b", "c"], "tags": [1, 0, 1]})]
@@ -135,7 +135,7 @@ def test_a_pair_is_framed_as_the_tokenizers_library_does(wordpiece):
     assert framing.token_types(len(framed.tokens), framed.second).tolist() == theirs.type_ids
 
 
-def test_one_text_stands_between_cls_and_sep_with_types_0(wordpiece):
+def test_one_text_is_between_cls_and_sep_with_types_0(wordpiece):
     framing = input_format_of(wordpiece, 64)
     framed = framing.join(wordpiece.encode_all(["a cat"]))
     assert pieces_of(wordpiece, framed) == ["[CLS]", "a", "cat", "[SEP]"]
@@ -167,7 +167,7 @@ def test_pairs_are_cut_token_by_token_from_the_longer(sizes, max_tokens):
 
 
 @given(st.lists(st.lists(st.integers(5, 9), max_size=30), min_size=1, max_size=2), st.integers(6, 40))
-def test_no_row_is_longer_than_the_limit_and_what_was_cut_is_counted(texts, limit):
+def test_no_row_is_longer_than_the_limit_and_cut_tokens_are_counted(texts, limit):
     framing = InputFormat(cls=1, sep=2, twice=False, limit=limit)
     framed = framing.join(texts)
     assert len(framed.tokens) <= limit

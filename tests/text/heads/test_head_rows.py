@@ -1,4 +1,4 @@
-"""What a head is given of a row, and what is said of rows that it can't be given."""
+"""Reading of rows for heads, and messages about bad rows."""
 
 import math
 
@@ -77,7 +77,7 @@ def test_a_row_without_a_label_can_be_read_but_not_learned_from():
         (TAGS, {"tokens": ["a"], "tags": ["B-PER"]}, "tags is 'B-PER'; it must be one of O, B-LOC"),
     ],
 )
-def test_a_row_that_is_no_such_row_is_told_why(form, values, message):
+def test_bad_rows_are_refused_with_the_reason(form, values, message):
     with pytest.raises(ValueError, match=message):
         form.read(values)
 

@@ -1,4 +1,4 @@
-"""Batches for encoders' heads: all forms, exact resume, whatever reads them."""
+"""Batches for encoder heads: all formats, exact resume, workers and processes."""
 
 import json
 from dataclasses import replace
@@ -49,7 +49,7 @@ def sentence(number: int) -> str:
 
 @pytest.fixture(scope="module")
 def labeled(tmp_path_factory, vocabulary):
-    """A task from users' files: 1,500 sentences, every seventh as bad as can be."""
+    """Return a task from users' files: 1,500 sentences, every seventh labeled "bad"."""
     folder = tmp_path_factory.mktemp("labeled")
     lines = [f"{sentence(number)}\t{'bad' if number % 7 == 0 else 'good'}" for number in range(1500)]
     (folder / "train.tsv").write_text("\n".join(["text\tlabel", *lines]) + "\n")
@@ -73,7 +73,7 @@ def read_json_rows(file, split):
 
 
 def register(tmp_path, vocabulary, name, form, rows):
-    """A benchmark of these rows, by split."""
+    """Return a benchmark of these rows, by split."""
     for split, values in rows.items():
         (tmp_path / f"{split}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in values))
     layout = FileLayout(files={split: (f"{split}.jsonl",) for split in rows}, read=read_json_rows)
@@ -122,7 +122,7 @@ def test_an_epoch_has_every_row_once_with_its_label(labeled, grouped):
     assert found != expected
 
 
-def test_grouped_batches_are_shorter_and_as_long_as_what_they_hold(labeled):
+def test_grouped_batches_are_shorter_and_as_long_as_their_longest_row(labeled):
     shares = {}
     for grouped in (False, True):
         loader = build_loader(config(labeled, inputs_length=32, batch_size=10, group_by_length=grouped))

@@ -31,8 +31,8 @@ def test_rates_are_t5s(golden):
         rates = {name: rule.rate(size) for name, size in reference["sizes"].items()}
         assert rates == pytest.approx(config["rates"], rel=1e-12)
         total = sum(rates.values())
-        normalised = {name: rate / total for name, rate in rates.items()}
-        assert normalised == pytest.approx(config["normalized"], rel=1e-9)
+        normalized = {name: rate / total for name, rate in rates.items()}
+        assert normalized == pytest.approx(config["normalized"], rel=1e-9)
 
 
 def test_t5s_own_mixtures_have_their_rates(golden):

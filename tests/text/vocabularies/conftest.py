@@ -1,4 +1,4 @@
-"""A small vocabulary of every kind, made the way users make them."""
+"""Small vocabularies of every kind, made as users make them."""
 
 import base64
 import json
@@ -62,7 +62,7 @@ def unigram_json(path: Path) -> Path:
 
 
 def ranks_file(path: Path) -> Path:
-    """A tiktoken file: all bytes, and a few merges."""
+    """Return a tiktoken file of all bytes and a few merges."""
     pieces = [bytes([byte]) for byte in range(256)] + [b"th", b"the", b" the", b"in", b"ing"]
     lines = (b"%b %d" % (base64.b64encode(piece), rank) for rank, piece in enumerate(pieces))
     path.write_bytes(b"\n".join(lines) + b"\n")
@@ -71,7 +71,7 @@ def ranks_file(path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def every_kind(tmp_path_factory, corpus, pieces_path) -> dict[str, str]:
-    """The path, or name, of a vocabulary of each kind."""
+    """Return the path or name of a vocabulary of each kind."""
     home = tmp_path_factory.mktemp("vocabularies")
     trained = {
         "unigram": ("u.model", {"size": 90, "character_coverage": 1.0}),
