@@ -9,7 +9,7 @@ import numpy as np
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_file
 from t5x_like.text.objectives.encoder_rows import SingleTexts
-from t5x_like.text.objectives.framing import frame, ordinary_ids
+from t5x_like.text.objectives.framing import frame, ordinary_ids, rows_to_examples
 from t5x_like.text.objectives.masking import (
     choose_units,
     num_targets,

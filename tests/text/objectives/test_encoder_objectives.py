@@ -126,7 +126,7 @@ def test_what_it_needs_of_vocabulary_and_length_is_said(objective):
         objective.check(Lengths(needed - 1, 2), IDS)
     objective.check(Lengths(needed, 2), IDS)
     with pytest.raises(
-        ValueError, match="no id for mask, sep; raise num_sentinels .* or use a vocabulary of BERT's kind"
+        ValueError, match=r"no id for mask, sep; raise num_sentinels .* or use a vocabulary of BERT's kind"
     ):
         objective.check(Lengths(64, 2), IDS._replace(mask=None, sep=None))
     masking = getattr(objective, "masking", objective)
