@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.heads import QuestionAnswering, TokenClassification
-from t5x_like.text.heads.input_format import InputFormat, fit, input_format_of
+from t5x_like.text.heads.input_format import InputFormat, fit, input_format_of, num_input_ids
 from t5x_like.text.heads.token_spans import encode_with_spans, encode_words, tokens_of
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
@@ -174,7 +174,13 @@ def test_no_row_is_longer_than_the_limit_and_cut_tokens_are_counted(texts, limit
     assert len(framed.tokens) + framed.num_cut == sum(map(len, texts)) + 1 + len(texts)
 
 
-def test_a_limit_without_room_is_refused(wordpiece):
+def test_inputs_need_embeddings_for_sentinels_only_where_these_are_cls_and_sep(wordpiece):
+    for num_sentinels in (0, 100):
+        assert num_input_ids(open_tokenizer(wordpiece.name, num_sentinels)) == wordpiece.vocab_size
+    assert num_input_ids(open_tokenizer("bytes", 100)) == 259 + 3  # a mask, then cls and sep
+
+
+def test_a_limit_too_short_for_text_is_refused(wordpiece):
     with pytest.raises(ValueError, match=r"inputs_length=4 is too short for two texts.*raise it"):
         input_format_of(wordpiece, 4)
 
