@@ -1,4 +1,4 @@
-"""What holds for every encoder's objective, whatever it masks."""
+"""Properties of all encoder objectives."""
 
 import dataclasses
 
@@ -119,7 +119,7 @@ def test_a_window_without_documents_has_no_texts(objective):
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES)
-def test_what_it_needs_of_vocabulary_and_length_is_said(objective):
+def test_unsuitable_vocabularies_and_lengths_are_refused_with_what_is_needed(objective):
     special = 3 if objective.spec.fills_rows else 2
     needed = special + (2 if objective.spec.fills_rows else 1)
     with pytest.raises(ValueError, match=f"set it to {needed} or more"):

@@ -27,7 +27,7 @@ def test_texts_and_true_second_segments_cover_the_window_once(size, max_length, 
 
 
 @given(size=st.integers(200, 400), max_length=st.integers(2, 40), seed=st.integers(0, 2**60))
-def test_random_second_segments_are_not_what_follows(size, max_length, seed):
+def test_random_second_segments_are_not_the_continuation(size, max_length, seed):
     window = window_of(size)
     cuts = cut_segments(window, [SegmentKind(1.0, max_length, True, True)], np.array([seed, 3], np.uint64))
     firsts = [window.tokens[start:end] for (start, _), (end, _) in zip(cuts.starts, cuts.ends, strict=True)]

@@ -35,7 +35,7 @@ def test_512_tokens_have_77_predictions_in_spans_cut_where_the_share_ends():
         assert example.weights.sum() == 77
 
 
-def test_tokens_are_masked_alike_wherever_they_stand():
+def test_tokens_are_masked_equally_at_all_positions():
     weights = np.stack([example.weights[1:-1] for example in make(SpanMasking(), [150] * 510, 4000)])
     share = weights.mean(axis=0)
     np.testing.assert_allclose(share.reshape(10, 51).mean(axis=1), 77 / 510, atol=0.02)
@@ -52,8 +52,8 @@ def test_all_tokens_of_a_span_are_treated_in_the_same_way():
                 continue  # two spans side by side
             kind = "mask" if is_mask[0] else "kept" if is_kept[0] else "random"
             kinds[kind] += 1
-            alike = {"mask": is_mask, "kept": is_kept, "random": ~is_mask & ~is_kept}[kind]
-            if end - start > 1 and not alike.all():
+            matches = {"mask": is_mask, "kept": is_kept, "random": ~is_mask & ~is_kept}[kind]
+            if end - start > 1 and not matches.all():
                 kinds[kind] -= 1
                 kinds["mixed"] = kinds.get("mixed", 0) + 1
     total = sum(kinds.values())
