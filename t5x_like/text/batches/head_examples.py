@@ -133,15 +133,15 @@ class HeadExamples:
             return rows[0]._replace(targets=np.maximum(classes, 0), weights=weights)
         return rows[0]._replace(**labeled)
 
-    def context(self, number: int) -> int:
+    def context_start(self, number: int) -> int:
         """Return the first token of the context in which the answer may lie."""
         return 0 if self.input_format.cls_last else int(self._seconds[number])
 
-    def cls_place(self, number: int) -> int:
+    def cls_position(self, number: int) -> int:
         """Return the position of the class token, which represents unanswerable questions."""
-        return self.input_format.cls_place(int(self._tokens.lengths[number]))
+        return self.input_format.cls_position(int(self._tokens.lengths[number]))
 
-    def places(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+    def character_offsets(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the character offsets at which each token of the context begins and ends."""
         return self._starts[number], self._ends[number]
 

@@ -51,7 +51,7 @@ class InputFormat(NamedTuple):
         """Number of special ids before the first text."""
         return 0 if self.cls_last else 1
 
-    def cls_place(self, length: int) -> int:
+    def cls_position(self, length: int) -> int:
         """Return the position of the class token in a row of ``length`` tokens."""
         return length - 1 if self.cls_last else 0
 

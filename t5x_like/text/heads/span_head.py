@@ -116,7 +116,7 @@ def _windows(
         joined = joined._replace(num_cut=len(question) - len(cut_question))
         span = (-1, -1)
         if row.answers is not None:
-            nothing = input_format.cls_place(len(joined.tokens))  # [CLS] represents "no answer"
+            nothing = input_format.cls_position(len(joined.tokens))  # [CLS] represents "no answer"
             span = (nothing, nothing)
             if answer and start <= answer[0] and answer[1] < start + size:
                 shift = (0 if input_format.cls_last else joined.second) - start

@@ -104,7 +104,7 @@ def test_xlnet_reads_the_context_before_the_question(xlnet_like):
     pieces = [tokenizer.piece(number) for number in inputs.tolist()]
     assert pieces == [*(f"▁{letter}" for letter in "abcdefgh"), "<sep>", "▁h", "▁a", "<sep>", "<cls>"]
     assert (examples.example(0).span, examples.example(1).span) == ((2, 3), (12, 12))
-    assert (examples.context(0), examples.cls_place(0)) == (0, 12)
+    assert (examples.context_start(0), examples.cls_position(0)) == (0, 12)
     assert list(np.asarray(examples.example(0).token_types)) == [0] * 9 + [1] * 3 + [2]
 
 
@@ -116,7 +116,7 @@ def test_xlnets_words_have_their_classes_at_their_positions(xlnet_like):
     example = examples.example(0)
     assert list(np.asarray(example.targets)) == [1, 0, 1, 0, 0]
     assert list(np.asarray(example.weights)) == [1, 1, 1, 0, 0]
-    assert examples.places(0)[0].tolist() == [0, 1, 2]
+    assert examples.character_offsets(0)[0].tolist() == [0, 1, 2]
 
 
 def pieces_of(tokenizer, framed):

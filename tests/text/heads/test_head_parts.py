@@ -71,7 +71,7 @@ def test_a_part_has_the_examples_of_its_rows_in_their_order(all_examples, name, 
     for new, old in enumerate(numbers):
         for ours, theirs in zip(_flat(part.example(new)), _flat(whole.example(old)), strict=True):
             np.testing.assert_array_equal(ours, theirs)
-        np.testing.assert_array_equal(part.places(new)[0], whole.places(old)[0])
+        np.testing.assert_array_equal(part.character_offsets(new)[0], whole.character_offsets(old)[0])
 
 
 def _flat(example):

@@ -261,12 +261,12 @@ def test_windows_cover_the_context_and_say_where_the_answer_is(vocabulary, place
     examples = make_examples(QuestionAnswering(), [row], tokenizer, length=length, stride=stride)
     seen = set()
     for number in range(len(examples)):
-        example, (starts, ends) = examples.example(number), examples.places(number)
+        example, (starts, ends) = examples.example(number), examples.character_offsets(number)
         assert example.inputs is not None
         assert len(example.inputs) <= length
         seen |= set(starts.tolist())
         if example.span != (0, 0):
-            second = examples.context(number)
+            second = examples.context_start(number)
             first, last = (side - second for side in example.span)
             assert CONTEXT[starts[first] : ends[last]] == answer
     max_tokens = length - 5  # [CLS] a b [SEP] … [SEP]
