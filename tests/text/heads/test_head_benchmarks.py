@@ -54,7 +54,6 @@ def test_true_answers_score_100(name, tokenizer):
         lengths=Lengths(64, 2),
         zero_is_padding=True,
         answers=HeadAnswers(head_format=form, benchmark=benchmark, num_choices=examples.num_choices),
-        vocab_size=tokenizer.vocab_size,
     )
     answers = [true_answer(form, each.row) for each in read]
     scores = questions.score(answers)

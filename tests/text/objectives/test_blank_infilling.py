@@ -239,7 +239,7 @@ def test_seqio_gives_examples_from_a_task(task):
     [
         ({"noise_density": 0.6}, "noise_density must be above 0 and at most 0.5, got 0.6"),
         ({"mean_length": 0.0}, "mean_length must lie between 1 and 10"),
-        ({"document_rate": 0.8, "sentence_rate": 0.3}, "what is left of 1 is the rate of short blanks"),
+        ({"document_rate": 0.8, "sentence_rate": 0.3}, "short blanks have the remaining rate"),
         ({"min_document_share": 0.0}, "min_document_share must be above 0"),
     ],
 )

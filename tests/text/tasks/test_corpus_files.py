@@ -143,7 +143,7 @@ def test_other_directories_than_corpora_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is no finished corpus"):
         list(task(tmp_path).read("train"))
     (tmp_path / "train-00000-of-00001.xml").write_bytes(b"")
-    with pytest.raises(ValueError, match="of which a task can't read the rows"):
+    with pytest.raises(ValueError, match="whose format a task can't read"):
         list(task(tmp_path).read("train"))
     (tmp_path / "manifest.json").write_text("[]")
     with pytest.raises(ValueError, match="not the manifest of a corpus"):

@@ -76,7 +76,7 @@ def test_the_same_definition_twice_is_fine_another_is_not(tmp_path):
     task = text_task(tmp_path, "twice")
     registry.register([task])
     registry.register([task])
-    with pytest.raises(ValueError, match="already a task or mixture 'twice', defined otherwise"):
+    with pytest.raises(ValueError, match="already another task or mixture 'twice'"):
         registry.register([text_task(tmp_path / "..", "twice")])
 
 
