@@ -24,9 +24,9 @@ class ArrayStore:
         LazyArray ones, of which there are none or nothing else, are written before that, one after the other.
         """
         if any(isinstance(leaf, LazyArray) for leaf in leaves.values()):
-            from t5x_like.checkpoints.unread_arrays import write_unread  # imports Orbax
+            from t5x_like.checkpoints.lazy_array_writer import write_lazy_arrays  # imports Orbax
 
-            write_unread(directory, {name: leaf for name, leaf in leaves.items() if leaf.size})
+            write_lazy_arrays(directory, {name: leaf for name, leaf in leaves.items() if leaf.size})
             return
         import orbax.checkpoint as ocp
 

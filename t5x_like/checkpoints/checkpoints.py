@@ -34,7 +34,7 @@ from t5x_like.io.files import PathLike, read_json, write_json, write_text
 from t5x_like.model.lazy_array import Index, LazyArray
 
 
-class Restored(NamedTuple):
+class RestoredCheckpoint(NamedTuple):
     """A restored step. ``skipped`` says, a line each, which newer steps could not be used and why."""
 
     step: int
@@ -102,7 +102,7 @@ class Checkpoints:
         self._finisher = threading.Thread(target=self._finish, args=(step,), name=f"save-{step}")
         self._finisher.start()
 
-    def restore(self, like: Any, step: int | None = None) -> Restored:
+    def restore(self, like: Any, step: int | None = None) -> RestoredCheckpoint:
         """Restores the newest step that is whole, or exactly ``step``.
 
         ``like`` has the containers of the saved state around arrays or ``jax.ShapeDtypeStruct`` with
@@ -117,7 +117,7 @@ class Checkpoints:
         directory = self.directory / str(chosen)
         arrays = self._read(chosen, name_leaves(like))
         self._current = chosen
-        return Restored(
+        return RestoredCheckpoint(
             step=chosen,
             state=refill(like, arrays),
             loader_state=read_json(directory / "loader_state.json"),
@@ -216,7 +216,7 @@ def restore_step(directory: PathLike, like: Any, step: int | None = None) -> tup
 
 
 @contextmanager
-def unread_params(directory: PathLike, like: Any, step: int | None = None) -> Iterator[Any]:
+def lazy_params(directory: PathLike, like: Any, step: int | None = None) -> Iterator[Any]:
     """The weights of ``restore_params`` as unread arrays, each of which is read whole whenever it is asked for.
 
     Raises:

@@ -62,9 +62,9 @@ class HeadPredictor:
 
     def __init__(self, graphdef: Any, mesh: Mesh, *, batch_size: int):
         def score(params: Any, batch: Batch, *, head: str) -> jax.Array:
-            heads = parameters.merge(graphdef, params)(multiple_choice.as_rows(batch)).heads
+            heads = parameters.merge(graphdef, params)(multiple_choice.flatten_choices(batch)).heads
             count = multiple_choice.num_choices(batch)
-            return multiple_choice.side_by_side(heads[head], count) if count else heads[head]
+            return multiple_choice.scores_by_choice(heads[head], count) if count else heads[head]
 
         self._graphdef, self._mesh, self.batch_size = graphdef, mesh, batch_size
         self._score = jax.jit(score, static_argnames="head", out_shardings=replicated(mesh))

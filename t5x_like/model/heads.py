@@ -13,7 +13,7 @@ from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import ACTIVATIONS, Activation
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
-from t5x_like.model.layers.norm import NormConfig, norm_of
+from t5x_like.model.layers.norm import NormConfig, build_norm
 
 # Which part of a family's dropout key heads draw from; stacks have those before it.
 HEADS_SITE = 3
@@ -38,7 +38,7 @@ class Transform(nnx.Module):
         self.dense = Linear(
             model_dim, config.dim, axes=("embed", "mlp"), key=key, init=init, bias=config.bias
         )
-        self.norm = None if config.norm is None else norm_of(config.norm, config.dim)
+        self.norm = None if config.norm is None else build_norm(config.norm, config.dim)
         self.config = config
 
     def __call__(self, x: Float[Array, "*rows D"]) -> Float[Array, "*rows E"]:
@@ -119,7 +119,7 @@ class PoolerConfig:
     the one after such padding. ``dropout_rate`` is of what the transform reads.
     """
 
-    takes: Literal["first", "first_real", "last", "mean"] = "first"
+    pooling: Literal["first", "first_real", "last", "mean"] = "first"
     transform: TransformConfig | None = None
     dropout_rate: float = 0.0
 
@@ -141,26 +141,26 @@ class Pooler(nnx.Module):
         *,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B D"]:
-        """Ignores padding, where segment ids are 0; ``takes="first"`` reads the first place even if it is padding."""
-        if segment_ids is None or self.config.takes == "first":
+        """Ignores padding, where segment ids are 0; ``pooling="first"`` reads the first place even if it is padding."""
+        if segment_ids is None or self.config.pooling == "first":
             segment_ids = jnp.ones(x.shape[:2], jnp.int32)
-        takes = self.config.takes
-        pooled = pool(x, segment_ids > 0, "first" if takes == "first_real" else takes)
+        pooling = self.config.pooling
+        pooled = pool(x, segment_ids > 0, "first" if pooling == "first_real" else pooling)
         pooled = dropout(pooled, self.config.dropout_rate, dropout_key)
         return pooled if self.transform is None else self.transform(pooled)
 
 
 def pool(
-    x: Float[Array, "B L D"], real: Bool[Array, "B L"], takes: Literal["first", "last", "mean"]
+    x: Float[Array, "B L D"], real: Bool[Array, "B L"], pooling: Literal["first", "last", "mean"]
 ) -> Float[Array, "B D"]:
     """One vector a row."""
-    if takes == "mean":
+    if pooling == "mean":
         weights = real.astype(jnp.float32)
         total = jnp.einsum("bld,bl->bd", x, weights, preferred_element_type=jnp.float32)
         return (total / jnp.maximum(weights.sum(1, keepdims=True), 1.0)).astype(x.dtype)
     places = jnp.arange(x.shape[1])[None]
     last = jnp.max(jnp.where(real, places, 0), axis=1)
-    chosen = jnp.argmax(real, axis=1) if takes == "first" else last
+    chosen = jnp.argmax(real, axis=1) if pooling == "first" else last
     return jnp.take_along_axis(x, chosen[:, None, None], axis=1)[:, 0]
 
 
@@ -173,7 +173,7 @@ class ScoresConfig:
     """
 
     name: str
-    reads: Literal["tokens", "pooled"]
+    input: Literal["tokens", "pooled"]
     num_outputs: int
     transform: TransformConfig | None = None
     bias: bool = True
@@ -216,7 +216,7 @@ class HeadsConfig:
     scores: tuple[ScoresConfig, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.pooler is None and any(head.reads == "pooled" for head in self.scores):
+        if self.pooler is None and any(head.input == "pooled" for head in self.scores):
             raise ValueError("a head reads the pooled sequence, but there is no pooler")
 
 
@@ -257,7 +257,7 @@ class Heads(nnx.Module):
         pooled = self.pooler and self.pooler(x, segment_ids, dropout_key=fold(dropout_key, 0))
         read = {"tokens": x, "pooled": pooled}
         scores = {
-            name: head(read[head.config.reads], dropout_key=fold(dropout_key, number))
+            name: head(read[head.config.input], dropout_key=fold(dropout_key, number))
             for number, (name, head) in enumerate(self.scores.items(), start=1)
         }
         return logits, pooled, scores

@@ -5,7 +5,7 @@ from typing import Any
 from t5x_like.batch import Batch
 
 
-def as_rows(batch: Batch) -> Batch:
+def flatten_choices(batch: Batch) -> Batch:
     """Streams [B, C, L] become [B * C, L]; labels of whole questions stay [B]. Other batches stay as they are."""
     count = num_choices(batch)
     if not count:
@@ -23,6 +23,6 @@ def num_choices(batch: Batch) -> int:
     return tokens.shape[1] if tokens is not None and tokens.ndim == 3 else 0
 
 
-def side_by_side(scores: Any, count: int) -> Any:
+def scores_by_choice(scores: Any, count: int) -> Any:
     """Scores [B * C, 1] of rows become those of each question's choices, [B, C]."""
     return scores.reshape(-1, count)

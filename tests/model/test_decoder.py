@@ -62,8 +62,8 @@ def tiny(*blocks: BlockConfig, **embeddings: Any) -> Tiny:
             ),
             heads=HeadsConfig(
                 words=WordsConfig(tie_word_embeddings=True),
-                pooler=PoolerConfig(takes="last"),
-                scores=(ScoresConfig(name="sequence_classification", reads="pooled", num_outputs=3),),
+                pooler=PoolerConfig(pooling="last"),
+                scores=(ScoresConfig(name="sequence_classification", input="pooled", num_outputs=3),),
             ),
         )
     )

@@ -49,7 +49,7 @@ class Encoder(nnx.Module):
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
     ) -> Predictions:
         """Scores every position of the encoder's stream."""
-        segment_ids, context = batch.encoder_segment_ids, surroundings_of(batch)
+        segment_ids, context = batch.encoder_segment_ids, encoder_context(batch)
         embedded = self.embedding(
             batch.encoder_input_tokens,
             dtype=jnp.dtype(self.config.compute_dtype),
@@ -77,7 +77,7 @@ class Encoder(nnx.Module):
         )
 
 
-def surroundings_of(batch: Batch) -> AttentionContext:
+def encoder_context(batch: Batch) -> AttentionContext:
     """The mask of the encoder's stream: tokens see all of the same example, unless the batch forbids it."""
     segment_ids = batch.encoder_segment_ids
     mask = segment_mask(segment_ids, segment_ids)

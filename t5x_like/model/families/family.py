@@ -6,7 +6,7 @@ from jaxtyping import Array, Float, Key
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.segment_memory import Memory
-from t5x_like.model.multiple_choice import as_rows
+from t5x_like.model.multiple_choice import flatten_choices
 
 
 class ExtraLoss(NamedTuple):
@@ -28,7 +28,7 @@ class Predictions(NamedTuple):
 
     Hidden states, if collected: every block's input, then the stack's output. ``heads`` has the scores of other heads
     by name, ``balance_loss`` what routers of experts are charged with; ``memory`` is for the batch that follows.
-    ``extra_losses`` and ``measures`` are those that a ``Measuring`` model has besides, by name.
+    ``extra_losses`` and ``measures`` are those that a ``ModelWithMeasures`` model has besides, by name.
     """
 
     logits: Float[Array, "B L V"] | None = None
@@ -58,11 +58,11 @@ def predict(
 ) -> Predictions:
     """Calls a model on any batch: each choice of a question is a row, and ``memory`` is passed to models with one."""
     given: dict[str, Any] = {} if memory is None else {"memory": memory}
-    return model(as_rows(batch), dropout_key=dropout_key, **given)
+    return model(flatten_choices(batch), dropout_key=dropout_key, **given)
 
 
 @runtime_checkable
-class Measuring(Protocol):
+class ModelWithMeasures(Protocol):
     """A model with losses or measures of its own; all their names are known before it is called."""
 
     @property

@@ -8,7 +8,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
-from t5x_like.model.families.encoder import EncoderConfig, surroundings_of
+from t5x_like.model.families.encoder import EncoderConfig, encoder_context
 from t5x_like.model.families.family import ExtraLoss, Measure, Predictions
 from t5x_like.model.heads import Heads
 from t5x_like.model.layers.dropout import fold
@@ -95,7 +95,7 @@ class GeneratorDiscriminator(nnx.Module):
         stack = self.generator if by_generator else self.encoder
         return stack(
             embedded if projection is None else projection(embedded),
-            surroundings_of(batch),
+            encoder_context(batch),
             dropout_key=dropout_key,
             collect_hidden=collect_hidden,
         )

@@ -12,11 +12,11 @@ from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.families.segment_memory import (
     Memory,
-    beside_memory,
-    memory_of,
-    recall_mask,
-    recalled,
-    still_real,
+    join_memory_mask,
+    memory_mask_of,
+    recall_memory,
+    start_memory,
+    visible_after,
 )
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig, AdaptiveEmbedding, AdaptiveSoftmax
@@ -91,7 +91,7 @@ class Recurrent(nnx.Module):
         Rows that ``batch.continues`` look at their part of the memory, which comes back renewed.
         """
         segment_ids = batch.decoder_segment_ids
-        memory = recalled(memory, batch)
+        memory = recall_memory(memory, batch)
         mask = segment_mask(segment_ids, segment_ids)
         if batch.attention_mask is not None:
             mask = combine_masks(mask, batch.attention_mask[:, None])
@@ -99,14 +99,14 @@ class Recurrent(nnx.Module):
             batch.decoder_input_tokens,
             mask=mask,
             memory=None if memory is None else memory.states,
-            memory_mask=None if memory is None else recall_mask(memory, segment_ids),
+            memory_mask=None if memory is None else memory_mask_of(memory, segment_ids),
             keep_memory=memory is not None,
             dropout_key=dropout_key,
             collect_hidden=collect_hidden,
         )
         if memory is not None and read.memory is not None:
             segments = jnp.ones_like(batch.decoder_input_tokens) if segment_ids is None else segment_ids
-            memory = Memory(read.memory, still_real(memory, segments))
+            memory = Memory(read.memory, visible_after(memory, segments))
         _, pooled, scores = self.heads(
             read.output, None, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
@@ -133,9 +133,9 @@ class Recurrent(nnx.Module):
         """``mask`` is for keys of the segment, of which later ones are never seen; ``memory_mask`` for the memory's."""
         config, dtype = self.config, jnp.dtype(self.config.compute_dtype)
         length, past = tokens.shape[1], 0 if memory is None else memory.shape[2]
-        mask = beside_memory(mask, memory_mask, length=length, past=past)
+        mask = join_memory_mask(mask, memory_mask, length=length, past=past)
         reach = config.memory_length - 1 if config.same_length else None
-        distances = distances_between(length, past + length, both_ways=False)
+        distances = distances_between(length, past + length, bidirectional=False)
         context = RelativeAttentionContext(
             distances=encode_distances(
                 distances, config.stack.model_dim, dtype, max_distance=config.stack.max_distance
@@ -170,7 +170,7 @@ class Recurrent(nnx.Module):
 
     def new_memory(self, num_rows: int) -> Memory | None:
         """The empty memory that training begins with; ``None`` without one."""
-        return memory_of(self.empty_memory(num_rows)) if self.config.memory_length else None
+        return start_memory(self.empty_memory(num_rows)) if self.config.memory_length else None
 
     def start_cache(
         self,

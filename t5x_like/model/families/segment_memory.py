@@ -22,18 +22,18 @@ class Memory(NamedTuple):
 
 
 @runtime_checkable
-class Remembering(Protocol):
+class ModelWithMemory(Protocol):
     """A model that may have a memory; called with one, it returns the next in ``Predictions.memory``."""
 
     def new_memory(self, num_rows: int) -> Memory | None: ...
 
 
-def memory_of(states: Float[Array, "N B P D"]) -> Memory:
+def start_memory(states: Float[Array, "N B P D"]) -> Memory:
     """A memory in which there is nothing to look at yet."""
     return Memory(states, jnp.zeros(states.shape[1:3], bool))
 
 
-def recalled(memory: Memory | None, batch: Batch) -> Memory | None:
+def recall_memory(memory: Memory | None, batch: Batch) -> Memory | None:
     """The memory of rows that continue; the others, and all where no row continues, start with an empty one."""
     if memory is None:
         return None
@@ -41,13 +41,13 @@ def recalled(memory: Memory | None, batch: Batch) -> Memory | None:
     return memory._replace(real=memory.real & goes_on[:, None])
 
 
-def recall_mask(memory: Memory, segment_ids: Int[Array, "B L"] | None) -> Bool[Array, "B 1 #L P"]:
+def memory_mask_of(memory: Memory, segment_ids: Int[Array, "B L"] | None) -> Bool[Array, "B 1 #L P"]:
     """True where a token may look at a place of the memory: only a row's first example goes on."""
     places_B11P = memory.real[:, None, None, :]
     return places_B11P if segment_ids is None else places_B11P & (segment_ids == 1)[:, None, :, None]
 
 
-def still_real(memory: Memory, segment_ids: Int[Array, "B L"]) -> Bool[Array, "B P"]:
+def visible_after(memory: Memory, segment_ids: Int[Array, "B L"]) -> Bool[Array, "B P"]:
     """The visible places of the next memory, after those of ``segment_ids`` have entered it."""
     last_B1 = jnp.max(segment_ids, axis=1, keepdims=True)
     entered = (segment_ids == last_B1) & (segment_ids > 0)
@@ -56,7 +56,7 @@ def still_real(memory: Memory, segment_ids: Int[Array, "B L"]) -> Bool[Array, "B
     return jnp.concatenate([before, entered], axis=1)[:, -memory.real.shape[1] :]
 
 
-def beside_memory(
+def join_memory_mask(
     mask: Bool[Array, "B 1 #L L"] | None,
     memory_mask: Bool[Array, "B 1 #L P"] | None,
     *,

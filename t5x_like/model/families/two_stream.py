@@ -12,11 +12,11 @@ from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.families.segment_memory import (
     Memory,
-    beside_memory,
-    memory_of,
-    recall_mask,
-    recalled,
-    still_real,
+    join_memory_mask,
+    memory_mask_of,
+    recall_memory,
+    start_memory,
+    visible_after,
 )
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
@@ -33,8 +33,8 @@ from t5x_like.model.layers.relative_stack import (
     remember,
 )
 
-# "backwards_equally": not further back than the memory is long, so that the last token sees no more than the first.
-Direction = Literal["both_ways", "backwards", "backwards_equally"]
+# "unidirectional_same_length": no token sees further back than the memory is long, so all see equally many.
+Direction = Literal["bidirectional", "unidirectional", "unidirectional_same_length"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class TwoStreamConfig:
     embeddings: EmbeddingsConfig
     stack: RelativeStackConfig
     heads: HeadsConfig = HeadsConfig()
-    direction: Direction = "both_ways"
+    direction: Direction = "bidirectional"
     memory_length: int | None = None
     reuse_length: int | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
@@ -108,7 +108,7 @@ class TwoStream(nnx.Module):
         Rows that ``batch.continues`` look at their part of the memory, which comes back renewed.
         """
         segment_ids = batch.encoder_segment_ids
-        memory = recalled(memory, batch)
+        memory = recall_memory(memory, batch)
         mask = segment_mask(segment_ids, segment_ids)
         if batch.attention_mask is not None:
             mask = combine_masks(mask, batch.attention_mask[:, None])
@@ -119,16 +119,16 @@ class TwoStream(nnx.Module):
             mask=mask,
             token_types=batch.token_types,
             with_queries=batch.attention_mask is not None or batch.ranks is not None,
-            blind_see_nothing=True,
+            zero_fully_masked=True,
             memory=None if memory is None else memory.states,
-            memory_mask=None if memory is None else recall_mask(memory, segment_ids),
+            memory_mask=None if memory is None else memory_mask_of(memory, segment_ids),
             keep_memory=memory is not None,
             dropout_key=dropout_key,
             collect_hidden=collect_hidden,
         )
         if memory is not None and read.memory is not None:
             segments = jnp.ones_like(batch.encoder_input_tokens) if segment_ids is None else segment_ids
-            memory = Memory(read.memory, still_real(memory, segments[:, : self.config.reuse_length]))
+            memory = Memory(read.memory, visible_after(memory, segments[:, : self.config.reuse_length]))
         logits, pooled, scores = self.heads(
             read.output, self.embedding, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
@@ -149,7 +149,7 @@ class TwoStream(nnx.Module):
         token_types: Int[Array, "B L"] | None = None,
         with_queries: bool = False,
         target_mapping: Float[Array, "B T L"] | None = None,
-        blind_see_nothing: bool = False,
+        zero_fully_masked: bool = False,
         memory: Float[Array, "N B P D"] | None = None,
         memory_mask: Bool[Array, "B 1 #L P"] | None = None,
         keep_memory: bool = False,
@@ -173,7 +173,7 @@ class TwoStream(nnx.Module):
         ran = self.stack(
             streams,
             memory,
-            context._replace(target_mapping=target_mapping, blind_see_nothing=blind_see_nothing),
+            context._replace(target_mapping=target_mapping, zero_fully_masked=zero_fully_masked),
             dropout_key=fold(dropout_key, 0),
             collect_inputs=collect_hidden or keep_memory,
         )
@@ -185,7 +185,7 @@ class TwoStream(nnx.Module):
         if length is None:
             return None
         dtype = jnp.dtype(self.config.compute_dtype)
-        return memory_of(jnp.zeros((stack.num_layers, num_rows, length, stack.model_dim), dtype))
+        return start_memory(jnp.zeros((stack.num_layers, num_rows, length, stack.model_dim), dtype))
 
     def start_cache(
         self,
@@ -239,12 +239,12 @@ class TwoStream(nnx.Module):
         token_types: Int[Array, "B L"] | None,
     ) -> RelativeAttentionContext:
         config, num_keys = self.config, past + length
-        distances = distances_between(length, num_keys, both_ways=config.direction == "both_ways")
+        distances = distances_between(length, num_keys, bidirectional=config.direction == "bidirectional")
         own = None if mask is None else mask | jnp.eye(length, dtype=bool)[None, None]
-        query_mask = beside_memory(mask, memory_mask, length=length, past=past)
-        content_mask = beside_memory(own, memory_mask, length=length, past=past)
-        if config.direction != "both_ways":
-            reach = past if config.direction == "backwards_equally" else None
+        query_mask = join_memory_mask(mask, memory_mask, length=length, past=past)
+        content_mask = join_memory_mask(own, memory_mask, length=length, past=past)
+        if config.direction != "bidirectional":
+            reach = past if config.direction == "unidirectional_same_length" else None
             seen = past_mask(length, num_keys, reach=reach)
             query_mask, content_mask = combine_masks(query_mask, seen), combine_masks(content_mask, seen)
         is_other_segment = None

@@ -15,7 +15,7 @@ class LayerPattern(NamedTuple):
     def slots(self) -> tuple[tuple[int, ...], ...]:
         """The numbers of the layers that are stacked in each slot.
 
-        >>> layer_pattern_of(["first", "local", "global", "local", "global"]).slots
+        >>> find_layer_pattern(["first", "local", "global", "local", "global"]).slots
         ((0,), (1, 3), (2, 4))
         """
         first, last = self.num_leading, self.num_leading + self.period * self.num_repeats
@@ -23,10 +23,10 @@ class LayerPattern(NamedTuple):
         return alone + tuple(tuple(range(first + place, last, self.period)) for place in range(self.period))
 
 
-def layer_pattern_of(blocks: Sequence[Hashable]) -> LayerPattern:
+def find_layer_pattern(blocks: Sequence[Hashable]) -> LayerPattern:
     """The layout with the fewest slots, and among those with the fewest leading layers.
 
-    >>> layer_pattern_of(["local", "global", "local", "global"])
+    >>> find_layer_pattern(["local", "global", "local", "global"])
     LayerPattern(num_leading=0, period=2, num_repeats=2)
     """
     numbers: dict[Hashable, int] = {}

@@ -21,12 +21,12 @@ class FanIn:
 class Normal:
     """One standard deviation for all weights: BERT's and GPT's way.
 
-    ``into_stream`` scales those of projections that are added to the stream: GPT-2 divides them by the root of the
+    ``residual_scale`` scales those of projections that are added to the stream: GPT-2 divides them by the root of the
     number of residuals (Radford et al. 2019, §2.3).
     """
 
     stddev: float = 0.02
-    into_stream: float = 1.0
+    residual_scale: float = 1.0
 
 
 Initializer: TypeAlias = FanIn | Normal
@@ -39,9 +39,9 @@ def initial_kernel(how: Initializer, key: Key[Array, ""], shape: tuple[int, ...]
     return jax.nn.initializers.variance_scaling(how.scale**2, "fan_in", how.distribution)(key, shape)
 
 
-def into_stream(init: Initializer) -> Initializer:
+def residual_init(init: Initializer) -> Initializer:
     """The initializer of a projection whose outputs are added to the residual stream."""
-    return replace(init, stddev=init.stddev * init.into_stream) if isinstance(init, Normal) else init
+    return replace(init, stddev=init.stddev * init.residual_scale) if isinstance(init, Normal) else init
 
 
 class Linear(nnx.Module):

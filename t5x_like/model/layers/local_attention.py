@@ -17,7 +17,7 @@ from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.masks import SlidingWindow
 
 
-class Aside(NamedTuple):
+class GlobalKeysValues(NamedTuple):
     """Keys and values that queries see besides their neighbors."""
 
     seen: KeysValues  # [B, M, G, K]
@@ -47,7 +47,7 @@ def local_attention(
     block_length: int,
     positions: Int[Array, "B L"] | None = None,
     bias: Float[Array, "..."] | None = None,
-    aside: Aside | None = None,
+    aside: GlobalKeysValues | None = None,
     dropout_rate: float = 0.0,
     dropout_key: Key[Array, ""] | None = None,
 ) -> Float[Array, "B L D"]:

@@ -22,12 +22,21 @@ from t5x_like.partitioning.shard import constrain_rows
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureOfExpertsConfig:
-    """``num_experts`` feed-forward layers of width ``mlp_dim``; every token goes to the ``num_chosen`` likeliest.
+    """A feed-forward layer whose tokens each use a few of many experts.
 
-    A row of L tokens has ``capacity_factor * num_chosen * L / num_experts`` places in each expert; tokens that find
-    theirs full are passed by, so that shapes stay fixed. From ``num_experts / num_chosen`` on none ever is.
-    ``balance_weight`` is alpha of Switch's equation 4. ``router_z_weight`` keeps the router's logits small (Zoph et al.
-    2022, https://arxiv.org/abs/2202.08906, eq. 5; 0.001 there).
+    Attributes:
+      mlp_dim: Inner width of one expert.
+      activation: Nonlinearity of an expert.
+      gated: Multiplies the activation with a second projection (see ``FeedForwardConfig``).
+      bias: Adds a bias to all projections of an expert.
+      num_experts: Feed-forward layers to choose from.
+      num_experts_per_token: Experts that each token uses: 1 (Switch) or 2 (GShard).
+      capacity_factor: A row of L tokens has ``capacity_factor * num_experts_per_token * L / num_experts`` places in
+        each expert. Tokens beyond them skip the layer, so that shapes stay fixed. From
+        ``num_experts / num_experts_per_token`` on no token is skipped.
+      balance_weight: Weight of the load-balancing loss: alpha of Fedus et al. 2021, eq. 4.
+      router_z_weight: Weight of the loss that keeps the router's logits small (Zoph et al. 2022,
+        https://arxiv.org/abs/2202.08906, eq. 5; 0.001 there). 0 switches it off.
     """
 
     mlp_dim: int
@@ -35,15 +44,15 @@ class MixtureOfExpertsConfig:
     gated: bool = False
     bias: bool = False
     num_experts: int
-    num_chosen: Literal[1, 2] = 1
+    num_experts_per_token: Literal[1, 2] = 1
     capacity_factor: float = 1.25
     balance_weight: float = 0.01
     router_z_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.num_experts < self.num_chosen:
+        if self.num_experts < self.num_experts_per_token:
             raise ValueError(
-                f"num_experts is {self.num_experts}; give at least num_chosen, {self.num_chosen}"
+                f"num_experts is {self.num_experts}; give at least num_experts_per_token, {self.num_experts_per_token}"
             )
         if self.capacity_factor <= 0:
             raise ValueError(
@@ -59,7 +68,7 @@ class MixtureOfExpertsConfig:
 
     def capacity(self, length: int) -> int:
         """The number of tokens of a row of ``length`` that an expert takes: at least one, at most all."""
-        fair_share = self.num_chosen * length / self.num_experts
+        fair_share = self.num_experts_per_token * length / self.num_experts
         return min(length, math.ceil(self.capacity_factor * fair_share))
 
 
@@ -114,7 +123,7 @@ class MixtureOfExperts(nnx.Module):
         with jax.default_matmul_precision("float32"):  # Switch §2.4: routing suffers from less
             logits_BLE = self.router(x.astype(jnp.float32))
         probs_BLE = jax.nn.softmax(logits_BLE)
-        chosen_BLP, gates_BLP = choose(probs_BLE, self.config.num_chosen)
+        chosen_BLP, gates_BLP = choose(probs_BLE, self.config.num_experts_per_token)
         capacity, num_experts = self.config.capacity(x.shape[1]), self.config.num_experts
         routes = find_places(chosen_BLP, gates_BLP, real_BL, num_experts=num_experts, capacity=capacity)
         sent_BSD = constrain_rows(send(x, routes))

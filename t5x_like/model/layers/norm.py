@@ -76,7 +76,7 @@ class LayerNorm(nnx.Module):
 Norm: TypeAlias = RMSNorm | LayerNorm
 
 
-def norm_of(config: NormConfig, dim: int) -> Norm:
+def build_norm(config: NormConfig, dim: int) -> Norm:
     """The norm that ``config`` describes, over a last dimension of ``dim``."""
     return RMSNorm(config, dim) if isinstance(config, RMSNormConfig) else LayerNorm(config, dim)
 

@@ -26,7 +26,7 @@ class RelativeAttentionConfig:
     segments: bool = False
 
 
-class Offer(NamedTuple):
+class RelativeKeysValues(NamedTuple):
     """Keys by content and by distance, and values."""
 
     keys: Float[Array, "B M H K"]
@@ -65,26 +65,28 @@ class RelativeAttention(nnx.Module):
         )
         self.config = config
 
-    def offer(self, x: Float[Array, "B M D"], distances: Float[Array, "R D"]) -> Offer:
+    def project_keys_values(
+        self, x: Float[Array, "B M D"], distances: Float[Array, "R D"]
+    ) -> RelativeKeysValues:
         """Keys and values of ``x`` at encoded ``distances``."""
-        return Offer(
+        return RelativeKeysValues(
             self._heads(self.key(x)), self._heads(self.value(x)), self._heads(self.distance(distances))
         )
 
     def __call__(
         self,
         x: Float[Array, "B L D"],
-        seen: Offer,
+        seen: RelativeKeysValues,
         *,
         mask: Bool[Array, "..."] | None = None,
         is_other_segment: Bool[Array, "B L M"] | None = None,
-        blind_see_nothing: bool = False,
+        zero_fully_masked: bool = False,
         dropout_rate: float = 0.0,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B L D"]:
         """``mask`` broadcasts to [B, H, L, M]. A query that may look at nothing gets the average of everything.
 
-        Or nothing at all, where ``blind_see_nothing``: an average would give away what the mask hides.
+        Or nothing at all, where ``zero_fully_masked``: an average would give away what the mask hides.
         """
         queries_BLHK = self._heads(self.query(x))
         scores_BHLM = self._content_scores(queries_BLHK, seen) + self._distance_scores(queries_BLHK, seen)
@@ -94,17 +96,21 @@ class RelativeAttention(nnx.Module):
         if mask is not None:
             scores_BHLM = jnp.where(mask, scores_BHLM, MASKED)
         weights_BHLM = jax.nn.softmax(scores_BHLM, axis=-1).astype(x.dtype)
-        if mask is not None and blind_see_nothing:
+        if mask is not None and zero_fully_masked:
             weights_BHLM = jnp.where(mask.any(-1, keepdims=True), weights_BHLM, jnp.zeros((), x.dtype))
         weights_BHLM = dropout(weights_BHLM, dropout_rate, dropout_key, shared_dim=2)
         found_BLHK = jnp.einsum("bhlm,bmhk->blhk", weights_BHLM, seen.values)
         return self.out(found_BLHK.reshape(*found_BLHK.shape[:2], -1))
 
-    def _content_scores(self, queries: Float[Array, "B L H K"], seen: Offer) -> Float[Array, "B H L M"]:
+    def _content_scores(
+        self, queries: Float[Array, "B L H K"], seen: RelativeKeysValues
+    ) -> Float[Array, "B H L M"]:
         queries = queries + self._bias(self.content_bias, queries)
         return jnp.einsum("blhk,bmhk->bhlm", queries, seen.keys, preferred_element_type=jnp.float32)
 
-    def _distance_scores(self, queries: Float[Array, "B L H K"], seen: Offer) -> Float[Array, "B H L M"]:
+    def _distance_scores(
+        self, queries: Float[Array, "B L H K"], seen: RelativeKeysValues
+    ) -> Float[Array, "B H L M"]:
         queries = queries + self._bias(self.distance_bias, queries)
         scores_BHLR = jnp.einsum(
             "blhk,rhk->bhlr", queries, seen.distance_keys, preferred_element_type=jnp.float32
@@ -141,9 +147,9 @@ def shift(scores: Float[Array, "B H L R"], *, num_keys: int) -> Float[Array, "B 
     return flat.reshape(scores.shape)[..., :num_keys]
 
 
-def distances_between(num_queries: int, num_keys: int, *, both_ways: bool) -> np.ndarray:
+def distances_between(num_queries: int, num_keys: int, *, bidirectional: bool) -> np.ndarray:
     """Distances of keys before a query, from the farthest on; negative for keys after it. [R]."""
-    return np.arange(num_keys - 1, -num_queries if both_ways else -1, -1)
+    return np.arange(num_keys - 1, -num_queries if bidirectional else -1, -1)
 
 
 def encode_distances(

@@ -16,7 +16,11 @@ from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
 from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.norm import NormConfig
-from t5x_like.model.layers.relative_attention import Offer, RelativeAttention, RelativeAttentionConfig
+from t5x_like.model.layers.relative_attention import (
+    RelativeAttention,
+    RelativeAttentionConfig,
+    RelativeKeysValues,
+)
 from t5x_like.model.layers.residual import NormSlot, Residual
 from t5x_like.model.layers.stack import Remat
 from t5x_like.partitioning.shard import constrain_rows
@@ -52,14 +56,14 @@ class Streams(NamedTuple):
 
 
 class RelativeAttentionContext(NamedTuple):
-    """Inputs that all blocks share. Masks broadcast to [B, H, L, M]; ``blind_see_nothing``: see the attention."""
+    """Inputs that all blocks share. Masks broadcast to [B, H, L, M]; ``zero_fully_masked``: see the attention."""
 
     distances: Float[Array, "R D"]  # encoded
     mask: Bool[Array, "..."] | None = None
     query_mask: Bool[Array, "..."] | None = None
     is_other_segment: Bool[Array, "B L M"] | None = None
     target_mapping: Float[Array, "B T L"] | None = None  # the place of each query, one-hot
-    blind_see_nothing: bool = False
+    zero_fully_masked: bool = False
 
 
 class RelativeStackOutput(NamedTuple):
@@ -93,17 +97,21 @@ class RelativeBlock(nnx.Module):
         content, queries = streams
         seen = content if memory is None else jnp.concatenate([memory.astype(content.dtype), content], axis=1)
         before = self.around_attention.before
-        offer = self.attention.offer(seen if before is None else before(seen), context.distances)
-        content = self._renew(content, offer, context._replace(target_mapping=None), fold(dropout_key, 0))
+        relative_keys_values = self.attention.project_keys_values(
+            seen if before is None else before(seen), context.distances
+        )
+        content = self._renew(
+            content, relative_keys_values, context._replace(target_mapping=None), fold(dropout_key, 0)
+        )
         if queries is not None:
             context = context._replace(mask=context.query_mask)
-            queries = self._renew(queries, offer, context, fold(dropout_key, 1))
+            queries = self._renew(queries, relative_keys_values, context, fold(dropout_key, 1))
         return Streams(content, queries)
 
     def _renew(
         self,
         stream: Float[Array, "B T D"],
-        offer: Offer,
+        relative_keys_values: RelativeKeysValues,
         context: RelativeAttentionContext,
         dropout_key: Key[Array, ""] | None,
     ) -> Float[Array, "B T D"]:
@@ -113,10 +121,10 @@ class RelativeBlock(nnx.Module):
             x = x if mapping is None else jnp.einsum("btl,btd->bld", mapping.astype(x.dtype), x)
             found = self.attention(
                 x,
-                offer,
+                relative_keys_values,
                 mask=context.mask,
                 is_other_segment=context.is_other_segment,
-                blind_see_nothing=context.blind_see_nothing,
+                zero_fully_masked=context.zero_fully_masked,
                 dropout_rate=self.config.attention_dropout_rate,
                 dropout_key=fold(dropout_key, 0),
             )

@@ -7,7 +7,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.model.layers.dropout import dropout
-from t5x_like.model.layers.norm import Norm, NormConfig, norm_of
+from t5x_like.model.layers.norm import Norm, NormConfig, build_norm
 
 NormSlot = Literal["before", "after", "final"]
 
@@ -17,7 +17,7 @@ class Residual(nnx.Module):
 
     def __init__(self, norm: NormConfig, model_dim: int, *, norm_slots: tuple[NormSlot, ...]):
         def norm_at(slot: NormSlot) -> Norm | None:
-            return norm_of(norm, model_dim) if slot in norm_slots else None
+            return build_norm(norm, model_dim) if slot in norm_slots else None
 
         self.before, self.after, self.final = norm_at("before"), norm_at("after"), norm_at("final")
 

@@ -13,9 +13,9 @@ from t5x_like.model.layers.attention import KeysValues
 from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.kv_cache import LayerCache
-from t5x_like.model.layers.layer_pattern import LayerPattern, layer_pattern_of
+from t5x_like.model.layers.layer_pattern import LayerPattern, find_layer_pattern
 from t5x_like.model.layers.local_attention import places_in_blocks
-from t5x_like.model.layers.norm import NormConfig, norm_of
+from t5x_like.model.layers.norm import NormConfig, build_norm
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 from t5x_like.model.layers.self_attention import AttentionContext, local_length
 from t5x_like.model.layers.sharing import Sharing, share, shared_block
@@ -66,7 +66,7 @@ class StackConfig:
     @property
     def layer_pattern(self) -> LayerPattern:
         """The layers of each slot of ``Stack.layers``."""
-        return layer_pattern_of(self.blocks)
+        return find_layer_pattern(self.blocks)
 
 
 class StackOutput(NamedTuple):
@@ -116,7 +116,9 @@ class Stack(nnx.Module):
         self.global_bias = summaries and RelativeBias(
             summaries.positions, num_heads=heads, key=jax.random.fold_in(bias_key, 1)
         )
-        self.final_norm = None if config.final_norm is None else norm_of(config.final_norm, config.model_dim)
+        self.final_norm = (
+            None if config.final_norm is None else build_norm(config.final_norm, config.model_dim)
+        )
         self.config = config
 
     def __call__(

@@ -14,8 +14,8 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from t5x_like.model.layers.attention import Attention
-from t5x_like.model.layers.local_attention import Aside
-from t5x_like.model.layers.norm import NormConfig, norm_of
+from t5x_like.model.layers.local_attention import GlobalKeysValues
+from t5x_like.model.layers.norm import NormConfig, build_norm
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 
 
@@ -50,15 +50,15 @@ class TransientGlobal(nnx.Module):
     """Makes the summaries of one layer."""
 
     def __init__(self, norm: NormConfig, model_dim: int):
-        self.norm = norm_of(norm, model_dim)
+        self.norm = build_norm(norm, model_dim)
 
-    def __call__(self, x: Float[Array, "B L D"], attention: Attention, context: Globals) -> Aside:
+    def __call__(self, x: Float[Array, "B L D"], attention: Attention, context: Globals) -> GlobalKeysValues:
         """Keys and values of all blocks' summaries."""
         blocks, of_tokens = context.blocks, context.token_segment_ids
         is_part = jax.nn.one_hot(blocks.of_tokens, blocks.segment_ids.shape[1], dtype=x.dtype)
         sums_BMD = jnp.einsum("bld,blm->bmd", x, is_part, preferred_element_type=jnp.float32)
         mask = of_tokens[:, :, None] == blocks.segment_ids[:, None, :]
-        return Aside(
+        return GlobalKeysValues(
             attention.project_keys_values(self.norm(sums_BMD.astype(x.dtype))), mask[:, None], context.bias
         )
 

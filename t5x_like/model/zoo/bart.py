@@ -21,7 +21,7 @@ from t5x_like.model.zoo.model_tasks import (
     encoder_decoder_score_rows,
     label_fields,
     num_labels_of,
-    problem_of,
+    problem_type_of,
     scoring_heads,
     task_of,
 )
@@ -33,7 +33,7 @@ from t5x_like.model.zoo.weights import Weight, WeightTransform, dense, norm, per
 class BartConfig:
     """A BART of any size. Each stack has its own positions and a norm of what enters it.
 
-    ``scaled_words``: words are multiplied with the root of the width.
+    ``scale_embedding``: words are multiplied with the root of the width.
     """
 
     vocab_size: int
@@ -46,7 +46,7 @@ class BartConfig:
     num_decoder_layers: int
     max_position_embeddings: int = 1024
     activation: Activation = "gelu"
-    scaled_words: bool = False
+    scale_embedding: bool = False
     task: ModelTask = "sequence_to_sequence_lm"
     num_labels: int = 3
     problem_type: ProblemType | None = None
@@ -79,7 +79,7 @@ class BartConfig:
             embed_dim=self.model_dim,
             positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings, offset=2),
             norm=LayerNormConfig(),
-            scale=self.model_dim**0.5 if self.scaled_words else 1.0,
+            scale=self.model_dim**0.5 if self.scale_embedding else 1.0,
             stddev=0.02,
             pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
@@ -107,7 +107,7 @@ class BartConfig:
         heads = scoring_heads(
             self.task,
             num_labels=self.num_labels,
-            pooler=PoolerConfig(takes="last"),
+            pooler=PoolerConfig(pooling="last"),
             of_pooled=TransformConfig(dim=self.model_dim, activation="tanh"),
         )
         if heads is None:
@@ -153,10 +153,10 @@ def from_hugging_face(config: Mapping[str, Any]) -> BartConfig:
         num_decoder_layers=fields.take("decoder_layers"),
         max_position_embeddings=fields.take("max_position_embeddings", 1024),
         activation=fields.take_name("activation_function", ACTIVATION_NAMES, "gelu"),
-        scaled_words=fields.take("scale_embedding", False),
+        scale_embedding=fields.take("scale_embedding", False),
         task=task_of(config, _CLASSES, "sequence_to_sequence_lm"),
         num_labels=num_labels_of({"num_labels": 3, **config}),
-        problem_type=problem_of(config),
+        problem_type=problem_type_of(config),
         dropout_rate=fields.take("dropout", 0.1),
     )
     fields.finish()
@@ -184,7 +184,7 @@ def to_hugging_face(config: BartConfig) -> dict[str, Any]:
         "model_type": "bart",
         **label_fields(config.num_labels, config.problem_type),
         "pad_token_id": 1,
-        "scale_embedding": config.scaled_words,
+        "scale_embedding": config.scale_embedding,
         "tie_word_embeddings": True,
         "torch_dtype": "float32",
         "vocab_size": config.vocab_size,

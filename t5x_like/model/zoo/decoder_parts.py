@@ -37,7 +37,7 @@ def heads_of_decoder(task: ModelTask, num_labels: int, words: WordsConfig) -> He
         return HeadsConfig(words=words)
     if task == "base":
         return HeadsConfig()
-    heads = scoring_heads(task, num_labels=num_labels, pooler=PoolerConfig(takes="last"), pooled_bias=False)
+    heads = scoring_heads(task, num_labels=num_labels, pooler=PoolerConfig(pooling="last"), pooled_bias=False)
     if heads is None:
         raise ValueError(f"this decoder has no head for the task {task!r}")
     return heads

@@ -53,7 +53,7 @@ class DistilBertConfig:
     problem_type: ProblemType | None = None
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
-    answers_dropout_rate: float | None = None
+    qa_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     remat: Remat = "none"
     pad_vocab_to_multiple_of: int = 128
@@ -104,12 +104,12 @@ class DistilBertConfig:
             words=WordsConfig(tie_word_embeddings=True, bias=True, transform=transform),
             pooler=pooler if self.task in _POOLED else None,
             dropout_rate=classifier_dropout_of(self) if self.task in _POOLED else self.dropout_rate,
-            answers_dropout_rate=self._answers_dropout_rate,
+            qa_dropout_rate=self._answers_dropout_rate,
         )
 
     @property
     def _answers_dropout_rate(self) -> float:
-        return self.dropout_rate if self.answers_dropout_rate is None else self.answers_dropout_rate
+        return self.dropout_rate if self.qa_dropout_rate is None else self.qa_dropout_rate
 
 
 _CLASSES: dict[str, ModelTask] = {
@@ -144,7 +144,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> DistilBertConfig:
         activation=fields.take_name("activation", ACTIVATION_NAMES, "gelu"),
         dropout_rate=fields.take("dropout", 0.1),
         classifier_dropout_rate=fields.take("seq_classif_dropout", 0.2),
-        answers_dropout_rate=fields.take("qa_dropout", 0.1),
+        qa_dropout_rate=fields.take("qa_dropout", 0.1),
         **take_task(config, _CLASSES),
     )
     fields.finish()
@@ -166,9 +166,7 @@ def to_hugging_face(config: DistilBertConfig) -> dict[str, Any]:
         "n_layers": config.num_layers,
         **label_fields(config.num_labels, config.problem_type),
         "pad_token_id": 0,
-        "qa_dropout": config.dropout_rate
-        if config.answers_dropout_rate is None
-        else config.answers_dropout_rate,
+        "qa_dropout": config.dropout_rate if config.qa_dropout_rate is None else config.qa_dropout_rate,
         "seq_classif_dropout": classifier_dropout_of(config),
         "sinusoidal_pos_embds": False,
         "tie_word_embeddings": True,

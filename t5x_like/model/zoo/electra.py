@@ -77,7 +77,7 @@ class ElectraConfig(BertLikeConfig):
         if self.task != "replaced_tokens":
             return super().heads
         transform = TransformConfig(dim=self.model_dim, activation=self.activation)
-        scores = ScoresConfig(name="replaced_tokens", reads="tokens", num_outputs=1, transform=transform)
+        scores = ScoresConfig(name="replaced_tokens", input="tokens", num_outputs=1, transform=transform)
         return HeadsConfig(scores=(scores,))
 
 

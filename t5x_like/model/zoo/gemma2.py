@@ -20,22 +20,22 @@ class Gemma2Config(GemmaConfig):
       query_pre_attn_scalar: to the power -1/2, it multiplies scores.
       attention_logit_soft_cap: bends attention's scores into this range by a tanh; ``None`` leaves them.
       final_logit_soft_cap: the same of the output layer's logits.
-      window: tokens that a token of every other layer, the first one too, sees, itself the last.
+      sliding_window: tokens that a token of every other layer, the first one too, sees, itself the last.
     """
 
     query_pre_attn_scalar: float = 256.0
     attention_logit_soft_cap: float | None = 50.0
     final_logit_soft_cap: float | None = 30.0
-    window: int = 4096
+    sliding_window: int = 4096
 
     @property
     def words(self) -> WordsConfig:
         """The output layer, with its logits capped."""
         return replace(super().words, final_logit_soft_cap=self.final_logit_soft_cap)
 
-    def window_of(self, layer: int) -> int | None:
+    def sliding_window_of(self, layer: int) -> int | None:
         """Layers with and without a window take turns."""
-        return None if layer % 2 else self.window
+        return None if layer % 2 else self.sliding_window
 
     def attention(self, layer: int) -> AttentionConfig:
         """Self-attention of ``layer``."""
@@ -72,7 +72,7 @@ GEMMA2 = llama_like(
     own_fields={
         "attention_bias": "attention_bias",
         "query_pre_attn_scalar": "query_pre_attn_scalar",
-        "sliding_window": "window",
+        "sliding_window": "sliding_window",
     },
     take=_take,
     put=lambda config: {

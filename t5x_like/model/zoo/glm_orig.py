@@ -12,7 +12,7 @@ from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ConfigFields
 from t5x_like.model.zoo.gpt2 import gpt_rows
 from t5x_like.model.zoo.gpt_like import GPTLikeConfig
-from t5x_like.model.zoo.model_tasks import ModelTask, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.model_tasks import ModelTask, num_labels_of, problem_type_of, task_of
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, dense, norm, split_columns
 
 
@@ -100,7 +100,7 @@ def from_hugging_face(config: Mapping[str, Any]) -> GLMOrigConfig:
         norm_epsilon=fields.take("layernorm_epsilon", 1e-5),
         task=task_of(config, _CLASSES, "causal_lm"),
         num_labels=num_labels_of(config),
-        problem_type=problem_of(config),
+        problem_type=problem_type_of(config),
         dropout_rate=fields.take("output_dropout_prob", 0.1),
     )
     fields.finish()

@@ -17,7 +17,7 @@ from t5x_like.model.zoo.model_tasks import (
     ModelTask,
     class_of,
     num_labels_of,
-    problem_of,
+    problem_type_of,
     task_of,
 )
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, norm, padded_rows, split_columns
@@ -29,16 +29,16 @@ class GPT2Config(GPTLikeConfig):
 
     Attributes:
       activation: of the feed-forward layer.
-      scaled_scores: multiplies scores with ``head_dim ** -0.5``.
-      scaled_by_layer: multiplies those of layer ``i`` with ``1 / (i + 1)`` (Mistral's GPT-2,
+      scale_attn_weights: multiplies scores with ``head_dim ** -0.5``.
+      scale_attn_by_inverse_layer_idx: multiplies those of layer ``i`` with ``1 / (i + 1)`` (Mistral's GPT-2,
         https://github.com/stanford-crfm/mistral).
       tie_word_embeddings: the output layer uses the table of words.
     """
 
     max_position_embeddings: int = 1024
     activation: Activation = "gelu_tanh"
-    scaled_scores: bool = True
-    scaled_by_layer: bool = False
+    scale_attn_weights: bool = True
+    scale_attn_by_inverse_layer_idx: bool = False
     tie_word_embeddings: bool = True
 
     @property
@@ -54,8 +54,10 @@ class GPT2Config(GPTLikeConfig):
     def attention(self, layer: int) -> AttentionConfig:
         """Self-attention of ``layer``."""
         attention = super().attention(layer)
-        scale = attention.head_dim**-0.5 if self.scaled_scores else 1.0
-        return replace(attention, attention_scale=scale / (layer + 1 if self.scaled_by_layer else 1))
+        scale = attention.head_dim**-0.5 if self.scale_attn_weights else 1.0
+        return replace(
+            attention, attention_scale=scale / (layer + 1 if self.scale_attn_by_inverse_layer_idx else 1)
+        )
 
 
 _CLASSES: dict[str, ModelTask] = {
@@ -80,8 +82,8 @@ def from_hugging_face(config: Mapping[str, Any]) -> GPT2Config:
         **common,
         mlp_dim=fields.take("n_inner", 4 * common["model_dim"]),
         activation=fields.take_name("activation_function", ACTIVATION_NAMES, "gelu_new"),
-        scaled_scores=fields.take("scale_attn_weights", True),
-        scaled_by_layer=fields.take("scale_attn_by_inverse_layer_idx", False),
+        scale_attn_weights=fields.take("scale_attn_weights", True),
+        scale_attn_by_inverse_layer_idx=fields.take("scale_attn_by_inverse_layer_idx", False),
         tie_word_embeddings=fields.take("tie_word_embeddings", True),
     )
     fields.finish()
@@ -116,7 +118,7 @@ def take_gpt(
         "norm_epsilon": fields.take("layer_norm_epsilon", 1e-5),
         "task": task_of(config, classes, "base"),
         "num_labels": num_labels_of(config),
-        "problem_type": problem_of(config),
+        "problem_type": problem_type_of(config),
         "dropout_rate": fields.take("resid_pdrop", 0.1),
     }
 
@@ -127,8 +129,8 @@ def to_hugging_face(config: GPT2Config) -> dict[str, Any]:
         **gpt_fields(config, _CLASSES, "gpt2"),
         "activation_function": ACTIVATION_NAMES.theirs(config.activation),
         "n_inner": config.mlp_dim,
-        "scale_attn_by_inverse_layer_idx": config.scaled_by_layer,
-        "scale_attn_weights": config.scaled_scores,
+        "scale_attn_by_inverse_layer_idx": config.scale_attn_by_inverse_layer_idx,
+        "scale_attn_weights": config.scale_attn_weights,
         "tie_word_embeddings": config.tie_word_embeddings,
     }
 

@@ -98,7 +98,7 @@ class GPTLikeConfig:
     @property
     def init(self) -> Normal:
         """Fresh weights. Projections into the stream start smaller (Radford et al. 2019, §2.3)."""
-        return Normal(0.02, into_stream=(2 * self.num_layers) ** -0.5)
+        return Normal(0.02, residual_scale=(2 * self.num_layers) ** -0.5)
 
     @property
     def feed_forward(self) -> FeedForwardConfig:

@@ -18,12 +18,12 @@ from t5x_like.model.zoo.model_tasks import (
     ModelTask,
     class_of,
     num_labels_of,
-    problem_of,
+    problem_type_of,
     task_of,
 )
 from t5x_like.model.zoo.weights import Weight, dense, norm
 
-Reach = Literal["global", "local"]
+AttentionType = Literal["global", "local"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,21 +31,22 @@ class GPTNeoConfig(GPTLikeConfig):
     """A GPT-Neo of any size. Scores are not scaled by the width of heads.
 
     Attributes:
-      reaches: a pattern, repeated over all layers.
-      window: tokens that a token of a ``local`` layer sees, itself the last.
+      attention_pattern: a pattern, repeated over all layers.
+      window_size: tokens that a token of a ``local`` layer sees, itself the last.
       activation: of the feed-forward layer.
       tie_word_embeddings: the output layer uses the table of words.
     """
 
-    reaches: tuple[Reach, ...] = ("global", "local")
-    window: int = 256
+    attention_pattern: tuple[AttentionType, ...] = ("global", "local")
+    window_size: int = 256
     activation: Activation = "gelu_tanh"
     tie_word_embeddings: bool = True
 
     def __post_init__(self) -> None:
-        if not self.reaches or self.num_layers % len(self.reaches):
+        if not self.attention_pattern or self.num_layers % len(self.attention_pattern):
             raise ValueError(
-                f"num_layers={self.num_layers} are not a whole number of patterns {self.reaches}; change one of them"
+                f"num_layers={self.num_layers} is not a multiple of the length of attention_pattern="
+                f"{self.attention_pattern}; change one of them"
             )
 
     @property
@@ -65,8 +66,8 @@ class GPTNeoConfig(GPTLikeConfig):
 
     def attention(self, layer: int) -> AttentionConfig:
         """Self-attention of ``layer``."""
-        is_local = self.reaches[layer % len(self.reaches)] == "local"
-        window = SlidingWindow(left=self.window - 1) if is_local else None
+        is_local = self.attention_pattern[layer % len(self.attention_pattern)] == "local"
+        window = SlidingWindow(left=self.window_size - 1) if is_local else None
         return replace(super().attention(layer), attention_scale=1.0, in_bias=False, window=window)
 
 
@@ -91,22 +92,22 @@ def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoConfig:
         mlp_dim=fields.take("intermediate_size", 4 * model_dim),
         num_heads=fields.take("num_heads"),
         num_layers=num_layers,
-        reaches=_take_reaches(fields, num_layers),
-        window=fields.take("window_size", 256),
+        attention_pattern=_take_attention_pattern(fields, num_layers),
+        window_size=fields.take("window_size", 256),
         max_position_embeddings=fields.take("max_position_embeddings", 2048),
         activation=fields.take_name("activation_function", ACTIVATION_NAMES, "gelu_new"),
         norm_epsilon=fields.take("layer_norm_epsilon", 1e-5),
         tie_word_embeddings=fields.take("tie_word_embeddings", True),
         task=task_of(config, _CLASSES, "base"),
         num_labels=num_labels_of(config),
-        problem_type=problem_of(config),
+        problem_type=problem_type_of(config),
         dropout_rate=fields.take("resid_dropout", 0.0),
     )
     fields.finish()
     return ours
 
 
-def _take_reaches(fields: ConfigFields, num_layers: int) -> tuple[Reach, ...]:
+def _take_attention_pattern(fields: ConfigFields, num_layers: int) -> tuple[AttentionType, ...]:
     """The shortest pattern of ``attention_types``, which may say it once or for every layer."""
     runs = fields.take("attention_types", [[["global", "local"], num_layers // 2]])
     layers = [reach for pattern, times in runs for _ in range(times) for reach in pattern]
@@ -132,7 +133,9 @@ def to_hugging_face(config: GPTNeoConfig) -> dict[str, Any]:
         "activation_function": ACTIVATION_NAMES.theirs(config.activation),
         "architectures": [class_of(config.task, _CLASSES)],
         "attention_dropout": config.dropout_rate,
-        "attention_types": [[list(config.reaches), config.num_layers // len(config.reaches)]],
+        "attention_types": [
+            [list(config.attention_pattern), config.num_layers // len(config.attention_pattern)]
+        ],
         "embed_dropout": config.dropout_rate,
         "hidden_size": config.model_dim,
         "intermediate_size": config.mlp_dim,
@@ -146,7 +149,7 @@ def to_hugging_face(config: GPTNeoConfig) -> dict[str, Any]:
         "tie_word_embeddings": config.tie_word_embeddings,
         "torch_dtype": "float32",
         "vocab_size": config.vocab_size,
-        "window_size": config.window,
+        "window_size": config.window_size,
     }
 
 

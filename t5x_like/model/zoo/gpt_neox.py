@@ -31,7 +31,7 @@ from t5x_like.model.zoo.model_tasks import (
     ProblemType,
     class_of,
     num_labels_of,
-    problem_of,
+    problem_type_of,
     task_of,
 )
 from t5x_like.model.zoo.rope import Rope, rope_fields, take_rope
@@ -107,7 +107,7 @@ class GPTNeoXConfig:
     def _init(self) -> Normal:
         """Nguyen and Salazar 2019; into the stream Wang and Komatsuzaki 2021 (Black et al. 2022, §2.1.3)."""
         stddev = (2 / (5 * self.model_dim)) ** 0.5
-        return Normal(stddev, into_stream=2 / (self.num_layers * self.model_dim**0.5) / stddev)
+        return Normal(stddev, residual_scale=2 / (self.num_layers * self.model_dim**0.5) / stddev)
 
     def _attention(self) -> AttentionConfig:
         head_dim = self.model_dim // self.num_heads
@@ -116,8 +116,8 @@ class GPTNeoXConfig:
             rotated_dim=part
             + part % 2,  # an odd part is rounded up, its frequencies are not: transformers' way
             frequency_dim=part,
-            theta=self.rope_theta,
-            scaling=self.rope_scaling,
+            rope_theta=self.rope_theta,
+            rope_scaling=self.rope_scaling,
         )
         return AttentionConfig(
             num_heads=self.num_heads,
@@ -154,14 +154,14 @@ def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoXConfig:
         attention_bias=fields.take("attention_bias", True),
         activation=fields.take_name("hidden_act", ACTIVATION_NAMES, "gelu"),
         partial_rotary_factor=rope.rotated,
-        rope_theta=rope.theta,
-        rope_scaling=rope.scaling,
+        rope_theta=rope.rope_theta,
+        rope_scaling=rope.rope_scaling,
         max_position_embeddings=max_position_embeddings,
         norm_epsilon=fields.take("layer_norm_eps", 1e-5),
         tie_word_embeddings=fields.take("tie_word_embeddings", False),
         task=task_of(config, _CLASSES, "base"),
         num_labels=num_labels_of(config),
-        problem_type=problem_of(config),
+        problem_type=problem_type_of(config),
         dropout_rate=fields.take("hidden_dropout", 0.0),
     )
     fields.finish()
@@ -173,7 +173,9 @@ def _take_rope(fields: ConfigFields, max_position_embeddings: int) -> Rope:
     theta, rotated = fields.take("rotary_emb_base", 10_000.0), fields.take("rotary_pct", 0.25)
     for name, value in (("rope_theta", theta), ("partial_rotary_factor", rotated)):
         fields.must_be(name, value)
-    return take_rope(fields, theta=theta, rotated=rotated, max_position_embeddings=max_position_embeddings)
+    return take_rope(
+        fields, rope_theta=theta, rotated=rotated, max_position_embeddings=max_position_embeddings
+    )
 
 
 def to_hugging_face(config: GPTNeoXConfig) -> dict[str, Any]:

@@ -114,10 +114,12 @@ class LlamaLikeConfig:
     @property
     def rotary(self) -> Rotary:
         """Rotations of queries and keys."""
-        return Rotary(rotated_dim=self.width_of_head, theta=self.rope_theta, scaling=self.rope_scaling)
+        return Rotary(
+            rotated_dim=self.resolved_head_dim, rope_theta=self.rope_theta, rope_scaling=self.rope_scaling
+        )
 
     @property
-    def width_of_head(self) -> int:
+    def resolved_head_dim(self) -> int:
         """``head_dim``, or its default."""
         return self.head_dim or self.model_dim // self.num_heads
 
@@ -126,17 +128,17 @@ class LlamaLikeConfig:
         """The gated layer, without biases."""
         return FeedForwardConfig(mlp_dim=self.mlp_dim, activation=self.activation, gated=True)
 
-    def window_of(self, layer: int) -> int | None:  # noqa: ARG002 - members' windows depend on the layer
+    def sliding_window_of(self, layer: int) -> int | None:  # noqa: ARG002 - members' windows depend on the layer
         """The number of tokens that a token of ``layer`` sees, itself the last; ``None`` for all before it."""
         return None
 
     def attention(self, layer: int) -> AttentionConfig:
         """Self-attention of ``layer``, counted from 0, without biases."""
-        window = self.window_of(layer)
+        window = self.sliding_window_of(layer)
         return AttentionConfig(
             num_heads=self.num_heads,
             num_kv_heads=self.num_kv_heads,
-            head_dim=self.width_of_head,
+            head_dim=self.resolved_head_dim,
             positions=self.rotary,
             window=None if window is None else SlidingWindow(left=window - 1),
         )

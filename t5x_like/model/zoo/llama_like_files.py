@@ -13,7 +13,7 @@ from t5x_like.model.zoo.decoder_parts import (
     norm_rows,
 )
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
-from t5x_like.model.zoo.model_tasks import ModelTask, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.model_tasks import ModelTask, class_of, num_labels_of, problem_type_of, task_of
 from t5x_like.model.zoo.rope import rope_fields, take_rope
 from t5x_like.model.zoo.weights import Weight
 
@@ -77,14 +77,14 @@ class LlamaLikeFields(ConfigFields):
             "activation": self.take_name(
                 activation, ACTIVATION_NAMES, ACTIVATION_NAMES.theirs(self.defaults["activation"])
             ),
-            "rope_theta": rope.theta,
-            "rope_scaling": rope.scaling,
+            "rope_theta": rope.rope_theta,
+            "rope_scaling": rope.rope_scaling,
             "max_position_embeddings": max_position_embeddings,
             "norm_epsilon": self.take_ours("rms_norm_eps", "norm_epsilon"),
             "tie_word_embeddings": self.take_ours("tie_word_embeddings", "tie_word_embeddings"),
             "task": task_of(self.given, classes, "base"),
             "num_labels": num_labels_of(self.given),
-            "problem_type": problem_of(self.given),
+            "problem_type": problem_type_of(self.given),
         }
 
 

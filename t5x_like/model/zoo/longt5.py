@@ -13,13 +13,13 @@ from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.layers.transient_global import TransientGlobalConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.model_tasks import ENCODER_ALONE, ModelTask, class_of, task_of
-from t5x_like.model.zoo.t5_blocks import UNUSED, T5Parts, layer_rows, parts_fields, take_parts, word_rows
+from t5x_like.model.zoo.model_tasks import ENCODER_ONLY_TASKS, ModelTask, class_of, task_of
+from t5x_like.model.zoo.t5_like import UNUSED, T5LikeConfig, layer_rows, parts_fields, take_parts, word_rows
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, per_layer
 
 
 @dataclass(frozen=True, kw_only=True)
-class LongT5Config(T5Parts):
+class LongT5Config(T5LikeConfig):
     """A LongT5 of any size. Encoding, and classes of tokens, take the encoder alone.
 
     The encoder's tokens see ``local_radius`` tokens to either side and, with a ``global_block_size``, a summary of each
@@ -34,7 +34,7 @@ class LongT5Config(T5Parts):
 
     def build(self, key: jax.Array) -> EncoderDecoder | Encoder:
         """The model with fresh weights."""
-        if self.task in ENCODER_ALONE:
+        if self.task in ENCODER_ONLY_TASKS:
             config = EncoderConfig(
                 embeddings=self.embeddings,
                 stack=self._encoder(),
@@ -125,7 +125,7 @@ def hugging_face_weights(config: LongT5Config) -> tuple[Weight, ...]:
         table.append(Weight("encoder/global_bias/table", bias, TRANSPOSED))
     table += per_layer("encoder/layers/0", tuple(range(config.num_encoder_layers)), encoder)
     table += _around("encoder", local)
-    if config.task in ENCODER_ALONE:
+    if config.task in ENCODER_ONLY_TASKS:
         return tuple(table)
     attentions = [("self_attention", "SelfAttention"), ("cross_attention", "EncDecAttention")]
     decoder = layer_rows(config, "decoder.block.{layer}", attentions)

@@ -13,20 +13,22 @@ class MistralConfig(LlamaLikeConfig):
     """A Mistral of any size.
 
     Attributes:
-      window: tokens that a token sees, itself the last; ``None`` for all before it.
+      sliding_window: tokens that a token sees, itself the last; ``None`` for all before it.
     """
 
-    window: int | None = None
+    sliding_window: int | None = None
     max_position_embeddings: int = 131_072
 
-    def window_of(self, layer: int) -> int | None:  # noqa: ARG002 - the same in all layers
+    def sliding_window_of(self, layer: int) -> int | None:  # noqa: ARG002 - the same in all layers
         """The window of all layers."""
-        return self.window
+        return self.sliding_window
 
 
 def _take(fields: LlamaLikeFields, _: Any) -> dict[str, Any]:
     # Absent it is 4096 tokens in transformers; null it is none.
-    return {"window": fields.take("sliding_window", None if "sliding_window" in fields.given else 4096)}
+    return {
+        "sliding_window": fields.take("sliding_window", None if "sliding_window" in fields.given else 4096)
+    }
 
 
 MISTRAL = llama_like(
@@ -34,7 +36,7 @@ MISTRAL = llama_like(
     MistralConfig,
     decoder_classes("Mistral"),
     take=_take,
-    put=lambda config: {"sliding_window": config.window},
+    put=lambda config: {"sliding_window": config.sliding_window},
     num_kv_heads=8,
     special_ids={"bos_token_id": 1, "eos_token_id": 2},
 )

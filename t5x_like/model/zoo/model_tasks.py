@@ -22,17 +22,17 @@ ModelTask: TypeAlias = Literal[
 ]
 
 # Tasks whose models generate text.
-GENERATIVE: tuple[ModelTask, ...] = ("causal_lm", "sequence_to_sequence_lm")
+GENERATIVE_TASKS: tuple[ModelTask, ...] = ("causal_lm", "sequence_to_sequence_lm")
 
 # Tasks for which an encoder-decoder needs no decoder.
-ENCODER_ALONE: tuple[ModelTask, ...] = ("encoding", "token_classification")
+ENCODER_ONLY_TASKS: tuple[ModelTask, ...] = ("encoding", "token_classification")
 
 # Tasks with one label for a whole sequence.
-OF_SEQUENCES: tuple[ModelTask, ...] = ("sequence_classification", "multiple_choice")
+SEQUENCE_TASKS: tuple[ModelTask, ...] = ("sequence_classification", "multiple_choice")
 
 ProblemType: TypeAlias = Literal["single_label", "multi_label", "regression"]
 
-_PROBLEMS: dict[str, ProblemType] = {
+_PROBLEM_TYPES: dict[str, ProblemType] = {
     "single_label_classification": "single_label",
     "multi_label_classification": "multi_label",
     "regression": "regression",
@@ -73,17 +73,19 @@ def num_labels_of(config: Mapping[str, Any]) -> int:
     return config.get("num_labels") or 2
 
 
-def problem_of(config: Mapping[str, Any]) -> ProblemType | None:
+def problem_type_of(config: Mapping[str, Any]) -> ProblemType | None:
     """The type of labels in a ``config.json``; ``None`` infers it from the labels."""
     problem = config.get("problem_type")
-    if problem is not None and problem not in _PROBLEMS:
-        raise ValueError(f"config.json: problem_type is {problem!r}; it is one of {', '.join(_PROBLEMS)}")
-    return None if problem is None else _PROBLEMS[problem]
+    if problem is not None and problem not in _PROBLEM_TYPES:
+        raise ValueError(
+            f"config.json: problem_type is {problem!r}; it is one of {', '.join(_PROBLEM_TYPES)}"
+        )
+    return None if problem is None else _PROBLEM_TYPES[problem]
 
 
-def label_fields(num_labels: int, problem: ProblemType | None) -> dict[str, Any]:
-    """The fields of a ``config.json`` that ``num_labels_of`` and ``problem_of`` read."""
-    named = next((name for name, ours in _PROBLEMS.items() if ours == problem), None)
+def label_fields(num_labels: int, problem_type: ProblemType | None) -> dict[str, Any]:
+    """The fields of a ``config.json`` that ``num_labels_of`` and ``problem_type_of`` read."""
+    named = next((name for name, ours in _PROBLEM_TYPES.items() if ours == problem_type), None)
     return {"num_labels": num_labels, "problem_type": named}
 
 
@@ -117,10 +119,10 @@ def scoring_heads(
     if task not in known:
         return None
     name, num_outputs = known[task]
-    is_pooled = task in OF_SEQUENCES
+    is_pooled = task in SEQUENCE_TASKS
     scores = ScoresConfig(
         name=name,
-        reads="pooled" if is_pooled else "tokens",
+        input="pooled" if is_pooled else "tokens",
         num_outputs=num_outputs,
         transform=of_pooled if is_pooled else of_tokens,
         bias=pooled_bias if is_pooled else True,
@@ -137,7 +139,7 @@ def heads_for(
     pooler: PoolerConfig | None,
     pair: Literal["next_sentence", "sentence_order"] = "next_sentence",
     dropout_rate: float = 0.0,
-    answers_dropout_rate: float = 0.0,
+    qa_dropout_rate: float = 0.0,
 ) -> HeadsConfig:
     """The heads of an encoder that pools its first token as BERT does.
 
@@ -147,9 +149,9 @@ def heads_for(
       ValueError: the task is not one of an encoder's.
     """
     if task in ("next_sentence", "pretraining"):
-        scores = (ScoresConfig(name=pair, reads="pooled", num_outputs=2),)
+        scores = (ScoresConfig(name=pair, input="pooled", num_outputs=2),)
         return HeadsConfig(words=words if task == "pretraining" else None, pooler=pooler, scores=scores)
-    rate = answers_dropout_rate if task == "question_answering" else dropout_rate
+    rate = qa_dropout_rate if task == "question_answering" else dropout_rate
     heads = scoring_heads(task, num_labels=num_labels, pooler=pooler, dropout_rate=rate)
     if heads is not None:
         return heads
@@ -165,7 +167,7 @@ def encoder_decoder_score_rows(heads: HeadsConfig) -> list[Weight]:
     rows = []
     for scores in heads.scores:
         ours = f"heads/scores/{scores.name}"
-        if scores.reads == "pooled":
+        if scores.input == "pooled":
             theirs = "classification_head" if scores.name == "sequence_classification" else "choice_head"
             rows += dense(f"{ours}/transform/dense", f"{theirs}.dense")
             rows += dense(f"{ours}/projection", f"{theirs}.out_proj")

@@ -25,7 +25,7 @@ from t5x_like.model.zoo.model_tasks import (
     class_of,
     classifier_dropout_of,
     num_labels_of,
-    problem_of,
+    problem_type_of,
     scoring_heads,
     task_of,
 )
@@ -44,9 +44,9 @@ from t5x_like.model.zoo.weights import (
 class ModernBertConfig:
     """A ModernBERT of any size.
 
-    Every ``global_every``-th layer, the first one too, sees all tokens and rotates by ``global_rope_theta``. The others
-    see half of ``window`` tokens to each side and rotate by ``local_rope_theta``. Classifiers read the first token, or
-    the ``mean`` of all real ones. ``max_position_embeddings`` is the length it was trained for; it is no limit here.
+    Every ``global_attn_every_n_layers``-th layer, the first one too, sees all tokens and rotates by
+    ``global_rope_theta``. The others see half of ``local_attention`` tokens to each side and rotate by
+    ``local_rope_theta``. Classifiers read the first token, or the ``mean`` of all real ones. ``max_position_embeddings`` is the length it was trained for; it is no limit here.
     """
 
     vocab_size: int
@@ -54,13 +54,13 @@ class ModernBertConfig:
     mlp_dim: int
     num_heads: int
     num_layers: int
-    global_every: int = 3
-    window: int = 128
+    global_attn_every_n_layers: int = 3
+    local_attention: int = 128
     global_rope_theta: float = 160_000.0
     local_rope_theta: float = 10_000.0
     activation: Activation = "gelu"
     classifier_activation: Activation = "gelu"
-    classifier_reads: Literal["first", "mean"] = "first"
+    classifier_pooling: Literal["cls", "mean"] = "cls"
     max_position_embeddings: int = 8192
     norm_epsilon: float = 1e-5
     tie_word_embeddings: bool = True
@@ -107,22 +107,22 @@ class ModernBertConfig:
         return LayerNormConfig(epsilon=self.norm_epsilon, bias=False)
 
     def _block(self, layer: int) -> BlockConfig:
-        is_global, head_dim = layer % self.global_every == 0, self.model_dim // self.num_heads
-        side = self.window // 2
+        is_global, head_dim = layer % self.global_attn_every_n_layers == 0, self.model_dim // self.num_heads
+        side = self.local_attention // 2
         theta = self.global_rope_theta if is_global else self.local_rope_theta
         return BlockConfig(
             model_dim=self.model_dim,
             attention=AttentionConfig(
                 num_heads=self.num_heads,
                 head_dim=head_dim,
-                positions=Rotary(rotated_dim=head_dim, theta=theta),
+                positions=Rotary(rotated_dim=head_dim, rope_theta=theta),
                 window=None if is_global else SlidingWindow(left=side, right=side),
             ),
             feed_forward=FeedForwardConfig(mlp_dim=self.mlp_dim, activation=self.activation, gated=True),
             norm=self._norm,
             attention_norms=("before",) if layer else (),  # the words have just been normed
             dropout_rate=self.dropout_rate,
-            init=Normal(0.02, into_stream=(2 * self.num_layers) ** -0.5),
+            init=Normal(0.02, residual_scale=(2 * self.num_layers) ** -0.5),
         )
 
     def _heads(self) -> HeadsConfig:
@@ -139,8 +139,8 @@ class ModernBertConfig:
             )
         # transformers passes over padding on the left for choices, and for classes it doesn't.
         first = "first_real" if self.task == "multiple_choice" else "first"
-        takes = first if self.classifier_reads == "first" else self.classifier_reads
-        pooler = PoolerConfig(takes=takes, transform=transform)
+        pooling = first if self.classifier_pooling == "cls" else "mean"
+        pooler = PoolerConfig(pooling=pooling, transform=transform)
         heads = scoring_heads(
             self.task,
             num_labels=self.num_labels,
@@ -162,7 +162,7 @@ _CLASSES: dict[str, ModelTask] = {
     "ModernBertModel": "base",
 }
 
-_POOLING: dict[str, Literal["first", "mean"]] = {"cls": "first", "mean": "mean"}
+_POOLING: dict[str, Literal["cls", "mean"]] = {"cls": "cls", "mean": "mean"}
 
 
 def from_hugging_face(config: Mapping[str, Any]) -> ModernBertConfig:
@@ -190,18 +190,18 @@ def from_hugging_face(config: Mapping[str, Any]) -> ModernBertConfig:
         mlp_dim=fields.take("intermediate_size"),
         num_heads=fields.take("num_attention_heads"),
         num_layers=num_layers,
-        global_every=every,
-        window=fields.take("local_attention", 128),
+        global_attn_every_n_layers=every,
+        local_attention=fields.take("local_attention", 128),
         **_take_thetas(config, fields),
         activation=fields.take_name("hidden_activation", ACTIVATION_NAMES, "gelu"),
         classifier_activation=fields.take_name("classifier_activation", ACTIVATION_NAMES, "gelu"),
-        classifier_reads=fields.take_name("classifier_pooling", _POOLING, "cls"),
+        classifier_pooling=fields.take_name("classifier_pooling", _POOLING, "cls"),
         max_position_embeddings=fields.take("max_position_embeddings", 8192),
         norm_epsilon=fields.take("norm_eps", 1e-5),
         tie_word_embeddings=fields.take("tie_word_embeddings", True),
         task=task_of(config, _CLASSES, "base"),
         num_labels=num_labels_of(config),
-        problem_type=problem_of(config),
+        problem_type=problem_type_of(config),
         dropout_rate=fields.take("mlp_dropout", 0.0),
         classifier_dropout_rate=fields.take("classifier_dropout", 0.0),
     )
@@ -220,11 +220,11 @@ def _take_thetas(config: Mapping[str, Any], fields: ConfigFields) -> dict[str, A
         ropes[kind] |= parameters
     read = {kind: rope_of(parameters, max_position_embeddings=0) for kind, parameters in ropes.items()}
     for kind, rope in read.items():
-        if rope.scaling is not None or rope.rotated != 1.0:
+        if rope.rope_scaling is not None or rope.rotated != 1.0:
             raise ValueError(f"config.json: rope_parameters of {kind} are {ropes[kind]}; only theta may vary")
     return {
-        "global_rope_theta": read["full_attention"].theta,
-        "local_rope_theta": read["sliding_attention"].theta,
+        "global_rope_theta": read["full_attention"].rope_theta,
+        "local_rope_theta": read["sliding_attention"].rope_theta,
     }
 
 
@@ -236,14 +236,14 @@ def to_hugging_face(config: ModernBertConfig) -> dict[str, Any]:
         "classifier_activation": ACTIVATION_NAMES.theirs(config.classifier_activation),
         "classifier_bias": False,
         "classifier_dropout": classifier_dropout_of(config),
-        "classifier_pooling": "cls" if config.classifier_reads == "first" else "mean",
+        "classifier_pooling": config.classifier_pooling,
         "decoder_bias": True,
-        "global_attn_every_n_layers": config.global_every,
+        "global_attn_every_n_layers": config.global_attn_every_n_layers,
         "global_rope_theta": config.global_rope_theta,
         "hidden_activation": ACTIVATION_NAMES.theirs(config.activation),
         "hidden_size": config.model_dim,
         "intermediate_size": config.mlp_dim,
-        "local_attention": config.window,
+        "local_attention": config.local_attention,
         "local_rope_theta": config.local_rope_theta,
         "max_position_embeddings": config.max_position_embeddings,
         "mlp_bias": False,
@@ -281,7 +281,7 @@ def hugging_face_weights(config: ModernBertConfig) -> tuple[Weight, ...]:
             table.append(Weight("heads/words/projection/kernel", "decoder.weight", words.then(TRANSPOSED)))
     for scores in encoder.heads.scores:
         ours = f"heads/scores/{scores.name}"
-        table += _transform_rows("heads/pooler" if scores.reads == "pooled" else ours)
+        table += _transform_rows("heads/pooler" if scores.input == "pooled" else ours)
         table += dense(f"{ours}/projection", "classifier")
     return tuple(table)
 

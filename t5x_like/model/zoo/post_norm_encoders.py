@@ -16,7 +16,7 @@ from t5x_like.model.zoo.model_tasks import (
     class_of,
     label_fields,
     num_labels_of,
-    problem_of,
+    problem_type_of,
     task_of,
 )
 from t5x_like.model.zoo.weights import Weight, WeightTransform, dense, norm, padded_rows
@@ -58,7 +58,7 @@ def take_task(config: Mapping[str, Any], classes: Mapping[str, ModelTask]) -> di
     return {
         "task": task_of(config, classes, "base"),
         "num_labels": num_labels_of(config),
-        "problem_type": problem_of(config),
+        "problem_type": problem_type_of(config),
     }
 
 

@@ -15,17 +15,17 @@ class Qwen2Config(LlamaLikeConfig):
     """A Qwen 2 of any size. Queries, keys and values have biases, the output projection has none.
 
     Attributes:
-      window: tokens that a token of a late layer sees, itself the last; ``None`` for all before it.
-      windowed_from: the first layer with a window.
+      sliding_window: tokens that a token of a late layer sees, itself the last; ``None`` for all before it.
+      max_window_layers: the first layer with a window.
     """
 
-    window: int | None = None
-    windowed_from: int = 0
+    sliding_window: int | None = None
+    max_window_layers: int = 0
     max_position_embeddings: int = 32_768
 
-    def window_of(self, layer: int) -> int | None:
+    def sliding_window_of(self, layer: int) -> int | None:
         """Late layers have a window."""
-        return None if layer < self.windowed_from else self.window
+        return None if layer < self.max_window_layers else self.sliding_window
 
     def attention(self, layer: int) -> AttentionConfig:
         """Self-attention of ``layer``."""
@@ -36,20 +36,22 @@ def take_late_windows(fields: LlamaLikeFields, common: Mapping[str, Any]) -> dic
     """Layers from ``max_window_layers`` on see ``sliding_window`` tokens, if ``use_sliding_window`` says so."""
     num_layers = common["num_layers"]
     window = fields.take("sliding_window", None if "sliding_window" in fields.given else 4096)
-    windowed_from = min(fields.take("max_window_layers", 28), num_layers)
-    if not fields.take("use_sliding_window", False) or window is None or windowed_from == num_layers:
-        window, windowed_from = None, num_layers
-    num_windowed = num_layers - windowed_from
-    fields.must_be("layer_types", ["full_attention"] * windowed_from + ["sliding_attention"] * num_windowed)
-    return {"window": window, "windowed_from": windowed_from if num_windowed else 0}
+    max_window_layers = min(fields.take("max_window_layers", 28), num_layers)
+    if not fields.take("use_sliding_window", False) or window is None or max_window_layers == num_layers:
+        window, max_window_layers = None, num_layers
+    num_windowed = num_layers - max_window_layers
+    fields.must_be(
+        "layer_types", ["full_attention"] * max_window_layers + ["sliding_attention"] * num_windowed
+    )
+    return {"sliding_window": window, "max_window_layers": max_window_layers if num_windowed else 0}
 
 
 def put_late_windows(config: Qwen2Config) -> dict[str, Any]:
     """The inverse of ``take_late_windows``."""
     return {
-        "max_window_layers": config.windowed_from,
-        "sliding_window": config.window,
-        "use_sliding_window": config.window is not None,
+        "max_window_layers": config.max_window_layers,
+        "sliding_window": config.sliding_window,
+        "use_sliding_window": config.sliding_window is not None,
     }
 
 

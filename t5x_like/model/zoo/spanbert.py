@@ -20,11 +20,11 @@ class SpanBertConfig(bert.BertConfig):
     """A SpanBERT of any size. Pretraining, ``masked_lm``, has scores ``span_boundary`` besides; other tasks are BERT's.
 
     Attributes:
-      num_span_positions: the longest span in tokens; the paper masks up to 10 words, which can be more tokens.
+      max_span_length: the longest span in tokens; the paper masks up to 10 words, which can be more tokens.
       span_position_dim: the width of the table of places in a span.
     """
 
-    num_span_positions: int = 20
+    max_span_length: int = 20
     span_position_dim: int = 200
     task: ModelTask = "masked_lm"
 
@@ -41,7 +41,7 @@ class SpanBertConfig(bert.BertConfig):
             return super().encoder
         spans = SpanBoundaryConfig(
             norm=LayerNormConfig(epsilon=self.norm_epsilon),
-            num_positions=self.num_span_positions,
+            num_positions=self.max_span_length,
             position_dim=self.span_position_dim,
         )
         return replace(super().encoder, span_boundary=spans)

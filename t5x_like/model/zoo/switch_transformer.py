@@ -14,12 +14,12 @@ from t5x_like.model.layers.mixture_of_experts import MixtureOfExpertsConfig
 from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.zoo.architecture import unpublished
 from t5x_like.model.zoo.model_tasks import ModelTask
-from t5x_like.model.zoo.t5_blocks import T5Parts
+from t5x_like.model.zoo.t5_like import T5LikeConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class SwitchTransformerConfig(T5Parts):
-    """``experts_every``: in which layers, counted from 1, experts take the feed-forward layer's place.
+class SwitchTransformerConfig(T5LikeConfig):
+    """``sparse_step``: in which layers, counted from 1, experts take the feed-forward layer's place.
 
     The other numbers are those of ``MixtureOfExpertsConfig``.
     """
@@ -27,11 +27,11 @@ class SwitchTransformerConfig(T5Parts):
     num_encoder_layers: int
     num_decoder_layers: int
     num_experts: int
-    num_chosen: Literal[1, 2] = 1
+    num_experts_per_token: Literal[1, 2] = 1
     capacity_factor: float = 1.25
     balance_weight: float = 0.01
     router_z_weight: float = 0.0
-    experts_every: int = 2
+    sparse_step: int = 2
     task: ModelTask = "sequence_to_sequence_lm"
 
     def build(self, key: jax.Array) -> EncoderDecoder:
@@ -48,9 +48,7 @@ class SwitchTransformerConfig(T5Parts):
     def _stack(self, num_layers: int, *, decoder: bool) -> StackConfig:
         dense = self.block(self.attention(), cross_attention=self.attention() if decoder else None)
         sparse = replace(dense, feed_forward=self._experts(dense))
-        blocks = tuple(
-            dense if number % self.experts_every else sparse for number in range(1, num_layers + 1)
-        )
+        blocks = tuple(dense if number % self.sparse_step else sparse for number in range(1, num_layers + 1))
         return replace(self.stack(dense, num_layers), blocks=blocks)
 
     def _experts(self, dense: BlockConfig) -> MixtureOfExpertsConfig:
@@ -60,7 +58,7 @@ class SwitchTransformerConfig(T5Parts):
             activation=one.activation,
             gated=one.gated,
             num_experts=self.num_experts,
-            num_chosen=self.num_chosen,
+            num_experts_per_token=self.num_experts_per_token,
             capacity_factor=self.capacity_factor,
             balance_weight=self.balance_weight,
             router_z_weight=self.router_z_weight,

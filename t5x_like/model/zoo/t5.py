@@ -15,10 +15,10 @@ from t5x_like.model.heads import HeadsConfig
 from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.model_tasks import ENCODER_ALONE, ModelTask, class_of, task_of
-from t5x_like.model.zoo.t5_blocks import (
+from t5x_like.model.zoo.model_tasks import ENCODER_ONLY_TASKS, ModelTask, class_of, task_of
+from t5x_like.model.zoo.t5_like import (
     UNUSED,
-    T5Parts,
+    T5LikeConfig,
     layer_rows,
     parts_fields,
     take_parts,
@@ -29,7 +29,7 @@ from t5x_like.model.zoo.weights import TRANSPOSED, Weight, padded_rows, per_laye
 
 
 @dataclass(frozen=True, kw_only=True)
-class T5Config(T5Parts):
+class T5Config(T5LikeConfig):
     """A T5 of any size. Encoding, and classes of tokens, take the encoder alone.
 
     ``relative_tables``: one for each stack, or one for each layer (UMT5). ``share_stacks``: the decoder's blocks read
@@ -52,7 +52,7 @@ class T5Config(T5Parts):
 
     def build(self, key: jax.Array) -> EncoderDecoder | Encoder:
         """The model with fresh weights."""
-        if self.task in ENCODER_ALONE:
+        if self.task in ENCODER_ONLY_TASKS:
             return Encoder(self.encoder, key=key)
         return EncoderDecoder(self.encoder_decoder, key=key)
 
@@ -73,7 +73,7 @@ class T5Config(T5Parts):
         return EncoderConfig(
             embeddings=self.embeddings,
             stack=self._stack(self.num_encoder_layers, decoder=False),
-            heads=self.heads(self.task) if self.task in ENCODER_ALONE else HeadsConfig(),
+            heads=self.heads(self.task) if self.task in ENCODER_ONLY_TASKS else HeadsConfig(),
             compute_dtype=self.compute_dtype,
         )
 
@@ -166,7 +166,7 @@ def hugging_face_weights(config: T5Config) -> tuple[Weight, ...]:
     """
     _refuse_shared(config)
     table = word_rows(config, config.task) + _stack_rows(config, "encoder", config.num_encoder_layers)
-    if config.task not in ENCODER_ALONE:
+    if config.task not in ENCODER_ONLY_TASKS:
         table += _stack_rows(config, "decoder", config.num_decoder_layers)
     if config.task not in ("sequence_classification", "token_classification"):
         return tuple(table)
@@ -202,7 +202,7 @@ def t5x_weights(config: T5Config) -> tuple[Weight, ...]:
     words = padded_rows(config.vocab_size, config.embeddings.padded_vocab_size)
     columns = TRANSPOSED.then(words).then(TRANSPOSED)
     table = [Weight("embedding/tokens/table", "token_embedder/embedding", words)]
-    if config.head == "untied":
+    if not config.tie_word_embeddings:
         table.append(Weight("heads/words/projection/kernel", "decoder/logits_dense/kernel", columns))
     attention = {kernel: kernel for kernel in ("query", "key", "value", "out")}
     feed_forward = {"down": "wo"} | up_projections(config)

@@ -11,11 +11,11 @@ from t5x_like.model.families.decoder import Decoder, DecoderConfig
 from t5x_like.model.heads import HeadsConfig
 from t5x_like.model.zoo.architecture import unpublished
 from t5x_like.model.zoo.model_tasks import ModelTask
-from t5x_like.model.zoo.t5_blocks import T5Parts
+from t5x_like.model.zoo.t5_like import T5LikeConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class T5LanguageModelConfig(T5Parts):
+class T5LanguageModelConfig(T5LikeConfig):
     """Such a decoder of any size. ``reads_prefixes``: where a batch has a prefix, all its tokens see each other."""
 
     num_layers: int

@@ -23,7 +23,7 @@ from t5x_like.model.zoo.model_tasks import (
     ProblemType,
     class_of,
     num_labels_of,
-    problem_of,
+    problem_type_of,
     task_of,
 )
 from t5x_like.model.zoo.transfo_xl_weights import transfo_xl_weights
@@ -46,9 +46,9 @@ class TransfoXLConfig:
     memory_length: int
     embed_dim: int
     cutoffs: tuple[int, ...] = ()
-    shrink: int = 1
-    tied_tables: bool = True
-    tied_projections: tuple[bool, ...] = ()
+    div_val: int = 1
+    tie_word_embeddings: bool = True
+    tie_projections: tuple[bool, ...] = ()
     norm_first: bool = False
     same_length: bool = False
     max_distance: int | None = None
@@ -117,7 +117,7 @@ class TransfoXLConfig:
     @property
     def heads(self) -> HeadsConfig:
         """Those that score no words: the vocabulary in clusters does that."""
-        words = WordsConfig(tie_word_embeddings=self.tied_tables)
+        words = WordsConfig(tie_word_embeddings=self.tie_word_embeddings)
         return replace(heads_of_decoder(self.task, self.num_labels, words), words=None)
 
     @property
@@ -127,9 +127,9 @@ class TransfoXLConfig:
             vocab_size=self.vocab_size,
             embed_dim=self.embed_dim,
             cutoffs=self.cutoffs,
-            shrink=self.shrink,
-            tied_tables=self.tied_tables,
-            tied_projections=self.tied_projections,
+            div_val=self.div_val,
+            tie_word_embeddings=self.tie_word_embeddings,
+            tie_projections=self.tie_projections,
             stddev=self.init_stddev,
             projection_stddev=self.projection_stddev,
             pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
@@ -169,15 +169,15 @@ def from_hugging_face(config: Mapping[str, Any]) -> TransfoXLConfig:
         memory_length=fields.take("mem_len", 1600),
         embed_dim=fields.take("d_embed", 1024),
         cutoffs=cutoffs,
-        shrink=fields.take("div_val", 4),
-        tied_tables=fields.take("tie_word_embeddings", True),
-        tied_projections=_tied_projections(fields, len(cutoffs)),
+        div_val=fields.take("div_val", 4),
+        tie_word_embeddings=fields.take("tie_word_embeddings", True),
+        tie_projections=_tied_projections(fields, len(cutoffs)),
         norm_first=fields.take("pre_lnorm", False),
         same_length=fields.take("same_length", True),
         max_distance=_limit(fields.take("clamp_len", 1000)),
         task=task_of(config, _CLASSES, "causal_lm"),
         num_labels=num_labels_of(config),
-        problem_type=problem_of(config),
+        problem_type=problem_type_of(config),
         dropout_rate=fields.take("dropout", 0.1),
         attention_dropout_rate=fields.take("dropatt", 0.0),
         norm_epsilon=fields.take("layer_norm_epsilon", 1e-5),
@@ -217,7 +217,7 @@ def to_hugging_face(config: TransfoXLConfig) -> dict[str, Any]:
         "d_head": config.head_dim,
         "d_inner": config.mlp_dim,
         "d_model": config.model_dim,
-        "div_val": config.shrink,
+        "div_val": config.div_val,
         "dropatt": config.attention_dropout_rate,
         "dropout": config.dropout_rate,
         "init_std": config.init_stddev,
@@ -231,8 +231,8 @@ def to_hugging_face(config: TransfoXLConfig) -> dict[str, Any]:
         "proj_init_std": config.projection_stddev,
         "same_length": config.same_length,
         "sample_softmax": -1,
-        "tie_projs": list(config.tied_projections),
-        "tie_word_embeddings": config.tied_tables,
+        "tie_projs": list(config.tie_projections),
+        "tie_word_embeddings": config.tie_word_embeddings,
         "torch_dtype": "float32",
         "untie_r": True,
         "vocab_size": config.vocab_size,

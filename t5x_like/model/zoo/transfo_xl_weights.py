@@ -56,10 +56,10 @@ def _embedding_rows(words: AdaptiveConfig, model_dim: int) -> list[Weight]:
     for number, cluster in enumerate(words.tables):
         rows = padded_rows(cluster.stop - cluster.start, words.num_rows(cluster))
         ours, name = f"embedding/tables/{number}/table", f"{theirs}.emb_layers.{number}.weight"
-        copies = (f"crit.out_layers.{number}.weight",) if words.tied_tables else ()
+        copies = (f"crit.out_layers.{number}.weight",) if words.tie_word_embeddings else ()
         table.append(Weight(ours, name, rows, copies=copies))
         if projected:
-            sharing = range(len(words.clusters)) if words.shrink == 1 else (number,)
+            sharing = range(len(words.clusters)) if words.div_val == 1 else (number,)
             copies = tuple(f"crit.out_projs.{cluster}" for cluster in sharing if words.is_tied(cluster))
             ours, name = f"embedding/projections/{number}/kernel", f"{theirs}.emb_projs.{number}"
             table.append(Weight(ours, name, TRANSPOSED, copies=copies))
@@ -72,7 +72,7 @@ def _softmax_rows(words: AdaptiveConfig, model_dim: int) -> list[Weight]:
         rows = padded_rows(cluster.stop - cluster.start, words.num_rows(cluster))
         theirs = f"crit.out_layers.{number}"
         table.append(Weight(f"softmax/biases/{number}", f"{theirs}.bias", rows))
-        if not words.tied_tables:
+        if not words.tie_word_embeddings:
             table.append(Weight(f"softmax/tables/{number}/table", f"{theirs}.weight", rows))
     if words.is_projected(model_dim):
         table += [

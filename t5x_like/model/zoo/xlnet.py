@@ -18,13 +18,13 @@ from t5x_like.model.layers.stack import Remat
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
 from t5x_like.model.zoo.model_tasks import (
-    OF_SEQUENCES,
+    SEQUENCE_TASKS,
     ModelTask,
     ProblemType,
     class_of,
     classifier_dropout_of,
     num_labels_of,
-    problem_of,
+    problem_type_of,
     scoring_heads,
     task_of,
 )
@@ -43,7 +43,7 @@ Summary = Literal["first", "last", "mean"]
 
 @dataclass(frozen=True, kw_only=True)
 class XLNetConfig:
-    """An XLNet of any size. Classifiers read a ``summary`` of the sequence: XLNet puts its class token last.
+    """An XLNet of any size. Classifiers read a ``summary_type`` of the sequence: XLNet puts its class token last.
 
     ``memory_length`` and ``reuse_length`` are of ``TwoStreamConfig``; distances beyond ``max_distance`` count as it.
     """
@@ -55,14 +55,14 @@ class XLNetConfig:
     head_dim: int
     num_layers: int
     activation: Activation = "gelu"
-    direction: Direction = "both_ways"
+    direction: Direction = "bidirectional"
     max_distance: int | None = None
     memory_length: int | None = None
     reuse_length: int | None = None
     task: ModelTask = "causal_lm"
     num_labels: int = 2
     problem_type: ProblemType | None = None
-    summary: Summary = "last"
+    summary_type: Summary = "last"
     dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
     norm_epsilon: float = 1e-12
@@ -139,9 +139,9 @@ class XLNetConfig:
         if self.task == "causal_lm":
             return HeadsConfig(words=WordsConfig(tie_word_embeddings=True, bias=True))
         summary = TransformConfig(dim=self.model_dim, activation="tanh")
-        pooler = PoolerConfig(takes=self.summary, transform=summary)
+        pooler = PoolerConfig(pooling=self.summary_type, transform=summary)
         # Only what sums up a sequence is dropped from.
-        rate = classifier_dropout_of(self) if self.task in OF_SEQUENCES else 0.0
+        rate = classifier_dropout_of(self) if self.task in SEQUENCE_TASKS else 0.0
         heads = scoring_heads(self.task, num_labels=self.num_labels, pooler=pooler, dropout_rate=rate)
         if heads is None:
             raise ValueError(f"XLNet has no head for the task {self.task!r} here")
@@ -186,8 +186,8 @@ def from_hugging_face(config: Mapping[str, Any]) -> XLNetConfig:
         reuse_length=_limit(fields, "reuse_len"),
         task=task,
         num_labels=num_labels_of(config),
-        problem_type=problem_of(config),
-        summary=_summary(fields, task),
+        problem_type=problem_type_of(config),
+        summary_type=_summary(fields, task),
         dropout_rate=fields.take("dropout", 0.1),
         classifier_dropout_rate=fields.take("summary_last_dropout", 0.1),
         norm_epsilon=fields.take("layer_norm_eps", 1e-12),
@@ -215,14 +215,14 @@ def _limit(fields: ConfigFields, name: str) -> int | None:
 
 
 def _direction(fields: ConfigFields) -> Direction:
-    names: dict[str, Direction] = {"bi": "both_ways", "uni": "backwards"}
+    names: dict[str, Direction] = {"bi": "bidirectional", "uni": "unidirectional"}
     direction = fields.take_name("attn_type", names, "bi")
     equally = fields.take("same_length", False)  # says nothing where both ways are seen
-    return "backwards_equally" if equally and direction == "backwards" else direction
+    return "unidirectional_same_length" if equally and direction == "unidirectional" else direction
 
 
 def _summary(fields: ConfigFields, task: ModelTask) -> Summary:
-    if task not in OF_SEQUENCES:
+    if task not in SEQUENCE_TASKS:
         fields.ignore("summary_type", "summary_use_proj", "summary_activation")
         return "last"
     fields.must_be("summary_use_proj", True)
@@ -234,7 +234,7 @@ def to_hugging_face(config: XLNetConfig) -> dict[str, Any]:
     """The fields of a ``config.json``."""
     return {
         "architectures": [class_of(config.task, _CLASSES)],
-        "attn_type": "bi" if config.direction == "both_ways" else "uni",
+        "attn_type": "bi" if config.direction == "bidirectional" else "uni",
         "bi_data": False,
         "clamp_len": config.max_distance or -1,
         "d_head": config.head_dim,
@@ -250,10 +250,10 @@ def to_hugging_face(config: XLNetConfig) -> dict[str, Any]:
         "n_layer": config.num_layers,
         "num_labels": config.num_labels,
         "reuse_len": config.reuse_length,
-        "same_length": config.direction == "backwards_equally",
+        "same_length": config.direction == "unidirectional_same_length",
         "summary_activation": "tanh",
         "summary_last_dropout": classifier_dropout_of(config),
-        "summary_type": config.summary,
+        "summary_type": config.summary_type,
         "summary_use_proj": True,
         "torch_dtype": "float32",
         "untie_r": True,
@@ -271,7 +271,7 @@ def hugging_face_weights(config: XLNetConfig) -> tuple[Weight, ...]:
     ]
     if config.task == "causal_lm":
         table.append(Weight("heads/words/bias", "lm_loss.bias", words))
-    if config.task in OF_SEQUENCES:
+    if config.task in SEQUENCE_TASKS:
         table += dense("heads/pooler/transform/dense", "sequence_summary.summary")
     names = {"token_classification": "classifier", "question_answering": "qa_outputs"}
     for scores in config.heads.scores:

@@ -16,18 +16,17 @@ from t5x_like.model.layers.stack import Remat, StackConfig
 from t5x_like.model.layers.transient_global import TransientGlobalConfig
 from t5x_like.model.zoo.config_fields import ConfigFields
 from t5x_like.model.zoo.model_tasks import (
-    ENCODER_ALONE,
+    ENCODER_ONLY_TASKS,
     ModelTask,
     ProblemType,
     encoder_decoder_score_rows,
     label_fields,
     num_labels_of,
-    problem_of,
+    problem_type_of,
     scoring_heads,
 )
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, padded_rows
 
-Head = Literal["tied", "untied"]
 T5FeedForward = Literal["relu", "gated_gelu"]
 
 # A relic in some published files: cross-attention has no positions, and nothing reads it.
@@ -35,7 +34,7 @@ UNUSED = ("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weigh
 
 
 @dataclass(frozen=True, kw_only=True)
-class T5Parts:
+class T5LikeConfig:
     """Sizes, and the parts that follow from them.
 
     1.0 has relu and scores with its embedding table; 1.1 has gated gelu and a head of its own (Shazeer 2020). The two
@@ -48,7 +47,7 @@ class T5Parts:
     num_heads: int
     head_dim: int
     feed_forward: T5FeedForward = "gated_gelu"
-    head: Head = "untied"
+    tie_word_embeddings: bool = False
     dropout_rate: float = 0.0
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     remat: Remat = "none"
@@ -78,8 +77,10 @@ class T5Parts:
     @property
     def words(self) -> WordsConfig:
         """The head; a tied one scores smaller vectors, as its table isn't drawn for scores."""
-        tied = self.head == "tied"
-        return WordsConfig(tie_word_embeddings=tied, scale=self.model_dim**-0.5 if tied else 1.0)
+        return WordsConfig(
+            tie_word_embeddings=self.tie_word_embeddings,
+            scale=self.model_dim**-0.5 if self.tie_word_embeddings else 1.0,
+        )
 
     def attention(
         self, positions: Positions | None = None, window: SlidingWindow | None = None
@@ -146,7 +147,7 @@ class T5Parts:
         heads = scoring_heads(
             task,
             num_labels=self.num_labels,
-            pooler=PoolerConfig(takes="last"),
+            pooler=PoolerConfig(pooling="last"),
             of_pooled=TransformConfig(dim=self.model_dim, activation="tanh"),
         )
         if heads is None:
@@ -162,8 +163,8 @@ def take_parts(
     tie_word_embeddings: bool,
     feed_forward: str,
 ) -> dict[str, Any]:
-    """Reads the fields of ``T5Parts`` from a ``config.json``; the last two arguments are its defaults."""
-    if task in ENCODER_ALONE:  # which transformers writes with false
+    """Reads the fields of ``T5LikeConfig`` from a ``config.json``; the last two arguments are its defaults."""
+    if task in ENCODER_ONLY_TASKS:  # which transformers writes with false
         fields.ignore("is_encoder_decoder")
     else:
         fields.must_be("is_encoder_decoder", True)
@@ -177,13 +178,13 @@ def take_parts(
         "num_heads": fields.take("num_heads"),
         "head_dim": fields.take("d_kv"),
         "feed_forward": _take_feed_forward(fields, feed_forward),
-        "head": "tied" if scaled else "untied",
+        "tie_word_embeddings": scaled,
         "dropout_rate": fields.take("dropout_rate", 0.1),
         "num_relative_buckets": fields.take("relative_attention_num_buckets", 32),
         "max_relative_distance": fields.take("relative_attention_max_distance", 128),
         "norm_epsilon": fields.take("layer_norm_epsilon", 1e-6),
         "num_labels": num_labels_of(config),
-        "problem_type": problem_of(config),
+        "problem_type": problem_type_of(config),
     }
 
 
@@ -209,8 +210,8 @@ def _take_feed_forward(fields: ConfigFields, default: str) -> T5FeedForward:
     )
 
 
-def parts_fields(parts: T5Parts) -> dict[str, Any]:
-    """Writes the fields of ``T5Parts`` to a ``config.json``; those that don't describe the model are T5's own."""
+def parts_fields(parts: T5LikeConfig) -> dict[str, Any]:
+    """Writes the fields of ``T5LikeConfig`` to a ``config.json``; those that don't describe the model are T5's own."""
     gated = parts.feed_forward == "gated_gelu"
     return {
         "d_ff": parts.mlp_dim,
@@ -230,16 +231,16 @@ def parts_fields(parts: T5Parts) -> dict[str, Any]:
         "pad_token_id": 0,
         "relative_attention_max_distance": parts.max_relative_distance,
         "relative_attention_num_buckets": parts.num_relative_buckets,
-        "tie_word_embeddings": parts.head == "tied",
+        "tie_word_embeddings": parts.tie_word_embeddings,
         "torch_dtype": "float32",
         "use_cache": True,
         "vocab_size": parts.vocab_size,
     }
 
 
-def word_rows(parts: T5Parts, task: ModelTask) -> list[Weight]:
+def word_rows(parts: T5LikeConfig, task: ModelTask) -> list[Weight]:
     """The table of words, and the weights of a head."""
-    tied = parts.head == "tied"
+    tied = parts.tie_word_embeddings
     words = padded_rows(parts.vocab_size, parts.embeddings.padded_vocab_size)
     copies = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
     copies = (*copies, "lm_head.weight") if tied else copies
@@ -249,7 +250,7 @@ def word_rows(parts: T5Parts, task: ModelTask) -> list[Weight]:
     return [*rows, *encoder_decoder_score_rows(parts.heads(task))]
 
 
-def layer_rows(parts: T5Parts, theirs: str, attentions: Iterable[tuple[str, str]]) -> list[Weight]:
+def layer_rows(parts: T5LikeConfig, theirs: str, attentions: Iterable[tuple[str, str]]) -> list[Weight]:
     """One layer: ``attentions`` are ours and their names, in order, and the feed-forward layer follows."""
     kernels = {"query": "q", "key": "k", "value": "v", "out": "o"}
     sublayers = [(ours, name, kernels) for ours, name in attentions]
@@ -265,6 +266,6 @@ def layer_rows(parts: T5Parts, theirs: str, attentions: Iterable[tuple[str, str]
     return rows
 
 
-def up_projections(parts: T5Parts) -> dict[str, str]:
+def up_projections(parts: T5LikeConfig) -> dict[str, str]:
     """Both of those who name them give the one that is activated the number 0."""
     return {"gate": "wi_0", "up": "wi_1"} if parts.feed_forward == "gated_gelu" else {"up": "wi"}

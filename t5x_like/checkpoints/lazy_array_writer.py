@@ -16,7 +16,7 @@ from t5x_like.model.lazy_array import Index, LazyArray
 _CHUNK_BYTES = 64 * 2**20
 
 
-def write_unread(directory: epath.Path, arrays: dict[str, LazyArray]) -> None:
+def write_lazy_arrays(directory: epath.Path, arrays: dict[str, LazyArray]) -> None:
     """Returns when all are written. Only one process may call it."""
     known = ((LazyArray, _Handler()), (jax.Array, ocp.type_handlers.get_type_handler(jax.Array)))
     registry = ocp.type_handlers.create_type_handler_registry(*known)
