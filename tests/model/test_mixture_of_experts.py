@@ -94,18 +94,18 @@ def test_every_token_gets_what_its_likeliest_experts_say_by_their_probability(
 def test_the_loop_notices_a_missing_trait(mutated, monkeypatch):
     layer = _layer(num_experts_per_token=2, capacity_factor=0.5)
     mask = np.arange(12) < np.array([12, 9, 1, 0])[:, None]
-    find_places = mixture_of_experts.find_places
+    assign_places = mixture_of_experts.assign_places
 
     def mutant(chosen, gates, real, **sizes):
         gates = jnp.ones_like(gates) if mutated == "gate" else gates
         real = jnp.ones_like(real) if mutated == "padding" else real
         if mutated == "place":  # the last come, first served
-            routes = find_places(chosen[:, ::-1], gates[:, ::-1], real[:, ::-1], **sizes)
+            routes = assign_places(chosen[:, ::-1], gates[:, ::-1], real[:, ::-1], **sizes)
             choices = jnp.where(routes.choices < 24, 22 - routes.choices // 2 * 2 + routes.choices % 2, 24)
             return mixture_of_experts.Routes(routes.places[:, ::-1], choices, gates)
-        return find_places(chosen, gates, real, **sizes)
+        return assign_places(chosen, gates, real, **sizes)
 
-    monkeypatch.setattr(mixture_of_experts, "find_places", mutant)
+    monkeypatch.setattr(mixture_of_experts, "assign_places", mutant)
     y, _ = jax.jit(lambda layer: layer(X, mask=jnp.asarray(mask)))(layer)
     assert not np.allclose(y, _slowly(layer, X, mask)[0], atol=1e-2)
 

@@ -1,4 +1,4 @@
-"""XLNet: predicts tokens in any order, from those before them in that order (Yang et al. 2019, arXiv:1906.08237)."""
+"""XLNet: predicts tokens in a permuted order (Yang et al. 2019, https://arxiv.org/abs/1906.08237)."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -33,15 +33,23 @@ from t5x_like.model.layers.relative_stack import (
     remember,
 )
 
-# "unidirectional_same_length": no token sees further back than the memory is long, so all see equally many.
 Direction = Literal["bidirectional", "unidirectional", "unidirectional_same_length"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TwoStreamConfig:
-    """The memory is the last ``memory_length`` positions (``None``: all of them).
+    """Word embeddings, one stack that is read as one stream or two, and heads.
 
-    Of a new segment only the first ``reuse_length`` enter it: in training the next segment overlaps with this one.
+    Attributes:
+      embeddings: Sizes of the word table.
+      stack: Blocks.
+      heads: Heads on the output.
+      direction: Keys that a token attends to: all, earlier ones, or with ``"unidirectional_same_length"`` as many
+        earlier ones as the memory is long.
+      memory_length: Positions of earlier segments that are kept; ``None`` for all.
+      reuse_length: First positions of a segment that enter the memory, because training segments overlap; ``None`` for
+        all.
+      compute_dtype: Type of activations. Weights are float32.
     """
 
     embeddings: EmbeddingsConfig
@@ -52,11 +60,19 @@ class TwoStreamConfig:
     reuse_length: int | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
 
+    def build(self, key: Key[Array, ""]) -> "TwoStream":
+        """Build the model with fresh weights drawn from ``key``."""
+        return TwoStream(self, key=key)
+
 
 class TwoStreamOutput(NamedTuple):
-    """``output`` is the query stream's where there is one, else the content stream's.
+    """Outputs of the stack.
 
-    Hidden states, if collected: what entered every block, then what left the last. ``memory`` is for the next segment.
+    Attributes:
+      output: Output of the query stream where there is one, else of the content stream.
+      hidden: If collected, the content stream's input of every block, then its output.
+      query_hidden: The same for the query stream.
+      memory: If kept, the memory for the following segment.
     """
 
     output: Float[Array, "B T D"]
@@ -66,15 +82,21 @@ class TwoStreamOutput(NamedTuple):
 
 
 class TwoStreamCache(NamedTuple):
-    """The tokens so far. Each sees those after it too, so no keys and values can be kept."""
+    """Tokens so far. Each attends to later ones too, so keys and values can't be kept.
+
+    Attributes:
+      tokens: Token ids, filled up to ``index``.
+      real: True for real tokens, and for places of new ones.
+      index: Place of the next token, the same for all rows.
+    """
 
     tokens: Int[Array, "R L"]
     real: Bool[Array, "R L"]
-    index: Int[Array, ""]  # the place of the next token, the same for all rows
+    index: Int[Array, ""]
 
 
 class TwoStream(nnx.Module):
-    """One stack, read as a content stream alone or with a query stream beside it."""
+    """One stack, run on a content stream alone or on content and query streams."""
 
     def __init__(self, config: TwoStreamConfig, *, key: Key[Array, ""]):
         embedding_key, query_key, stack_key, heads_key = jax.random.split(key, 4)
@@ -99,13 +121,11 @@ class TwoStream(nnx.Module):
         collect_hidden: bool = False,
         memory: Memory | None = None,
     ) -> Predictions:
-        """Scores every position of the encoder's stream.
+        """Return scores of every position of the encoder's stream, and the updated memory.
 
-        With ``batch.ranks``, the order of prediction, or ``batch.attention_mask``, the same as a mask, each
-        token is predicted from those that it sees, without knowing itself; where it sees none, from its place alone.
-        Without them every token is known, as for fine-tuning.
-
-        Rows that ``batch.continues`` look at their part of the memory, which comes back renewed.
+        With ``batch.ranks``, the order of prediction, or ``batch.attention_mask``, the same as a mask, each token is
+        predicted from the tokens visible to it and not from itself. Without them every token is known, as in
+        fine-tuning. Rows where ``batch.continues`` is 1 attend to their part of the memory.
         """
         segment_ids = batch.encoder_segment_ids
         memory = recall_memory(memory, batch)
@@ -156,10 +176,20 @@ class TwoStream(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
         collect_hidden: bool = False,
     ) -> TwoStreamOutput:
-        """``mask`` is for keys of the segment, where content sees itself too; ``memory_mask`` for those of the memory.
+        """Run the stack over one segment.
 
-        Queries stand at every position, or where the one-hot rows of ``target_mapping`` say. Without ``token_types``
-        segments are not distinguished; the memory counts as type 0.
+        Args:
+          tokens: Token ids of the segment.
+          mask: ``False`` prevents attention to a key of the segment; the content stream always attends to itself.
+          token_types: Ids of text segments, which are 0 in the memory; ``None`` doesn't distinguish any.
+          with_queries: Run the query stream too.
+          target_mapping: One-hot rows with the position of each query; ``None`` has a query at every position.
+          zero_fully_masked: See ``RelativeAttention``.
+          memory: Inputs of all blocks at earlier positions.
+          memory_mask: ``False`` prevents attention to a key of the memory.
+          keep_memory: Return the memory for the following segment.
+          dropout_key: ``None`` for no dropout.
+          collect_hidden: Return all hidden states.
         """
         batch_size, length = tokens.shape
         past = 0 if memory is None else memory.shape[2]
@@ -180,7 +210,7 @@ class TwoStream(nnx.Module):
         return self._output(ran.streams, ran.inputs, memory, keep_memory, collect_hidden)
 
     def new_memory(self, num_rows: int) -> Memory | None:
-        """The empty memory that training begins with; ``None`` where its length isn't limited."""
+        """Return the empty memory that training begins with; ``None`` where its length is not limited."""
         length, stack = self.config.memory_length, self.config.stack
         if length is None:
             return None
@@ -194,9 +224,15 @@ class TwoStream(nnx.Module):
         *,
         max_new_tokens: int,
     ) -> tuple[Int[Array, " B"], TwoStreamCache]:
-        """Keeps all of the prompts but their last token, which comes back for the first ``decode_step``.
+        """Put all tokens of the prompts but the last into a new cache.
 
-        Prompts may be padded on the left.
+        Args:
+          prompts: Token ids.
+          prompt_mask: 1 for real tokens; padding must be on the left.
+          max_new_tokens: Room in the cache for new tokens.
+
+        Returns:
+          The prompts' last tokens, for the first ``decode_step``, and the cache.
         """
         real = jnp.ones(prompts.shape, bool) if prompt_mask is None else prompt_mask > 0
         room = ((0, 0), (0, max_new_tokens))
@@ -210,7 +246,7 @@ class TwoStream(nnx.Module):
     def decode_step(
         self, tokens: Int[Array, " R"], cache: TwoStreamCache
     ) -> tuple[Float[Array, "R V"], TwoStreamCache]:
-        """Reads one token a row, and all before it once more, and scores the next one by a query at its place."""
+        """Read each row's tokens up to the given one again, and return scores of the next one and the updated cache."""
         written = jax.lax.dynamic_update_slice_in_dim(cache.tokens, tokens[:, None], cache.index, axis=1)
         places = jnp.arange(written.shape[1])
         known = cache.real & (places <= cache.index)[None]
@@ -221,12 +257,12 @@ class TwoStream(nnx.Module):
             with_queries=True,
             target_mapping=target.astype(jnp.float32),
         )
-        assert self.heads.words is not None, "a model that scores no words can't write"
+        assert self.heads.words is not None, "a model without a head over the vocabulary can't generate"
         logits = self.heads.words(read.output, self.embedding)[:, 0]
         return logits, cache._replace(tokens=written, index=cache.index + 1)
 
     def reorder_cache(self, cache: TwoStreamCache, origins: Int[Array, "B J"]) -> TwoStreamCache:
-        """Beam ``j`` of input ``b`` becomes its former beam ``origins[b, j]``; there may be more beams than before."""
+        """Return the cache in which beam ``j`` of input ``b`` is its former beam ``origins[b, j]``."""
         rows = beam_rows(origins, num_rows=len(cache.tokens))
         return cache._replace(tokens=cache.tokens[rows], real=cache.real[rows])
 

@@ -1,129 +1,116 @@
 """Heads, class names and weight tables that published decoders share."""
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Literal
 
 from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, WordsConfig
-from t5x_like.model.layers.attention import AttentionConfig
+from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.layers.stack import StackConfig
-from t5x_like.model.zoo.model_tasks import (
-    ModelTask,
-    scoring_heads,
+from t5x_like.model.zoo.model_tasks import ModelTask, score_rows, scoring_heads
+from t5x_like.model.zoo.weights import (
+    TRANSPOSED,
+    Weight,
+    WeightTransform,
+    module_rows,
+    padded_rows,
+    per_layer,
 )
-from t5x_like.model.zoo.weights import TRANSPOSED, Weight, padded_rows, per_layer
 
 
-def decoder_classes(name: str, *, answers: bool = True) -> dict[str, ModelTask]:
-    """The classes of transformers that a decoder comes in; some have none for ``answers`` to questions."""
-    answering: dict[str, ModelTask] = {f"{name}ForQuestionAnswering": "question_answering"}
+def decoder_classes(name: str, *, question_answering: bool = True) -> dict[str, ModelTask]:
+    """Return the classes of transformers that a decoder comes in, which begin with ``name``."""
     return {
         f"{name}ForCausalLM": "causal_lm",
         f"{name}ForSequenceClassification": "sequence_classification",
         f"{name}ForTokenClassification": "token_classification",
-        **(answering if answers else {}),
+        **({f"{name}ForQuestionAnswering": "question_answering"} if question_answering else {}),
         f"{name}Model": "base",
     }
 
 
-def heads_of_decoder(task: ModelTask, num_labels: int, words: WordsConfig) -> HeadsConfig:
-    """The heads of a decoder. Classes of sequences and choices read the last real token.
+def decoder_heads(task: ModelTask, num_labels: int, words: WordsConfig) -> HeadsConfig:
+    """Return the heads of a decoder. Sequence classification and multiple choice read the last real token.
+
+    Args:
+      task: Selects the heads.
+      num_labels: Classes, for tasks that have classes.
+      words: Head over the vocabulary, for ``causal_lm``.
 
     Raises:
-      ValueError: the task is not one of a decoder's.
+      ValueError: The task is not one of a decoder's.
     """
     if task == "causal_lm":
         return HeadsConfig(words=words)
     if task == "base":
         return HeadsConfig()
-    heads = scoring_heads(task, num_labels=num_labels, pooler=PoolerConfig(pooling="last"), pooled_bias=False)
+    pooler = PoolerConfig(pooling="last")
+    heads = scoring_heads(task, num_labels=num_labels, pooler=pooler, pooled_bias=False)
     if heads is None:
         raise ValueError(f"this decoder has no head for the task {task!r}")
     return heads
 
 
-def decoder_rows(
-    decoder: DecoderConfig, layer: Iterable[Weight], *, answering: str = "model."
+def decoder_weights(
+    decoder: DecoderConfig,
+    layer: Iterable[Weight],
+    *,
+    tokens: str,
+    lm_head: str = "lm_head",
+    positions: str = "",
+    final_norm: str = "",
+    token_classifier: str = "classifier",
 ) -> tuple[Weight, ...]:
-    """All weights, given those of one layer. ``answering`` begins names in the class that answers questions."""
-    words = padded_rows(decoder.embeddings.vocab_size, decoder.embeddings.padded_vocab_size)
-    head = decoder.heads.words
-    tied = head is not None and head.tie_word_embeddings
-    embedding = "embedding/tokens/table", "model.embed_tokens.weight", words
-    table = [
-        Weight(*embedding, copies=("lm_head.weight",) if tied else ()),
+    """Return the weight table of a decoder.
+
+    Args:
+      decoder: The model.
+      layer: Rows of one layer, with ``{layer}`` in their names.
+      tokens: Name of the word embeddings.
+      lm_head: Name of the output layer; a copy of the word embeddings where they are tied.
+      positions: Name of learned position embeddings, where there are any.
+      final_norm: Name of the norm after the last block, where there is one.
+      token_classifier: Name of the head for token classification.
+    """
+    padded = padded_rows(decoder.embeddings.vocab_size, decoder.embeddings.padded_vocab_size)
+    words, norm = decoder.heads.words, decoder.stack.final_norm
+    tied = words is not None and words.tie_word_embeddings
+    copies = (f"{lm_head}.weight",) if tied else ()
+    rows = [
+        Weight("embedding/tokens/table", f"{tokens}.weight", padded, copies=copies),
+        *([Weight("embedding/positions/table", f"{positions}.weight")] if positions else []),
         *stack_rows("decoder", decoder.stack, layer),
-        Weight("decoder/final_norm/scale", "model.norm.weight"),
     ]
-    if head is not None and not tied:
-        table.append(Weight("heads/words/projection/kernel", "lm_head.weight", words.then(TRANSPOSED)))
-    table += score_rows(decoder.heads)
-    if not any(scores.name == "question_answering" for scores in decoder.heads.scores):
-        return tuple(table)
-    return tuple(row._replace(theirs=re.sub(r"^model\.", answering, row.theirs)) for row in table)
+    if norm is not None:
+        has_bias = isinstance(norm, LayerNormConfig) and norm.bias
+        rows += module_rows({"decoder/final_norm": final_norm}, bias=has_bias)
+    if words is not None and not tied:
+        rows.append(Weight("heads/words/projection/kernel", f"{lm_head}.weight", padded.then(TRANSPOSED)))
+    return (*rows, *decoder_score_rows(decoder.heads, token_classifier))
 
 
-def score_rows(heads: HeadsConfig, *, of_tokens: str = "score") -> list[Weight]:
-    """The heads for classes, choices and answers; ``of_tokens`` is transformers' name where tokens have classes."""
+def decoder_score_rows(heads: HeadsConfig, token_classifier: str = "score") -> list[Weight]:
+    """Return the rows of a decoder's score heads; ``token_classifier`` is the name for token classification."""
     names = {
         "sequence_classification": "score",
         "multiple_choice": "choice",
-        "token_classification": of_tokens,
+        "token_classification": token_classifier,
         "question_answering": "qa_outputs",
     }
-    return [
-        row
-        for scores in heads.scores
-        for row in projection(f"heads/scores/{scores.name}/projection", names[scores.name], bias=scores.bias)
-    ]
+    return score_rows(heads, names)
 
 
 def stack_rows(
     name: Literal["encoder", "decoder"], stack: StackConfig, layer: Iterable[Weight]
 ) -> list[Weight]:
-    """The rows of one layer for all layers, whichever slot of the stack they lie in."""
+    """Return the rows of all layers of a stack from those of one, for every slot of its pattern."""
     layer, slots = list(layer), stack.layer_pattern.slots
     return [
         row for slot, layers in enumerate(slots) for row in per_layer(f"{name}/layers/{slot}", layers, layer)
     ]
 
 
-def norm_rows(names: Mapping[str, str]) -> list[Weight]:
-    """The scales of norms."""
-    return [
-        Weight(f"{ours}/scale", f"model.layers.{{layer}}.{theirs}.weight") for ours, theirs in names.items()
-    ]
-
-
-def attention_rows(attention: AttentionConfig) -> list[Weight]:
-    """Queries, keys, values and the way back."""
-    theirs = "model.layers.{layer}.self_attn"
-    names = {"query": "q_proj", "key": "k_proj", "value": "v_proj"}
-    rows = [
-        row
-        for ours, name in names.items()
-        for row in projection(f"self_attention/{ours}", f"{theirs}.{name}", bias=attention.in_bias)
-    ]
-    rows += projection("self_attention/out", f"{theirs}.o_proj", bias=attention.out_bias)
-    if attention.qk_norm is not None:
-        rows += [
-            Weight("self_attention/query_norm/scale", f"{theirs}.q_norm.weight"),
-            Weight("self_attention/key_norm/scale", f"{theirs}.k_norm.weight"),
-        ]
-    return rows
-
-
-def feed_forward_rows(*, bias: bool = False) -> list[Weight]:
-    """The gated layer."""
-    return [
-        row
-        for name in ("gate", "up", "down")
-        for row in projection(f"feed_forward/{name}", f"model.layers.{{layer}}.mlp.{name}_proj", bias=bias)
-    ]
-
-
-def projection(ours: str, theirs: str, *, bias: bool = False) -> list[Weight]:
-    """A linear layer of PyTorch's, with or without a bias."""
-    rows = [Weight(f"{ours}/kernel", f"{theirs}.weight", TRANSPOSED)]
-    return [*rows, Weight(f"{ours}/bias", f"{theirs}.bias")] if bias else rows
+def fused_qkv_row(theirs: str, split: WeightTransform, part: Literal["kernel", "bias"] = "kernel") -> Weight:
+    """Return the row of an array that fuses queries, keys and values; ``split`` separates them."""
+    paths = tuple(f"self_attention/{name}/{part}" for name in ("query", "key", "value"))
+    return Weight(paths, theirs, split)

@@ -1,14 +1,12 @@
 """Switch Transformers: T5 with experts in every other feed-forward layer (Fedus et al. 2021, arXiv:2101.03961).
 
-With two experts to a token it is what GShard does (Lepikhin et al. 2020, https://arxiv.org/abs/2006.16668).
+With two experts for each token it is GShard's layer (Lepikhin et al. 2020, https://arxiv.org/abs/2006.16668).
 """
 
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import jax
-
-from t5x_like.model.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from t5x_like.model.families.encoder_decoder import EncoderDecoderConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.mixture_of_experts import MixtureOfExpertsConfig
 from t5x_like.model.layers.stack import StackConfig
@@ -19,9 +17,17 @@ from t5x_like.model.zoo.t5_like import T5LikeConfig
 
 @dataclass(frozen=True, kw_only=True)
 class SwitchTransformerConfig(T5LikeConfig):
-    """``sparse_step``: in which layers, counted from 1, experts take the feed-forward layer's place.
+    """A Switch Transformer of any size: ``T5LikeConfig`` and these fields.
 
-    The other numbers are those of ``MixtureOfExpertsConfig``.
+    Attributes:
+      num_encoder_layers: Blocks of the encoder.
+      num_decoder_layers: Blocks of the decoder.
+      num_experts: Experts in a sparse layer.
+      num_experts_per_token: Experts that each token uses (see ``MixtureOfExpertsConfig``).
+      capacity_factor: Places in the experts (see ``MixtureOfExpertsConfig``).
+      balance_weight: Weight of the load-balancing loss.
+      router_z_weight: Weight of the router's z-loss.
+      sparse_step: Every ``sparse_step``-th layer, counted from 1, is sparse.
     """
 
     num_encoder_layers: int
@@ -34,16 +40,16 @@ class SwitchTransformerConfig(T5LikeConfig):
     sparse_step: int = 2
     task: ModelTask = "sequence_to_sequence_lm"
 
-    def build(self, key: jax.Array) -> EncoderDecoder:
-        """The model with fresh weights."""
-        config = EncoderDecoderConfig(
+    @property
+    def parts(self) -> EncoderDecoderConfig:
+        """Configuration of the family's model."""
+        return EncoderDecoderConfig(
             embeddings=self.embeddings,
             encoder=self._stack(self.num_encoder_layers, decoder=False),
             decoder=self._stack(self.num_decoder_layers, decoder=True),
-            heads=self.heads(self.task),
+            heads=self.heads,
             compute_dtype=self.compute_dtype,
         )
-        return EncoderDecoder(config, key=key)
 
     def _stack(self, num_layers: int, *, decoder: bool) -> StackConfig:
         dense = self.block(self.attention(), cross_attention=self.attention() if decoder else None)

@@ -1,10 +1,10 @@
-"""The parts of T5 and its descendants: sizes, blocks, fields of ``config.json``, and the names of weights."""
+"""What T5 and its descendants share: configuration, fields of ``config.json`` and names of weights."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
+from t5x_like.model.heads import HeadsConfig, WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig, Positions
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
@@ -12,62 +12,54 @@ from t5x_like.model.layers.feed_forward import FeedForwardConfig
 from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.layers.positions import RelativeBuckets
-from t5x_like.model.layers.stack import Remat, StackConfig
+from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.layers.transient_global import TransientGlobalConfig
-from t5x_like.model.zoo.config_fields import ConfigFields
+from t5x_like.model.zoo.common_config import CommonConfig
+from t5x_like.model.zoo.config_fields import ConfigFields, Field
 from t5x_like.model.zoo.model_tasks import (
     ENCODER_ONLY_TASKS,
-    ModelTask,
-    ProblemType,
+    encoder_decoder_heads,
     encoder_decoder_score_rows,
-    label_fields,
-    num_labels_of,
-    problem_type_of,
-    scoring_heads,
 )
-from t5x_like.model.zoo.weights import TRANSPOSED, Weight, padded_rows
+from t5x_like.model.zoo.weights import TRANSPOSED, Weight, module_rows, padded_rows
 
 T5FeedForward = Literal["relu", "gated_gelu"]
 
-# A relic in some published files: cross-attention has no positions, and nothing reads it.
+# In some published files; cross-attention has no positions, and nothing reads it.
 UNUSED = ("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",)
 
 
 @dataclass(frozen=True, kw_only=True)
-class T5LikeConfig:
-    """Sizes, and the parts that follow from them.
+class T5LikeConfig(CommonConfig):
+    """Blocks with RMS norms before each layer, relative positions and no biases, of any size.
 
-    1.0 has relu and scores with its embedding table; 1.1 has gated gelu and a head of its own (Shazeer 2020). The two
-    traits can be chosen apart.
+    T5 1.0 has ReLU and scores with its word embeddings; 1.1 has a gated GELU and an output layer of its own (Shazeer
+    2020). Both can be chosen independently.
+
+    Attributes:
+      mlp_dim: Inner width of the feed-forward layers.
+      num_heads: Attention heads of each layer.
+      head_dim: Width of a head; ``num_heads * head_dim`` need not be ``model_dim``.
+      feed_forward: Plain with ReLU, or gated with GELU (the tanh approximation).
+      tie_word_embeddings: The output layer uses the word embeddings, and scores vectors divided by the square root
+        of the width.
+      num_relative_buckets: Buckets of relative positions (see ``RelativeBuckets``).
+      max_relative_distance: Distance from which on all positions share a bucket.
+      norm_epsilon: Added to the mean square in all norms.
     """
 
-    vocab_size: int
-    model_dim: int
     mlp_dim: int
     num_heads: int
     head_dim: int
     feed_forward: T5FeedForward = "gated_gelu"
     tie_word_embeddings: bool = False
-    dropout_rate: float = 0.0
-    compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    remat: Remat = "none"
     num_relative_buckets: int = 32
     max_relative_distance: int = 128
     norm_epsilon: float = 1e-6
-    pad_vocab_to_multiple_of: int = 128
-    num_labels: int = 2
-    problem_type: ProblemType | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("vocab_size", "model_dim", "mlp_dim", "num_heads", "head_dim"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; give a positive number")
-        if not 0 <= self.dropout_rate < 1:
-            raise ValueError(f"dropout_rate is {self.dropout_rate}; give a probability below 1")
 
     @property
     def embeddings(self) -> EmbeddingsConfig:
-        """One table for all stacks, and for a tied head."""
+        """One table for all stacks, and for a tied output layer."""
         return EmbeddingsConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.model_dim,
@@ -76,16 +68,14 @@ class T5LikeConfig:
 
     @property
     def words(self) -> WordsConfig:
-        """The head; a tied one scores smaller vectors, as its table isn't drawn for scores."""
-        return WordsConfig(
-            tie_word_embeddings=self.tie_word_embeddings,
-            scale=self.model_dim**-0.5 if self.tie_word_embeddings else 1.0,
-        )
+        """Output layer. A tied one scores smaller vectors, because its table is not initialized for scores."""
+        tied = self.tie_word_embeddings
+        return WordsConfig(tie_word_embeddings=tied, scale=self.model_dim**-0.5 if tied else 1.0)
 
     def attention(
         self, positions: Positions | None = None, window: SlidingWindow | None = None
     ) -> AttentionConfig:
-        """Scores are left as they are: fresh queries are smaller instead."""
+        """Return attention with unscaled scores; fresh queries are smaller instead."""
         return AttentionConfig(
             num_heads=self.num_heads,
             head_dim=self.head_dim,
@@ -106,7 +96,7 @@ class T5LikeConfig:
         cross_attention: AttentionConfig | None = None,
         transient_global: TransientGlobalConfig | None = None,
     ) -> BlockConfig:
-        """Norms without mean or bias before each layer, no biases anywhere."""
+        """Return a block; arguments as in ``BlockConfig``."""
         return BlockConfig(
             model_dim=self.model_dim,
             attention=attention,
@@ -122,7 +112,13 @@ class T5LikeConfig:
         )
 
     def stack(self, block: BlockConfig, num_layers: int, *, relative: bool = True) -> StackConfig:
-        """Equal blocks with one table of relative positions for all of them, unless blocks have their own."""
+        """Return a stack of equal blocks.
+
+        Args:
+          block: The block.
+          num_layers: Number of blocks.
+          relative: One table of relative positions serves all blocks; otherwise blocks have their own.
+        """
         return StackConfig(
             blocks=(block,) * num_layers,
             relative_positions=self.buckets if relative else None,
@@ -131,65 +127,76 @@ class T5LikeConfig:
             remat=self.remat,
         )
 
-    def heads(self, task: ModelTask) -> HeadsConfig:
-        """The heads for ``task``.
-
-        Sequence classification reads the decoder's state of the last input token, question answering that of every
-        token. Token classification reads the encoder, as in transformers.
-
-        Raises:
-          ValueError: the task is not one of T5's.
-        """
-        if task == "sequence_to_sequence_lm":
-            return HeadsConfig(words=self.words)
-        if task in ("base", "encoding"):
+    @property
+    def heads(self) -> HeadsConfig:
+        """Heads for ``task``. Token classification reads the encoder, as in transformers."""
+        if self.task == "encoding":
             return HeadsConfig()
-        heads = scoring_heads(
-            task,
+        return encoder_decoder_heads(
+            self.task,
             num_labels=self.num_labels,
-            pooler=PoolerConfig(pooling="last"),
-            of_pooled=TransformConfig(dim=self.model_dim, activation="tanh"),
+            model_dim=self.model_dim,
+            words=self.words,
+            model="T5",
         )
-        if heads is None:
-            raise ValueError(f"T5 has no head for the task {task!r}")
-        return heads
 
 
-def take_parts(
-    config: Mapping[str, Any],
+T5_FIELDS = {
+    "vocab_size": Field("vocab_size"),
+    "model_dim": Field("d_model"),
+    "mlp_dim": Field("d_ff"),
+    "num_heads": Field("num_heads"),
+    "head_dim": Field("d_kv"),
+    "dropout_rate": Field("dropout_rate", 0.1),
+    "num_relative_buckets": Field("relative_attention_num_buckets", 32),
+    "max_relative_distance": Field("relative_attention_max_distance", 128),
+    "norm_epsilon": Field("layer_norm_epsilon", 1e-6),
+    "num_encoder_layers": Field("num_layers"),
+}
+
+# Fields that are written as published files have them.
+T5_WRITTEN = {
+    "decoder_start_token_id": 0,
+    "eos_token_id": 1,
+    "initializer_factor": 1.0,
+    "is_encoder_decoder": True,
+    "pad_token_id": 0,
+    "use_cache": True,
+}
+
+T5_IGNORED = ("initializer_factor", "classifier_dropout", "n_positions", "output_past")
+
+
+def read_t5(
     fields: ConfigFields,
-    task: ModelTask,
+    values: Mapping[str, Any],
     *,
     tie_word_embeddings: bool,
     feed_forward: str,
 ) -> dict[str, Any]:
-    """Reads the fields of ``T5LikeConfig`` from a ``config.json``; the last two arguments are its defaults."""
-    if task in ENCODER_ONLY_TASKS:  # which transformers writes with false
+    """Return values of the fields that depend on each other.
+
+    Args:
+      fields: Fields of a ``config.json``.
+      values: Values of the other fields.
+      tie_word_embeddings: Default of the field.
+      feed_forward: Default of ``feed_forward_proj``.
+    """
+    if values["task"] in ENCODER_ONLY_TASKS:  # which transformers writes with false
         fields.ignore("is_encoder_decoder")
     else:
         fields.must_be("is_encoder_decoder", True)
-    fields.ignore("initializer_factor", "classifier_dropout", "n_positions", "output_past")
-    # transformers 5 always writes tie_word_embeddings = true and says in a field of its own what it meant before.
-    scaled = fields.take("scale_decoder_outputs", fields.take("tie_word_embeddings", tie_word_embeddings))
+    # transformers 5 always writes tie_word_embeddings = true, and its former meaning in a field of its own.
+    tied = fields.take("tie_word_embeddings", tie_word_embeddings)
     return {
-        "vocab_size": fields.take("vocab_size"),
-        "model_dim": fields.take("d_model"),
-        "mlp_dim": fields.take("d_ff"),
-        "num_heads": fields.take("num_heads"),
-        "head_dim": fields.take("d_kv"),
-        "feed_forward": _take_feed_forward(fields, feed_forward),
-        "tie_word_embeddings": scaled,
-        "dropout_rate": fields.take("dropout_rate", 0.1),
-        "num_relative_buckets": fields.take("relative_attention_num_buckets", 32),
-        "max_relative_distance": fields.take("relative_attention_max_distance", 128),
-        "norm_epsilon": fields.take("layer_norm_epsilon", 1e-6),
-        "num_labels": num_labels_of(config),
-        "problem_type": problem_type_of(config),
+        "num_decoder_layers": fields.take("num_decoder_layers", values["num_encoder_layers"]),
+        "tie_word_embeddings": fields.take("scale_decoder_outputs", tied),
+        "feed_forward": _read_feed_forward(fields, feed_forward),
     }
 
 
-def _take_feed_forward(fields: ConfigFields, default: str) -> T5FeedForward:
-    """``is_gated_act`` and ``dense_act_fn``, where given, decide; otherwise ``feed_forward_proj`` does."""
+def _read_feed_forward(fields: ConfigFields, default: str) -> T5FeedForward:
+    """Read ``is_gated_act`` and ``dense_act_fn`` where given, otherwise ``feed_forward_proj``."""
     projection = fields.take("feed_forward_proj", default)
     gate, _, activation = projection.rpartition("-")
     if gate not in ("", "gated"):
@@ -210,62 +217,49 @@ def _take_feed_forward(fields: ConfigFields, default: str) -> T5FeedForward:
     )
 
 
-def parts_fields(parts: T5LikeConfig) -> dict[str, Any]:
-    """Writes the fields of ``T5LikeConfig`` to a ``config.json``; those that don't describe the model are T5's own."""
-    gated = parts.feed_forward == "gated_gelu"
+def write_t5(config: Any) -> dict[str, Any]:
+    """Return the fields that ``read_t5`` reads."""
+    gated = config.feed_forward == "gated_gelu"
     return {
-        "d_ff": parts.mlp_dim,
-        "d_kv": parts.head_dim,
-        "d_model": parts.model_dim,
-        "decoder_start_token_id": 0,
         "dense_act_fn": "gelu_new" if gated else "relu",
-        "dropout_rate": parts.dropout_rate,
-        "eos_token_id": 1,
         "feed_forward_proj": "gated-gelu" if gated else "relu",
-        "initializer_factor": 1.0,
-        "is_encoder_decoder": True,
         "is_gated_act": gated,
-        "layer_norm_epsilon": parts.norm_epsilon,
-        "num_heads": parts.num_heads,
-        **label_fields(parts.num_labels, parts.problem_type),
-        "pad_token_id": 0,
-        "relative_attention_max_distance": parts.max_relative_distance,
-        "relative_attention_num_buckets": parts.num_relative_buckets,
-        "tie_word_embeddings": parts.tie_word_embeddings,
-        "torch_dtype": "float32",
-        "use_cache": True,
-        "vocab_size": parts.vocab_size,
+        "num_decoder_layers": config.num_decoder_layers,
+        "tie_word_embeddings": config.tie_word_embeddings,
     }
 
 
-def word_rows(parts: T5LikeConfig, task: ModelTask) -> list[Weight]:
-    """The table of words, and the weights of a head."""
-    tied = parts.tie_word_embeddings
-    words = padded_rows(parts.vocab_size, parts.embeddings.padded_vocab_size)
+def word_rows(config: T5LikeConfig) -> list[Weight]:
+    """Return the rows of the word embeddings and of the heads."""
+    tied = config.tie_word_embeddings
+    words = padded_rows(config.vocab_size, config.embeddings.padded_vocab_size)
     copies = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
     copies = (*copies, "lm_head.weight") if tied else copies
     rows = [Weight("embedding/tokens/table", "shared.weight", words, copies=copies)]
-    if task == "sequence_to_sequence_lm" and not tied:
+    if config.task == "sequence_to_sequence_lm" and not tied:
         rows.append(Weight("heads/words/projection/kernel", "lm_head.weight", words.then(TRANSPOSED)))
-    return [*rows, *encoder_decoder_score_rows(parts.heads(task))]
+    return [*rows, *encoder_decoder_score_rows(config.heads)]
 
 
-def layer_rows(parts: T5LikeConfig, theirs: str, attentions: Iterable[tuple[str, str]]) -> list[Weight]:
-    """One layer: ``attentions`` are ours and their names, in order, and the feed-forward layer follows."""
+def layer_rows(config: T5LikeConfig, theirs: str, attentions: Iterable[tuple[str, str]]) -> list[Weight]:
+    """Return the rows of one layer.
+
+    Args:
+      config: The model.
+      theirs: Begins their names, with ``{layer}``.
+      attentions: Our and their names of the attention layers, in order; the feed-forward layer follows.
+    """
     kernels = {"query": "q", "key": "k", "value": "v", "out": "o"}
     sublayers = [(ours, name, kernels) for ours, name in attentions]
-    sublayers.append(("feed_forward", "DenseReluDense", {"down": "wo"} | up_projections(parts)))
+    sublayers.append(("feed_forward", "DenseReluDense", {"down": "wo"} | up_projections(config)))
     rows = []
     for number, (ours, name, kernels) in enumerate(sublayers):
-        prefix = f"{theirs}.layer.{number}"
-        rows.append(Weight(f"around_{ours}/before/scale", f"{prefix}.layer_norm.weight"))
-        rows += [
-            Weight(f"{ours}/{kernel}/kernel", f"{prefix}.{name}.{letter}.weight", TRANSPOSED)
-            for kernel, letter in kernels.items()
-        ]
+        prefix = f"{theirs}.layer.{number}."
+        names = {f"{ours}/{kernel}": f"{name}.{letter}" for kernel, letter in kernels.items()}
+        rows += module_rows({f"around_{ours}/before": "layer_norm"} | names, prefix, bias=False)
     return rows
 
 
-def up_projections(parts: T5LikeConfig) -> dict[str, str]:
-    """Both of those who name them give the one that is activated the number 0."""
-    return {"gate": "wi_0", "up": "wi_1"} if parts.feed_forward == "gated_gelu" else {"up": "wi"}
+def up_projections(config: T5LikeConfig) -> dict[str, str]:
+    """Return Hugging Face's and T5X's names of the inner projections; the activated one has number 0."""
+    return {"gate": "wi_0", "up": "wi_1"} if config.feed_forward == "gated_gelu" else {"up": "wi"}
