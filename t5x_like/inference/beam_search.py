@@ -107,7 +107,8 @@ def beam_search(
       pad_token_id: Id after the end.
       length_penalty: Divides scores; lengths count new tokens, the end included.
       early_stopping: With ``num_beams`` sequences finished, a row is done at once (``True``), when the best
-        continuation ending now would not beat the worst of them (``False``), or when none could at any length (``"never"``).
+        continuation ending now would not beat the worst of them (``False``), or when none could at any
+        length (``"never"``).
       num_return_sequences: Sequences to return for each row.
     """
     check_length(max_new_tokens)

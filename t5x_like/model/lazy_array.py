@@ -35,7 +35,7 @@ class LazyArray:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Float32, whatever type is stored."""
+        """Float32, even if another type is stored."""
         return np.dtype(np.float32)
 
     @property

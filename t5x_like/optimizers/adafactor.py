@@ -17,7 +17,7 @@ Axes = tuple[str, ...]
 
 # Dimensions along which separate matrices are stacked: each has statistics and a scale of its own.
 STACKED = frozenset({"layers", "experts"})
-# T5X's rule: scales and relative-position tables keep their full second moment whatever their size.
+# T5X's rule: scales and relative-position tables always keep their full second moment.
 NEVER_FACTORED = frozenset({"norm", "relpos_buckets"})
 
 
@@ -81,7 +81,7 @@ def adafactor(
 
     Update ``t`` (from 0) averages squared gradients with rate ``(t - step_offset + 1) ** -decay_rate``. It divides the
     gradient by their root, limits the result's root mean square, and multiplies it by the learning rate and the
-    weight's own root mean square. Statistics are float32 whatever the parameters are.
+    weight's own root mean square. Statistics are float32 even if the parameters are not.
 
     Args:
       learning_rate: A number, or a function of the number of updates done.

@@ -34,7 +34,7 @@ class Lion:
       layer_decay: Lower rates near the input, as in :func:`t5x_like.optimizers.parameter_groups.scale_by_depth`.
     """
 
-    learning_rate: Schedule = field(default_factory=lambda: Constant(value=1e-4))
+    learning_rate: Schedule | float = field(default_factory=lambda: Constant(value=1e-4))
     beta1: float = 0.9
     beta2: float = 0.99
     weight_decay_rate: float = 0.001

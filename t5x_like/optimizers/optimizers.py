@@ -26,7 +26,7 @@ class Optimizer(Protocol):
     """Configuration that builds an optimizer. A new one is a frozen dataclass in a file of its own."""
 
     @property
-    def learning_rate(self) -> Schedule:
+    def learning_rate(self) -> Any:
         """Schedule of the learning rate, which is logged."""
         ...
 
@@ -65,7 +65,7 @@ class Adafactor:
       max_gradient_norm: Gradients are scaled down together to this global norm; ``None`` leaves them.
     """
 
-    learning_rate: Schedule = field(default_factory=InverseSqrt)
+    learning_rate: Schedule | float = field(default_factory=InverseSqrt)
     decay_rate: float = 0.8
     clipping_threshold: float | None = 1.0
     multiply_by_parameter_scale: bool = True
@@ -116,7 +116,7 @@ class AdamW:
         ``None`` for equal rates.
     """
 
-    learning_rate: Schedule = field(default_factory=lambda: Constant(value=1e-4))
+    learning_rate: Schedule | float = field(default_factory=lambda: Constant(value=1e-4))
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8

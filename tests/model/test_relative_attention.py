@@ -151,7 +151,7 @@ def test_a_segment_with_memory_sees_the_past(same_length):
 
 
 def test_xlnet_reads_a_past_of_any_length():
-    model = replace(XLNET, direction="backwards").build(jax.random.key(0))
+    model = replace(XLNET, direction="unidirectional").build(jax.random.key(0))
     whole = model.read(TOKENS, token_types=jnp.zeros_like(TOKENS)).output
     first = model.read(TOKENS[:, :6], keep_memory=True, token_types=jnp.zeros_like(TOKENS[:, :6]))
     second = model.read(TOKENS[:, 6:], memory=first.memory, token_types=jnp.zeros_like(TOKENS[:, 6:]))

@@ -10,7 +10,7 @@ from t5x_like.model.multiple_choice import flatten_choices
 
 
 class ExtraLoss(NamedTuple):
-    """A loss next to that of the targets, of which the mean over real tokens, times ``weight``, is minimized.
+    """A loss next to that of the targets: its mean over real tokens, times ``weight``, is minimized.
 
     Attributes:
       total: Sum over the real tokens.

@@ -1,4 +1,4 @@
-"""Mixture of experts: a feed-forward layer of many experts, of which each token uses one or two.
+"""Mixture of experts: a feed-forward layer of many experts, where each token uses one or two.
 
 One: Switch Transformer, Fedus et al. 2021, https://arxiv.org/abs/2101.03961. Two: GShard, Lepikhin et al. 2020,
 https://arxiv.org/abs/2006.16668. Letters beyond ``shapes.py``: E experts, C places in an expert for the tokens of one

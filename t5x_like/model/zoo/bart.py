@@ -71,14 +71,10 @@ class BartConfig(CommonConfig):
     @property
     def embeddings(self) -> EmbeddingsConfig:
         """Words and positions, normalized. As in fairseq, two unused rows precede position 0."""
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
-            embed_dim=self.model_dim,
+        return self.embeddings_of(
             positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings, offset=2),
             norm=LayerNormConfig(),
             scale=self.model_dim**0.5 if self.scale_embedding else 1.0,
-            stddev=0.02,
-            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     def _stack(self, stack: Literal["encoder", "decoder"]) -> StackConfig:

@@ -1,4 +1,4 @@
-"""What BERT and its descendants share: configuration, fields of ``config.json`` and names of weights."""
+"""BERT and its descendants: shared configuration, fields of ``config.json`` and names of weights."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -93,14 +93,10 @@ class BertLikeConfig(CommonConfig):
     @property
     def embeddings(self) -> EmbeddingsConfig:
         """Words, positions and token types, normalized."""
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
-            embed_dim=self.model_dim,
+        return self.embeddings_of(
             positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
             num_token_types=self.num_token_types,
             norm=LayerNormConfig(epsilon=self.norm_epsilon),
-            stddev=0.02,
-            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     @property
@@ -236,7 +232,7 @@ def bert_like_weights(
       layers: Begins the names of a layer, with ``{layer}``.
       names: Names of a layer's modules by our paths.
       numbers: What replaces ``{layer}`` for each layer; by default numbers from 0.
-      modules: Names of further modules by our paths, of which those are used that the model has.
+      modules: Names of further modules by our paths; those that the model lacks are not used.
       words_copies: Further names of the word table.
       words_bias: Name of the bias of the word scores.
       words_bias_copies: Further names of that bias.

@@ -7,6 +7,7 @@ import jax
 
 from t5x_like.field_types import check_field_types
 from t5x_like.model.layers.dropout import check_rate
+from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.stack import Remat
 from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType
 
@@ -55,6 +56,18 @@ class CommonConfig:
             if field.name.endswith("dropout_rate") and value is not None:
                 check_rate(field.name, value)
         _ = self.parts  # whose own checks refuse sizes that don't fit together
+
+    def embeddings_of(self, **options: Any) -> EmbeddingsConfig:
+        """Return word embeddings of these sizes; ``options`` are further fields of ``EmbeddingsConfig``."""
+        return EmbeddingsConfig(
+            **{
+                "vocab_size": self.vocab_size,
+                "embed_dim": self.model_dim,
+                "stddev": 0.02,
+                "pad_vocab_to_multiple_of": self.pad_vocab_to_multiple_of,
+                **options,
+            }
+        )
 
     @property
     def parts(self) -> Any:

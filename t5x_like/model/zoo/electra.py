@@ -53,7 +53,7 @@ class ElectraConfig(BertLikeConfig):
 
     @property
     def words_transform(self) -> TransformConfig:
-        """Layer before the scores of words, with GELU whatever the stack has."""
+        """Layer before the scores of words, with GELU even if the stack has another activation."""
         return replace(super().words_transform, activation="gelu")
 
     @property

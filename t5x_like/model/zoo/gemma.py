@@ -8,7 +8,7 @@ from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
-from t5x_like.model.zoo.decoder_parts import decoder_classes
+from t5x_like.model.zoo.decoder_like import decoder_classes
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
 from t5x_like.model.zoo.llama_like_files import llama_like
 

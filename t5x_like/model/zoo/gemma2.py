@@ -8,7 +8,7 @@ from t5x_like.model.heads import WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.decoder_parts import decoder_classes
+from t5x_like.model.zoo.decoder_like import decoder_classes
 from t5x_like.model.zoo.gemma import SPECIAL_IDS, GemmaConfig, refuse_bidirectional
 from t5x_like.model.zoo.llama_like_files import llama_like
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.rotary import Rotary
-from t5x_like.model.zoo.decoder_parts import decoder_classes
+from t5x_like.model.zoo.decoder_like import decoder_classes
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
 from t5x_like.model.zoo.llama_like_files import llama_like
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, module_rows, split_columns

@@ -9,7 +9,7 @@ from jaxtyping import Array, Int
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.zoo.architecture import FieldTable, published
 from t5x_like.model.zoo.config_fields import Field
-from t5x_like.model.zoo.decoder_parts import decoder_weights, fused_qkv_row
+from t5x_like.model.zoo.decoder_like import decoder_weights, fused_qkv_row
 from t5x_like.model.zoo.gpt_like import GPTLikeConfig
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, module_rows, split_columns
 
@@ -48,7 +48,7 @@ def blank_settings(
     *,
     max_new_tokens: int,
 ) -> dict[str, Any]:
-    """Return arguments of ``start_cache`` for prompts of which one blank each is filled.
+    """Return arguments of ``start_cache`` for prompts with one blank to fill each.
 
     Args:
       config: The model.

@@ -8,7 +8,7 @@ from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.residual import NormSlot
 from t5x_like.model.zoo.architecture import FieldTable, published
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields, Field
-from t5x_like.model.zoo.decoder_parts import decoder_weights, fused_qkv_row
+from t5x_like.model.zoo.decoder_like import decoder_weights, fused_qkv_row
 from t5x_like.model.zoo.gpt_like import GPTLikeConfig
 from t5x_like.model.zoo.weights import Weight, module_rows, split_columns
 

@@ -8,7 +8,7 @@ from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.zoo.architecture import FieldTable, published
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields, Field
-from t5x_like.model.zoo.decoder_parts import decoder_classes, decoder_weights
+from t5x_like.model.zoo.decoder_like import decoder_classes, decoder_weights
 from t5x_like.model.zoo.gpt2 import SUMMARY_FIELDS
 from t5x_like.model.zoo.gpt_like import GPTLikeConfig
 from t5x_like.model.zoo.weights import Weight, module_rows

@@ -13,7 +13,7 @@ from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.rotary import Rotary, RotaryScaling
 from t5x_like.model.zoo.architecture import FieldTable, published
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields, Field
-from t5x_like.model.zoo.decoder_parts import decoder_classes, decoder_weights, fused_qkv_row
+from t5x_like.model.zoo.decoder_like import decoder_classes, decoder_weights, fused_qkv_row
 from t5x_like.model.zoo.gpt_like import GPTLikeConfig
 from t5x_like.model.zoo.rope import rope_fields, take_rope
 from t5x_like.model.zoo.weights import Weight, WeightTransform, module_rows

@@ -2,33 +2,25 @@
 
 from dataclasses import dataclass
 
-from t5x_like.model.families.decoder import DecoderConfig
-from t5x_like.model.heads import WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
-from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
 from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.layers.rotary import Rotary, RotaryScaling
-from t5x_like.model.layers.stack import StackConfig
-from t5x_like.model.zoo.common_config import CommonConfig, head_dim_of
-from t5x_like.model.zoo.decoder_parts import decoder_heads
-from t5x_like.model.zoo.model_tasks import ModelTask
+from t5x_like.model.zoo.common_config import head_dim_of
+from t5x_like.model.zoo.decoder_like import DecoderLikeConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlamaLikeConfig(CommonConfig):
-    """A decoder with RMS norms, rotary positions and a gated feed-forward layer, of any size.
+class LlamaLikeConfig(DecoderLikeConfig):
+    """A decoder with RMS norms, rotary positions and gated feed-forward layers: ``DecoderLikeConfig`` and these fields.
 
     A member of the family adds fields, and overrides the part that they change: ``norm``, ``words``, ``attention`` and
     so on. Defaults are those of transformers for a field that a ``config.json`` leaves out.
 
     Attributes:
-      mlp_dim: Inner width of the feed-forward layers.
-      num_heads: Query heads of each layer.
-      num_layers: Number of blocks.
       num_kv_heads: Key and value heads; ``None`` is ``num_heads``.
       head_dim: Width of a head; ``None`` is ``model_dim / num_heads``.
       activation: Nonlinearity of the feed-forward layers' gates.
@@ -36,12 +28,8 @@ class LlamaLikeConfig(CommonConfig):
       rope_scaling: Changes the frequencies for longer texts; ``None`` leaves them.
       max_position_embeddings: Length in tokens that the model was trained with. Exported, and no limit here.
       norm_epsilon: Added to the mean square in all norms.
-      tie_word_embeddings: The output layer uses the word embeddings.
     """
 
-    mlp_dim: int
-    num_heads: int
-    num_layers: int
     num_kv_heads: int | None = None
     head_dim: int | None = None
     activation: Activation = "silu"
@@ -50,41 +38,6 @@ class LlamaLikeConfig(CommonConfig):
     max_position_embeddings: int = 2048
     norm_epsilon: float = 1e-6
     tie_word_embeddings: bool = False
-    task: ModelTask = "causal_lm"
-
-    @property
-    def parts(self) -> DecoderConfig:
-        """Configuration of the family's model."""
-        return self.decoder
-
-    @property
-    def decoder(self) -> DecoderConfig:
-        """Configuration of the family's model."""
-        return DecoderConfig(
-            embeddings=self.embeddings,
-            stack=StackConfig(
-                blocks=tuple(map(self.block, range(self.num_layers))),
-                final_norm=self.norm,
-                remat=self.remat,
-            ),
-            heads=decoder_heads(self.task, self.num_labels, self.words),
-            compute_dtype=self.compute_dtype,
-        )
-
-    @property
-    def embeddings(self) -> EmbeddingsConfig:
-        """Words alone: positions act in attention."""
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
-            embed_dim=self.model_dim,
-            stddev=0.02,
-            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
-        )
-
-    @property
-    def words(self) -> WordsConfig:
-        """Output layer over the vocabulary."""
-        return WordsConfig(tie_word_embeddings=self.tie_word_embeddings)
 
     @property
     def norm(self) -> RMSNormConfig:

@@ -6,7 +6,7 @@ from typing import Any
 
 from t5x_like.model.zoo.architecture import Architecture, FieldTable, published
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields, Field
-from t5x_like.model.zoo.decoder_parts import decoder_weights
+from t5x_like.model.zoo.decoder_like import decoder_weights
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
 from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.model.zoo.rope import rope_fields, take_rope

@@ -18,7 +18,7 @@ from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.zoo.architecture import FieldTable, published
 from t5x_like.model.zoo.common_config import CommonConfig, head_dim_of
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields, Field, NameTable
-from t5x_like.model.zoo.decoder_parts import fused_qkv_row
+from t5x_like.model.zoo.decoder_like import fused_qkv_row
 from t5x_like.model.zoo.model_tasks import ModelTask, classifier_dropout_of, score_rows, scoring_heads
 from t5x_like.model.zoo.rope import rope_of
 from t5x_like.model.zoo.weights import (
@@ -90,13 +90,7 @@ class ModernBertConfig(CommonConfig):
     @property
     def embeddings(self) -> EmbeddingsConfig:
         """Words alone, normalized."""
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
-            embed_dim=self.model_dim,
-            norm=self._norm,
-            stddev=0.02,
-            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
-        )
+        return self.embeddings_of(norm=self._norm)
 
     @property
     def _norm(self) -> LayerNormConfig:

@@ -6,7 +6,7 @@ from typing import Any
 
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.decoder_parts import decoder_classes
+from t5x_like.model.zoo.decoder_like import decoder_classes
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
 from t5x_like.model.zoo.llama_like_files import llama_like
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from t5x_like.model.layers.attention import AttentionConfig, QKNormConfig
-from t5x_like.model.zoo.decoder_parts import decoder_classes
+from t5x_like.model.zoo.decoder_like import decoder_classes
 from t5x_like.model.zoo.llama_like_files import llama_like
 from t5x_like.model.zoo.qwen2 import Qwen2Config, read_late_windows, write_late_windows
 

@@ -37,7 +37,7 @@ class RobertaConfig(BertLikeConfig):
 
     @property
     def words_transform(self) -> TransformConfig:
-        """Layer before the scores of words, with GELU whatever the stack has."""
+        """Layer before the scores of words, with GELU even if the stack has another activation."""
         return replace(super().words_transform, activation="gelu")
 
     @property

@@ -8,7 +8,13 @@ from t5x_like.model.zoo.config_fields import ConfigFields
 
 
 class Rope(NamedTuple):
-    """``rotated`` is the part of every head's dimensions that is rotated."""
+    """Rotary positions of a ``config.json``.
+
+    Attributes:
+      rope_theta: Base of the frequencies.
+      rope_scaling: Changes the frequencies for longer texts.
+      rotated: Part of each head's dimensions that is rotated.
+    """
 
     rope_theta: float
     rope_scaling: RotaryScaling | None
@@ -22,7 +28,7 @@ def take_rope(
     max_position_embeddings: int,
     rotated: float | None = None,
 ) -> Rope:
-    """Read the rotation of all layers.
+    """Read the rotary positions of all layers.
 
     Args:
       fields: Fields of a ``config.json``.
@@ -31,7 +37,7 @@ def take_rope(
       rotated: Default part of each head that is rotated; ``None`` refuses any part but 1.
 
     Raises:
-      ValueError: a kind or a field that we don't know, or two forms that contradict each other.
+      ValueError: A kind or a field is not known, or two forms contradict each other.
     """
     names = (
         {"rope_theta": rope_theta}
@@ -50,10 +56,10 @@ def take_rope(
 
 
 def rope_of(parameters: Mapping[str, Any], *, max_position_embeddings: int) -> Rope:
-    """Reads ``rope_parameters``. ``max_position_embeddings`` is the default of YaRN's original length.
+    """Read ``rope_parameters``. ``max_position_embeddings`` is the default of YaRN's original length.
 
     Raises:
-      ValueError: a kind or a field that we don't know.
+      ValueError: A kind or a field is not known.
     """
     fields = ConfigFields(parameters)
     rope_theta, rotated = fields.take("rope_theta", 10_000.0), fields.take("partial_rotary_factor", 1.0)
@@ -99,7 +105,7 @@ def _positive(fields: ConfigFields, name: str, default: float = 0.0) -> float:
 
 
 def rope_fields(rope_theta: float, rope_scaling: RotaryScaling | None) -> dict[str, Any]:
-    """The fields in the older form, which all versions of transformers read."""
+    """Return the fields in the older form, which all versions of transformers read."""
     return {
         "rope_theta": rope_theta,
         "rope_scaling": None if rope_scaling is None else _scaling_fields(rope_scaling),

@@ -74,7 +74,7 @@ class T5Config(T5LikeConfig):
 
     @property
     def encoder(self) -> EncoderConfig:
-        """The encoder alone."""
+        """Encoder without a decoder."""
         return EncoderConfig(
             embeddings=self.embeddings,
             stack=self._stack(self.num_encoder_layers, decoder=False),

@@ -1,4 +1,4 @@
-"""What T5 and its descendants share: configuration, fields of ``config.json`` and names of weights."""
+"""T5 and its descendants: shared configuration, fields of ``config.json`` and names of weights."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -59,12 +59,8 @@ class T5LikeConfig(CommonConfig):
 
     @property
     def embeddings(self) -> EmbeddingsConfig:
-        """One table for all stacks, and for a tied output layer."""
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
-            embed_dim=self.model_dim,
-            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
-        )
+        """Word embeddings, shared by all stacks and a tied output layer."""
+        return self.embeddings_of(stddev=1.0)
 
     @property
     def words(self) -> WordsConfig:

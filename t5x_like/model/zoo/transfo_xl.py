@@ -8,7 +8,7 @@ from t5x_like.model.heads import HeadsConfig, WordsConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig
 from t5x_like.model.zoo.architecture import FieldTable, published
 from t5x_like.model.zoo.config_fields import ConfigFields, Field
-from t5x_like.model.zoo.decoder_parts import decoder_heads
+from t5x_like.model.zoo.decoder_like import decoder_heads
 from t5x_like.model.zoo.relative_like import RelativeLikeConfig
 from t5x_like.model.zoo.transfo_xl_weights import transfo_xl_weights
 
@@ -78,7 +78,7 @@ class TransfoXLConfig(RelativeLikeConfig):
 
     @property
     def words(self) -> AdaptiveConfig:
-        """The vocabulary in clusters."""
+        """Vocabulary in clusters."""
         return AdaptiveConfig(
             vocab_size=self.vocab_size,
             embed_dim=self.embed_dim,

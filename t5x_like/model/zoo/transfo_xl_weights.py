@@ -5,7 +5,7 @@ import numpy as np
 from t5x_like.model.families.recurrent import RecurrentConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig
-from t5x_like.model.zoo.decoder_parts import decoder_score_rows
+from t5x_like.model.zoo.decoder_like import decoder_score_rows
 from t5x_like.model.zoo.relative_like import reshaped
 from t5x_like.model.zoo.weights import (
     TRANSPOSED,

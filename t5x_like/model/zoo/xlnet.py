@@ -67,12 +67,7 @@ class XLNetConfig(RelativeLikeConfig):
     @property
     def embeddings(self) -> EmbeddingsConfig:
         """Words alone: positions and segments act in attention."""
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
-            embed_dim=self.model_dim,
-            stddev=self.init_stddev,
-            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
-        )
+        return self.embeddings_of(stddev=self.init_stddev)
 
     @property
     def heads(self) -> HeadsConfig:
@@ -224,7 +219,7 @@ XLNET = published(
         },
         fixed={"bi_data": False},
         required={"is_encoder_decoder": False, "tie_word_embeddings": True},
-        # Files have biases for each layer whatever untie_r says. The head whose ends depend on starts isn't here.
+        # Files have biases for each layer even if untie_r is false. The head whose ends depend on starts isn't here.
         ignored=(
             *("untie_r", "start_n_top", "end_n_top", "use_mems_eval", "use_mems_train"),
             *("n_token", "max_position_embeddings", "initializer_range"),

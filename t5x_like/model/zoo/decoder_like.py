@@ -1,12 +1,16 @@
-"""Heads, class names and weight tables that published decoders share."""
+"""Decoders: shared configuration, heads, class names and weight tables."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
 from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, WordsConfig
-from t5x_like.model.layers.norm import LayerNormConfig
+from t5x_like.model.layers.block import BlockConfig
+from t5x_like.model.layers.embedding import EmbeddingsConfig
+from t5x_like.model.layers.norm import LayerNormConfig, NormConfig
 from t5x_like.model.layers.stack import StackConfig
+from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.model_tasks import ModelTask, score_rows, scoring_heads
 from t5x_like.model.zoo.weights import (
     TRANSPOSED,
@@ -16,6 +20,67 @@ from t5x_like.model.zoo.weights import (
     padded_rows,
     per_layer,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderLikeConfig(CommonConfig):
+    """Embeddings, blocks, a final norm and heads. Members give ``block`` and ``norm``.
+
+    Attributes:
+      mlp_dim: Inner width of the feed-forward layers.
+      num_heads: Query heads of each layer.
+      num_layers: Number of blocks.
+      tie_word_embeddings: The output layer uses the word embeddings.
+    """
+
+    mlp_dim: int
+    num_heads: int
+    num_layers: int
+    tie_word_embeddings: bool
+    task: ModelTask = "causal_lm"
+
+    @property
+    def parts(self) -> DecoderConfig:
+        """Configuration of the family's model."""
+        return self.decoder
+
+    @property
+    def decoder(self) -> DecoderConfig:
+        """Configuration of the family's model."""
+        return DecoderConfig(
+            embeddings=self.embeddings,
+            stack=StackConfig(
+                blocks=tuple(map(self.block, range(self.num_layers))),
+                final_norm=self.final_norm,
+                remat=self.remat,
+            ),
+            heads=decoder_heads(self.task, self.num_labels, self.words),
+            compute_dtype=self.compute_dtype,
+        )
+
+    @property
+    def embeddings(self) -> EmbeddingsConfig:
+        """Words alone, for models whose positions act in attention."""
+        return self.embeddings_of()
+
+    @property
+    def words(self) -> WordsConfig:
+        """Output layer over the vocabulary."""
+        return WordsConfig(tie_word_embeddings=self.tie_word_embeddings)
+
+    @property
+    def norm(self) -> NormConfig:
+        """Type of all norms."""
+        raise NotImplementedError
+
+    @property
+    def final_norm(self) -> NormConfig | None:
+        """Norm after the last block."""
+        return self.norm
+
+    def block(self, layer: int) -> BlockConfig:
+        """Return the block of ``layer``, counted from 0."""
+        raise NotImplementedError
 
 
 def decoder_classes(name: str, *, question_answering: bool = True) -> dict[str, ModelTask]:
