@@ -1,4 +1,4 @@
-"""Independent tasks run on a cluster by Apache Beam (https://beam.apache.org)."""
+"""Runs independent tasks on a cluster by Apache Beam (https://beam.apache.org)."""
 
 import pickle
 from collections.abc import Callable, Sequence
@@ -8,9 +8,9 @@ RunAll = Callable[[Callable[[Any], object], Sequence[Any]], None]
 
 
 def on_runner(runner: str, options: Sequence[str] = ()) -> RunAll:
-    """Returns ``run(function, work)``, which calls ``function`` on the cluster with each piece of ``work`` and waits.
+    """Return ``run(function, work)``, which calls ``function`` with each piece of ``work`` on a cluster and waits.
 
-    Results are dropped: functions leave files where all machines reach them. A piece may be done twice.
+    Results are discarded: functions write files to a place that all machines can reach. A piece may be processed twice.
 
     Args:
       runner: Name of a Beam runner, such as "DataflowRunner".

@@ -1,11 +1,11 @@
-"""Bytes of files that are packed or not (gzip, zstd), a bounded piece at a time, and where some are missing.
+"""Decompression of gzip and zstd files in bounded chunks, resuming after damage, and splitting into lines.
 
-gzip as RFC 1952 has it, so any number of members one after another (https://www.rfc-editor.org/rfc/rfc1952), zstd as
-RFC 8878 has it (https://www.rfc-editor.org/rfc/rfc8878).
+gzip as in RFC 1952, with any number of members (https://www.rfc-editor.org/rfc/rfc1952); zstd as in RFC 8878
+(https://www.rfc-editor.org/rfc/rfc8878).
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
@@ -18,24 +18,30 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 _MAX_WINDOW = 2**27  # as the zstd program without --long
 
 
-class Cut(NamedTuple):
-    """Bytes are missing here. What comes next, if anything does, begins anew."""
+class MissingBytes(NamedTuple):
+    """A gap in a file's content; what follows it, if anything, begins anew.
 
-    kind: str  # truncated, corrupt, garbage, bomb, unreadable
+    Attributes:
+      kind: truncated, corrupt, garbage, bomb, unreadable or too_long.
+      reason: Message.
+    """
+
+    kind: str
     reason: str
 
 
-Piece = bytes | Cut
+Chunk = bytes | MissingBytes
+Line = bytes | MissingBytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Caps:
-    """Limits of a file's unpacked size.
+class DecompressionLimits:
+    """Limits of a file's decompressed size.
 
     Attributes:
-      max_bytes: Most unpacked bytes.
-      max_ratio: Most unpacked bytes for each packed one.
-      counted_from: Unpacked bytes from which the ratio counts.
+      max_bytes: Most decompressed bytes.
+      max_ratio: Most decompressed bytes for each stored one.
+      counted_from: Decompressed bytes from which the ratio counts.
     """
 
     max_bytes: int = 2**37
@@ -43,7 +49,7 @@ class Caps:
     counted_from: int = 2**26
 
     def exceeded(self, packed: int, unpacked: int) -> str | None:
-        """Returns a description of the limit that is exceeded, or None."""
+        """Return a description of the limit that is exceeded, or None."""
         if unpacked > self.max_bytes:
             return f"unpacks to more than {self.max_bytes:,} bytes (max_file_bytes)"
         if unpacked > self.counted_from and unpacked > self.max_ratio * packed:
@@ -53,59 +59,58 @@ class Caps:
         return None
 
 
-def is_packed(start: bytes) -> bool:
-    """Returns True if these first bytes are those of gzip or zstd."""
+def is_compressed(start: bytes) -> bool:
+    """Return True if these first bytes are those of gzip or zstd."""
     return start.startswith((_GZIP, _ZSTD)) or _is_skippable(start)
 
 
-def unpack(stream: IO[bytes], caps: Caps = Caps()) -> Iterator[Piece]:
-    """Yields the unpacked bytes of a file in pieces of about a quarter of a megabyte.
+def decompress(stream: IO[bytes], limits: DecompressionLimits = DecompressionLimits()) -> Iterator[Chunk]:
+    """Yield the decompressed bytes of a file in chunks of about a quarter of a megabyte.
 
-    The first bytes decide how the file is unpacked. After damage, a gzip file continues with the next member that is
-    found.
+    The first bytes determine the compression. After damage, a gzip file continues with the next member that is found.
     """
     start = stream.read(_READ)
     if start.startswith(_GZIP):
-        yield from _capped(_Gzip(stream, start), caps)
-    elif is_packed(start):
-        yield from _capped(_Zstd(stream, start), caps)
+        yield from _capped(_Gzip(stream, start), limits)
+    elif is_compressed(start):
+        yield from _capped(_Zstd(stream, start), limits)
     else:
         total = 0
         while start:
             total += len(start)
-            if total > caps.max_bytes:
-                yield Cut("bomb", f"the file {caps.exceeded(total, total)}")
+            if total > limits.max_bytes:
+                yield MissingBytes("bomb", f"the file {limits.exceeded(total, total)}")
                 return
             yield start
             start = stream.read(_GIVE)
 
 
-def _capped(unpacker: "_Gzip | _Zstd", caps: Caps) -> Iterator[Piece]:
+def _capped(unpacker: "_Gzip | _Zstd", limits: DecompressionLimits) -> Iterator[Chunk]:
     total, held, size = 0, [], 0
-    for piece in unpacker.pieces():
-        if isinstance(piece, Cut) or size + len(piece) > _GIVE:
+    for chunk in unpacker.chunks():
+        if isinstance(chunk, MissingBytes) or size + len(chunk) > _GIVE:
             if held:
                 yield b"".join(held)
             held, size = [], 0
-        if isinstance(piece, Cut):
-            yield piece
+        if isinstance(chunk, MissingBytes):
+            yield chunk
             continue
-        total += len(piece)
-        exceeded = caps.exceeded(unpacker.at, total)
+        total += len(chunk)
+        exceeded = limits.exceeded(unpacker.at, total)
         if exceeded:
-            yield Cut("bomb", f"the file {exceeded}")
+            yield MissingBytes("bomb", f"the file {exceeded}")
             return
-        if len(piece) < _GIVE:
-            held.append(piece)
-            size += len(piece)
+        if len(chunk) < _GIVE:
+            held.append(chunk)
+            size += len(chunk)
         else:
-            yield from (piece[at : at + _GIVE] for at in range(0, len(piece), _GIVE))
+            yield from (chunk[at : at + _GIVE] for at in range(0, len(chunk), _GIVE))
     if held:
         yield b"".join(held)
 
 
 class _Gzip:
-    """``at``: packed bytes that were read up to now."""
+    """Decompresses gzip; ``at`` is the number of stored bytes read so far."""
 
     def __init__(self, stream: IO[bytes], start: bytes) -> None:
         self._stream, self._packed, self.at = stream, start, len(start)
@@ -116,15 +121,15 @@ class _Gzip:
         self.at += len(read)
         return bool(read)
 
-    def pieces(self) -> Iterator[Piece]:
+    def chunks(self) -> Iterator[Chunk]:
         while True:
             member = self.at - len(self._packed)
             try:
                 if not (yield from self._member()):
-                    yield Cut("truncated", f"the gzip member at packed byte {member} is cut short")
+                    yield MissingBytes("truncated", f"the gzip member at packed byte {member} is cut short")
                     return
             except zlib.error as error:
-                yield Cut("corrupt", f"the gzip member at packed byte {member} is corrupt ({error})")
+                yield MissingBytes("corrupt", f"the gzip member at packed byte {member} is corrupt ({error})")
                 # The member's own first bytes would be found again.
                 self._packed = self._packed[1:] if self.at - len(self._packed) == member else self._packed
                 if not self._find_member():
@@ -139,7 +144,7 @@ class _Gzip:
             if not self._packed:
                 return
             if not self._packed.startswith(_GZIP):
-                yield Cut(
+                yield MissingBytes(
                     "garbage", f"what follows the gzip member that ends at packed byte {end} is no gzip"
                 )
                 if not self._find_member():
@@ -158,7 +163,7 @@ class _Gzip:
                 return False
 
     def _find_member(self) -> bool:
-        """Goes to the next bytes that look like a member's first."""
+        """Advance to the next bytes that look like a member's first ones."""
         while (found := self._packed.find(_GZIP)) < 0:
             self._packed = self._packed[-len(_GZIP) + 1 :]
             if not self._more():
@@ -171,7 +176,7 @@ class _Zstd:
     def __init__(self, stream: IO[bytes], start: bytes) -> None:
         self._stream, self._packed, self.at = stream, start, len(start)
 
-    def pieces(self) -> Iterator[Piece]:
+    def chunks(self) -> Iterator[Chunk]:
         zstandard = _zstandard()
         opener = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
         while self._fill():
@@ -180,13 +185,13 @@ class _Zstd:
                 self._packed[:4] == _ZSTD or _is_skippable(self._packed)
             ):
                 if self._packed.strip(b"\0"):
-                    yield Cut("garbage", f"what follows at packed byte {frame} is no zstd")
+                    yield MissingBytes("garbage", f"what follows at packed byte {frame} is no zstd")
                 return
             part = opener.decompressobj()
             try:
                 while not part.eof:
                     if not self._fill():
-                        yield Cut("truncated", f"the zstd frame at packed byte {frame} is cut short")
+                        yield MissingBytes("truncated", f"the zstd frame at packed byte {frame} is cut short")
                         return
                     taken, self._packed = self._packed[:_READ_ZSTD], self._packed[_READ_ZSTD:]
                     out = part.decompress(taken)
@@ -195,7 +200,7 @@ class _Zstd:
                     if out:
                         yield out
             except zstandard.ZstdError as error:
-                yield Cut("corrupt", f"the zstd frame at packed byte {frame} is corrupt ({error})")
+                yield MissingBytes("corrupt", f"the zstd frame at packed byte {frame} is corrupt ({error})")
                 return
 
     def _fill(self) -> bool:
@@ -216,3 +221,38 @@ def _zstandard() -> Any:
     except ImportError:
         raise ValueError("zstd files need another package: pip install 't5x-like[corpora]'") from None
     return zstandard
+
+
+def split_lines(chunks: Iterable[Chunk], *, max_bytes: int) -> Iterator[tuple[int, Line]]:
+    """Yield lines without their ends (``\\n`` or ``\\r\\n``) and their numbers from 1.
+
+    A line that is too long becomes a ``MissingBytes`` of kind ``too_long``. A line that a gap interrupts is left out.
+
+    Args:
+      chunks: Chunks of a file.
+      max_bytes: Longest line.
+    """
+    number, parts, size = 1, [], 0
+    for chunk in chunks:
+        if isinstance(chunk, MissingBytes):
+            yield number, chunk
+            number, parts, size = number + (size > 0), [], 0
+            continue
+        lines = chunk.split(b"\n")
+        for line in lines[:-1]:
+            parts.append(line)
+            size += len(line)
+            yield number, _line(parts, size, max_bytes)
+            number, parts, size = number + 1, [], 0
+        parts.append(lines[-1])
+        size += len(lines[-1])
+        if size > max_bytes:
+            parts = []
+    if size:
+        yield number, _line(parts, size, max_bytes)
+
+
+def _line(parts: list[bytes], size: int, limit: int) -> Line:
+    if size > limit:
+        return MissingBytes("too_long", f"{size:,} bytes, more than the {limit:,} of max_page_bytes")
+    return b"".join(parts).removesuffix(b"\r")

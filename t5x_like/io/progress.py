@@ -1,4 +1,4 @@
-"""Progress of long work: a bar with the time left on a terminal, a line every half minute elsewhere."""
+"""Progress of long operations: a bar with the remaining time on a terminal, a line every 30 seconds elsewhere."""
 
 import sys
 import time

@@ -37,10 +37,10 @@ class WorkerError(ChildProcessError, ValueError):
 
 
 class WorkerPool(Generic[Item, Result]):
-    """``num_workers`` processes that call ``function``. They end with this process, however it ends.
+    """Calls a function in ``num_workers`` processes, which end with this process, however it ends.
 
-    Workers never see Ctrl-C or SIGTERM, which schedulers send to all processes of a job: this process decides when to
-    stop, and takes its workers with it.
+    Workers ignore Ctrl-C and SIGTERM, which schedulers send to all processes of a job: this process decides when to
+    stop and then ends its workers.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class WorkerPool(Generic[Item, Result]):
         kept: str | None = None,
         prepare: Callable[[], object] | None = None,
     ) -> None:
-        """Starts the processes.
+        """Start the processes.
 
         Args:
           function: Picklable function, sent to each process once. Large arrays in it are shared in memory.
           num_workers: Number of processes; 0 calls the function in this process.
-          owner: Name of what the workers are of, for messages.
+          owner: Name of the pool's owner, for messages.
           flag: Setting to lower when memory runs out, for messages.
           kept: Name of finished work that a killed worker doesn't lose, for messages.
           prepare: Picklable function called first in each process.
@@ -86,11 +86,11 @@ class WorkerPool(Generic[Item, Result]):
         self.close()
 
     def in_order(self, items: Iterable[Item]) -> Generator[tuple[Item, Result]]:
-        """Yields items with their results, in the order of the items; a few items are taken ahead.
+        """Yield items with their results, in the order of the items; a few items are taken ahead.
 
         Raises:
-          Exception: Whatever the function raised, at the item where it did, with the worker's traceback as a note.
-            A ValueError that another library raised comes as a RuntimeError, because it isn't a user's mistake.
+          Exception: Whatever the function raised, at the item where it did, with the worker's traceback as a note. A
+            ValueError that another library raised comes as a RuntimeError, because it isn't a user's mistake.
           WorkerError: A process was killed.
         """
         if not self._processes:
@@ -107,7 +107,7 @@ class WorkerPool(Generic[Item, Result]):
             yield item, future.result()
 
     def as_done(self, items: Iterable[Item]) -> Generator[tuple[Item, Result]]:
-        """Yields items with their results as they are finished; raises as ``in_order`` does."""
+        """Yield items with their results as they are finished; raises as ``in_order`` does."""
         if not self._processes:
             yield from ((item, self._function(item)) for item in items)
             return
@@ -120,7 +120,7 @@ class WorkerPool(Generic[Item, Result]):
             yield from _finished(running)
 
     def close(self) -> None:
-        """Ends the processes at once; what they are working on is lost."""
+        """End the processes at once; unfinished work is lost."""
         while not self._calls.empty():
             self._calls.get()
         for process in self._processes:
@@ -141,7 +141,7 @@ class WorkerPool(Generic[Item, Result]):
         return future
 
     def _exchange(self, process: "subprocess.Popen[bytes]", packed: bytes) -> None:
-        """Hands items to one process and takes its results, in a thread of its own, until the pool is closed."""
+        """Send items to one process and receive its results, in a separate thread, until the pool is closed."""
         with contextlib.suppress(WorkerError):  # the first item finds it dead too
             self._send(process, packed)
         while (call := self._calls.get()) is not None:
@@ -206,7 +206,7 @@ class _SharingPickler(pickle.Pickler):
 
 
 def _map(descriptor: int, place: int, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    """Maps an array of the shared file, which a worker inherits open under the same number."""
+    """Map an array of the shared file, which a worker inherits open under the same number."""
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         return np.memmap(file, dtype, mode="r", offset=place, shape=shape)
 
@@ -241,7 +241,7 @@ def _signals_blocked() -> Iterator[None]:
 
 
 def _serve() -> None:
-    """Runs a worker."""
+    """Run a worker."""
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever else prints must not get among the results
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -261,7 +261,7 @@ def _serve() -> None:
 
 
 def _call(function: Callable[[Any], Any] | Exception, item: bytes) -> bytes:
-    """Returns the pickled result, or the pickled error."""
+    """Return the pickled result, or the pickled error."""
     try:
         if isinstance(function, Exception):
             raise function
@@ -271,7 +271,7 @@ def _call(function: Callable[[Any], Any] | Exception, item: bytes) -> bytes:
 
 
 def _to_send(error: Exception) -> Exception:
-    """Adds the traceback, which pickling drops, as a note.
+    """Add the traceback, which pickling drops, as a note.
 
     The origin of a ValueError would be lost too, and the command line takes ours for a user's mistake.
     """
@@ -289,7 +289,7 @@ def _to_send(error: Exception) -> Exception:
 
 
 def _end_with_parent() -> None:
-    """Waits until the other end of the pipe of items is closed, then ends this process in the midst of its work."""
+    """Wait until the other end of the pipe of items is closed, then end this process at once."""
     parent = select.poll()
     parent.register(0, 0)  # hangups alone
     parent.poll()

@@ -3,11 +3,11 @@ import sys
 
 import pytest
 
-from t5x_like.io.directory_lock import exclusive_writer
+from t5x_like.io.files import exclusive_writer
 
 HOLD = """
 import sys
-from t5x_like.io.directory_lock import exclusive_writer
+from t5x_like.io.files import exclusive_writer
 with exclusive_writer(sys.argv[1], "corpus"):
     print("held", flush=True)
     sys.stdin.read()

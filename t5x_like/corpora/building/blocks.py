@@ -1,8 +1,8 @@
-"""Files between two stages: compressed, checksummed blocks, each for one of many readers.
+"""Files between two stages: compressed, checksummed blocks, each addressed to one of many readers.
 
-A file is its blocks in the order they came; then the index, an ``_ENTRY`` a block, sorted by reader; then where in the
-index each reader's entries begin, int64 [readers + 1]; then ``_TAIL``. A reader fetches its own part of the index and
-its own blocks, so that thousands of readers may share thousands of files.
+Layout of a file: the blocks in the order they were written; the index, one ``_ENTRY`` for each block, sorted by reader;
+the position in the index at which each reader's entries begin, int64 [readers + 1]; ``_TAIL``. A reader fetches its
+own part of the index and its own blocks, so thousands of readers can share thousands of files.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Self
 import google_crc32c
 import numpy as np
 
-from t5x_like.corpora.building.whole_files import open_whole
+from t5x_like.corpora.building.atomic_files import open_atomically
 from t5x_like.io.files import as_path
 
 _ENTRY = np.dtype([("reader", "<u4"), ("checksum", "<u4"), ("offset", "<u8"), ("size", "<u8")])
@@ -39,10 +39,16 @@ def zstandard() -> Any:
 
 
 class BlockWriter:
-    """Writes one file; use as a context. The file is there once the context ended without an error."""
+    """Writes one file, as a context manager. The file appears when the context ends without an error."""
 
     def __init__(self, path: str, *, num_readers: int) -> None:
-        self._opened, self._num_readers = open_whole(path), num_readers
+        """Open the file.
+
+        Args:
+          path: A local or bucket path.
+          num_readers: Number of readers that blocks can be addressed to.
+        """
+        self._opened, self._num_readers = open_atomically(path), num_readers
         self._compressor = zstandard().ZstdCompressor(level=_LEVEL)
         self._entries: list[tuple[int, int, int, int]] = []
         self._end = 0
@@ -52,12 +58,12 @@ class BlockWriter:
         return self
 
     def write(self, reader: int, content: bytes) -> None:
-        """Appends a block for a reader."""
+        """Append a block for one reader."""
         block = self._compressor.compress(content)
         self._append(reader, google_crc32c.value(block), block)
 
     def gather(self, paths: Sequence[str]) -> None:
-        """Takes over the blocks of other files with the same readers: what one reads lies together then."""
+        """Append the blocks of other files that have the same readers, sorted by reader."""
         with contextlib.ExitStack() as opened:
             streams = [opened.enter_context(as_path(path).open("rb")) for path in paths]
             indices = [_index(stream, path, None) for stream, path in zip(streams, paths, strict=True)]
@@ -94,10 +100,10 @@ class BlockWriter:
 
 
 def read_blocks(path: str, reader: int) -> Iterator[bytes]:
-    """The blocks for a reader, in the order they were written.
+    """Yield the blocks for a reader, in the order they were written.
 
     Raises:
-      ValueError: the file is damaged.
+      ValueError: The file is damaged.
     """
     decompressor = zstandard().ZstdDecompressor()
     with as_path(path).open("rb") as stream:
@@ -110,7 +116,7 @@ def read_blocks(path: str, reader: int) -> Iterator[bytes]:
 
 
 def _index(stream: Any, path: str, reader: int | None) -> np.ndarray:
-    """``_ENTRY`` [.]: of the blocks for a reader, or for all of them."""
+    """Return ``_ENTRY`` [blocks] for one reader, or for all readers if ``reader`` is None."""
     stream.seek(0, 2)
     size = stream.tell()
     if size < _TAIL.size:
@@ -146,7 +152,7 @@ def _index(stream: Any, path: str, reader: int | None) -> np.ndarray:
 
 
 def damaged(path: str, what: str) -> ValueError:
-    """What the user reads where a file between two stages isn't as it was written."""
+    """Return the error for a damaged file between two stages."""
     return ValueError(
         f"{path} is damaged: {what} is not as it was written; delete that file and start the same command again, "
         "which makes it anew"

@@ -1,7 +1,7 @@
-"""The first stage: a task reads one input file, applies the rules for single pages, and sorts pages by address.
+"""The first stage: each task reads one input file, applies the rules for single pages and sorts pages by URL digest.
 
-What is dropped after ``UniqueUrls`` leaves a tombstone: whether it counts is known only once it is known which version
-of the page is the newest.
+A page dropped by a rule after ``UniqueUrls`` leaves a tombstone. Whether the drop counts is known only when the newest
+version of the page is known.
 """
 
 import hashlib
@@ -10,7 +10,7 @@ from typing import Any
 
 from t5x_like.corpora.building.blocks import BlockWriter
 from t5x_like.corpora.building.build_plan import BuildPlan
-from t5x_like.corpora.building.pages_between import Version, pack_versions
+from t5x_like.corpora.building.intermediate_pages import PageVersion, pack_versions
 from t5x_like.corpora.building.tally import SAMPLE_CHARS, Tally, apply_rules
 from t5x_like.corpora.duplicates.duplicate_rule import PagePlace
 from t5x_like.corpora.pages.crawled_page import Page
@@ -23,15 +23,21 @@ _BUFFER_CHARS = 24 * 10**6  # of text that waits to be written
 
 
 def first_duplicate_rule(plan: BuildPlan) -> int:
-    """The step up to which this stage goes."""
+    """Return the index of the first step that this stage leaves to later stages."""
     return next(iter(plan.recipe.duplicate_rules), len(plan.recipe.steps))
 
 
 def clean(plan: BuildPlan, number: int, file: str) -> dict[str, Any]:
-    """Cleans the ``number``-th input file; returns counts.
+    """Clean one input file and return counts.
+
+    Args:
+      plan: The build.
+      number: Index of the input file.
+      file: Its path.
 
     Raises:
-      ValueError: the file is damaged, by ``recipe.reading``; or a rule failed on a page, which is named.
+      ValueError: The file is damaged and ``recipe.reading`` doesn't allow it, or a rule failed on a page (the message
+        names both).
     """
     cleaner = _Cleaner(plan, number)
     log = ReadLog()
@@ -62,11 +68,11 @@ class _Cleaner:
         self._tally = Tally(len(steps))
         self._lengths: Counter[int] = Counter()
         self._chars = self._pages = 0
-        self._buffers: defaultdict[int, list[Version]] = defaultdict(list)
+        self._buffers: defaultdict[int, list[PageVersion]] = defaultdict(list)
         self.waiting_chars = 0
 
     def take(self, record: int, page: Page) -> None:
-        """Puts a page through its rules and into the buffer of its partition."""
+        """Apply the rules to a page and buffer the result for its partition."""
         self._pages += 1
         self._chars += len(page.text)
         self._lengths[len(page.text).bit_length()] += 1
@@ -86,19 +92,19 @@ class _Cleaner:
             if is_sample:
                 self._tally.sample(outcome.dropped, digest, page.url, "")
         place = PagePlace(digest, self._source, record)
-        version = Version.of(place, text_digest, outcome, is_sample, text)
+        version = PageVersion.of(place, text_digest, outcome, is_sample, text)
         self._buffers[self._plan.partition_of(digest)].append(version)
         self.waiting_chars += len(text) + 200  # tombstones need memory too
 
     def flush(self, writer: BlockWriter) -> None:
-        """Writes what waits."""
+        """Write all buffered pages."""
         for partition, versions in sorted(self._buffers.items()):
             writer.write(partition, pack_versions(versions))
         self._buffers.clear()
         self.waiting_chars = 0
 
     def results(self) -> dict[str, Any]:
-        """What was counted."""
+        """Return the task's counts."""
         tally = self._tally.to_json()
         before = set(self._numbers)
         # Of later steps only those pages count that are the newest: the next stage samples those.

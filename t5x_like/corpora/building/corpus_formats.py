@@ -1,4 +1,4 @@
-"""The files of a corpus: JSON lines, TFRecord or ArrayRecord, written without TensorFlow."""
+"""Output formats of a corpus: JSON lines, TFRecord and ArrayRecord, written without TensorFlow."""
 
 import json
 import struct
@@ -7,8 +7,8 @@ from typing import Any
 
 import google_crc32c
 
+from t5x_like.corpora.building.atomic_files import disk_full, partial_file
 from t5x_like.corpora.building.blocks import zstandard
-from t5x_like.corpora.building.whole_files import disk_full, partial_file
 from t5x_like.corpora.pages.crawled_page import Page
 
 EXTENSIONS = {"jsonl.zst": "jsonl.zst", "tfrecord": "tfrecord", "arrayrecord": "array_record"}
@@ -19,10 +19,15 @@ _ARRAY_RECORD_OPTIONS = "group_size:64,zstd:3"
 
 
 def write_pages(pages: Iterable[Page], path: str, form: str) -> None:
-    """Writes a file of the corpus, whole or not at all; no pages make a valid empty file.
+    """Write one file of the corpus atomically; no pages make a valid empty file.
+
+    Args:
+      pages: Pages in order.
+      path: A local or bucket path.
+      form: A key of ``EXTENSIONS``.
 
     Raises:
-      ValueError: the disk is full.
+      ValueError: The disk is full.
     """
     with partial_file(path) as partial:
         writer = {"jsonl.zst": _JsonLines, "tfrecord": _TfRecord, "arrayrecord": _ArrayRecord}[form](partial)
@@ -34,7 +39,7 @@ def write_pages(pages: Iterable[Page], path: str, form: str) -> None:
 
 
 def fields_of(page: Page) -> dict[str, str]:
-    """What is kept of a page. Lone surrogates, which no UTF-8 can hold, become question marks."""
+    """Return the stored fields of a page. Lone surrogates, which UTF-8 can't represent, become question marks."""
     values = (page.url, page.timestamp, page.text, page.language or "")
     return {
         name: value.encode("utf-8", "replace").decode() for name, value in zip(FIELDS, values, strict=True)
@@ -59,7 +64,7 @@ class _JsonLines:
 
 
 class _TfRecord:
-    """https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details"""
+    """See https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details."""
 
     def __init__(self, path: str) -> None:
         self._stream = open(path, "wb")  # noqa: SIM115  closed by close()
@@ -99,7 +104,7 @@ def _masked_crc(data: bytes) -> bytes:
 
 
 def example_bytes(fields: dict[str, str]) -> bytes:
-    """A ``tf.train.Example`` with one string a feature, as protocol buffers encode it."""
+    """Return a serialized ``tf.train.Example`` with one string for each feature."""
     features = b""
     for name, value in sorted(fields.items()):
         feature = _field(1, _field(1, value.encode()))  # Feature.bytes_list, BytesList.value
@@ -108,7 +113,7 @@ def example_bytes(fields: dict[str, str]) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A length-delimited field: https://protobuf.dev/programming-guides/encoding/"""
+    """Return a length-delimited field: https://protobuf.dev/programming-guides/encoding/."""
     return bytes([number << 3 | 2]) + _varint(len(content)) + content
 
 

@@ -1,15 +1,15 @@
-"""What a corpus tells about itself: ``manifest.json``, and ``samples.jsonl`` beside it."""
+"""A corpus' ``manifest.json`` (settings, counts, checksums), and ``samples.jsonl`` next to it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
+from t5x_like.corpora.building.atomic_files import checksum_of_file
 from t5x_like.corpora.building.build_plan import BuildPlan
-from t5x_like.corpora.building.recipe import is_duplicate_rule, step_in_words
+from t5x_like.corpora.building.recipe import describe_step, is_duplicate_rule
 from t5x_like.corpora.building.stages import Stage, done, stages_of, tasks_of
 from t5x_like.corpora.building.tally import KEPT, Tally
-from t5x_like.corpora.building.whole_files import checksum_of_file
 from t5x_like.corpora.pages.reading_log import ReadLog
 from t5x_like.io.files import as_path, read_json, write_json, write_jsonl
 
@@ -27,8 +27,14 @@ _LIBRARIES = (
 )
 
 
-def write_manifest(plan: BuildPlan, asked: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
-    """Adds up what all tasks counted; writes samples, then the manifest, and returns it."""
+def write_manifest(plan: BuildPlan, requested: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
+    """Add up the counts of all tasks, write samples and manifest, and return the manifest.
+
+    Args:
+      plan: The build.
+      requested: All settings that determine the output.
+      files: Input files.
+    """
     end = len(plan.recipe.steps)
     tally, log = Tally(end), ReadLog()
     before, after, languages = Counter[int](), Counter[int](), Counter[str]()
@@ -59,9 +65,9 @@ def write_manifest(plan: BuildPlan, asked: Mapping[str, Any], files: Sequence[st
     manifest = {
         "format": FORMAT,
         "version": VERSION,
-        "made from": dict(asked),
+        "made from": dict(requested),
         "libraries": _versions(),
-        "input": {"files": len(files), "bytes": asked["input"]["bytes"], **read},
+        "input": {"files": len(files), "bytes": requested["input"]["bytes"], **read},
         "reading": {"counts": _sorted(log.counts), "examples": log.examples, "damaged": log.num_damaged},
         "splits": {split: _split(shards, split) for split in ("train", "validation")},
         "steps": _steps(plan, tally),
@@ -80,10 +86,10 @@ def write_manifest(plan: BuildPlan, asked: Mapping[str, Any], files: Sequence[st
 
 
 def read_manifest(folder: str) -> dict[str, Any]:
-    """The manifest of a finished corpus.
+    """Read the manifest of a finished corpus.
 
     Raises:
-      ValueError: there is none, or it is not one.
+      ValueError: The folder has no manifest, or the file is not one.
     """
     path = as_path(folder) / MANIFEST
     if not path.exists():
@@ -98,8 +104,8 @@ def read_manifest(folder: str) -> dict[str, Any]:
     return manifest
 
 
-def what_is_damaged(folder: str, manifest: Mapping[str, Any]) -> str | None:
-    """What is not as it was written, if anything is."""
+def describe_damage(folder: str, manifest: Mapping[str, Any]) -> str | None:
+    """Return a description of the first missing or changed shard, or None."""
     for shard in manifest["shards"]:
         path = f"{folder}/{shard['file']}"
         if not as_path(path).exists():
@@ -123,7 +129,7 @@ def _steps(plan: BuildPlan, tally: Tally) -> list[dict[str, Any]]:
         steps.append(
             {
                 "name": step.NAME,
-                "rule": step_in_words(step),
+                "rule": describe_step(step),
                 "version": step.VERSION,
                 "looks at": "all pages" if is_duplicate_rule(step) else "a page",
                 "in": tally.passed[number] + dropped.total(),

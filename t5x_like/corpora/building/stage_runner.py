@@ -1,9 +1,10 @@
-"""Runs the stages of a build, here or on a cluster, going on from what an earlier attempt finished."""
+"""Runs the stages of a build, here or on a cluster, and skips tasks that an earlier attempt finished."""
 
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from t5x_like.corpora.building.atomic_files import is_partial
 from t5x_like.corpora.building.build_plan import BuildPlan
 from t5x_like.corpora.building.stages import (
     Stage,
@@ -14,7 +15,6 @@ from t5x_like.corpora.building.stages import (
     stages_of,
     tasks_of,
 )
-from t5x_like.corpora.building.whole_files import is_partial
 from t5x_like.io.beam_runner import RunAll
 from t5x_like.io.progress import Progress
 from t5x_like.io.worker_pool import WorkerPool
@@ -29,10 +29,18 @@ def run_stages(
     run_all: RunAll | None = None,
     progress: bool = True,
 ) -> None:
-    """Does every task that isn't done, ``workers`` at once, or all of a stage by ``run_all``.
+    """Run every unfinished task.
+
+    Args:
+      plan: The build.
+      files: Input files.
+      sizes: Their sizes in bytes.
+      workers: Number of tasks that run at once on this machine.
+      run_all: Runs all tasks of a stage on a cluster instead.
+      progress: Show progress on standard error.
 
     Raises:
-      ValueError: a task failed; what others finished is kept.
+      ValueError: A task failed; the results of finished tasks are kept.
     """
     stages = stages_of(plan)
     open_tasks = _open_tasks(plan, stages, files)
@@ -67,7 +75,10 @@ def run_stages(
 
 
 def _open_tasks(plan: BuildPlan, stages: Sequence[Stage], files: Sequence[str]) -> dict[str, list[Task]]:
-    """For each stage what is to be done. What an earlier stage left may be gone if all that read it are done."""
+    """Return the unfinished tasks of each stage.
+
+    The output of an earlier stage may be missing if all its readers are done.
+    """
     wanted = {stages[-1].name}
     open_tasks: dict[str, list[Task]] = {}
     for stage in reversed(stages):
@@ -91,7 +102,7 @@ def _clear_what_nobody_reads(
 
 
 def _costs(stages: Sequence[Stage], total: int, sizes: Sequence[int]) -> dict[str, list[float]]:
-    """What each task contributes to the bytes of input that are told as done."""
+    """Return each task's share of the progress, in bytes of input."""
     weights = sum(stage.weight for stage in stages)
     costs = {}
     for number, stage in enumerate(stages):
@@ -114,7 +125,7 @@ def _check_all_there(tasks: Sequence[Task], output: str) -> None:
 
 
 def clear_partial_files(folder: str) -> None:
-    """Removes what killed writers left half written; nobody else writes, for this process holds the folder."""
+    """Remove half-written files of killed writers. This process holds the folder's lock, so nobody else is writing."""
     if "://" in folder:  # there, files appear whole
         return
     for path in Path(folder).rglob(".*"):

@@ -1,6 +1,6 @@
-"""A process of its own that makes text of HTML: what a page does to it (its stack, its memory, its time) stays there.
+"""Program that extracts text from HTML, so that a page's use of stack, memory and time stays in this process.
 
-Run by ``html_text.py`` as a program; it imports nothing of this package.
+``html_text.py`` starts it; it imports nothing of this package.
 """
 
 import resource
@@ -14,7 +14,7 @@ ANSWER = struct.Struct("<?Q")  # whether it is text, bytes that follow
 
 
 def serve() -> None:
-    """Answers pages from standard input until it ends; a page that takes too long ends the process."""
+    """Process pages from standard input until it ends; a page that takes too long ends the process."""
     from resiliparse.extract.html2text import extract_plain_text  # pyright: ignore[reportMissingImports]
 
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, resource.RLIM_INFINITY))

@@ -1,6 +1,6 @@
-"""The HTTP response that a WARC record holds: its status, its headers and its body, unpacked.
+"""HTTP responses in WARC records: status, headers and decoded body.
 
-RFC 9112 (https://www.rfc-editor.org/rfc/rfc9112) for the message and chunks, RFC 9110 for what a body is packed with.
+RFC 9112 (https://www.rfc-editor.org/rfc/rfc9112) defines messages and chunks, RFC 9110 content encodings.
 """
 
 import io
@@ -15,7 +15,13 @@ _AT_ONCE = 64 * 2**10
 
 
 class Response(NamedTuple):
-    """``headers`` by lower-case name; of several with one name the last."""
+    """A decoded HTTP response.
+
+    Attributes:
+      status: Status code.
+      headers: Values by lower-case name; the last value of a repeated header.
+      body: Content, decoded.
+    """
 
     status: int
     headers: dict[str, str]
@@ -23,10 +29,14 @@ class Response(NamedTuple):
 
 
 def parse_response(message: bytes, *, max_bytes: int) -> Response:
-    """Takes a response apart; its body has at most ``max_bytes``, whatever it is packed with.
+    """Parse a response.
+
+    Args:
+      message: Headers and body.
+      max_bytes: Largest size of the decoded body.
 
     Raises:
-      ValueError: not HTTP, a body longer than that, or one that can't be unpacked.
+      ValueError: Not HTTP, a body that is too long, or one that can't be decoded.
     """
     status = _STATUS.match(message)
     if status is None:
@@ -46,7 +56,7 @@ def parse_response(message: bytes, *, max_bytes: int) -> Response:
 
 
 def _joined(body: bytes) -> bytes:
-    """A chunked body; one that isn't, though the header says so, as it is: many crawlers join chunks themselves."""
+    """Join a chunked body. A body without chunks stays as it is: many crawlers join them and keep the header."""
     parts, at = [], 0
     while (size := _CHUNK.match(body, at)) is not None and int(size[1], 16):
         parts.append(body[size.end() : size.end() + int(size[1], 16)])
@@ -57,7 +67,7 @@ def _joined(body: bytes) -> bytes:
 
 
 def _unpacked(body: bytes, packing: str, limit: int) -> bytes:
-    """Crawlers often unpack bodies and leave the header: a body that isn't packed so stays as it is."""
+    """Decode a body. A body that isn't encoded stays as it is: crawlers often decode bodies and keep the header."""
     if packing in ("", "identity", "none"):
         return body
     try:
@@ -74,7 +84,7 @@ def _unpacked(body: bytes, packing: str, limit: int) -> bytes:
 
 
 def _bounded(unpacker: Any, body: bytes, limit: int) -> bytes:
-    """What there is of it: crawlers cut long bodies off."""
+    """Decompress as much of the body as there is: crawlers truncate long bodies."""
     out = unpacker.decompress(body, limit + 1)
     if not out and not unpacker.eof:
         raise ValueError("the body is packed and cut short before its first byte")

@@ -1,4 +1,4 @@
-"""Pages of JSONL files: one object a line."""
+"""Pages from JSONL files: one object on each line."""
 
 import codecs
 import json
@@ -8,21 +8,26 @@ from typing import Any
 from t5x_like.corpora.pages.crawled_page import LocatedPage
 from t5x_like.corpora.pages.fields import Fields, page_of
 from t5x_like.corpora.pages.reading_log import FileLog
-from t5x_like.io.decompression import Cut, Piece
-from t5x_like.io.lines import in_lines
+from t5x_like.io.decompression import Chunk, MissingBytes, split_lines
 
 
 def read_jsonl(
-    pieces: Iterable[Piece], log: FileLog, *, fields: Fields, max_page_bytes: int
+    chunks: Iterable[Chunk], log: FileLog, *, fields: Fields, max_page_bytes: int
 ) -> Iterator[LocatedPage]:
-    """The pages of one file; lines with nothing on them are passed over.
+    """Yield the pages of one file; blank lines are skipped.
+
+    Args:
+      chunks: Decompressed content of the file.
+      log: Log of the file.
+      fields: Names of the rows' fields.
+      max_page_bytes: Longest line.
 
     Raises:
-      ValueError: damage, under ``on_corruption="fail"``.
+      ValueError: The file is damaged and ``on_corruption`` is "fail".
     """
     log.count("jsonl-file")
-    for number, line in in_lines(pieces, max_bytes=max_page_bytes):
-        if isinstance(line, Cut):
+    for number, line in split_lines(chunks, max_bytes=max_page_bytes):
+        if isinstance(line, MissingBytes):
             log.damage(line.kind, number, line.reason)
             continue
         if number == 1:

@@ -1,11 +1,11 @@
-"""Records of WARC files, one after another by their Content-Length, and on from the next one where that is wrong."""
+"""Records of WARC files, delimited by Content-Length; where that is wrong, reading resumes at the next record."""
 
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from t5x_like.corpora.pages.reading_log import FileLog
-from t5x_like.io.decompression import Cut, Piece
+from t5x_like.io.decompression import Chunk, MissingBytes
 
 _MAX_HEADER = 256 * 2**10
 _VERSION = re.compile(rb"WARC/\d{1,3}\.\d{1,3}[ \t]*\r?\n")
@@ -17,7 +17,15 @@ _OVERLAP = 32  # bytes: as long as what _NEXT matches
 
 
 class WarcRecord(NamedTuple):
-    """``headers`` by lower-case name; ``content``: what follows them, of records that are responses."""
+    """One record.
+
+    Attributes:
+      start: Offset in the decompressed file.
+      type: WARC-Type.
+      url: WARC-Target-URI.
+      headers: Values by lower-case name.
+      content: Bytes after the headers; empty for long records that are no responses.
+    """
 
     start: int
     type: str
@@ -27,32 +35,32 @@ class WarcRecord(NamedTuple):
 
 
 class _Buffer:
-    """Bytes of a file up to the next Cut. ``start`` is the place of the first one held."""
+    """Bytes of a file up to the next ``MissingBytes``; ``start`` is the offset of the first buffered byte."""
 
-    def __init__(self, pieces: Iterable[Piece]) -> None:
-        self._pieces = iter(pieces)
+    def __init__(self, chunks: Iterable[Chunk]) -> None:
+        self._chunks = iter(chunks)
         self.held, self.start = b"", 0
-        self.cut: Cut | None = None
+        self.cut: MissingBytes | None = None
         self.ended = False
 
     def fill(self, size: int) -> bool:
-        """Whether so many bytes are held, after reading them if possible."""
+        """Read until ``size`` bytes are buffered; return False if the file or the readable part ends before."""
         parts, there = [self.held], len(self.held)
         while there < size and self.cut is None and not self.ended:
-            piece = next(self._pieces, None)
-            if piece is None:
+            chunk = next(self._chunks, None)
+            if chunk is None:
                 self.ended = True
-            elif isinstance(piece, Cut):
-                self.cut = piece
+            elif isinstance(chunk, MissingBytes):
+                self.cut = chunk
             else:
-                parts.append(piece)
-                there += len(piece)
+                parts.append(chunk)
+                there += len(chunk)
         if len(parts) > 1:
             self.held = b"".join(parts)
         return there >= size
 
     def drop(self, size: int) -> None:
-        """Goes on, ``size`` bytes later at most."""
+        """Advance by up to ``size`` bytes."""
         while size > len(self.held):
             size -= len(self.held)
             self.start += len(self.held)
@@ -63,7 +71,7 @@ class _Buffer:
         self.start += size
 
     def find_next(self) -> None:
-        """Goes to the next record, or to the end of what comes before a Cut."""
+        """Advance to the next record, or to the end of the bytes before a ``MissingBytes``."""
         more = True
         while more:
             more = self.fill(_OVERLAP + 1)
@@ -84,13 +92,18 @@ def _next(held: bytes) -> re.Match[bytes] | None:
     return None
 
 
-def read_records(pieces: Iterable[Piece], log: FileLog, *, max_bytes: int) -> Iterator[WarcRecord]:
-    """The records of a file. A damaged one is told to ``log`` and left out.
+def read_records(chunks: Iterable[Chunk], log: FileLog, *, max_bytes: int) -> Iterator[WarcRecord]:
+    """Yield the records of a file; damaged ones are logged and left out.
+
+    Args:
+      chunks: Decompressed content of the file.
+      log: Log of the file.
+      max_bytes: Largest response.
 
     Raises:
-      ValueError: damage, under ``on_corruption="fail"``.
+      ValueError: The file is damaged and ``on_corruption`` is "fail".
     """
-    buffer = _Buffer(pieces)
+    buffer = _Buffer(chunks)
     after_cut = False
     while True:
         while buffer.fill(1) and buffer.held[0] in _BETWEEN:
@@ -108,7 +121,7 @@ def read_records(pieces: Iterable[Piece], log: FileLog, *, max_bytes: int) -> It
 
 
 def _record(buffer: _Buffer, log: FileLog, limit: int, *, after_cut: bool) -> WarcRecord | None:
-    """The record that begins here, or None; goes to where the next one begins."""
+    """Return the record that begins here, or None; advance to the next one."""
     start = buffer.start
     if not _VERSION.match(buffer.held if buffer.fill(_OVERLAP) else buffer.held + b"\n"):
         if not after_cut:
@@ -150,7 +163,7 @@ def _record(buffer: _Buffer, log: FileLog, limit: int, *, after_cut: bool) -> Wa
 
 
 def _headers(buffer: _Buffer) -> dict[str, str] | None:
-    """The header of the record that begins here, by lower-case name, and on to what follows it; None: it has no end."""
+    """Read the header of a record, by lower-case name; None if it has no end."""
     size = _OVERLAP
     while (found := _HEADER_END.search(buffer.held)) is None:
         if size > _MAX_HEADER or not buffer.fill(len(buffer.held) + 1):

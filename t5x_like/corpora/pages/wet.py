@@ -1,10 +1,11 @@
-"""Pages of WET files: the text of a crawl, split into pages as the reference splits it.
+"""Pages from WET files, the text of a crawl, split into pages as TensorFlow Datasets splits them.
 
-TensorFlow Datasets' C4 reads WET files line by line, without regard to Content-Length: a line ``WARC/1.0`` begins a
-page; lines that begin with ``WARC``, ``Content-`` or ``CONTENT-`` are headers wherever they stand, the last of a name
-counts, and are never text; other lines are text, stripped, empty ones left out. So is it here, page by page
-(../shared/golden/c4 has its output; what it does with odd records was found by running it). Where it stops at
-damage, ``on_corruption`` decides. One difference: a file that begins with ``WARC/1.1`` has its records begin so.
+TensorFlow Datasets' C4 reads WET files line by line and ignores Content-Length. A line ``WARC/1.0`` begins a page.
+Lines that begin with ``WARC``, ``Content-`` or ``CONTENT-`` are headers wherever they occur and never text; the last
+value of a header counts. Other lines are text, stripped, without empty lines. This reader does the same, page by page
+(tests/fixtures has the reference's output, found by running it on odd records too). At damage, where the reference
+stops, ``on_corruption`` decides. One difference: the records of a file that begins with ``WARC/1.1`` begin so.
+
 The format: https://commoncrawl.org/the-data/get-started, https://iipc.github.io/warc-specifications/.
 """
 
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 from t5x_like.corpora.pages.crawled_page import LocatedPage, Page
 from t5x_like.corpora.pages.reading_log import FileLog
-from t5x_like.io.decompression import Cut, Piece
+from t5x_like.io.decompression import Chunk, MissingBytes
 
 _HEADS = ("WARC", "Content-", "CONTENT-")
 _HEAD_INSIDE = ("\nWARC", "\nContent-", "\nCONTENT-")
@@ -29,17 +30,22 @@ class _Record:
     start: int
     data: bytes  # empty where it is too long, or the rest of one that was damaged
     size: int
-    cut: Cut | None = None  # what stands in the place of its end
+    cut: MissingBytes | None = None  # what stands in the place of its end
 
 
-def read_wet(pieces: Iterable[Piece], log: FileLog, *, max_page_bytes: int) -> Iterator[LocatedPage]:
-    """The pages of one file.
+def read_wet(chunks: Iterable[Chunk], log: FileLog, *, max_page_bytes: int) -> Iterator[LocatedPage]:
+    """Yield the pages of one file.
+
+    Args:
+      chunks: Decompressed content of the file.
+      log: Log of the file.
+      max_page_bytes: Largest record.
 
     Raises:
-      ValueError: damage, under ``on_corruption="fail"``.
+      ValueError: The file is damaged and ``on_corruption`` is "fail".
     """
     log.count("wet-file")
-    for record in _records(pieces, log, max_page_bytes):
+    for record in _records(chunks, log, max_page_bytes):
         page = None
         if record.size > max_page_bytes:
             log.damage(
@@ -54,20 +60,20 @@ def read_wet(pieces: Iterable[Piece], log: FileLog, *, max_page_bytes: int) -> I
             log.damage(record.cut.kind, record.start, record.cut.reason)
 
 
-def _records(pieces: Iterable[Piece], log: FileLog, limit: int) -> Iterator[_Record]:
+def _records(chunks: Iterable[Chunk], log: FileLog, limit: int) -> Iterator[_Record]:
     parts: list[bytes] = []
     size = start = base = 0
     carry = b""  # a line of which the end isn't there yet
     mark = b""  # what begins a record
     begun = False  # not in what is left of a record after damage, nor in a file that isn't one
     seen = False
-    for piece in pieces:
-        if isinstance(piece, Cut):
-            yield _Record(start, b"".join(parts) + carry if begun else b"", size + len(carry), piece)
+    for chunk in chunks:
+        if isinstance(chunk, MissingBytes):
+            yield _Record(start, b"".join(parts) + carry if begun else b"", size + len(carry), chunk)
             start = base + len(carry)
             parts, size, carry, base, begun = [], 0, b"", start, False
             continue
-        data = carry + piece
+        data = carry + chunk
         if not mark:
             data = data.removeprefix(_MARK)
             mark = b"WARC/1.1" if data.startswith(b"WARC/1.1") else b"WARC/1.0"
@@ -103,7 +109,7 @@ def _records(pieces: Iterable[Piece], log: FileLog, limit: int) -> Iterator[_Rec
 
 
 def _beginnings(data: bytes, mark: bytes, end: int) -> Iterator[int]:
-    """Where lines begin that hold ``mark`` alone, up to ``end``, in which all lines are whole."""
+    """Yield the starts of lines that hold only ``mark``, up to ``end``; lines before it are complete."""
     at = data.find(mark, 0, end)
     while at >= 0:
         before = _LINE_END.split(data[max(0, at - _WHITESPACE) : at])[-1]
@@ -159,7 +165,7 @@ def _heads_and_text(record: str) -> tuple[list[str], str]:
 
 
 def _check_length(record: _Record, declared: str, log: FileLog) -> bool:
-    """Whether bytes are missing; tells of any length that isn't so, since the file may be damaged there."""
+    """Return True if bytes are missing; log any wrong length, because the file may be damaged there."""
     if not declared:
         return record.cut is not None
     header = re.search(rb"\r?\n\r?\n", record.data)

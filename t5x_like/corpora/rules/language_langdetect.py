@@ -1,11 +1,12 @@
-"""The language of a page as langdetect 1.0.9 finds it, four times as fast.
+"""Language identification with the results of langdetect 1.0.9, four times as fast.
 
-langdetect draws n-grams of one to three characters at random and multiplies, for each of its 55 languages, how frequent
-they are there (Nakatani 2010, https://github.com/shuyo/language-detection; in Python:
-https://github.com/Mimino666/langdetect). C4 was made with it. Here the same n-grams are found, the same ones drawn and
-the same products formed in the same order, on arrays in place of lists: the probabilities are equal bit for bit to
-those of langdetect with the same seed and with its languages in alphabetical order (its own order, and with it the last
-bits, is the file system's).
+langdetect draws n-grams of one to three characters at random. For each of its 55 languages, it multiplies their
+frequencies there (Nakatani 2010, https://github.com/shuyo/language-detection; in Python:
+https://github.com/Mimino666/langdetect). C4 was made with it.
+
+This implementation finds and draws the same n-grams and forms the same products in the same order, on arrays instead of
+lists. Its probabilities equal langdetect's, bit for bit, with the same seed and languages in alphabetical order
+(langdetect's own order, and with it the last bits, depends on the file system).
 """
 
 import functools
@@ -17,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from t5x_like.corpora.rules.rule import Guess, missing_library
+from t5x_like.corpora.rules.rule import LanguagePrediction, missing_library
 
 MAX_CHARACTERS = 10_000  # langdetect looks no further: Detector.max_text_length
 _MARGIN = (
@@ -35,14 +36,18 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, kw_only=True)
 class LangDetect:
-    """langdetect's verdict with its random choices seeded by ``seed``; C4 has seed 0."""
+    """langdetect's results with a fixed seed.
 
-    SPEECHLESS: ClassVar[str] = "filtered:langdetect_exception"
+    Attributes:
+      seed: Seed of the random choice of n-grams; 0 in C4.
+    """
+
+    EMPTY_REASON: ClassVar[str] = "filtered:langdetect_exception"
 
     seed: int = 0
 
-    def guesses(self, text: str) -> list[Guess] | None:
-        """Languages of at least 10 % probability; ``None`` where langdetect raises ``LangDetectException``.
+    def predict(self, text: str) -> list[LanguagePrediction] | None:
+        """Return languages of at least 10 % probability, or None where langdetect raises ``LangDetectException``.
 
         Raises:
           ValueError: langdetect is not installed.
@@ -53,7 +58,7 @@ class LangDetect:
             return None
         probabilities = _probabilities(tables.frequencies, ngrams, self.seed)
         found = [
-            Guess(language, probability)
+            LanguagePrediction(language, probability)
             for language, probability in zip(tables.languages, probabilities, strict=True)
             if probability > _LIKELY
         ]
@@ -97,7 +102,7 @@ class _Tables:
         self._slots = _hash_table(self._keys[:-1])
 
     def blank_addresses(self, text: str) -> str:
-        """The beginning of ``text`` as langdetect reads it: URLs and e-mail addresses are spaces, accents joined."""
+        """Return the start of ``text`` as langdetect reads it: URLs and e-mail addresses blanked, accents composed."""
         size = MAX_CHARACTERS + _MARGIN
         while True:
             part = text[:size]
@@ -112,7 +117,7 @@ class _Tables:
             size *= 2
 
     def ngrams(self, codes: np.ndarray) -> np.ndarray:
-        """Rows of ``frequencies``, int32 [number of n-grams], in the order in which langdetect meets them."""
+        """Return rows of ``frequencies``, int32 [number of n-grams], in langdetect's order."""
         codes = _without_foreign_latin(codes)
         inside = np.minimum(codes, 0xFFFF)
         symbols, upper = self._symbols[inside], self._upper[inside]
@@ -164,7 +169,7 @@ def _first_slots(keys: np.ndarray) -> np.ndarray:
 
 
 def _hash_table(keys: np.ndarray) -> np.ndarray:
-    """Where each key is: int32 [slots], its number, or ``len(keys)`` where there is none; linear probing."""
+    """Return int32 [slots]: the index of the key in each slot, ``len(keys)`` if it is empty; linear probing."""
     table = np.full(_SLOTS, len(keys), np.int32)
     waiting, slots = np.arange(len(keys)), _first_slots(keys)
     while len(waiting):
@@ -180,7 +185,7 @@ def _codes(text: str) -> np.ndarray:
 
 
 def _without_foreign_latin(codes: np.ndarray) -> np.ndarray:
-    """Latin letters go where fewer than a third of the letters are Latin."""
+    """Remove Latin letters if fewer than a third of the letters are Latin."""
     latin = (codes >= ord("A")) & (codes <= ord("z"))
     if 2 * np.count_nonzero(latin) < np.count_nonzero(codes >= 0x300):
         return codes[~latin]
@@ -188,7 +193,7 @@ def _without_foreign_latin(codes: np.ndarray) -> np.ndarray:
 
 
 def _probabilities(frequencies: np.ndarray, ngrams: np.ndarray, seed: int) -> list[float]:
-    """Each language's, the mean of several trials; every product and sum in langdetect's own order."""
+    """Return each language's probability, the mean of several trials; all arithmetic in langdetect's order."""
     num_languages = frequencies.shape[1]
     chance = random.Random(seed)
     total = np.zeros(num_languages)
@@ -213,7 +218,7 @@ def _probabilities(frequencies: np.ndarray, ngrams: np.ndarray, seed: int) -> li
 
 
 def _choices(chance: random.Random, length: int, count: int) -> list[int]:
-    """What ``chance.choice(range(length))`` says ``count`` times, without its overhead."""
+    """Return ``count`` results of ``chance.choice(range(length))``, without its overhead."""
     bits, draw = length.bit_length(), chance.getrandbits
     chosen: list[int] = []
     while len(chosen) < count:

@@ -1,6 +1,6 @@
-"""What decides a task's tokens, a line each: two caches with the same lines hold the same examples.
+"""Settings that determine a task's tokens, one line each: caches with equal lines hold equal examples.
 
-The objective is not among them: it works on what the cache holds.
+The objective isn't included, because it is applied to cached tokens.
 """
 
 import functools
@@ -20,14 +20,18 @@ Files = Literal["contents", "sizes", "unread"]
 
 
 def task_fingerprint(task: FileTask[Any], split: str, *, files: Files = "contents") -> dict[str, str]:
-    """Returns the lines of a task's split.
+    """Return the lines of a task's split.
 
-    ``files`` says how files are told from others: by checksums of their ``contents``, by their ``sizes`` alone, which
-    takes no time, or not at all (``unread``), where they are on another machine. A cache is compared by the lines
-    that are given.
+    A cache is compared only by the lines that are given.
+
+    Args:
+      task: The task.
+      split: Its split.
+      files: "contents" identifies files by checksums, "sizes" by their sizes alone, which takes no time; "unread"
+        leaves them out, if they are on another machine.
 
     Raises:
-      ValueError: no such split, or files are missing.
+      ValueError: There is no such split, or files are missing.
     """
     if split not in task.files:
         raise ValueError(f"task {task.name!r} has no split {split!r}; there are {', '.join(task.files)}")

@@ -1,4 +1,4 @@
-"""What is left of an earlier attempt at a cache, and whether it may be gone on with."""
+"""Continuation of an interrupted cache."""
 
 import logging
 from collections.abc import Sequence
@@ -26,16 +26,16 @@ _log = logging.getLogger(__name__)
 _OTHER = "Choose another --output, or delete that folder to make the cache anew"
 
 
-def finished_before(directory: str, contents: CacheContents) -> Manifest | None:
-    """The manifest of a cache that is finished and whole. One that is damaged becomes an unfinished one.
+def load_finished_cache(directory: str, contents: CacheContents) -> Manifest | None:
+    """Return the manifest of a finished, undamaged cache; a damaged cache becomes an unfinished one.
 
     Raises:
-      ValueError: the cache was made from something else; says from what.
+      ValueError: The cache was made from something else; the message shows the difference.
     """
     if not (as_path(directory) / MANIFEST).exists():
         return None
     manifest = read_manifest(directory)
-    refuse_other(directory, manifest.contents.decides, contents.decides, what_to_do=f"{_OTHER}.")
+    refuse_other(directory, manifest.contents.identity, contents.identity, what_to_do=f"{_OTHER}.")
     problem = _problem(directory, manifest)
     if problem is None:
         return manifest
@@ -59,18 +59,18 @@ def _problem(directory: str, manifest: Manifest) -> str | None:
     return None
 
 
-def begin(directory: str, contents: CacheContents) -> None:
-    """Notes what is going to be written; clears away what a killed attempt left half done.
+def start_cache(directory: str, contents: CacheContents) -> None:
+    """Record the contents of a new cache and remove half-written files of a killed attempt.
 
     Raises:
-      ValueError: the folder holds the beginning of another cache, or something else.
+      ValueError: The folder holds the beginning of another cache, or something else.
     """
     started = read_started(directory)
     if started is not None:
         refuse_other(
             directory,
-            {**started.decides, "cut into": started.cut},
-            {**contents.decides, "cut into": contents.cut},
+            {**started.identity, "sharding": started.sharding},
+            {**contents.identity, "sharding": contents.sharding},
             what_to_do=f"It is unfinished. {_OTHER}.",
         )
     names = sorted(path.name for path in as_path(directory).iterdir())
@@ -86,7 +86,7 @@ def begin(directory: str, contents: CacheContents) -> None:
 
 
 def kept_shards(directory: str, features: Sequence[Feature]) -> list[CacheShard]:
-    """The finished shards up to the first that isn't; later ones are written again."""
+    """Return the finished shards before the first unfinished one; later ones are written again."""
     kept: list[CacheShard] = []
     if not (as_path(directory) / STARTED).exists():
         return kept

@@ -5,9 +5,9 @@ import json
 import pytest
 import zstandard
 
+from t5x_like.corpora.building.atomic_files import checksum_of_file
 from t5x_like.corpora.building.corpus_formats import write_pages
 from t5x_like.corpora.building.recipe import UniqueUrls
-from t5x_like.corpora.building.whole_files import checksum_of_file
 from t5x_like.corpora.pages.crawled_page import Page
 from tests.corpora.building.tiny import build, contents, page, write_files
 

@@ -46,12 +46,12 @@ def test_fields_out_of_range_are_refused(fields, message):
 def test_a_recipe_says_in_words_all_that_decides(tmp_path):
     (tmp_path / "en.txt").write_text("word\n")
     made = CorpusRecipe(name="mine", steps=[MinChars(chars=5), UniqueUrls(), BadWords(lists=str(tmp_path))])
-    words = made.in_words()
+    words = made.describe()
     assert words["step 1"] == "MinChars(chars=5), version 1"
     before = words["step 3"]
     assert "terms sha256 " in before
     (tmp_path / "en.txt").write_text("another\n")
-    assert made.in_words()["step 3"] != before
+    assert made.describe()["step 3"] != before
 
 
 @pytest.mark.parametrize("num_shards", [None, 1, 3, 1000])

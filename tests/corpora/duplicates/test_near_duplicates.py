@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from t5x_like.corpora.duplicates.duplicate_rule import PagePlace
 from t5x_like.corpora.duplicates.min_hash import shingles, signature
-from t5x_like.corpora.duplicates.near_duplicates import NearDuplicates, first_of_group
+from t5x_like.corpora.duplicates.near_duplicates import NearDuplicates, connected_components
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.url_lists import url_digest
@@ -116,13 +116,13 @@ def test_what_hangs_together_is_found_by_its_lowest_number(pairs):
     for left, right in pairs:
         joined = groups[left] | groups[right]
         groups.update(dict.fromkeys(joined, joined))
-    found = first_of_group(20, np.array(pairs, np.int64).reshape(-1, 2).T)
+    found = connected_components(20, np.array(pairs, np.int64).reshape(-1, 2).T)
     assert found.tolist() == [min(groups[number]) for number in range(20)]
 
 
 def test_a_long_chain_is_followed_in_a_few_rounds():
     numbers = np.random.Philox(key=1).random_raw(200_000).argsort()
-    assert not first_of_group(200_000, np.stack([numbers[:-1], numbers[1:]])).any()
+    assert not connected_components(200_000, np.stack([numbers[:-1], numbers[1:]])).any()
 
 
 @pytest.mark.parametrize("field", ["ngram", "bands", "rows"])

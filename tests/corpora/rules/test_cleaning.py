@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules import c4_rules
-from t5x_like.corpora.rules.cleaning import C4Cleaning, is_about_page
+from t5x_like.corpora.rules.cleaning import C4Cleaning, drops_page
 from t5x_like.corpora.rules.rule import Dropped
 
 SEPARATORS = ["\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\n\n"]
@@ -92,7 +92,7 @@ def test_the_fast_way_and_the_explaining_way_agree(text: str, changes: dict[str,
     explanation = rule.explain(page)
     assert rule.apply(page, counts) == explanation.result
     assert [verdict.line for verdict in explanation.lines] == text.splitlines()
-    reached = itertools.takewhile(lambda line: not is_about_page(line.decision), explanation.lines)
+    reached = itertools.takewhile(lambda line: not drops_page(line.decision), explanation.lines)
     assert counts == Counter(line.decision for line in reached)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.contamination import Contamination, Overlap
-from t5x_like.corpora.rules.evaluation_n_grams import EvaluationNGrams, Hit, words_of
+from t5x_like.corpora.rules.evaluation_n_grams import EvaluationNGrams, Hit, normalize_words
 from t5x_like.corpora.rules.rule import Dropped
 
 QUESTION = (
@@ -104,7 +104,7 @@ def test_files_are_sets_named_as_they_are(tmp_path):
     st.lists(st.sampled_from(["a", "B.", "-", "c", "d", "\n"]), max_size=30),
 )
 def test_hits_are_those_of_plain_comparison(text, page):
-    words = words_of(" ".join(page))
+    words = normalize_words(" ".join(page))
     grams = {tuple(text[start : start + 3]) for start in range(len(text) - 2)}
     expected = [Hit(n, 3, "set") for n in range(len(words) - 2) if tuple(words[n : n + 3]) in grams]
     assert EvaluationNGrams([("set", " ".join(text))], n=3, min_n=3).hits(words) == expected

@@ -5,9 +5,8 @@ import importlib.util
 import numpy as np
 import pytest
 
-from t5x_like.text.cache.beam import on_beam
 from t5x_like.text.cache.reader import CachedExamples
-from t5x_like.text.cache.writing import cache_split
+from t5x_like.text.cache.writing import cache_split, on_beam
 
 has_beam = importlib.util.find_spec("apache_beam") is not None
 

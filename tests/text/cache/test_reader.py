@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from t5x_like.text.cache import open_shards
+from t5x_like.text.cache import shard_readers
 from t5x_like.text.cache.fingerprint import task_fingerprint
 from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.vocabularies.opening import open_tokenizer
@@ -88,7 +88,7 @@ def test_it_goes_to_other_processes_as_a_few_bytes(cached, texts):
 
 
 def test_threads_share_it_with_fewer_files_open_than_there_are(cached, texts, monkeypatch):
-    monkeypatch.setattr(open_shards, "_MOST_OPEN", 2)
+    monkeypatch.setattr(shard_readers, "_MOST_OPEN", 2)
     examples = CachedExamples.open(cached)
     assert len(examples.manifest.shards) > 3
     batches = [np.random.default_rng(seed).permutation(300)[:80] for seed in range(24)]
@@ -100,7 +100,7 @@ def test_threads_share_it_with_fewer_files_open_than_there_are(cached, texts, mo
 
 @pytest.mark.parametrize("number", [-1, 300])
 def test_numbers_out_of_range_are_named(cached, number):
-    with pytest.raises(ValueError, match=f"example {number} is asked for; there are 300"):
+    with pytest.raises(ValueError, match=f"example {number} is out of range: there are 300"):
         CachedExamples.open(cached).read(np.array([3, number]))
 
 

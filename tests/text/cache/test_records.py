@@ -3,9 +3,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.text.cache.record_encoding import Feature, decode, encode, in_order, record_sizes, token_dtype
+from t5x_like.text.cache.record_encoding import (
+    Feature,
+    decode,
+    encode,
+    record_sizes,
+    sort_features,
+    token_dtype,
+)
 
-FEATURES = in_order(
+FEATURES = sort_features(
     [
         Feature(name="tokens", dtype="uint16"),
         Feature(name="spans", dtype="int32", width=2),

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t5x_like.io.directory_lock import exclusive_writer
+from t5x_like.io.files import exclusive_writer
 from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.cache.writing import cache_split
 from t5x_like.text.tasks.text_task import TextTask
@@ -47,7 +47,7 @@ def test_two_processes_write_the_same_bytes_as_one(tmp_path, corpus_task, expect
 PROGRAM = """
 import sys
 from t5x_like.text.cache.writing import cache_split
-from t5x_like.io.directory_lock import exclusive_writer
+from t5x_like.io.files import exclusive_writer
 from t5x_like.text.tasks.pretraining import PretrainingTask
 corpus, output, processes = sys.argv[1:]
 if __name__ == "__main__":
@@ -158,7 +158,7 @@ def test_files_that_moved_are_the_same_task(tmp_path, corpus_task, corpus):
 def test_an_unfinished_cache_of_other_shards_is_refused(tmp_path, corpus_task):
     with pytest.raises(RuntimeError, match="pulled the plug"):
         cache_split(corpus_task(), "train", str(tmp_path), run_units=_pull_the_plug)
-    with pytest.raises(ValueError, match="cut into: the cache has a shard for each of 1 parts") as refused:
+    with pytest.raises(ValueError, match="sharding: the cache has a shard for each of 1 parts") as refused:
         cache_split(corpus_task(), "train", str(tmp_path))
     assert "It is unfinished." in str(refused.value)
 
@@ -253,7 +253,7 @@ def test_sentences_and_spans_come_with_the_tokens(tmp_path, corpus_task):
 FULL = """
 import resource, signal, sys
 from t5x_like.text.cache.writing import cache_split
-from t5x_like.io.directory_lock import exclusive_writer
+from t5x_like.io.files import exclusive_writer
 from t5x_like.text.tasks.pretraining import PretrainingTask
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
