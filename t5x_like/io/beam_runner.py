@@ -32,13 +32,13 @@ def on_runner(runner: str, options: Sequence[str] = ()) -> RunAll:
         ) from error
     try:
         create_runner(runner)
-    except (ValueError, ImportError) as error:  # unknown, or what it needs isn't installed
+    except (ValueError, ImportError) as error:  # unknown, or a library is missing
         raise ValueError(f"--runner {runner}: {error}") from None
 
     def run(function: Callable[[Any], object], work: Sequence[Any]) -> None:
         pickled = [pickle.dumps((function, piece)) for piece in work]
         with beam.Pipeline(options=PipelineOptions([f"--runner={runner}", *options])) as pipeline:
-            # Reshuffled, so that no runner fuses the pieces into one machine's work.
+            # Reshuffled, so that no runner fuses the pieces into work for one machine.
             _ = pipeline | beam.Create(pickled) | beam.Reshuffle() | beam.Map(_run_pickled)
 
     return run

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
-_READ = 64 * 2**10  # packed bytes at a time: a member's rest is copied, so small where members are many
-_GIVE = 256 * 2**10  # bytes given on together, as far as there are so many
-# A kilobyte of zstd is 32 MB at most; its decompressor can't stop earlier.
+_READ = 64 * 2**10  # stored bytes at a time; small, because the rest is copied for each member
+_CHUNK_BYTES = 256 * 2**10  # decompressed bytes of a chunk
+# A kilobyte of zstd decompresses to at most 32 MB; its decompressor can't stop earlier.
 _READ_ZSTD = 2**10
 _GZIP = b"\x1f\x8b\x08"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_MAX_WINDOW = 2**27  # as the zstd program without --long
+_MAX_WINDOW = 2**27  # as in the zstd program without --long
 
 
 class MissingBytes(NamedTuple):
@@ -49,7 +49,15 @@ class DecompressionLimits:
     counted_from: int = 2**26
 
     def exceeded(self, packed: int, unpacked: int) -> str | None:
-        """Return a description of the limit that is exceeded, or None."""
+        """Check sizes against the limits.
+
+        Args:
+          packed: Stored bytes.
+          unpacked: Decompressed bytes.
+
+        Returns:
+          A description of the limit that is exceeded, or None.
+        """
         if unpacked > self.max_bytes:
             return f"unpacks to more than {self.max_bytes:,} bytes (max_file_bytes)"
         if unpacked > self.counted_from and unpacked > self.max_ratio * packed:
@@ -68,12 +76,16 @@ def decompress(stream: IO[bytes], limits: DecompressionLimits = DecompressionLim
     """Yield the decompressed bytes of a file in chunks of about a quarter of a megabyte.
 
     The first bytes determine the compression. After damage, a gzip file continues with the next member that is found.
+
+    Args:
+      stream: The file.
+      limits: Limits of the decompressed size; reaching one ends the file with a ``MissingBytes``.
     """
     start = stream.read(_READ)
     if start.startswith(_GZIP):
-        yield from _capped(_Gzip(stream, start), limits)
+        yield from _limited(_Gzip(stream, start), limits)
     elif is_compressed(start):
-        yield from _capped(_Zstd(stream, start), limits)
+        yield from _limited(_Zstd(stream, start), limits)
     else:
         total = 0
         while start:
@@ -82,13 +94,13 @@ def decompress(stream: IO[bytes], limits: DecompressionLimits = DecompressionLim
                 yield MissingBytes("bomb", f"the file {limits.exceeded(total, total)}")
                 return
             yield start
-            start = stream.read(_GIVE)
+            start = stream.read(_CHUNK_BYTES)
 
 
-def _capped(unpacker: "_Gzip | _Zstd", limits: DecompressionLimits) -> Iterator[Chunk]:
+def _limited(unpacker: "_Gzip | _Zstd", limits: DecompressionLimits) -> Iterator[Chunk]:
     total, held, size = 0, [], 0
     for chunk in unpacker.chunks():
-        if isinstance(chunk, MissingBytes) or size + len(chunk) > _GIVE:
+        if isinstance(chunk, MissingBytes) or size + len(chunk) > _CHUNK_BYTES:
             if held:
                 yield b"".join(held)
             held, size = [], 0
@@ -100,11 +112,11 @@ def _capped(unpacker: "_Gzip | _Zstd", limits: DecompressionLimits) -> Iterator[
         if exceeded:
             yield MissingBytes("bomb", f"the file {exceeded}")
             return
-        if len(chunk) < _GIVE:
+        if len(chunk) < _CHUNK_BYTES:
             held.append(chunk)
             size += len(chunk)
         else:
-            yield from (chunk[at : at + _GIVE] for at in range(0, len(chunk), _GIVE))
+            yield from (chunk[at : at + _CHUNK_BYTES] for at in range(0, len(chunk), _CHUNK_BYTES))
     if held:
         yield b"".join(held)
 
@@ -130,13 +142,13 @@ class _Gzip:
                     return
             except zlib.error as error:
                 yield MissingBytes("corrupt", f"the gzip member at packed byte {member} is corrupt ({error})")
-                # The member's own first bytes would be found again.
+                # Otherwise the member's own first bytes would be found again.
                 self._packed = self._packed[1:] if self.at - len(self._packed) == member else self._packed
                 if not self._find_member():
                     return
                 continue
             end = self.at - len(self._packed)
-            while not self._packed.strip(b"\0") and self._more():  # zeros pad tapes
+            while not self._packed.strip(b"\0") and self._more():  # zeros are padding
                 self._packed = self._packed.lstrip(b"\0")
             self._packed = self._packed.lstrip(b"\0")
             while len(self._packed) < len(_GZIP) and self._more():
@@ -153,7 +165,7 @@ class _Gzip:
     def _member(self) -> Iterator[bytes]:
         inflate: Any = zlib.decompressobj(31)
         while True:
-            out = inflate.decompress(self._packed, _GIVE)
+            out = inflate.decompress(self._packed, _CHUNK_BYTES)
             self._packed = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
             if out:
                 yield out
@@ -177,8 +189,8 @@ class _Zstd:
         self._stream, self._packed, self.at = stream, start, len(start)
 
     def chunks(self) -> Iterator[Chunk]:
-        zstandard = _zstandard()
-        opener = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
+        zstandard = import_zstandard()
+        decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
         while self._fill():
             frame = self.at - len(self._packed)
             if self._packed.startswith(_GZIP) or not (
@@ -187,7 +199,7 @@ class _Zstd:
                 if self._packed.strip(b"\0"):
                     yield MissingBytes("garbage", f"what follows at packed byte {frame} is no zstd")
                 return
-            part = opener.decompressobj()
+            part = decompressor.decompressobj()
             try:
                 while not part.eof:
                     if not self._fill():
@@ -215,12 +227,22 @@ def _is_skippable(start: bytes) -> bool:
     return len(start) >= 4 and start[1:4] == b"\x2a\x4d\x18" and 0x50 <= start[0] <= 0x5F
 
 
-def _zstandard() -> Any:
+def import_zstandard() -> Any:
+    """Import zstandard.
+
+    Raises:
+      ValueError: It isn't installed.
+    """
     try:
         import zstandard
-    except ImportError:
-        raise ValueError("zstd files need another package: pip install 't5x-like[corpora]'") from None
+    except ImportError as error:
+        raise missing_library("zstandard", error) from error
     return zstandard
+
+
+def missing_library(name: str, error: ImportError) -> ValueError:
+    """Return the error for a library of the extra ``corpora`` that isn't installed."""
+    return ValueError(f"{name} is needed, but {error}; pip install 't5x-like[corpora]'")
 
 
 def split_lines(chunks: Iterable[Chunk], *, max_bytes: int) -> Iterator[tuple[int, Line]]:

@@ -28,12 +28,12 @@ def write_bytes(path: PathLike, content: bytes) -> None:
     """Write bytes atomically: to a temporary file in the same folder, which is then renamed."""
     target = as_path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    neighbour = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
+    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
     try:
-        neighbour.write_bytes(content)
-        neighbour.replace(target)
+        temporary.write_bytes(content)
+        temporary.replace(target)
     finally:
-        neighbour.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def write_json(path: PathLike, value: Any) -> None:
@@ -60,9 +60,7 @@ def write_jsonl(path: PathLike, rows: Iterable[Any]) -> None:
 
 def read_jsonl(path: PathLike) -> Iterator[Any]:
     """Yield the objects of a JSONL file; an incomplete last line, left by a killed writer, is skipped."""
-    lines = (
-        as_path(path).read_bytes().split(b"\n")
-    )  # not where else str.splitlines would: texts hold U+2028 and such
+    lines = as_path(path).read_bytes().split(b"\n")  # str.splitlines would split at U+2028 too
     lines = lines if lines[-1] else lines[:-1]
     for number, line in enumerate(lines, start=1):
         try:
@@ -106,7 +104,7 @@ def exclusive_writer(folder: str, what: str) -> Iterator[None]:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ValueError(f"another process is writing the {what} {folder}; wait for it") from error
-        except OSError:  # no locks here
+        except OSError:  # the file system has no locks
             pass
         yield
     finally:

@@ -32,7 +32,7 @@ def find_files(patterns: str | Sequence[str]) -> list[str]:
     found: list[str] = []
     for pattern in [patterns] if isinstance(patterns, (str, os.PathLike)) else patterns:
         name = os.fspath(pattern)
-        is_pattern = glob.has_magic(name) and not os.path.exists(name)  # brackets may be a folder's own
+        is_pattern = glob.has_magic(name) and not os.path.exists(name)  # a folder's name may have brackets
         matches = _expand(name) if is_pattern else [find_file(name)]
         if not matches:
             raise ValueError(f"no file matches {name!r} (relative paths start at {os.getcwd()})")

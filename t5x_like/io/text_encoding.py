@@ -6,8 +6,8 @@ from typing import Any
 
 from t5x_like.io.files import as_path
 
-# The longer marks first: UTF-32's begins with UTF-16's.
-_WIDE_MARKS = {
+# Longer marks come first: UTF-32's begins with UTF-16's.
+WIDE_MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
     codecs.BOM_UTF16_LE: "UTF-16",
@@ -26,7 +26,7 @@ def refuse_foreign(beginning: bytes, file: str) -> None:
     Raises:
       ValueError: The file is UTF-16 or UTF-32, or an archive under another name.
     """
-    for mark, encoding in _WIDE_MARKS.items():
+    for mark, encoding in WIDE_MARKS.items():
         if beginning.startswith(mark):
             raise ValueError(_wide(file, encoding, "as its byte-order mark says"))
     if len(beginning) > 1 and (beginning[0] == 0) != (beginning[1] == 0):
@@ -55,7 +55,7 @@ def text_of(file: str) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # Not error.start of content: a byte-order mark isn't counted there.
+        # error.start doesn't count a byte-order mark, so it isn't an offset in content.
         before = error.object[: error.start]
         line, place = before.count(b"\n") + 1, error.start - before.rfind(b"\n") - 1
         raise ValueError(f"{file}:{line}: invalid UTF-8 at byte {place} of the line") from None

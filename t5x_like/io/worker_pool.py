@@ -26,9 +26,9 @@ import numpy as np
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_ITEMS_AHEAD = 2  # items per worker that wait, are worked on, or have results nobody has read yet
+_ITEMS_AHEAD = 2  # items per worker that wait, are in work, or have unread results
 _SHARED_BYTES = 2**20  # larger arrays go through a file, which all workers map into memory
-_ALIGNMENT = 64  # bytes, as arrays in memory have at least
+_ALIGNMENT = 64  # bytes, numpy's own alignment
 _COMMAND = "from t5x_like.io.worker_pool import _serve; _serve()"
 
 
@@ -69,7 +69,9 @@ class WorkerPool(Generic[Item, Result]):
         self._threads: list[threading.Thread] = []
         if not num_workers:
             return
-        with tempfile.TemporaryFile() as shared:  # it has no name, so it is gone however the processes end
+        with (
+            tempfile.TemporaryFile() as shared
+        ):  # has no name, so the system removes it when all processes have ended
             packed = _pack((function, prepare), shared)
             with _signals_blocked():
                 self._processes = [_start(shared.fileno()) for _ in range(num_workers)]
@@ -89,7 +91,7 @@ class WorkerPool(Generic[Item, Result]):
         """Yield items with their results, in the order of the items; a few items are taken ahead.
 
         Raises:
-          Exception: Whatever the function raised, at the item where it did, with the worker's traceback as a note. A
+          Exception: Any error of the function, at its item, with the worker's traceback as a note. A
             ValueError that another library raised comes as a RuntimeError, because it isn't a user's mistake.
           WorkerError: A process was killed.
         """
@@ -142,7 +144,7 @@ class WorkerPool(Generic[Item, Result]):
 
     def _exchange(self, process: "subprocess.Popen[bytes]", packed: bytes) -> None:
         """Send items to one process and receive its results, in a separate thread, until the pool is closed."""
-        with contextlib.suppress(WorkerError):  # the first item finds it dead too
+        with contextlib.suppress(WorkerError):  # the first item fails too
             self._send(process, packed)
         while (call := self._calls.get()) is not None:
             future, item = call
@@ -155,7 +157,7 @@ class WorkerPool(Generic[Item, Result]):
                 future.set_exception(result)
             else:
                 future.set_result(result)
-            del call, future, result  # until the next item comes, results are the reader's alone
+            del call, future, result  # don't keep results alive until the next item
 
     def _send(self, process: "subprocess.Popen[bytes]", packed: bytes) -> None:
         assert process.stdin is not None
@@ -218,7 +220,7 @@ def _pack(value: Any, shared: IO[bytes]) -> bytes:
 
 
 def _start(shared: int) -> "subprocess.Popen[bytes]":
-    # One thread each: the workers are what runs side by side.
+    # One thread in each worker: workers already run in parallel.
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     path = os.pathsep.join(path for path in sys.path if path)
     return subprocess.Popen(
@@ -243,7 +245,7 @@ def _signals_blocked() -> Iterator[None]:
 def _serve() -> None:
     """Run a worker."""
     results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever else prints must not get among the results
+    os.dup2(2, 1)  # other output must not get between the results
     threading.Thread(target=_end_with_parent, daemon=True).start()
     function: Callable[[Any], Any] | Exception
     try:
@@ -291,6 +293,6 @@ def _to_send(error: Exception) -> Exception:
 def _end_with_parent() -> None:
     """Wait until the other end of the pipe of items is closed, then end this process at once."""
     parent = select.poll()
-    parent.register(0, 0)  # hangups alone
+    parent.register(0, 0)  # hang-ups only
     parent.poll()
     os._exit(1)

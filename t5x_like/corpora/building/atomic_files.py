@@ -16,13 +16,13 @@ import google_crc32c
 from t5x_like.io.files import as_path
 
 _BLOCK = 1 << 23
-_NEIGHBOUR = re.compile(r"\.[0-9a-f]{8}$")  # of files.write_bytes
+_TEMPORARY = re.compile(r"\.[0-9a-f]{8}$")  # names by io.files.write_bytes
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def is_partial(name: str) -> bool:
     """Return True if a file of this name was left by a killed writer."""
-    return name.startswith(".") and (name.endswith(".partial") or _NEIGHBOUR.search(name) is not None)
+    return name.startswith(".") and (name.endswith(".partial") or _TEMPORARY.search(name) is not None)
 
 
 @contextlib.contextmanager
@@ -65,7 +65,7 @@ def disk_full(path: str, error: OSError) -> ValueError:
     """Return the error for a path that can't be written."""
     return ValueError(
         f"{path} can't be written ({(error.strerror or str(error)).lower()}); make room, then start the same command "
-        "again: it goes on from what is finished"
+        "again: it continues from what is finished"
     )
 
 

@@ -15,27 +15,13 @@ import google_crc32c
 import numpy as np
 
 from t5x_like.corpora.building.atomic_files import open_atomically
+from t5x_like.io.decompression import import_zstandard
 from t5x_like.io.files import as_path
 
 _ENTRY = np.dtype([("reader", "<u4"), ("checksum", "<u4"), ("offset", "<u8"), ("size", "<u8")])
-_TAIL = struct.Struct("<QQ8s")  # where the index begins, readers
+_TAIL = struct.Struct("<QQ8s")  # start of the index, number of readers
 _MAGIC = b"t5xblk01"
-_LEVEL = 1  # of zstd: a third of the size at a tenth of the time of what is done with the contents
-
-
-def zstandard() -> Any:
-    """The library.
-
-    Raises:
-      ValueError: it isn't installed.
-    """
-    try:
-        import zstandard
-    except ImportError as error:
-        raise ValueError(
-            f"building a corpus needs zstandard ({error}); pip install 't5x-like[corpora]'"
-        ) from error
-    return zstandard
+_LEVEL = 1  # of zstd: a third of the size, in a tenth of the time that processing takes
 
 
 class BlockWriter:
@@ -49,7 +35,7 @@ class BlockWriter:
           num_readers: Number of readers that blocks can be addressed to.
         """
         self._opened, self._num_readers = open_atomically(path), num_readers
-        self._compressor = zstandard().ZstdCompressor(level=_LEVEL)
+        self._compressor = import_zstandard().ZstdCompressor(level=_LEVEL)
         self._entries: list[tuple[int, int, int, int]] = []
         self._end = 0
 
@@ -58,7 +44,12 @@ class BlockWriter:
         return self
 
     def write(self, reader: int, content: bytes) -> None:
-        """Append a block for one reader."""
+        """Append a block.
+
+        Args:
+          reader: Index of the reader that the block is for.
+          content: Bytes, stored compressed.
+        """
         block = self._compressor.compress(content)
         self._append(reader, google_crc32c.value(block), block)
 
@@ -100,12 +91,16 @@ class BlockWriter:
 
 
 def read_blocks(path: str, reader: int) -> Iterator[bytes]:
-    """Yield the blocks for a reader, in the order they were written.
+    """Yield the blocks for one reader, in the order they were written.
+
+    Args:
+      path: A file of a ``BlockWriter``.
+      reader: Index of the reader.
 
     Raises:
       ValueError: The file is damaged.
     """
-    decompressor = zstandard().ZstdDecompressor()
+    decompressor = import_zstandard().ZstdDecompressor()
     with as_path(path).open("rb") as stream:
         for entry in _index(stream, path, reader):
             stream.seek(int(entry["offset"]))
@@ -138,7 +133,7 @@ def _index(stream: Any, path: str, reader: int | None) -> np.ndarray:
         first, end = np.frombuffer(stream.read(16), "<i8").tolist()
     if not 0 <= first <= end <= count:
         raise damaged(path, "its index")
-    before, after = max(first - 1, 0), min(end + 1, count)  # the neighbours are other readers'
+    before, after = max(first - 1, 0), min(end + 1, count)  # adjacent entries must be other readers'
     stream.seek(start + before * _ENTRY.itemsize)
     around = np.frombuffer(stream.read((after - before) * _ENTRY.itemsize), _ENTRY)
     entries = around[first - before : end - before]
@@ -152,8 +147,13 @@ def _index(stream: Any, path: str, reader: int | None) -> np.ndarray:
 
 
 def damaged(path: str, what: str) -> ValueError:
-    """Return the error for a damaged file between two stages."""
+    """Return the error for a damaged file between two stages.
+
+    Args:
+      path: The file.
+      what: The damaged part.
+    """
     return ValueError(
         f"{path} is damaged: {what} is not as it was written; delete that file and start the same command again, "
-        "which makes it anew"
+        "which writes it again"
     )

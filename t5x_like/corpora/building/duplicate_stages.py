@@ -12,7 +12,12 @@ from t5x_like.corpora.duplicates.duplicate_rule import KEY, DuplicateRule
 
 
 def stage_name(kind: str, step: int) -> str:
-    """Return the name of a stage that works for a step (an index from 0): ``pages-3`` for index 2."""
+    """Return the name of a stage such as ``pages-3``.
+
+    Args:
+      kind: ``pages``, ``match`` or ``resolve``.
+      step: Index of the step, from 0; names count from 1.
+    """
     return f"{kind}-{step + 1}"
 
 
@@ -36,7 +41,7 @@ def write_keys(plan: BuildPlan, partition: int, step: int, keys: np.ndarray) -> 
     rule: DuplicateRule = plan.recipe.steps[step]
     own = np.zeros(0, KEY)
     if is_by_hash_alone(rule):
-        # Of one hash only the first of each partition can stay: the others needn't travel, however many there are.
+        # Only the first key of each hash and partition can stay; the others needn't be sent.
         own = rule.resolve(rule.match(keys))
         keys = keys[~np.isin(_address(keys), _address(own))]
     readers = (keys["hash_high"] >> np.uint64(32)) * np.uint64(plan.num_partitions) >> np.uint64(32)
@@ -79,7 +84,7 @@ def gather(plan: BuildPlan, stage: str, number: int, kind: str, count: int) -> d
       count: Number of tasks of the stage.
     """
     paths = [plan.path(stage, n, kind) for n in range(number * GATHERED, min((number + 1) * GATHERED, count))]
-    # Keys have one reader more: who drew them.
+    # Files of keys have one more reader: the task that computed them.
     with BlockWriter(
         plan.path(gathering(stage), number, kind), num_readers=plan.num_partitions + 1
     ) as writer:
@@ -97,7 +102,16 @@ def resolve(plan: BuildPlan, step: int) -> dict[str, Any]:
 
 
 def read_removed(plan: BuildPlan, partition: int, step: int) -> np.ndarray:
-    """Return ``KEY`` [removed parts] of a partition's pages, sorted by page and part."""
+    """Read the parts of a partition's pages that a step removes.
+
+    Args:
+      plan: The build.
+      partition: The partition.
+      step: Index of the rule for duplicates.
+
+    Returns:
+      ``KEY`` [removed parts], sorted by page and part.
+    """
     blocks: Iterable[bytes]
     if is_by_hash_alone(plan.recipe.steps[step]):
         own = read_blocks(plan.path(stage_name("pages", step), partition, "keys"), plan.num_partitions)

@@ -57,7 +57,7 @@ class PageVersion(NamedTuple):
 
     @property
     def page(self) -> Page:
-        """The page for later steps."""
+        """Page for later steps."""
         return Page(
             self.url, self.text, self.timestamp, self.content_type, self.content_length, self.language
         )

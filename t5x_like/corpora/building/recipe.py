@@ -11,7 +11,7 @@ from t5x_like.corpora.rules.rule import PageRule
 
 Format = Literal["jsonl.zst", "tfrecord", "arrayrecord"]
 
-_PARTS = 1000  # validation is cut off by the thousandth
+_PARTS = 1000  # validation is held out in thousandths
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,13 +65,13 @@ def run_stages(
                 reached += sum(costs[task.stage][task.number] for task in tasks)
                 bar.reach(round(reached))
             elif tasks:
-                # The longest first, so that none is left for the end.
+                # Long tasks first, so that none is left at the end.
                 tasks = sorted(tasks, key=lambda task: -costs[task.stage][task.number])
                 with contextlib.closing(pool.as_done(tasks)) as ended:
                     for task, _ in ended:
                         reached += costs[task.stage][task.number]
                         bar.reach(round(reached))
-            _clear_what_nobody_reads(plan, stages, stage, files)
+            _remove_unread_files(plan, stages, stage, files)
 
 
 def _open_tasks(plan: BuildPlan, stages: Sequence[Stage], files: Sequence[str]) -> dict[str, list[Task]]:
@@ -91,7 +91,7 @@ def _open_tasks(plan: BuildPlan, stages: Sequence[Stage], files: Sequence[str]) 
     return open_tasks
 
 
-def _clear_what_nobody_reads(
+def _remove_unread_files(
     plan: BuildPlan, stages: Sequence[Stage], ended: Stage, files: Sequence[str]
 ) -> None:
     later = stages[stages.index(ended) + 1 :]
@@ -126,7 +126,7 @@ def _check_all_there(tasks: Sequence[Task], output: str) -> None:
 
 def clear_partial_files(folder: str) -> None:
     """Remove half-written files of killed writers. This process holds the folder's lock, so nobody else is writing."""
-    if "://" in folder:  # there, files appear whole
+    if "://" in folder:  # writes to buckets are atomic
         return
     for path in Path(folder).rglob(".*"):
         if is_partial(path.name):

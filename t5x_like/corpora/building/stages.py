@@ -22,7 +22,7 @@ from t5x_like.corpora.building.build_plan import BuildPlan
 from t5x_like.corpora.building.duplicate_stages import is_by_hash_alone, stage_name
 from t5x_like.io.files import as_path, read_json, write_json
 
-# Shares of a build's time, roughly, for the time that is left: reading, drawing or applying one page rule, …
+# Rough shares of a build's time, for estimates of the remaining time: reading, one page rule, keys …
 _READ, _RULE, _KEYS, _MATCH, _WRITE = 2.0, 1.0, 2.0, 0.5, 1.0
 
 

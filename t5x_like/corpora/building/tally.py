@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped, PageRule
 
-SAMPLES = 5  # pages of each fate
+SAMPLES = 5  # pages of each outcome
 SAMPLE_CHARS = 1500
 REPEATED = 100  # texts of each task that were removed most often
 KEPT = "kept"
@@ -29,7 +29,11 @@ class RuleOutcome(NamedTuple):
 
 
 def apply_rules(rules: Sequence[tuple[int, PageRule]], page: Page) -> RuleOutcome:
-    """Apply rules, given with the indices of their steps, up to the first that drops the page.
+    """Apply rules to a page, up to the first that drops it.
+
+    Args:
+      rules: Rules with the indices of their steps.
+      page: The page.
 
     Raises:
       ValueError: A rule failed; the message names the rule and the page.
@@ -50,9 +54,15 @@ def apply_rules(rules: Sequence[tuple[int, PageRule]], page: Page) -> RuleOutcom
 
 
 def rule_failed(name: str, page: Page, error: Exception) -> ValueError:
-    """Return the error for a rule that raised ``error`` on a page."""
-    told = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-    return ValueError(f"{told} (step {name}, page {page.url})")
+    """Return the error for a rule that failed on a page.
+
+    Args:
+      name: Name of the rule.
+      page: The page.
+      error: What the rule raised.
+    """
+    reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    return ValueError(f"{reason} (step {name}, page {page.url})")
 
 
 class Tally:
@@ -91,7 +101,12 @@ class Tally:
             self.seen[number][name] += count
 
     def wants_sample(self, fate: tuple[int, str], url_digest: bytes) -> bool:
-        """Return True if the page's URL digest is among the lowest of its outcome, so that it would be a sample."""
+        """Return True if a page would be a sample: its URL digest is among the lowest of its outcome.
+
+        Args:
+          fate: Step and outcome.
+          url_digest: md5 of the normalized URL.
+        """
         held = self._samples.get(fate, [])
         return len(held) < SAMPLES or -int.from_bytes(url_digest, "big") > held[0][0]
 

@@ -10,8 +10,8 @@ import numpy as np
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 
-# One thing that may be elsewhere too. Of equal hashes the one of the lowest rank stays, of those the first part.
-# A page is named by its partition and its number there; a part is a line's or a span's number in the page.
+# Key of one part of a page. Of equal hashes the part with the lowest rank stays, of equal ranks the first part.
+# ``page`` is the number of the page in its partition, ``part`` the number of the line or span in the page.
 KEY = np.dtype(
     [
         ("hash_high", "<u8"),
@@ -45,8 +45,8 @@ class DuplicateRule(Protocol):
     Attributes:
       NAME: Name in manifests and reports.
       VERSION: Increases when the same fields mean something else.
-      BY_HASH_ALONE: True if the first part of each hash stays, whatever happens to other hashes. ``match`` and
-        ``resolve`` may then be called with any subset of the hashes, and with what is left of several subsets.
+      BY_HASH_ALONE: True if the first part of each hash stays, independently of other hashes. ``match`` and ``resolve``
+        may then be called with any subset of the hashes, and with the results of several subsets.
     """
 
     NAME: ClassVar[str]
@@ -54,7 +54,15 @@ class DuplicateRule(Protocol):
     BY_HASH_ALONE: ClassVar[bool]
 
     def keys(self, page: Page, place: PagePlace) -> np.ndarray:
-        """Return ``KEY`` [number of parts] with hash, rank and part; the caller sets ``partition`` and ``page``."""
+        """Return one key for each part of a page that may occur elsewhere.
+
+        Args:
+          page: The page.
+          place: Its position in the input.
+
+        Returns:
+          ``KEY`` [number of parts] with hash, rank and part; the caller sets ``partition`` and ``page``.
+        """
         ...
 
     def match(self, keys: np.ndarray) -> np.ndarray:
@@ -76,7 +84,15 @@ class DuplicateRule(Protocol):
         ...
 
     def texts(self, page: Page, parts: np.ndarray) -> list[str]:
-        """Return the texts of removed parts, for a list of the most frequent ones; empty if that isn't informative."""
+        """Return the texts of removed parts, for a list of the most frequent ones.
+
+        Args:
+          page: The page before the removal.
+          parts: int64, the removed parts.
+
+        Returns:
+          Texts; none if they aren't informative.
+        """
         ...
 
 

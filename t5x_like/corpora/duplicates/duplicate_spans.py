@@ -20,9 +20,9 @@ class DuplicateSpans:
     """Keeps only the first occurrence of each span of ``num_sentences`` sentences in the corpus.
 
     "We discarded all but one of any three-sentence span occurring more than once in the data set" (Raffel et al. 2020
-    §2.2, https://arxiv.org/abs/1910.10683). Spans are compared as the documents were read, whatever else is removed
-    from them. Spans overlap, and all sentences of a later one are removed. The order is that of the input files, so
-    this step, unlike ``DuplicateLines``, depends on their names. ``normalize_sentence`` defines equality.
+    §2.2, https://arxiv.org/abs/1910.10683). Spans are compared as the documents were read, before any removal. Spans
+    overlap, and all sentences of a later one are removed. The order is that of the input files, so this step, unlike
+    ``DuplicateLines``, depends on their names. ``normalize_sentence`` defines equality.
 
     The rules are those of datatrove's sentence deduplication, https://github.com/huggingface/datatrove.
 
@@ -110,7 +110,7 @@ def _ends(text: str) -> list[int]:
     return ends
 
 
-# As CCNet's normaliser (Wenzek et al. 2020, https://aclanthology.org/2020.lrec-1.494) and datatrove's know them.
+# As in the normalizers of CCNet (Wenzek et al. 2020, https://aclanthology.org/2020.lrec-1.494) and datatrove.
 _ASCII_MARKS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _OTHER_MARKS = "«´»–—’“”„…∶━►、。〈〉《》「」【】！％（），．：；？～"
 _CONTROLS = "".join(map(chr, [*range(32), *range(127, 160)]))
@@ -129,7 +129,7 @@ def normalize_sentence(sentence: str) -> str:
     """
     text = _NUMBER.sub("0", sentence.lower())
     if text.isascii():
-        return _NO_ASCII_WORD.sub(" ", text).strip()  # the same as below, at twice the speed
+        return _NO_ASCII_WORD.sub(" ", text).strip()  # equal to the general case, twice as fast
     return _without_accents(" ".join(text.translate(_TO_SPACES).split()))
 
 

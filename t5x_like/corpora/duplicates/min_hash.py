@@ -1,7 +1,7 @@
 """MinHash signatures: the fraction of equal values in two signatures estimates the Jaccard similarity of the n-grams.
 
 Broder 1997, "On the resemblance and containment of documents". All computations are integer arithmetic on fixed
-constants and md5, so signatures are the same on every machine and with every version of Python and numpy.
+constants and md5. Signatures are therefore the same on every machine and with every version of Python and numpy.
 """
 
 import functools
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 _WORD = re.compile(r"\w+")
-_CHUNK = 2048  # n-grams at a time: what is computed for them fits into a core's cache
+_CHUNK = 2048  # n-grams at a time, so that intermediate results fit into a core's cache
 
 
 def shingles(text: str, ngram: int) -> np.ndarray:
@@ -46,16 +46,21 @@ def signature(ngrams: np.ndarray, size: int, seed: int) -> np.ndarray:
     """
     factors, shifts = _permutations(size, seed)
     numbers = (ngrams >> np.uint64(32)).astype(np.uint32)
-    least = np.full(size, np.iinfo(np.uint32).max, np.uint32)
+    minimum = np.full(size, np.iinfo(np.uint32).max, np.uint32)
     for start in range(0, len(numbers), _CHUNK):
         permuted = factors[:, None] * numbers[None, start : start + _CHUNK]
         permuted += shifts[:, None]
-        np.minimum(least, permuted.min(axis=1), out=least)
-    return least
+        np.minimum(minimum, permuted.min(axis=1), out=minimum)
+    return minimum
 
 
 def band_digests(numbers: np.ndarray, bands: int) -> Iterator[bytes]:
-    """Yield 16 bytes for each band of a signature; equal bands of equal number have equal digests."""
+    """Yield 16 bytes for each band of a signature; bands of the same number are equal if their digests are.
+
+    Args:
+      numbers: uint32 [size], a signature.
+      bands: Number of bands; it divides the size.
+    """
     for band, rows in enumerate(numbers.astype("<u4").reshape(bands, -1)):
         yield hashlib.md5(band.to_bytes(4, "little") + rows.tobytes(), usedforsecurity=False).digest()
 

@@ -60,11 +60,8 @@ def page_of(row: Mapping[str, Any], place: int, fields: Fields, log: FileLog) ->
         if value is not None and not value.isascii() and not _is_unicode(value):
             log.damage("lone_surrogate", place, f"{name!r} holds half a character (a lone surrogate)")
             return None
-    if not text.strip():
-        log.count("filtered:no_content")
+    if not log.has_content(text, place):
         return None
-    if "\0" in text:
-        log.notice("nul_bytes", place, "the text holds NUL bytes, which are kept")
     url = values[fields.url] or placeholder_url(log.file, place)
     return Page(url, text, values[fields.timestamp] or "", language=values[fields.language])
 

@@ -5,6 +5,7 @@ import re
 from typing import Literal, get_args
 
 from t5x_like.io.decompression import is_compressed
+from t5x_like.io.text_encoding import WIDE_MARKS
 
 Kind = Literal["wet", "warc", "jsonl", "parquet", "text", "lines", "html"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -22,20 +23,14 @@ _BY_ENDING: dict[str, Kind] = {
     ".htm": "html",
     ".xhtml": "html",
 }
-PACKED_ENDINGS = (".gz", ".zst", ".zstd")
-_WIDE = {  # the longer marks first: UTF-32's begins with UTF-16's
-    codecs.BOM_UTF32_LE: "UTF-32",
-    codecs.BOM_UTF32_BE: "UTF-32",
-    codecs.BOM_UTF16_LE: "UTF-16",
-    codecs.BOM_UTF16_BE: "UTF-16",
-}
+COMPRESSED_ENDINGS = (".gz", ".zst", ".zstd")
 _FIRST_TYPE = re.compile(rb"^WARC-Type:[ \t]*(conversion|response)", re.MULTILINE | re.IGNORECASE)
 
 
 def kind_from_name(file: str) -> Kind | None:
     """Return the kind that the file name indicates, if any."""
     name = file.lower()
-    for ending in PACKED_ENDINGS:
+    for ending in COMPRESSED_ENDINGS:
         name = name.removesuffix(ending)
     return next((kind for ending, kind in _BY_ENDING.items() if name.endswith(ending)), None)
 
@@ -66,10 +61,8 @@ def find_kind(file: str, packed: bytes, start: bytes, given: Kind | None) -> Kin
       ValueError: Name, content and the given kind contradict each other, or none indicates a kind. The message doesn't
         name the file.
     """
-    for mark, encoding in _WIDE.items():
-        if (
-            start.startswith(mark) and (given or kind_from_name(file)) != "html"
-        ):  # which may have any encoding
+    for mark, encoding in WIDE_MARKS.items():
+        if start.startswith(mark) and (given or kind_from_name(file)) != "html":  # HTML may have any encoding
             raise ValueError(
                 f"{encoding} text, as its byte-order mark says; UTF-8 is needed: iconv -f {encoding} -t UTF-8"
             )
@@ -83,7 +76,12 @@ def find_kind(file: str, packed: bytes, start: bytes, given: Kind | None) -> Kin
         raise ValueError(f"not a {named.upper()} file: those begin with WARC/1.0")
     if named not in (None, "wet", "warc") and is_warc:
         raise ValueError(f"a WET or WARC file, not {named}; rename it or give kind='wet' or kind='warc'")
-    if file.lower().endswith(PACKED_ENDINGS) and not is_compressed(packed) and seen is None and not is_warc:
+    if (
+        file.lower().endswith(COMPRESSED_ENDINGS)
+        and not is_compressed(packed)
+        and seen is None
+        and not is_warc
+    ):
         raise ValueError("neither gzip nor zstd, as its name says, nor anything else that is known")
     if given is None and is_warc and seen is not None:
         return seen  # x.warc.gz may hold either

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from t5x_like.corpora.pages.crawled_page import LocatedPage, Page
 from t5x_like.corpora.pages.fields import placeholder_url
-from t5x_like.corpora.pages.html_text import Extractor, Html, decode_body, num_replaced
+from t5x_like.corpora.pages.html_text import Extractor, Html, decode_body, log_replaced
 from t5x_like.corpora.pages.plain_text import content_of_page
 from t5x_like.corpora.pages.reading_log import FileLog
 from t5x_like.io.decompression import Chunk
 
-# A process for each file would take longer than most files do.
+# Starting a process for each file would take longer than reading most files.
 _extractors: dict[tuple[int, Html], Extractor] = {}
 
 
@@ -34,9 +34,7 @@ def read_html(
     if body is None:
         return
     content, encoding, _ = decode_body(body, None)
-    if replaced := num_replaced(content, body, encoding):
-        log.count("replaced_characters", replaced)
-        log.notice("invalid_characters", 1, f"{replaced} characters are not valid {encoding}")
+    log_replaced(log, 1, content, body, encoding)
     try:
         text = _extractor(html)(content).strip()
     except ValueError as error:
@@ -50,7 +48,7 @@ def read_html(
 
 
 def _extractor(html: Html) -> Extractor:
-    key = os.getpid(), html  # a fork must not share its parent's
+    key = os.getpid(), html  # a forked process must not share its parent's
     if key not in _extractors:
         _extractors[key] = Extractor(html)
         atexit.register(_extractors[key].close)

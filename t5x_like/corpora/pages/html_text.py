@@ -9,11 +9,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from t5x_like.corpora.pages import html_worker
-from t5x_like.corpora.pages.html_worker import ANSWER, REQUEST
+from t5x_like.corpora.pages.html_worker import REQUEST, RESPONSE
+from t5x_like.corpora.pages.reading_log import FileLog
+from t5x_like.io.decompression import missing_library
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ class Extractor:
     def __enter__(self) -> "Extractor":
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -65,15 +66,17 @@ class Extractor:
           ValueError: Extraction takes too much time or memory, or the HTML can't be parsed.
         """
         content = page.encode(errors="replace")
-        process = self._started()
-        asked, told = _pipe(process.stdin), _pipe(process.stdout)
+        process = self._running_process()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        request = REQUEST.pack(self._html.main_content, self._html.max_seconds, len(content)) + content
         try:
-            asked.write(REQUEST.pack(self._html.main_content, self._html.max_seconds, len(content)) + content)
-            asked.flush()
-            head = told.read(ANSWER.size)
+            process.stdin.write(request)
+            process.stdin.flush()
+            head = process.stdout.read(RESPONSE.size)
         except BrokenPipeError:
             head = b""
-        if len(head) < ANSWER.size:
+        if len(head) < RESPONSE.size:
             process.kill()
             process.communicate()
             self._process = None
@@ -81,28 +84,23 @@ class Extractor:
                 f"the HTML takes more than {self._html.max_seconds:g} s, or ends the parser (signal "
                 f"{-process.returncode}): nested too deeply, perhaps"
             )
-        is_text, size = ANSWER.unpack(head)
-        text = told.read(size).decode()
+        is_text, size = RESPONSE.unpack(head)
+        text = process.stdout.read(size).decode()
         if not is_text:
             raise ValueError(f"the HTML can't be parsed: {text}")
         return text
 
-    def _started(self) -> "subprocess.Popen[bytes]":
+    def _running_process(self) -> "subprocess.Popen[bytes]":
         if self._process is None or self._process.poll() is not None:
             need_resiliparse()
             self._process = subprocess.Popen(
-                # -P: what lies beside the program hides no module of Python's.
+                # -P: files next to the program must not hide Python's modules.
                 [sys.executable, "-P", str(Path(html_worker.__file__))],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
             )
         return self._process
-
-
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    assert pipe is not None
-    return pipe
 
 
 def decode_body(body: bytes, declared: str | None) -> tuple[str, str, bool]:
@@ -131,10 +129,20 @@ def decode_body(body: bytes, declared: str | None) -> tuple[str, str, bool]:
     return body.decode("utf-8", errors="replace"), "utf-8", not declared or known == "utf-8"
 
 
-def num_replaced(text: str, body: bytes, encoding: str) -> int:
-    """Return the number of characters that replace invalid bytes in the text of ``decode_body``."""
+def log_replaced(log: FileLog, place: int, text: str, body: bytes, encoding: str) -> None:
+    """Count and report the characters that replace invalid bytes in the text of ``decode_body``.
+
+    Args:
+      log: Log of the file.
+      place: Position of the page in the file.
+      text: The decoded text.
+      body: The bytes.
+      encoding: Their encoding.
+    """
     own = body.count("\ufffd".encode()) if encoding == "utf-8" else 0
-    return text.count("\ufffd") - own
+    if replaced := text.count("\ufffd") - own:
+        log.count("replaced_characters", replaced)
+        log.notice("invalid_characters", place, f"{replaced} characters are not valid {encoding}")
 
 
 def _known(declared: str) -> str | None:
@@ -156,6 +164,6 @@ def need_resiliparse() -> Any:
     """
     try:
         from resiliparse.parse import encoding
-    except ImportError:
-        raise ValueError("HTML needs another package: pip install 't5x-like[corpora]'") from None
+    except ImportError as error:
+        raise missing_library("resiliparse (for HTML)", error) from error
     return encoding

@@ -8,6 +8,8 @@ import re
 import zlib
 from typing import Any, NamedTuple
 
+from t5x_like.io.decompression import missing_library
+
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})\b")
 _END = re.compile(rb"\r?\n\r?\n")
 _CHUNK = re.compile(rb"(?:\r?\n)?[ \t]*([0-9A-Fa-f]{1,16})[^\n]{0,1000}\n")
@@ -96,10 +98,8 @@ def _bounded(unpacker: Any, body: bytes, limit: int) -> bytes:
 def _by_reader(body: bytes, packing: str, limit: int) -> bytes:
     try:
         from fastwarc import stream_io
-    except ImportError:
-        raise ValueError(
-            f"bodies packed with {packing} need another package: pip install 't5x-like[corpora]'"
-        ) from None
+    except ImportError as error:
+        raise missing_library(f"fastwarc (for bodies packed with {packing})", error) from error
     reader: Any = (stream_io.BrotliReader if packing == "br" else stream_io.ZstdReader)(io.BytesIO(body))
     parts, size = [], 0
     try:

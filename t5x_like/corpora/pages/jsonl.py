@@ -34,22 +34,11 @@ def read_jsonl(
             line = line.removeprefix(codecs.BOM_UTF8)
         if not line.strip():
             continue
-        text = _decoded(line, number, log)
-        value = _parsed(text, number, log)
+        value = _parsed(log.decode(line, number, inside=" of the line"), number, log)
         page = None if value is None else page_of(value, number, fields, log)
         if page is not None:
             log.count("passed")
             yield LocatedPage(number, page)
-
-
-def _decoded(line: bytes, number: int, log: FileLog) -> str:
-    try:
-        return line.decode()
-    except UnicodeDecodeError as error:
-        log.damage("invalid_utf8", number, f"invalid UTF-8 at byte {error.start} of the line")
-    text = line.decode(errors="replace")
-    log.count("replaced_characters", text.count("\ufffd") - line.count("\ufffd".encode()))
-    return text
 
 
 def _parsed(text: str, number: int, log: FileLog) -> dict[str, Any] | None:
@@ -57,7 +46,7 @@ def _parsed(text: str, number: int, log: FileLog) -> dict[str, Any] | None:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         log.damage("not_json", number, f"invalid JSON: {error.msg} at column {error.colno}")
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits; a million brackets
+    except (ValueError, RecursionError) as error:  # thousands of digits; a million brackets
         log.damage("not_json", number, f"JSON that can't be read: {error}")
     else:
         if isinstance(value, dict):

@@ -21,7 +21,7 @@ from t5x_like.io.decompression import Chunk, DecompressionLimits, decompress
 from t5x_like.io.files import as_path
 
 _UNITS = {"wet": "record at byte", "warc": "record at byte", "jsonl": "line", "parquet": "row"}
-_START = 64  # bytes by which a file's kind is told
+_START = 64  # first bytes that show a file's kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,24 +118,23 @@ def _read(stream: IO[bytes], file: str, reading: PageReaderConfig, log: ReadLog)
     chunks: Iterator[Chunk] = decompress(stream, reading.limits)
     first = next(chunks, b"")
     start = first if isinstance(first, bytes) else b""
-    if start or not isinstance(first, bytes):
-        try:
-            kind = find_kind(file, packed, start, reading.kind)
-        except ValueError as error:
-            unknown.damage("kind", None, str(error) if start else f"{first[1]}")
-            return
-    else:
+    if first == b"":
         unknown.notice("no_content", None, "the file holds nothing once unpacked")
         return
-    told = FileLog(log, file, kind, _UNITS.get(kind, "line"))
+    try:
+        kind = find_kind(file, packed, start, reading.kind)
+    except ValueError as error:
+        unknown.damage("kind", None, str(error) if start else f"{first[1]}")
+        return
+    file_log = FileLog(log, file, kind, _UNITS.get(kind, "line"))
     if kind == "parquet":
         stream.seek(0)
         limit = reading.max_page_bytes
         yield from read_parquet(
-            stream, told, fields=reading.fields, max_page_bytes=limit, limits=reading.limits
+            stream, file_log, fields=reading.fields, max_page_bytes=limit, limits=reading.limits
         )
     else:
-        yield from _read_chunks(kind, chain([first], chunks), told, reading)
+        yield from _read_chunks(kind, chain([first], chunks), file_log, reading)
 
 
 def _read_chunks(

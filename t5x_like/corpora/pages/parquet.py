@@ -35,8 +35,8 @@ def read_parquet(
         try:
             row = next(rows, None)
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-            told = str(error).partition("\n")[0][:300]
-            log.damage("corrupt", place + 1, f"not a parquet file that can be read: {told}")
+            reason = str(error).partition("\n")[0][:300]
+            log.damage("corrupt", place + 1, f"not a parquet file that can be read: {reason}")
             return
         if row is None:
             return

@@ -24,7 +24,7 @@ def read_text(chunks: Iterable[Chunk], log: FileLog, *, max_page_bytes: int) -> 
     hint = "; if it has a document a line, say so: kind='lines'"
     content = content_of_page(chunks, log, max_page_bytes=max_page_bytes, hint=hint)
     if content is not None:
-        yield from _found(content, 1, log)
+        yield from _page(content, 1, log)
 
 
 def read_lines(chunks: Iterable[Chunk], log: FileLog, *, max_page_bytes: int) -> Iterator[LocatedPage]:
@@ -43,25 +43,16 @@ def read_lines(chunks: Iterable[Chunk], log: FileLog, *, max_page_bytes: int) ->
         if isinstance(line, MissingBytes):
             log.damage(line.kind, number, line.reason)
         else:
-            yield from _found(line, number, log)
+            yield from _page(line, number, log)
 
 
-def _found(content: bytes, place: int, log: FileLog) -> Iterator[LocatedPage]:
+def _page(content: bytes, place: int, log: FileLog) -> Iterator[LocatedPage]:
     if place == 1:
         content = content.removeprefix(codecs.BOM_UTF8)
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        log.damage("invalid_utf8", place, f"invalid UTF-8 at byte {error.start}")
-        text = content.decode(errors="replace")
-        log.count("replaced_characters", text.count("\ufffd") - content.count("\ufffd".encode()))
-    if not text.strip():
-        log.count("filtered:no_content")
-        return
-    if "\0" in text:
-        log.notice("nul_bytes", place, "the text holds NUL bytes, which are kept")
-    log.count("passed")
-    yield LocatedPage(place, Page(placeholder_url(log.file, place), text))
+    text = log.decode(content, place)
+    if log.has_content(text, place):
+        log.count("passed")
+        yield LocatedPage(place, Page(placeholder_url(log.file, place), text))
 
 
 def content_of_page(

@@ -67,7 +67,12 @@ class FileLog:
     unit: str
 
     def count(self, what: str, number: int = 1) -> None:
-        """Add to a count such as ``passed`` or ``filtered:no_url``."""
+        """Add to a count.
+
+        Args:
+          what: Last part of the key, such as ``passed`` or ``filtered:no_url``.
+          number: Amount.
+        """
         self.log.counts[f"split-{self.kind}-file:{what}"] += number
 
     def notice(self, what: str, place: int | None, reason: str) -> None:
@@ -91,18 +96,49 @@ class FileLog:
         Raises:
           ValueError: ``on_corruption`` is "fail".
         """
-        told = f"{self.where(place)}: {reason}"
+        message = f"{self.where(place)}: {reason}"
         if self.log.on_corruption == "fail":
+            end = "" if message.endswith("?") else "."
             raise ValueError(
-                f"{told.rstrip('.')}{'' if told.endswith('?') else '.'} Correct the file, or set on_corruption='skip' "
+                f"{message.rstrip('.')}{end} Correct the file, or set on_corruption='skip' "
                 "(--gin.ON_CORRUPTION=\"'skip'\") to leave such parts out, counted"
             )
-        self._note(f"damaged:{what}", told)
+        self._note(f"damaged:{what}", message)
 
     def where(self, place: int | None) -> str:
         """Return the name of a position for messages: ``FILE, record at byte 1234``."""
         return self.file if place is None else f"{self.file}, {self.unit} {place}"
 
-    def _note(self, what: str, told: str) -> None:
+    def decode(self, content: bytes, place: int, *, inside: str = "", is_cut: bool = False) -> str:
+        """Decode UTF-8; invalid bytes are damage, and U+FFFD in the text.
+
+        Args:
+          content: The bytes.
+          place: Position in the file.
+          inside: End of the message, such as " of the line".
+          is_cut: True if the end of the content is missing, so that an incomplete last character is no damage.
+
+        Raises:
+          ValueError: Bytes are invalid and ``on_corruption`` is "fail".
+        """
+        try:
+            return content.decode()
+        except UnicodeDecodeError as error:
+            if not is_cut or error.end < len(content):
+                self.damage("invalid_utf8", place, f"invalid UTF-8 at byte {error.start}{inside}")
+        text = content.decode(errors="replace")
+        self.count("replaced_characters", text.count("\ufffd") - content.count("\ufffd".encode()))
+        return text
+
+    def has_content(self, text: str, place: int) -> bool:
+        """Return False for a blank text, which is counted; report NUL bytes in others."""
+        if not text.strip():
+            self.count("filtered:no_content")
+            return False
+        if "\0" in text:
+            self.notice("nul_bytes", place, "the text holds NUL bytes, which are kept")
+        return True
+
+    def _note(self, what: str, message: str) -> None:
         self.count(what)
-        self.log._keep(f"split-{self.kind}-file:{what}", [told])
+        self.log._keep(f"split-{self.kind}-file:{what}", [message])

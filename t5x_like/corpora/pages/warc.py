@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from t5x_like.corpora.pages.crawled_page import LocatedPage, Page
-from t5x_like.corpora.pages.html_text import Extractor, Html, decode_body, num_replaced
+from t5x_like.corpora.pages.html_text import Extractor, Html, decode_body, log_replaced
 from t5x_like.corpora.pages.http_payload import Response, parse_response
 from t5x_like.corpora.pages.reading_log import FileLog
 from t5x_like.corpora.pages.warc_records import WarcRecord, read_records
@@ -58,34 +58,28 @@ def _page(record: WarcRecord, log: FileLog, extract: Extractor, limit: int) -> P
     except ValueError as error:
         raise _UnreadableError("http", str(error)) from None
     kind, charset = _content_type(response, record)
-    reason = _why_not(record, response, kind)
+    reason = _filter_reason(record, response, kind)
     if reason is not None:
         log.count(f"filtered:{reason}")
         return None
     text, encoding, as_declared = decode_body(response.body, charset)
     if not as_declared:
         log.notice("other_charset", record.start, f"declared as {charset}, but its bytes are {encoding}")
-    replaced = num_replaced(text, response.body, encoding)
-    if replaced:
-        log.count("replaced_characters", replaced)
-        log.notice("invalid_characters", record.start, f"{replaced} characters are not valid {encoding}")
+    log_replaced(log, record.start, text, response.body, encoding)
     if kind in _HTML:
         try:
             text = extract(text)
         except ValueError as error:
             raise _UnreadableError("html", str(error)) from None
     text = text.strip()
-    if not text:
-        log.count("filtered:no_content")
+    if not log.has_content(text, record.start):
         return None
-    if "\0" in text:
-        log.notice("nul_bytes", record.start, "the text holds NUL bytes, which are kept")
     headers = record.headers
     declared = response.headers.get("content-type", "") or kind
     return Page(record.url, text, headers["warc-date"], declared, headers.get("content-length", ""))
 
 
-def _why_not(record: WarcRecord, response: Response, kind: str) -> str | None:
+def _filter_reason(record: WarcRecord, response: Response, kind: str) -> str | None:
     if not record.url:
         return "no_url"
     if not 200 <= response.status < 300:

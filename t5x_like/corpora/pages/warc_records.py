@@ -11,9 +11,9 @@ _MAX_HEADER = 256 * 2**10
 _VERSION = re.compile(rb"WARC/\d{1,3}\.\d{1,3}[ \t]*\r?\n")
 _HEADER_END = re.compile(rb"\r?\n\r?\n")
 _NEXT = re.compile(rb"\r?\n\r?\n(?=WARC/\d{1,3}\.\d{1,3}[ \t]*\r?\n)")
-_BETWEEN = b"\r\n\xef\xbb\xbf"  # records, and before the first
+_BETWEEN = b"\r\n\xef\xbb\xbf"  # bytes between records, and before the first one
 _MARK = b"\nWARC/"
-_OVERLAP = 32  # bytes: as long as what _NEXT matches
+_OVERLAP = 32  # bytes: the longest match of _NEXT
 
 
 class WarcRecord(NamedTuple):
@@ -75,15 +75,15 @@ class _Buffer:
         more = True
         while more:
             more = self.fill(_OVERLAP + 1)
-            found = _next(self.held)
+            found = _find_next(self.held)
             if found:
                 self.drop(found.end())
                 return
             self.drop(len(self.held) - _OVERLAP if more else len(self.held))
 
 
-def _next(held: bytes) -> re.Match[bytes] | None:
-    at = held.find(_MARK)  # far faster than the whole expression
+def _find_next(held: bytes) -> re.Match[bytes] | None:
+    at = held.find(_MARK)  # far faster than searching the expression
     while at >= 0:
         found = _NEXT.search(held, max(0, at - 3), at + _OVERLAP)
         if found:
@@ -181,14 +181,14 @@ def _content(buffer: _Buffer, size: int, start: int, log: FileLog) -> bytes | No
     if len(content) == size and (not after.strip(b"\r\n") or after == b"WARC"):
         buffer.drop(size)
         return content
-    found = _next(buffer.held)
+    found = _find_next(buffer.held)
     there = found.start() if found else len(content)
     if found is not None or len(content) == size:
-        told = "more" if found is None else f"{there}"
+        length = "more" if found is None else f"{there}"
         log.damage(
             "content_length",
             start,
-            f"Content-Length says {size}, but the next record comes after {told} bytes",
+            f"Content-Length says {size}, but the next record comes after {length} bytes",
         )
     elif buffer.cut is None:
         log.damage("truncated", start, f"Content-Length says {size}, but the file ends after {there} bytes")

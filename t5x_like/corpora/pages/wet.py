@@ -21,16 +21,16 @@ _HEADS = ("WARC", "Content-", "CONTENT-")
 _HEAD_INSIDE = ("\nWARC", "\nContent-", "\nCONTENT-")
 _URL, _DATE, _TYPE, _LENGTH = "WARC-Target-URI", "WARC-Date", "Content-Type", "Content-Length"
 _LINE_END = re.compile(rb"[\r\n]")
-_WHITESPACE = 64  # bytes of whitespace looked at around a line that begins a page
+_WHITESPACE = 64  # bytes examined around a line that begins a page
 _MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
 class _Record:
     start: int
-    data: bytes  # empty where it is too long, or the rest of one that was damaged
+    data: bytes  # empty for a record that is too long, or the rest of a damaged one
     size: int
-    cut: MissingBytes | None = None  # what stands in the place of its end
+    cut: MissingBytes | None = None  # replaces its end
 
 
 def read_wet(chunks: Iterable[Chunk], log: FileLog, *, max_page_bytes: int) -> Iterator[LocatedPage]:
@@ -63,9 +63,9 @@ def read_wet(chunks: Iterable[Chunk], log: FileLog, *, max_page_bytes: int) -> I
 def _records(chunks: Iterable[Chunk], log: FileLog, limit: int) -> Iterator[_Record]:
     parts: list[bytes] = []
     size = start = base = 0
-    carry = b""  # a line of which the end isn't there yet
-    mark = b""  # what begins a record
-    begun = False  # not in what is left of a record after damage, nor in a file that isn't one
+    carry = b""  # an incomplete line
+    mark = b""  # line that begins a record
+    begun = False  # False in the rest of a damaged record, and in a file of another kind
     seen = False
     for chunk in chunks:
         if isinstance(chunk, MissingBytes):
@@ -92,12 +92,11 @@ def _records(chunks: Iterable[Chunk], log: FileLog, limit: int) -> Iterator[_Rec
         base += end
         carry = data[end:]
         if size + len(carry) > limit:
-            # Nothing that long is kept, and a line that long begins no page: a letter says that it has begun.
+            # Such a long record is dropped, and such a long line begins no page: one letter represents it.
             grown = max(0, len(carry) - 1)
             parts, size, base, carry = [], size + grown, base + grown, b"x" if carry else b""
-    last = (
-        next(_beginnings(carry, mark, len(carry)), None) if begun else None
-    )  # the file's last line, without an end
+    # The file's last line may lack its end.
+    last = next(_beginnings(carry, mark, len(carry)), None) if begun else None
     tail = carry if last is None else carry[:last]
     size += len(tail)
     if size and begun and not seen:
@@ -120,7 +119,8 @@ def _beginnings(data: bytes, mark: bytes, end: int) -> Iterator[int]:
 
 
 def _page(record: _Record, log: FileLog) -> Page | None:
-    heads, text = _heads_and_text(_decoded(record, log))
+    decoded = log.decode(record.data, record.start, inside=" of the record", is_cut=record.cut is not None)
+    heads, text = _heads_and_text(decoded)
     fields: dict[str, str] = {}
     for head in heads:
         name, colon, value = head.partition(":")
@@ -141,17 +141,6 @@ def _page(record: _Record, log: FileLog) -> Page | None:
             log.notice("nul_bytes", record.start, "the text holds NUL bytes, which are kept")
         return Page(url, text, timestamp, fields.get(_TYPE, ""), fields.get(_LENGTH, ""))
     return None
-
-
-def _decoded(record: _Record, log: FileLog) -> str:
-    try:
-        return record.data.decode()
-    except UnicodeDecodeError as error:
-        if record.cut is None or error.end < len(record.data):
-            log.damage("invalid_utf8", record.start, f"invalid UTF-8 at byte {error.start} of the record")
-    text = record.data.decode(errors="replace")
-    log.count("replaced_characters", text.count("\ufffd") - record.data.count("\ufffd".encode()))
-    return text
 
 
 def _heads_and_text(record: str) -> tuple[list[str], str]:
@@ -178,6 +167,6 @@ def _check_length(record: _Record, declared: str, log: FileLog) -> bool:
     ):
         return False
     if record.cut is None:
-        told = f"Content-Length says {declared[:40]}, but the record has {there} bytes up to the next one or the end"
-        log.damage("content_length", record.start, told)
+        reason = f"Content-Length says {declared[:40]}, but the record has {there} bytes up to the next one or the end"
+        log.damage("content_length", record.start, reason)
     return length is None or length > there

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from t5x_like.corpora.pages.crawled_page import Page
-from t5x_like.corpora.rules.rule import Dropped, missing_library
+from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.url_lists import normalize_url, url_digest
+from t5x_like.io.decompression import missing_library
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_file
 
 SHIPPED = "data/bad_words"
-# Written without spaces between words: a term counts wherever it stands.
+# Languages without spaces between words: a term counts anywhere.
 _UNSPACED = ("ja", "th", "zh")
 # C4 leaves these out: each would drop more than a tenth of the pages of its language (TensorFlow Datasets, text/c4.py).
 TOO_COMMON = (("ja", "sm"), ("ja", "グロ"), ("ja", "女の子"), ("zh", "性"))
@@ -169,7 +170,7 @@ def _read_list(name: str, language: str, content: bytes) -> dict[str, list[str]]
     if isinstance(terms, list):
         if not language.split("-")[0].isalpha() or len(language.split("-")[0]) > 3:
             raise ValueError(
-                f"{name} has terms of which language? Name it by its code: en.txt, fr.txt, en.json …"
+                f"the language of the terms in {name} is unknown; name the file by its code: en.txt, fr.txt, en.json …"
             )
         terms = {language: terms}
     if not isinstance(terms, dict) or not all(

@@ -12,7 +12,7 @@ from t5x_like.corpora.rules.sentences import count_sentences
 MIN_WORDS = 5
 MAX_WORD_CHARS = 1000
 END_MARKS = (".", "?", "!", '"')
-# Of a line that ends a sentence, once its citation marks are gone.
+# Last characters of a line that may end a sentence after its citation marks are removed.
 MAY_COME_LAST = frozenset((*END_MARKS, "]"))
 ELLIPSIS = "..."
 JAVASCRIPT = "javascript"
@@ -32,7 +32,7 @@ TOO_LONG_WORD = "line-filtered:too_long_word"
 MENTIONS_JAVASCRIPT = "line-filtered:javascript"
 MENTIONS_POLICY = "line-filtered:policy"
 
-# Linear: after its bracket no alternative can give back what it took and match otherwise.
+# Linear time: after the bracket no alternative can backtrack.
 _CITATION = re.compile(r"\[(?:\d*|edit|citation needed)\]")
 
 

@@ -110,12 +110,12 @@ class Contamination:
         found: dict[str, list[tuple[int, int]]] = {}
         for hit in self._n_grams().hits(normalize_words(text)):
             start, end = spans[hit.first_word][0], spans[hit.first_word + hit.n - 1][1]
-            of = found.setdefault(hit.evaluation_set, [])
-            if of and start <= of[-1][1]:
-                of[-1] = (of[-1][0], max(end, of[-1][1]))
+            ranges = found.setdefault(hit.evaluation_set, [])
+            if ranges and start <= ranges[-1][1]:
+                ranges[-1] = (ranges[-1][0], max(end, ranges[-1][1]))
             else:
-                of.append((start, end))
-        return [Overlap(name, text[start:end]) for name, of in found.items() for start, end in of]
+                ranges.append((start, end))
+        return [Overlap(name, text[start:end]) for name, ranges in found.items() for start, end in ranges]
 
     def fingerprint(self) -> str:
         """Return a hash of the evaluation texts, independent of the files they come in."""

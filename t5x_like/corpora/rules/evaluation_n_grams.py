@@ -47,7 +47,7 @@ class EvaluationNGrams:
           n: Words in an n-gram.
           min_n: Fewest words in an n-gram of a set of short texts.
         """
-        self._numbers: dict[str, int] = {}  # of words, from 1; 0 is any other
+        self._numbers: dict[str, int] = {}  # of words, from 1; 0 is an unknown word
         by_set: dict[str, list[np.ndarray]] = {}
         for name, text in texts:
             numbers = [
@@ -55,7 +55,7 @@ class EvaluationNGrams:
             ]
             by_set.setdefault(name, []).append(np.array(numbers, np.uint64))
         self.sets = tuple(by_set)
-        self.sizes: dict[str, int] = {}  # n of each set
+        self.sizes: dict[str, int] = {}
         tables: dict[int, list[tuple[np.ndarray, int]]] = {}
         for index, (name, rows) in enumerate(by_set.items()):
             size = max(min_n, min(n, int(np.percentile([len(row) for row in rows], 5))))
@@ -70,12 +70,12 @@ class EvaluationNGrams:
     def hits(self, words: Sequence[str]) -> list[Hit]:
         """Return the n-grams of a page that occur in the sets, for each n in the page's order."""
         numbers = np.array([self._numbers.get(word, 0) for word in words], np.uint64)
-        strangers = np.concatenate([[0], np.cumsum(numbers == 0)])
+        num_unknown = np.concatenate([[0], np.cumsum(numbers == 0)])
         found: list[Hit] = []
         for size, (grams, sets) in self._tables.items():
             if len(words) < size:
                 continue
-            candidates = np.flatnonzero(strangers[size:] == strangers[:-size])
+            candidates = np.flatnonzero(num_unknown[size:] == num_unknown[:-size])
             wanted = _grams(numbers, size)[candidates]
             left, right = np.searchsorted(grams, wanted, "left"), np.searchsorted(grams, wanted, "right")
             for place in np.flatnonzero(left < right):
@@ -99,7 +99,7 @@ def normalize_words(text: str) -> list[str]:
 @functools.lru_cache(maxsize=1)
 def _punctuation() -> dict[int, None]:
     """Return a table for ``str.translate`` that removes Unicode's punctuation (P) and symbols (S)."""
-    codes = range(0x20000)  # beyond are ideographs and private use
+    codes = range(0x20000)  # higher codes are ideographs and private use
     return dict.fromkeys(code for code in codes if unicodedata.category(chr(code))[0] in "PS")
 
 

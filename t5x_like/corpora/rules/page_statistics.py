@@ -125,7 +125,7 @@ def repetition_statistics(text: str) -> RepetitionStatistics:
         if n <= 4:
             top.append(_top_fraction(grams, lengths, n))
         else:
-            # Where no five words come again, no more than five do.
+            # If no n words repeat, no longer sequence does.
             none = bool(repeated) and repeated[-1] == 0.0
             repeated.append(0.0 if none else _repeated_fraction(grams, lengths, n))
     return RepetitionStatistics(*_duplicates(paragraphs), tuple(top), tuple(repeated))

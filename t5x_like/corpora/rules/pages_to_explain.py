@@ -128,9 +128,12 @@ def _text(content: bytes, place: str) -> str:
 
 @contextmanager
 def with_other_bad_words(steps: Sequence[Any], file: str | None) -> Iterator[Sequence[Any]]:
-    """Yields the steps with their bad words replaced by those of ``file``, or unchanged if it is None.
+    """Yield the steps with their bad words replaced by those of a file.
 
-    ``file`` is a value of ``BadWords.lists``, or a list for every language that the steps keep, whatever its name.
+    Args:
+      steps: Steps of a recipe.
+      file: A value of ``BadWords.lists``, or a list under any name for every language that the steps keep. None leaves
+        the steps unchanged.
 
     Raises:
       ValueError: The file doesn't exist or isn't valid, or no step looks for bad words.
@@ -145,7 +148,7 @@ def with_other_bad_words(steps: Sequence[Any], file: str | None) -> Iterator[Seq
     with tempfile.TemporaryDirectory(prefix="bad_words_") as folder:
         lists = str(path)
         if not _names_language(path, kept):
-            content = path.read_bytes()  # once: it may be a pipe
+            content = path.read_bytes()  # read once: it may be a pipe
             for language in kept:
                 (Path(folder) / f"{language}{'.json' if path.suffix == '.json' else '.txt'}").write_bytes(
                     content

@@ -26,7 +26,7 @@ _VERSION = re.compile(
     r"(?:version|ver\.?|v\.?|release|build|firmware|section|chapter|§)[ :#]{0,2}\Z", re.IGNORECASE
 )
 
-# Area code and exchange begin with 2 to 9 (North American Numbering Plan); the same mark parts them.
+# Area code and exchange begin with 2 to 9 (North American Numbering Plan); the same mark separates them.
 _NORTH_AMERICAN = re.compile(
     r"(?<![\w.+/(-])(?:\+?1[ .-])?"
     r"(?:\([2-9]\d\d\) ?[2-9]\d\d[ .-]\d{4}|[2-9]\d\d([ .-])[2-9]\d\d\1\d{4})(?![\w/-]|\.\d)"
@@ -128,7 +128,7 @@ def _is_public(address: str) -> bool:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return False
-    if parsed.version == 6 and int(parsed) >> 125 != 1:  # outside 2000::/3 nothing is given out
+    if parsed.version == 6 and int(parsed) >> 125 != 1:  # outside 2000::/3 nothing is assigned
         return False
     return parsed.is_global and not parsed.is_multicast
 

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple
 
-# Where a type was seen in training: in a sentence's beginning, middle or either, with an upper or lower case letter.
+# Contexts of a type in training: its position in the sentence (start, inside or unknown) and its case.
 _UPPER_INSIDE = 4
 _ANY_UPPER = 2 | 4 | 8
 _LOWER_AT_START = 16

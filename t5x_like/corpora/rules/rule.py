@@ -63,8 +63,3 @@ class LanguageIdentifier(Protocol):
     def predict(self, text: str) -> list[LanguagePrediction] | None:
         """Return languages, the most likely first; None if nothing in ``text`` (say, only digits) indicates one."""
         ...
-
-
-def missing_library(name: str, error: ImportError) -> ValueError:
-    """Return the error for a library of the extra ``corpora`` that isn't installed."""
-    return ValueError(f"{name} is needed, but {error}; pip install 't5x-like[corpora]'")

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 
 from t5x_like.corpora.rules.punkt import always_ends_sentence, is_boundary
 
-# White space of Unicode. Python's \s has the separators U+001C to U+001F too, NLTK's patterns don't.
+# Unicode's whitespace. Python's \s has the separators U+001C to U+001F too, NLTK's patterns don't.
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _QUOTES = "\u2018\u2019\u201c\u201d\xab\xbb"
 _NOT_IN_WORDS = rf"""[)"';:}}\]*@({{\[?!{_QUOTES}]"""
-_RUN = rf"(?:-{{2,}}|\.{{2,}}|(?:\.[{_SPACES}]){{2,}}\.)"  # dashes, dots, dots with a space between each two
+_RUN = rf"(?:-{{2,}}|\.{{2,}}|(?:\.[{_SPACES}]){{2,}}\.)"  # dashes, dots, dots separated by spaces
 
 _MARKS = frozenset(".?!")
 _LONG_WORD = 32  # characters
@@ -31,7 +31,7 @@ _TOKEN = re.compile(
     rf"|[^{_SPACES}(\"`{{\[:;&#*@)}}\]\-,][^{_SPACES}]*?(?={_WORD_ENDS}|,(?:{_WORD_ENDS}))"
     rf"|[^{_SPACES}]"
 )
-# Marks that close a sentence though they come after its end.
+# Marks after the end of a sentence that belong to it.
 _CLOSING = re.compile(rf"""["')\]}}{_QUOTES}]+?(?:[{_SPACES}]+|(?=--)|$)""")
 
 
@@ -110,7 +110,7 @@ def _windows(text: str) -> Iterator[tuple[int, int, int, int]]:
     word, mark = 0, -1
     for match in _MARK.finditer(text, 0, len(text.rstrip(_SPACES))):
         space = max([text.rfind(space, max(mark, 0), match.start()) for space in spaces], default=-1)
-        # NLTK takes a space that opens the text for none.
+        # NLTK ignores a space at the start of the text.
         if mark >= 0 and (space > 0 or word == mark):
             yield word, mark, *_following_span(text, mark)
         word, mark = space + 1 if space > 0 else word, match.start()

@@ -40,7 +40,7 @@ _NUM_LONGEST = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Paragraphs:
-    """Keeps pages with enough lines of which the third longest is long enough.
+    """Keeps pages with enough lines and a long enough third-longest line.
 
     mC4's rule (Xue et al. 2021, §3.1, https://arxiv.org/abs/2010.11934), as TensorFlow Datasets applies it: only
     ``\\n`` separates lines, empty lines count, and the third longest line is examined for any ``min_lines`` (the last

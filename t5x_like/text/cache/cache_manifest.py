@@ -16,13 +16,13 @@ from t5x_like.text.cache.shards import CacheShard, checksum_of
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 MANIFEST = "manifest.json"
-STARTED = "started.json"  # what an unfinished cache is going to be
+STARTED = "started.json"  # contents of an unfinished cache
 STARTS_WORD = "starts_word.npy"
 VERSION = 2
 _READABLE = (1, 2)  # 1 lacks the shards' ``content``
-_ANEW = "copy it again, or delete the folder and make the cache again"
+_REMEDY = "copy it again, or delete the folder and make the cache again"
 
-Fingerprint = Mapping[str, str]  # what identity the tokens, a line each
+Fingerprint = Mapping[str, str]  # settings that determine the tokens, one line each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class CacheContents:
 
     @property
     def identity(self) -> dict[str, str]:
-        """The fingerprint and everything else that must be equal to continue an unfinished cache."""
+        """Fingerprint and all other settings that must be equal to continue an unfinished cache."""
         features = ", ".join(f"{feature.name} {feature.dtype}" for feature in self.features)
         return {**self.fingerprint, "vocabulary": self.vocabulary_fingerprint, "features": features}
 
@@ -157,7 +157,7 @@ def read_manifest(directory: str) -> Manifest:
     try:
         value = read_json(path)
     except ValueError as error:
-        raise ValueError(f"{path} is damaged ({error}); {_ANEW}") from None
+        raise ValueError(f"{path} is damaged ({error}); {_REMEDY}") from None
     if not isinstance(value, dict) or value.get("format") != "t5x_like token cache":
         raise ValueError(f"{path} is not the manifest of a token cache")
     if value.get("version") not in _READABLE:
@@ -167,7 +167,7 @@ def read_manifest(directory: str) -> Manifest:
     checksum = value.pop("checksum", None)
     if checksum != _checksum(value):
         raise ValueError(
-            f"{path} is damaged: its checksum is {checksum}, its contents give {_checksum(value)}; {_ANEW}"
+            f"{path} is damaged: its checksum is {checksum}, its contents give {_checksum(value)}; {_REMEDY}"
         )
     return Manifest(
         contents=_contents(directory, value),
@@ -196,7 +196,16 @@ def _contents(directory: str, value: Mapping[str, Any]) -> CacheContents:
 
 
 def read_array(directory: str, name: str, checksum: str) -> np.ndarray:
-    """Read a small array of the cache, see ``read_checked``."""
+    """Read a small array of the cache.
+
+    Args:
+      directory: Folder of the cache.
+      name: Name of the ``.npy`` file.
+      checksum: Expected crc32c.
+
+    Raises:
+      ValueError: The file is missing or damaged.
+    """
     return np.load(io.BytesIO(read_checked(directory, name, checksum)), allow_pickle=False)
 
 
@@ -260,7 +269,9 @@ def refuse_other(
 def _why_absent(directory: str) -> str:
     folder = as_path(directory)
     if (folder / STARTED).exists():
-        return "it was never finished; run the same t5x-like cache command again, it goes on where it stopped"
+        return (
+            "it was never finished; run the same t5x-like cache command again, it continues where it stopped"
+        )
     if not folder.exists():
         return "there is no such folder; make one with t5x-like cache"
     inner = sorted(path.parent.relative_to(folder) for path in folder.glob(f"*/{MANIFEST}"))

@@ -8,8 +8,8 @@ import numpy as np
 
 from t5x_like.text.cache.record_encoding import EncodedRecords, Feature
 
-_MODULUS = 2**61 - 1  # a prime
-_BASE = 0x43F6A8885A308D3  # digits of pi: nothing up the sleeve
+_MODULUS = 2**61 - 1  # prime
+_BASE = 0x43F6A8885A308D3  # digits of pi
 
 
 class ContentChecksum(NamedTuple):
@@ -39,13 +39,18 @@ def content_checksum(sequences: Iterable[Any]) -> ContentChecksum:
     """
     value = number = 0
     for number, sequence in enumerate(sequences, start=1):  # noqa: B007 - how many there were
-        # 1 more, for an empty sequence has the checksum 0, and that it is there counts.
+        # Plus 1, because an empty sequence has the checksum 0 and must count.
         value = (value * _BASE + zlib.crc32(sequence) + 1) % _MODULUS
     return ContentChecksum(value, number)
 
 
 def records_checksum(encoded: EncodedRecords, features: tuple[Feature, ...]) -> ContentChecksum:
-    """Return the checksum of encoded examples."""
+    """Return the checksum of encoded examples.
+
+    Args:
+      encoded: The examples.
+      features: Their features, in storage order.
+    """
     if len(features) == 1:
         return content_checksum(encoded.records)
     sizes = encoded.lengths * np.array([feature.row_bytes for feature in features])

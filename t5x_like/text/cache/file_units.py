@@ -18,7 +18,7 @@ from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 SourceRow = Document | TextPair | Conversation
 
-# What is given to a process at once: enough to be worth sending, little enough to be held many times over.
+# Work sent to a process at once: large compared with the cost of sending, small compared with memory.
 _ROWS_AT_ONCE = 1024
 _CHARACTERS_AT_ONCE = 1_000_000
 
@@ -109,7 +109,7 @@ class BytesRead:
         number = self._numbers.get(row.place.rpartition(":")[0], self._current)
         if number != self._current:
             self._current, self._before, self._inside = number, sum(self._sizes[:number]), 0
-        # One byte a character and one for the line's end: too few for most files, never more than they hold.
+        # One byte for a character and one for the end of a line: less than most files hold, never more.
         self._inside = min(self._inside + num_characters(row) + 1, self._sizes[self._current])
 
     @property

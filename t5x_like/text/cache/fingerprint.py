@@ -53,7 +53,7 @@ def _of_files(task: FileTask[Any], split: str, *, with_contents: bool) -> dict[s
 
 @functools.lru_cache(maxsize=65536)
 def _checksum(file: str, size: int, changed: float) -> str:
-    del size, changed  # they tell when a file must be read again
+    del size, changed  # part of the key: a changed file is read again
     checksum = 0
     with as_path(file).open("rb") as stream:
         while chunk := stream.read(_CHUNK_BYTES):

@@ -131,8 +131,8 @@ class CachedExamples:
         For a cache that an earlier version wrote, it is the manifest's checksum.
         """
         content = self.manifest.content
-        told = self.manifest.checksum if content is None else content
-        return told if self._kept is None else told ^ int(checksum_of(self._kept.tobytes()), 16) << 61
+        checksum = self.manifest.checksum if content is None else content
+        return checksum if self._kept is None else checksum ^ int(checksum_of(self._kept.tobytes()), 16) << 61
 
     @property
     def num_quarantined(self) -> int:

@@ -50,7 +50,11 @@ def sort_features(features: Sequence[Feature]) -> tuple[Feature, ...]:
 
 
 def encode(examples: Sequence[Mapping[str, Any]], features: Sequence[Feature]) -> EncodedRecords:
-    """Encode examples, each with an array-like for every feature.
+    """Encode examples.
+
+    Args:
+      examples: An array-like for every feature of each example.
+      features: The features, in storage order.
 
     Raises:
       ValueError: A number doesn't fit its feature's type, or an array has another shape.

@@ -13,7 +13,7 @@ from t5x_like.text.cache.record_offsets import read_record
 from t5x_like.text.cache.shards import Index, index_name, parse_index
 
 _MOST_OPEN = 512
-_OPTIONS = "readahead_buffer_size:0,max_parallelism:0"  # the ones for random access
+_OPTIONS = "readahead_buffer_size:0,max_parallelism:0"  # recommended for random access
 _BUFFER = 64 * 2**10  # bytes for each open file
 
 

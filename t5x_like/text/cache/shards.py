@@ -23,8 +23,8 @@ from t5x_like.text.cache.content import ContentChecksum, records_checksum
 from t5x_like.text.cache.record_encoding import EncodedRecords, Feature, record_sizes
 from t5x_like.text.cache.record_offsets import BLOCK, record_offsets
 
-# One record a chunk: random access reads what it needs. Not compressed: the same bytes with every version of a
-# compressor, records that can be found without the file's own index; two bytes a token squeeze little anyway.
+# One record in a chunk: random access reads no more than it needs. Uncompressed: the bytes don't depend on a
+# compressor's version, and records are found without the file's own index; two-byte tokens hardly compress.
 OPTIONS = "group_size:1,uncompressed"
 
 
@@ -114,7 +114,7 @@ class ShardWriter:
     def discard(self) -> None:
         """Remove what was written."""
         Path(self._partial).unlink(missing_ok=True)
-        with contextlib.suppress(RuntimeError):  # a full disk is no news here
+        with contextlib.suppress(RuntimeError):  # the disk may be full
             self._writer.close()
 
     def write(self, encoded: EncodedRecords) -> None:
@@ -174,7 +174,7 @@ class ShardWriter:
         return OSError(code, os.strerror(code), os.fspath(self._directory / self._name))
 
 
-# What array_record's messages end in when the system refuses to write.
+# Ends of array_record's messages when the system refuses to write.
 _CODES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 

@@ -29,6 +29,10 @@ _OTHER = "Choose another --output, or delete that folder to make the cache anew"
 def load_finished_cache(directory: str, contents: CacheContents) -> Manifest | None:
     """Return the manifest of a finished, undamaged cache; a damaged cache becomes an unfinished one.
 
+    Args:
+      directory: Folder of the cache.
+      contents: Contents that the cache must have.
+
     Raises:
       ValueError: The cache was made from something else; the message shows the difference.
     """
@@ -62,6 +66,10 @@ def _problem(directory: str, manifest: Manifest) -> str | None:
 def start_cache(directory: str, contents: CacheContents) -> None:
     """Record the contents of a new cache and remove half-written files of a killed attempt.
 
+    Args:
+      directory: Folder of the cache.
+      contents: Contents that it will have.
+
     Raises:
       ValueError: The folder holds the beginning of another cache, or something else.
     """
@@ -78,9 +86,7 @@ def start_cache(directory: str, contents: CacheContents) -> None:
     if started is None and foreign:
         raise ValueError(f"{directory} holds other files ({', '.join(foreign[:3])}); choose another --output")
     for name in names:
-        if name.startswith(
-            "."
-        ):  # half-written files; their writer is gone, for this process holds the folder
+        if name.startswith("."):  # half-written files of a killed writer: this process holds the lock
             (as_path(directory) / name).unlink()
     write_started(directory, contents)
 

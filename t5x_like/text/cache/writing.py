@@ -50,7 +50,7 @@ class Unit(Protocol):
 
 RunUnits = Callable[[Sequence[Unit], str], list[CacheShard]]
 
-SHARD_BYTES = 512 * 2**20  # what a kill costs at most; a corpus of T5's size has some hundreds of files
+SHARD_BYTES = 512 * 2**20  # most work that a kill can cost; a corpus of T5's size has some hundreds of files
 
 
 def cache_split(

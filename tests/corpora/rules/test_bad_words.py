@@ -112,7 +112,11 @@ def test_lists_are_read_in_every_form_users_have(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("words.txt", b"a\n", r"words.txt has terms of which language\? Name it by its code: en.txt"),
+        (
+            "words.txt",
+            b"a\n",
+            r"language of the terms in .*words.txt is unknown; name the file by its code: en.txt",
+        ),
         ("en.txt", b"\xff\xfe\n", r"en.txt can't be read .*; give UTF-8, one term a line or a JSON list"),
         ("en.json", b"[", r"en.json can't be read"),
         ("en.json", b"[1]", r"needed are a JSON list of strings, or such lists by language"),

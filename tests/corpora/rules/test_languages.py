@@ -14,7 +14,8 @@ from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.language_fasttext import FastText
 from t5x_like.corpora.rules.language_langdetect import LangDetect, _tables
 from t5x_like.corpora.rules.languages import Languages
-from t5x_like.corpora.rules.rule import Dropped, missing_library
+from t5x_like.corpora.rules.rule import Dropped
+from t5x_like.io.decompression import missing_library
 
 ENGLISH = "The old harbour was built by fishermen in the nineteenth century. Bread is baked each morning."
 FRENCH = (
