@@ -6,7 +6,7 @@ import re
 from t5x_like.io.progress import Progress
 
 
-def told(total, unit, *, before=0, **options):
+def report(total, unit, *, before=0, **options):
     stream = io.StringIO()
     with Progress("reading", total, unit, stream=stream, **options) as progress:
         progress.skip(before)
@@ -16,20 +16,20 @@ def told(total, unit, *, before=0, **options):
     return re.sub(r"[\d.,]+ (?:MB|GB|rows)/s", "N/s", stream.getvalue()).splitlines()
 
 
-def test_lines_tell_amount_share_rate_and_the_time_left():
-    assert told(10_000_000, "bytes", seconds_between_lines=0.0) == [
+def test_lines_show_amount_share_rate_and_the_remaining_time():
+    assert report(10_000_000, "bytes", seconds_between_lines=0.0) == [
         "reading: 2.0 MB of 10.0 MB (20%), N/s, 0 s left",
         "writing: 2.5 MB of 10.0 MB (25%), N/s, 0 s left",
     ]
-    assert told(None, "rows", seconds_between_lines=0.0)[0] == "reading: 2,000,000 rows, N/s"
+    assert report(None, "rows", seconds_between_lines=0.0)[0] == "reading: 2,000,000 rows, N/s"
 
 
-def test_what_was_done_before_counts_for_the_share_and_not_for_the_rate():
-    assert told(10_000_000, "bytes", before=2_000_000, seconds_between_lines=0.0)[0] == (
+def test_earlier_work_counts_for_the_share_and_not_for_the_rate():
+    assert report(10_000_000, "bytes", before=2_000_000, seconds_between_lines=0.0)[0] == (
         "reading: 2.0 MB of 10.0 MB (20%)"
     )
 
 
 def test_short_or_hidden_work_is_silent():
-    assert told(10_000_000, "bytes") == []
-    assert told(10_000_000, "bytes", shown=False, seconds_between_lines=0.0) == []
+    assert report(10_000_000, "bytes") == []
+    assert report(10_000_000, "bytes", shown=False, seconds_between_lines=0.0) == []

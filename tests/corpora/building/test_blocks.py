@@ -62,7 +62,7 @@ def write_half(path):
         raise KeyError
 
 
-def test_an_error_on_the_way_leaves_nothing(tmp_path):
+def test_an_error_while_writing_leaves_no_file(tmp_path):
     with pytest.raises(KeyError):
         write_half(tmp_path / "a")
     assert list(tmp_path.iterdir()) == []

@@ -23,7 +23,7 @@ from tests.corpora.building.tiny import LINES, MinChars, NoDigits, recipe
         ),
     ],
 )
-def test_steps_that_are_none_or_stand_wrong_are_refused(steps, message):
+def test_invalid_steps_and_wrong_orders_are_refused(steps, message):
     with pytest.raises(ValueError, match=f"corpus recipe 'tiny': {message}"):
         recipe(*steps)
 
@@ -43,7 +43,7 @@ def test_fields_out_of_range_are_refused(fields, message):
         recipe(**fields)
 
 
-def test_a_recipe_says_in_words_all_that_decides(tmp_path):
+def test_a_recipe_describes_all_settings_that_determine_the_output(tmp_path):
     (tmp_path / "en.txt").write_text("word\n")
     made = CorpusRecipe(name="mine", steps=[MinChars(chars=5), UniqueUrls(), BadWords(lists=str(tmp_path))])
     words = made.describe()

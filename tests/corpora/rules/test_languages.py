@@ -1,4 +1,4 @@
-"""Which pages stay by their language: as C4's reference has it, and with a fast identifier."""
+"""Pages are kept by language as in C4's reference, and with a fast identifier."""
 
 import json
 import os
@@ -147,7 +147,7 @@ def test_every_probability_is_langdetect_s_bit_for_bit(original, pieces, repeats
         "a" * 30_000,
     ],
 )
-def test_of_long_texts_the_same_part_is_read(original, text):
+def test_the_same_part_of_long_texts_is_read(original, text):
     assert LangDetect().predict(text) == original(text)
 
 
@@ -161,7 +161,7 @@ def test_ten_megabytes_take_no_longer_than_their_beginning():
         assert time.process_time() - start < 5
 
 
-def test_chinese_is_chinese_by_whatever_suffix():
+def test_chinese_includes_all_its_suffixes():
     rule = Languages(keep=("zh", "fr"))
     assert (rule.NAME, language(rule, CHINESE), language(rule, FRENCH)) == ("language-filter", "zh-cn", "fr")
     assert verdict(rule, FRENCH) == ["passed", "passed:fr"]
@@ -185,7 +185,7 @@ def test_the_fast_identifier_reads_pages_of_any_characters():
     assert verdict(rule, " \n ") == ["filtered:no_words"]
 
 
-def test_what_cannot_be_meant_is_refused():
+def test_invalid_settings_are_refused():
     with pytest.raises(ValueError, match=r"keep is 'en'; give a tuple of codes"):
         Languages(keep="en")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"keep is \(\); give a tuple"):

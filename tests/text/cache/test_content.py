@@ -1,4 +1,4 @@
-"""The same number for the same examples, in memory and in any cache of them."""
+"""Equal examples have equal checksums, in memory and in any cache."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ sequences = st.lists(st.binary(max_size=6), max_size=12)
 
 
 @given(sequences, sequences, sequences)
-def test_stretches_make_the_number_of_the_whole(first, second, third):
+def test_the_checksum_of_a_concatenation_follows_from_its_parts(first, second, third):
     one, two, three = map(content_checksum, (first, second, third))
     whole = content_checksum([*first, *second, *third])
     assert one.followed_by(two).followed_by(three) == whole
@@ -33,14 +33,14 @@ def test_stretches_make_the_number_of_the_whole(first, second, third):
 
 
 @given(sequences, sequences)
-def test_other_sequences_or_another_order_make_another_number(one, other):
+def test_other_sequences_or_another_order_have_another_checksum(one, other):
     assert (content_checksum(one) == content_checksum(other)) == (one == other)
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [([b""], []), ([b"ab", b""], [b"a", b"b"]), ([b"", b"a"], [b"a", b""])]
 )
-def test_empty_sequences_and_where_they_end_count(one, other):
+def test_empty_sequences_and_their_boundaries_count(one, other):
     assert content_checksum(one).value != content_checksum(other).value
 
 
@@ -78,7 +78,7 @@ def make_corpus(_, corpus_task):
 
 
 @pytest.mark.parametrize("make", [make_corpus, make_documents, make_pairs, make_talks])
-def test_however_it_is_cut_a_cache_has_the_checksum_of_the_tokens_in_memory(tmp_path, corpus_task, make):
+def test_a_cache_with_any_shards_has_the_checksum_of_the_tokens_in_memory(tmp_path, corpus_task, make):
     task = make(tmp_path, corpus_task)
     found = set()
     for num_shards in (1, 2, 7):

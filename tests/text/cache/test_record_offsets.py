@@ -7,7 +7,7 @@ from t5x_like.text.cache.record_offsets import read_record, record_offsets
 from t5x_like.text.cache.shards import OPTIONS
 
 BLOCK = 65536
-# Around the edges of blocks, where headers stand between the bytes of a record.
+# Around the edges of blocks, where headers interrupt a record.
 sizes = st.one_of(
     st.integers(0, 50), st.integers(BLOCK - 120, BLOCK + 10), st.integers(2 * BLOCK, 2 * BLOCK + 99)
 )
@@ -23,7 +23,7 @@ def write(path, records):
 
 @given(st.lists(sizes, max_size=30), st.integers(0, 255))
 @settings(max_examples=60, deadline=None)
-def test_records_are_found_at_their_places_without_the_files_own_index(tmp_path_factory, lengths, start):
+def test_records_are_found_by_offset_without_the_files_own_index(tmp_path_factory, lengths, start):
     path = tmp_path_factory.mktemp("offsets") / "a.array_record"
     records = [bytes((start + k) % 251 for k in range(length)) for length in lengths]
     content = write(path, records)

@@ -1,4 +1,4 @@
-"""What is frequent is counted, whatever else comes, and memory stays small."""
+"""Counting of frequent texts in bounded memory."""
 
 import sys
 
@@ -13,7 +13,7 @@ def test_the_most_frequent_come_first_and_ties_in_order():
     assert counts.most(1) == {"c": 6}
 
 
-def test_frequent_texts_are_counted_exactly_among_many_that_come_once():
+def test_frequent_texts_are_counted_exactly_among_many_unique_ones():
     counts = FrequentTexts()
     for block in range(100):
         counts.add(["often"] * 3 + [f"{block}/{number}" for number in range(1000)])
