@@ -9,6 +9,7 @@ import io
 import os
 import shutil
 import tempfile
+import threading
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,10 @@ from t5x_like.text.cache.record_offsets import BLOCK, record_offsets
 # One record in a chunk: random access reads no more than it needs. Uncompressed: the bytes don't depend on a
 # compressor's version, and records are found without the file's own index; two-byte tokens hardly compress.
 OPTIONS = "group_size:1,uncompressed"
+
+# numpy parses an array's header by ast.literal_eval, which CPython 3.11 and 3.12 may fail with a SystemError when
+# several threads call it at once (https://github.com/python/cpython/issues/106905).
+_NUMPY_HEADERS = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +239,7 @@ def parse_index(packed: bytes) -> Index:
       ValueError: The bytes are damaged.
     """
     try:
-        with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
+        with _NUMPY_HEADERS, np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
             return Index(
                 offsets=arrays["places"],
                 lengths=arrays["lengths"].astype(np.int64),
