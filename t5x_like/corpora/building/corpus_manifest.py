@@ -153,8 +153,8 @@ def _steps(plan: BuildPlan, tally: Tally) -> list[dict[str, Any]]:
 def _samples(plan: BuildPlan, tally: Tally) -> list[dict[str, Any]]:
     names = [*(step.NAME for step in plan.recipe.steps), KEPT]
     return [
-        {"step": names[number], "number": number + 1, "fate": fate, "url": url, "text": text}
-        for number, fate, url, text in tally.samples()
+        {"step": names[number], "number": number + 1, "fate": outcome, "url": url, "text": text}
+        for number, outcome, url, text in tally.samples()
     ]
 
 

@@ -96,9 +96,9 @@ def resolve(plan: BuildPlan, step: int) -> dict[str, Any]:
     """Decide which parts of pages are removed, from the matches of all ranges of hashes."""
     rule: DuplicateRule = plan.recipe.steps[step]
     paths = [plan.path(stage_name("match", step), n, "gone") for n in range(plan.num_partitions)]
-    gone = rule.resolve(_keys(read for path in paths for read in read_blocks(path, 0)))
-    _write_by_partition(gone, plan.path(stage_name("resolve", step), 0, "gone"), plan.num_partitions)
-    return {"gone": len(gone)}
+    removed = rule.resolve(_keys(read for path in paths for read in read_blocks(path, 0)))
+    _write_by_partition(removed, plan.path(stage_name("resolve", step), 0, "gone"), plan.num_partitions)
+    return {"gone": len(removed)}
 
 
 def read_removed(plan: BuildPlan, partition: int, step: int) -> np.ndarray:
@@ -119,17 +119,17 @@ def read_removed(plan: BuildPlan, partition: int, step: int) -> np.ndarray:
         blocks = itertools.chain(own, *(read_blocks(path, partition) for path in paths))
     else:
         blocks = read_blocks(plan.path(stage_name("resolve", step), 0, "gone"), partition)
-    gone = _keys(blocks)
-    return gone[np.lexsort([gone["part"], gone["page"]])]
+    removed = _keys(blocks)
+    return removed[np.lexsort([removed["part"], removed["page"]])]
 
 
 def _keys(blocks: Iterable[bytes]) -> np.ndarray:
     return np.frombuffer(b"".join(blocks), KEY)
 
 
-def _write_by_partition(gone: np.ndarray, path: str, num_partitions: int) -> None:
+def _write_by_partition(removed: np.ndarray, path: str, num_partitions: int) -> None:
     with BlockWriter(path, num_readers=num_partitions) as writer:
-        for reader, part in _by_reader(gone, gone["partition"].astype("<u8")):
+        for reader, part in _by_reader(removed, removed["partition"].astype("<u8")):
             writer.write(reader, part.tobytes())
 
 

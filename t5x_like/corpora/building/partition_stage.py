@@ -89,10 +89,10 @@ def _after_removal(
     plan: BuildPlan, partition: int, step: int, tally: Tally
 ) -> Iterator[tuple[RemainingPage, RuleOutcome]]:
     rule: DuplicateRule = plan.recipe.steps[step]
-    gone = read_removed(plan, partition, step)
+    removals = read_removed(plan, partition, step)
     pages = read_remaining_pages(plan.path(stage_name("pages", step), partition, "pages"))
-    all_parts = gone["part"].astype(np.int64)
-    starts = np.searchsorted(gone["page"], np.arange(int(gone["page"].max(initial=0)) + 2)).tolist()
+    all_parts = removals["part"].astype(np.int64)
+    starts = np.searchsorted(removals["page"], np.arange(int(removals["page"].max(initial=0)) + 2)).tolist()
     for number, remaining in enumerate(pages):
         first, end = starts[number : number + 2] if number + 1 < len(starts) else (0, 0)
         counts: Counter[str] = Counter()
@@ -137,7 +137,7 @@ def _newest(plan: BuildPlan, partition: int, tally: Tally) -> Iterator[Remaining
 
 
 def _count_older(version: PageVersion, unique: int, tally: Tally) -> None:
-    fate = (unique, UniqueUrls.REASON)
-    tally.count([unique], fate)
+    outcome = (unique, UniqueUrls.REASON)
+    tally.count([unique], outcome)
     if version.text:
-        tally.sample(fate, version.url_digest, version.url, version.text)
+        tally.sample(outcome, version.url_digest, version.url, version.text)

@@ -79,10 +79,10 @@ def stages_of(plan: BuildPlan) -> list[Stage]:
         keys = [pages, *_gathering(pages, "keys")]
         match = Stage(stage_name("match", step), step, parts, (keys[-1].name,), ("gone",), _MATCH)
         if is_by_hash_alone(recipe.steps[step]):
-            gone = _gathering(match, "gone")
+            removed = _gathering(match, "gone")
         else:
-            gone = [Stage(stage_name("resolve", step), step, 1, (match.name,), ("gone",), _MATCH)]
-        stages += [*keys, match, *gone]
+            removed = [Stage(stage_name("resolve", step), step, 1, (match.name,), ("gone",), _MATCH)]
+        stages += [*keys, match, *removed]
         reads = (pages.name, stages[-1].name)
         weight = _RULE * len(recipe.page_rules(step + 1, end))
     return [*stages, Stage(shard_stage.STAGE, len(recipe.steps), plan.num_shards, reads, (), weight + _WRITE)]

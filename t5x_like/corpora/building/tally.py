@@ -100,40 +100,40 @@ class Tally:
         for number, name, count in seen:
             self.seen[number][name] += count
 
-    def wants_sample(self, fate: tuple[int, str], url_digest: bytes) -> bool:
+    def wants_sample(self, outcome: tuple[int, str], url_digest: bytes) -> bool:
         """Return True if a page would be a sample: its URL digest is among the lowest of its outcome.
 
         Args:
-          fate: Step and outcome.
+          outcome: Step and outcome.
           url_digest: md5 of the normalized URL.
         """
-        held = self._samples.get(fate, [])
-        return len(held) < SAMPLES or -int.from_bytes(url_digest, "big") > held[0][0]
+        samples = self._samples.get(outcome, [])
+        return len(samples) < SAMPLES or -int.from_bytes(url_digest, "big") > samples[0][0]
 
-    def sample(self, fate: tuple[int, str], url_digest: bytes, url: str, text: str) -> None:
+    def sample(self, outcome: tuple[int, str], url_digest: bytes, url: str, text: str) -> None:
         """Add a page to the samples of an outcome if its URL digest is among the lowest.
 
         Args:
-          fate: Step and outcome.
+          outcome: Step and outcome.
           url_digest: md5 of the normalized URL.
           url: URL as its source has it.
           text: Text; its beginning is kept.
         """
         entry = (-int.from_bytes(url_digest, "big"), url, text[:SAMPLE_CHARS])
-        held = self._samples.setdefault(fate, [])
-        if entry in held:
+        samples = self._samples.setdefault(outcome, [])
+        if entry in samples:
             return
-        if len(held) < SAMPLES:
-            heapq.heappush(held, entry)
+        if len(samples) < SAMPLES:
+            heapq.heappush(samples, entry)
         else:
-            heapq.heappushpop(held, entry)
+            heapq.heappushpop(samples, entry)
 
     def to_json(self) -> dict[str, Any]:
         """Return all counts and samples as JSON."""
         samples = [
-            [*fate, *entry[1:], f"{-entry[0]:032x}"]
-            for fate, held in sorted(self._samples.items())
-            for entry in sorted(held, reverse=True)
+            [*outcome, *entry[1:], f"{-entry[0]:032x}"]
+            for outcome, entries in sorted(self._samples.items())
+            for entry in sorted(entries, reverse=True)
         ]
         return {
             "passed": self.passed,
@@ -160,7 +160,7 @@ class Tally:
         return [tuple(row[:4]) for row in self.to_json()["samples"]]
 
 
-_HELD = 20_000
+_MAX_TEXTS = 20_000
 _CHARS = 200  # of each text
 
 
@@ -177,19 +177,19 @@ class FrequentTexts:
     def add(self, texts: Iterable[str]) -> None:
         """Count each text once."""
         self._counts.update(text[:_CHARS] for text in texts)
-        self._forget()
+        self._discard_rare()
 
     def add_counts(self, counts: Mapping[str, int]) -> None:
         """Add counts from another task."""
         self._counts.update(counts)
-        self._forget()
+        self._discard_rare()
 
     def most(self, number: int) -> dict[str, int]:
         """Return the most frequent texts in order. Lone surrogates, invalid in UTF-8, become question marks."""
         ordered = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))
         return {text.encode("utf-8", "replace").decode(): count for text, count in ordered[:number]}
 
-    def _forget(self) -> None:
-        if len(self._counts) > _HELD:
+    def _discard_rare(self) -> None:
+        if len(self._counts) > _MAX_TEXTS:
             ordered = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))
-            self._counts = Counter(dict(ordered[: _HELD // 2]))
+            self._counts = Counter(dict(ordered[: _MAX_TEXTS // 2]))

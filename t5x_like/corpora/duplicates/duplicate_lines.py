@@ -53,10 +53,10 @@ class DuplicateLines:
     def remove(self, page: Page, parts: np.ndarray, counts: Counter[str]) -> Page | Dropped:
         """Return the page without the removed lines if enough sentences remain."""
         lines = page.text.split("\n")
-        gone = set(parts.tolist())
-        kept = [line for number, line in enumerate(lines) if number not in gone]
-        if gone:
-            _count(lines, kept, gone, counts)
+        removed = set(parts.tolist())
+        kept = [line for number, line in enumerate(lines) if number not in removed]
+        if removed:
+            _count(lines, kept, removed, counts)
         if kept:
             counts["line-passed"] += len(kept)
         text = "\n".join(kept)
@@ -72,14 +72,14 @@ class DuplicateLines:
         return [lines[part].strip() for part in parts.tolist()]
 
 
-def _count(lines: list[str], kept: list[str], gone: set[int], counts: Counter[str]) -> None:
+def _count(lines: list[str], kept: list[str], removed: set[int], counts: Counter[str]) -> None:
     """Count removed lines: local duplicates stay elsewhere on their page, global duplicates stay on another page."""
-    here = {line.strip().lower() for line in kept}
-    local = sum(lines[number].strip().lower() in here for number in gone)
+    kept_lines = {line.strip().lower() for line in kept}
+    local = sum(lines[number].strip().lower() in kept_lines for number in removed)
     if local:
         counts["line-filtered:local_duplicate"] += local
-    if local < len(gone):
-        counts["line-filtered:global_duplicate"] += len(gone) - local
+    if local < len(removed):
+        counts["line-filtered:global_duplicate"] += len(removed) - local
 
 
 def _line_digest(line: str) -> bytes:

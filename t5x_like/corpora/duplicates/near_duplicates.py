@@ -69,9 +69,9 @@ class NearDuplicates:
         matched, first = shared_keys(matched)
         pages, page_of_key = _pages_in_order(matched)
         pairs = np.stack([page_of_key[:-1], page_of_key[1:]])[:, ~first[1:]]
-        gone = pages[connected_components(len(pages), pairs) != np.arange(len(pages))]
-        gone["part"] = 0
-        return gone
+        removed = pages[connected_components(len(pages), pairs) != np.arange(len(pages))]
+        removed["part"] = 0
+        return removed
 
     def remove(self, page: Page, parts: np.ndarray, counts: Counter[str]) -> Page | Dropped:  # noqa: ARG002
         """Return the page unchanged, or ``Dropped``."""
