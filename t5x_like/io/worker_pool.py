@@ -18,8 +18,9 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextvars import ContextVar
 from queue import SimpleQueue
-from typing import IO, Any, BinaryIO, Generic, Self, TypeVar
+from typing import IO, Any, BinaryIO, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -30,6 +31,19 @@ _ITEMS_AHEAD = 2  # items per worker that wait, are in work, or have unread resu
 _SHARED_BYTES = 2**20  # larger arrays go through a file, which all workers map into memory
 _ALIGNMENT = 64  # bytes, numpy's own alignment
 _COMMAND = "from t5x_like.io.worker_pool import _serve; _serve()"
+
+
+class _Report(NamedTuple):
+    value: Any
+
+
+_reporter: ContextVar[Callable[[Any], None] | None] = ContextVar("reporter", default=None)
+
+
+def report(value: Any) -> None:
+    """Pass a picklable value from a pool's function to the pool's ``on_report``; ignored outside of a pool."""
+    if (reporter := _reporter.get()) is not None:
+        reporter(value)
 
 
 class WorkerError(ChildProcessError, ValueError):
@@ -52,6 +66,7 @@ class WorkerPool(Generic[Item, Result]):
         flag: str,
         kept: str | None = None,
         prepare: Callable[[], object] | None = None,
+        on_report: Callable[[Any], None] | None = None,
     ) -> None:
         """Start the processes.
 
@@ -62,7 +77,9 @@ class WorkerPool(Generic[Item, Result]):
           flag: Setting to lower when memory runs out, for messages.
           kept: Name of finished work that a killed worker doesn't lose, for messages.
           prepare: Picklable function called first in each process.
+          on_report: Called with each value that ``function`` passes to ``report``, in a thread of the pool.
         """
+        self._on_report = on_report
         self._function, self._owner, self._flag, self._kept = function, owner, flag, kept
         self._calls: SimpleQueue[tuple[Future[Result], bytes] | None] = SimpleQueue()
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -96,7 +113,7 @@ class WorkerPool(Generic[Item, Result]):
           WorkerError: A process was killed.
         """
         if not self._processes:
-            yield from ((item, self._function(item)) for item in items)
+            yield from ((item, self._call_here(item)) for item in items)
             return
         waiting: deque[tuple[Item, Future[Result]]] = deque()
         for item in items:
@@ -111,7 +128,7 @@ class WorkerPool(Generic[Item, Result]):
     def as_done(self, items: Iterable[Item]) -> Generator[tuple[Item, Result]]:
         """Yield items with their results as they are finished; raises as ``in_order`` does."""
         if not self._processes:
-            yield from ((item, self._function(item)) for item in items)
+            yield from ((item, self._call_here(item)) for item in items)
             return
         running: dict[Future[Result], Item] = {}
         for item in items:
@@ -137,6 +154,13 @@ class WorkerPool(Generic[Item, Result]):
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
 
+    def _call_here(self, item: Item) -> Result:
+        token = _reporter.set(self._on_report)
+        try:
+            return self._function(item)
+        finally:
+            _reporter.reset(token)
+
     def _submit(self, item: Item) -> "Future[Result]":
         future: Future[Result] = Future()
         self._calls.put((future, pickle.dumps(item, protocol=pickle.HIGHEST_PROTOCOL)))
@@ -150,7 +174,9 @@ class WorkerPool(Generic[Item, Result]):
             future, item = call
             try:
                 self._send(process, item)
-                result = self._receive(process)
+                while isinstance(result := self._receive(process), _Report):
+                    if self._on_report is not None:
+                        self._on_report(result.value)
             except Exception as error:
                 result = error
             if isinstance(result, Exception):
@@ -247,6 +273,12 @@ def _serve() -> None:
     results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # other output must not get between the results
     threading.Thread(target=_end_with_parent, daemon=True).start()
+
+    def send(content: bytes) -> None:
+        results.write(content)
+        results.flush()
+
+    _reporter.set(lambda value: send(pickle.dumps(_Report(value))))
     function: Callable[[Any], Any] | Exception
     try:
         function, prepare = pickle.loads(pickle.load(sys.stdin.buffer))
@@ -258,8 +290,7 @@ def _serve() -> None:
         function = _to_send(error)
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
-            results.write(_call(function, pickle.load(sys.stdin.buffer)))
-            results.flush()
+            send(_call(function, pickle.load(sys.stdin.buffer)))
 
 
 def _call(function: Callable[[Any], Any] | Exception, item: bytes) -> bytes:

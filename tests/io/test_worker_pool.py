@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from t5x_like.io.worker_pool import WorkerPool
-from t5x_like.text.cache.shards import unpack
+from t5x_like.io.worker_pool import WorkerPool, report
+from t5x_like.text.cache.shards import parse_index
 
 
 def pool_of(function: Any, number: int = 2) -> WorkerPool[Any, Any]:
@@ -137,7 +137,7 @@ def test_an_error_in_a_worker_is_raised_by_the_pool() -> None:
 
 def test_only_our_own_value_errors_keep_their_type() -> None:
     """On the command line they take one line; failures of a library need their traceback."""
-    workers = pool_of(unpack, 1)
+    workers = pool_of(parse_index, 1)
     with pytest.raises(ValueError, match="not an index"):
         list(workers.in_order([b"PK\x03\x04"]))
     workers.close()
@@ -194,3 +194,27 @@ def test_workers_ignore_signals_to_stop(number: signal.Signals) -> None:
         process.send_signal(number)
     assert [result for _, result in results] == [1, 4, 16, 25]
     workers.close()
+
+
+def _report_and_double(number: int) -> int:
+    report((number, "half done"))
+    return 2 * number
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_reports_of_a_function_reach_the_pool_before_the_result(num_workers: int) -> None:
+    reports: list[tuple[int, str]] = []
+    with WorkerPool(
+        _report_and_double, num_workers, owner="the test", flag="num_workers", on_report=reports.append
+    ) as pool:
+        for item, result in pool.as_done(range(5)):
+            assert (item, "half done") in reports
+            assert result == 2 * item
+    assert sorted(reports) == [(number, "half done") for number in range(5)]
+
+
+def test_reports_without_a_listener_are_ignored() -> None:
+    assert _report_and_double(3) == 6
+    for num_workers in (0, 1):
+        with WorkerPool(_report_and_double, num_workers, owner="the test", flag="num_workers") as pool:
+            assert [result for _, result in pool.in_order([1, 2])] == [2, 4]

@@ -75,7 +75,7 @@ def build_corpus(
     requested = _requested(planned, files, sizes)
     as_path(folder).mkdir(parents=True, exist_ok=True)
     with exclusive_writer(folder, "corpus"):
-        finished = _finished_before(folder, requested)
+        finished = _finished_before(folder, requested, progress=progress)
         if finished is not None:
             return BuildResult(finished, was_finished=True)
         _begin(planned, requested, files)
@@ -113,12 +113,12 @@ def _requested(planned: BuildPlan, files: Sequence[str], sizes: Sequence[int]) -
     }
 
 
-def _finished_before(folder: str, requested: Mapping[str, Any]) -> dict[str, Any] | None:
+def _finished_before(folder: str, requested: Mapping[str, Any], *, progress: bool) -> dict[str, Any] | None:
     if not (as_path(folder) / MANIFEST).exists():
         return None
     manifest = read_manifest(folder)
     _refuse_other(folder, manifest["made from"], requested)
-    problem = describe_damage(folder, manifest)
+    problem = describe_damage(folder, manifest, progress=progress)
     if problem is None:
         _remove_work(folder)  # a killed build may have left some
         return manifest

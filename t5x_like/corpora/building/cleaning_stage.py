@@ -5,7 +5,9 @@ version of the page is known.
 """
 
 import hashlib
+import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from t5x_like.corpora.building.blocks import BlockWriter
@@ -17,8 +19,10 @@ from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.pages.page_reader import read_pages
 from t5x_like.corpora.pages.reading_log import ReadLog
 from t5x_like.corpora.rules.url_lists import normalize_url, url_digest
+from t5x_like.io.worker_pool import report
 
 STAGE = "clean"
+_REPORT_SECONDS = 1.0
 _BUFFER_CHARS = 24 * 10**6  # of buffered text
 
 
@@ -42,7 +46,7 @@ def clean(plan: BuildPlan, number: int, file: str) -> dict[str, Any]:
     cleaner = _Cleaner(plan, number)
     log = ReadLog()
     with BlockWriter(plan.path(STAGE, number, "pages"), num_readers=plan.num_partitions) as writer:
-        for record, found in enumerate(read_pages(file, plan.recipe.reading, log)):
+        for record, found in enumerate(read_pages(file, plan.recipe.reading, log, on_read=_reporter(number))):
             try:
                 cleaner.take(record, found.page)
             except ValueError as error:
@@ -51,6 +55,19 @@ def clean(plan: BuildPlan, number: int, file: str) -> dict[str, Any]:
                 cleaner.flush(writer)
         cleaner.flush(writer)
     return {**cleaner.results(), "reading": _log_in_json(log)}
+
+
+def _reporter(number: int) -> Callable[[int], None]:
+    """Return a function that reports the position in an input file to the build's progress, once a second."""
+    last = time.monotonic()
+
+    def on_read(position: int) -> None:
+        nonlocal last
+        if (now := time.monotonic()) - last >= _REPORT_SECONDS:
+            last = now
+            report((number, position))
+
+    return on_read
 
 
 def _log_in_json(log: ReadLog) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from t5x_like.corpora.building.stages import Stage, done, stages_of, tasks_of
 from t5x_like.corpora.building.tally import KEPT, Tally
 from t5x_like.corpora.pages.reading_log import ReadLog
 from t5x_like.io.files import as_path, read_json, write_json, write_jsonl
+from t5x_like.io.progress import Progress
 
 MANIFEST = "manifest.json"
 SAMPLES = "samples.jsonl"
@@ -104,22 +105,26 @@ def read_manifest(folder: str) -> dict[str, Any]:
     return manifest
 
 
-def describe_damage(folder: str, manifest: Mapping[str, Any]) -> str | None:
+def describe_damage(folder: str, manifest: Mapping[str, Any], *, progress: bool = False) -> str | None:
     """Check all shards of a corpus.
 
     Args:
       folder: Folder of the corpus.
       manifest: Its manifest.
+      progress: Show progress on standard error.
 
     Returns:
       A description of the first missing or changed shard, or None.
     """
-    for shard in manifest["shards"]:
-        path = f"{folder}/{shard['file']}"
-        if not as_path(path).exists():
-            return f"{shard['file']} is missing"
-        if checksum_of_file(path) != (shard["bytes"], shard["crc32c"]):
-            return f"{shard['file']} is not as it was written"
+    total = sum(shard["bytes"] for shard in manifest["shards"])
+    with Progress(f"checking {folder}", total, "bytes", shown=progress) as bar:
+        for shard in manifest["shards"]:
+            path = f"{folder}/{shard['file']}"
+            if not as_path(path).exists():
+                return f"{shard['file']} is missing"
+            if checksum_of_file(path) != (shard["bytes"], shard["crc32c"]):
+                return f"{shard['file']} is not as it was written"
+            bar.add(shard["bytes"])
     return None
 
 

@@ -1,7 +1,7 @@
 """Pages from crawl files and other documents of any kind: the public interface of this package."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import IO
@@ -85,6 +85,8 @@ def read_pages(
     path: str | os.PathLike[str],
     reading: PageReaderConfig = PageReaderConfig(),
     log: ReadLog | None = None,
+    *,
+    on_read: Callable[[int], None] | None = None,
 ) -> Iterator[LocatedPage]:
     """Yield the pages of one file in its order, in memory that doesn't grow with the file.
 
@@ -92,6 +94,7 @@ def read_pages(
       path: A local or bucket path.
       reading: Options.
       log: Receives counts of what was read and left out; its ``on_corruption`` is set to that of ``reading``.
+      on_read: Called after each page with the number of stored bytes read so far.
 
     Raises:
       ValueError: There is no such file, or it is damaged and ``on_corruption`` is "fail". The content of a file raises
@@ -105,7 +108,10 @@ def read_pages(
     except (FileNotFoundError, IsADirectoryError):
         raise ValueError(f"{file!r} is no file; name one, or a pattern such as 'crawl/*.wet.gz'") from None
     with stream:
-        yield from _read(stream, file, reading, log)
+        for page in _read(stream, file, reading, log):
+            yield page
+            if on_read is not None:
+                on_read(stream.tell())
 
 
 def _read(stream: IO[bytes], file: str, reading: PageReaderConfig, log: ReadLog) -> Iterator[LocatedPage]:

@@ -11,6 +11,7 @@ import google_crc32c
 
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_files
+from t5x_like.io.progress import Progress
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
@@ -42,12 +43,15 @@ def task_fingerprint(task: FileTask[Any], split: str, *, files: Files = "content
 
 def _of_files(task: FileTask[Any], split: str, *, with_contents: bool) -> dict[str, str]:
     found = find_files(task.files[split])
+    stats = [as_path(file).stat() for file in found]
     lines = {"files": str(len(found))}
-    for number, file in enumerate(found):
-        stat = as_path(file).stat()
-        lines[f"file {number}, bytes"] = str(stat.length)
-        if with_contents:
-            lines[f"file {number}, crc32c"] = _checksum(_absolute(file), stat.length, stat.mtime)
+    total = sum(stat.length for stat in stats)
+    with Progress(f"checksums of {task.name} {split}", total, "bytes", shown=with_contents) as progress:
+        for number, (file, stat) in enumerate(zip(found, stats, strict=True)):
+            lines[f"file {number}, bytes"] = str(stat.length)
+            if with_contents:
+                lines[f"file {number}, crc32c"] = _checksum(_absolute(file), stat.length, stat.mtime)
+                progress.add(stat.length)
     return lines
 
 

@@ -96,6 +96,8 @@ def kept_shards(directory: str, features: Sequence[Feature]) -> list[CacheShard]
     kept: list[CacheShard] = []
     if not (as_path(directory) / STARTED).exists():
         return kept
-    while (shard := finished_shard(directory, len(kept), features)) is not None:
-        kept.append(shard)
+    with Progress(f"checking {directory}", None, "shards") as progress:
+        while (shard := finished_shard(directory, len(kept), features)) is not None:
+            kept.append(shard)
+            progress.add(1)
     return kept

@@ -134,13 +134,23 @@ def _directory(output: str, contents: CacheContents) -> Iterator[str]:
 def _sharding(task: FileTask[Any], split: str, num_shards: int | None, shard_bytes: int) -> Sharding:
     if num_shards is None:
         return ShardingBySize(num_bytes=shard_bytes)
-    num_examples = sum(1 for _ in task.read(split))
+    num_examples = _count_rows(task, split)
     if not 1 <= num_shards <= num_examples:
         raise ValueError(
             f"num_shards must lie between 1 and the {num_examples} examples of task {task.name!r}, split {split!r}; "
             f"got {num_shards}"
         )
     return ShardingByCount(num_examples=num_examples, num_shards=num_shards)
+
+
+def _count_rows(task: FileTask[Any], split: str) -> int:
+    read, number = file_units.BytesRead(find_files(task.files[split])), 0
+    with Progress(f"{task.name} {split}: counting", read.total, "bytes") as progress:
+        for number, row in enumerate(task.read(split), start=1):
+            read.take(row)
+            if number % 1000 == 0:
+                progress.reach(read.done)
+    return number
 
 
 def _stream(

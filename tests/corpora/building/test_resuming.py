@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from t5x_like.corpora.building import cleaning_stage, stage_runner
 from t5x_like.corpora.building.recipe import UniqueUrls
 from t5x_like.corpora.pages.page_reader import PageReaderConfig
 from tests.corpora.building.tiny import (
@@ -383,3 +384,16 @@ def test_a_corpus_without_pages_is_valid_and_warned_of(tmp_path, caplog):
     assert step(manifest, "no-digits")["dropped"] == {"filtered:digits": 2}
     assert rows(tmp_path / "out") == []
     assert [shard["pages"] for shard in manifest["shards"]] == [0, 0]
+
+
+def test_progress_shows_how_far_a_single_file_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(cleaning_stage, "_REPORT_SECONDS", 0.0)
+    pages = [page(f"http://a.org/{number}", "x" * 50_000) for number in range(40)]
+    inputs = write_files(tmp_path / "in", [pages])
+    amounts: list[int] = []
+    monkeypatch.setattr(stage_runner.Progress, "reach", lambda _, done: amounts.append(done))
+    build(inputs, tmp_path / "out")
+    (size,) = (path.stat().st_size for path in (tmp_path / "in").iterdir())
+    assert amounts == sorted(amounts)
+    assert len({amount for amount in amounts if amount < size / 2}) >= 4
+    assert amounts[-1] == pytest.approx(size, abs=1)
