@@ -45,7 +45,7 @@ def clean(plan: BuildPlan, number: int, file: str) -> dict[str, Any]:
     """
     cleaner = _Cleaner(plan, number)
     log = ReadLog()
-    with BlockWriter(plan.path(STAGE, number, "pages"), num_readers=plan.num_partitions) as writer:
+    with BlockWriter.open(plan.path(STAGE, number, "pages"), num_readers=plan.num_partitions) as writer:
         for record, found in enumerate(read_pages(file, plan.recipe.reading, log, on_read=_reporter(number))):
             try:
                 cleaner.take(record, found.page)

@@ -46,7 +46,7 @@ def write_keys(plan: BuildPlan, partition: int, step: int, keys: np.ndarray) -> 
         keys = keys[~np.isin(_address(keys), _address(own))]
     readers = (keys["hash_high"] >> np.uint64(32)) * np.uint64(plan.num_partitions) >> np.uint64(32)
     path = plan.path(stage_name("pages", step), partition, "keys")
-    with BlockWriter(path, num_readers=plan.num_partitions + 1) as writer:
+    with BlockWriter.open(path, num_readers=plan.num_partitions + 1) as writer:
         for reader, part in _by_reader(keys, readers):
             writer.write(reader, part.tobytes())
         writer.write(plan.num_partitions, own.tobytes())
@@ -68,7 +68,7 @@ def match(plan: BuildPlan, part: int, step: int) -> dict[str, Any]:
     if is_by_hash_alone(rule):
         _write_by_partition(rule.resolve(matched), path, plan.num_partitions)
     else:
-        with BlockWriter(path, num_readers=1) as writer:
+        with BlockWriter.open(path, num_readers=1) as writer:
             writer.write(0, matched.tobytes())
     return {"matched": len(matched)}
 
@@ -85,7 +85,7 @@ def gather(plan: BuildPlan, stage: str, number: int, kind: str, count: int) -> d
     """
     paths = [plan.path(stage, n, kind) for n in range(number * GATHERED, min((number + 1) * GATHERED, count))]
     # Files of keys have one more reader: the task that computed them.
-    with BlockWriter(
+    with BlockWriter.open(
         plan.path(gathering(stage), number, kind), num_readers=plan.num_partitions + 1
     ) as writer:
         writer.gather(paths)
@@ -128,7 +128,7 @@ def _keys(blocks: Iterable[bytes]) -> np.ndarray:
 
 
 def _write_by_partition(removed: np.ndarray, path: str, num_partitions: int) -> None:
-    with BlockWriter(path, num_readers=num_partitions) as writer:
+    with BlockWriter.open(path, num_readers=num_partitions) as writer:
         for reader, part in _by_reader(removed, removed["partition"].astype("<u8")):
             writer.write(reader, part.tobytes())
 

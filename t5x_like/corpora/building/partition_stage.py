@@ -50,7 +50,7 @@ def compute_keys(plan: BuildPlan, partition: int, step: int) -> dict[str, Any]:
             keys.append(computed)
             yield remaining
 
-    with BlockWriter(plan.path(stage_name("pages", step), partition, "pages"), num_readers=1) as writer:
+    with BlockWriter.open(plan.path(stage_name("pages", step), partition, "pages"), num_readers=1) as writer:
         write_remaining_pages(writer, pages())
     num_keys = write_keys(plan, partition, step, np.concatenate(keys))
     return {"tally": tally.to_json(), "keys": num_keys}

@@ -59,11 +59,6 @@ def has_words(line: str, at_least: int) -> bool:
     return at_least < 1 or len(line.split(None, at_least - 1)) >= at_least
 
 
-def mentions_javascript(lowered: str) -> bool:
-    """Return True if a lower-cased line mentions JavaScript."""
-    return JAVASCRIPT in lowered
-
-
 def mentions_policy(lowered: str) -> bool:
     """Return True if a lower-cased line is about cookies, privacy or terms of use."""
     return any(policy in lowered for policy in POLICIES)
@@ -76,16 +71,6 @@ CURLY_BRACKET = "{"
 LOREM_IPSUM = "filtered:loremipsum"
 CODE = "filtered:squigglybracket"
 TOO_FEW_SENTENCES = "filtered:too_few_sentences"
-
-
-def is_placeholder(lowered: str) -> bool:
-    """Return True if a lower-cased line is placeholder text."""
-    return PLACEHOLDER in lowered
-
-
-def is_code(line: str) -> bool:
-    """Return True if a line has a curly bracket, which is frequent in programs and rare in prose."""
-    return CURLY_BRACKET in line
 
 
 def has_sentences(lines: Sequence[str], at_least: int) -> bool:

@@ -147,9 +147,9 @@ class C4Cleaning:
         """Return True if any rule that looks for words or brackets may apply."""
         lowered = text.lower()
         return (
-            (self.drop_code_pages and c4_rules.is_code(text))
-            or (self.drop_placeholder_pages and c4_rules.is_placeholder(lowered))
-            or (self.drop_javascript_lines and c4_rules.mentions_javascript(lowered))
+            (self.drop_code_pages and c4_rules.CURLY_BRACKET in text)
+            or (self.drop_placeholder_pages and c4_rules.PLACEHOLDER in lowered)
+            or (self.drop_javascript_lines and c4_rules.JAVASCRIPT in lowered)
             or (self.drop_policy_lines and c4_rules.mentions_policy(lowered))
         )
 
@@ -181,11 +181,11 @@ class C4Cleaning:
         if not c4_rules.has_words(line, self.min_words):
             return c4_rules.TOO_SHORT, None
         lowered = line.lower()
-        if self.drop_placeholder_pages and c4_rules.is_placeholder(lowered):
+        if self.drop_placeholder_pages and c4_rules.PLACEHOLDER in lowered:
             return c4_rules.LOREM_IPSUM, None
-        if self.drop_javascript_lines and c4_rules.mentions_javascript(lowered):
+        if self.drop_javascript_lines and c4_rules.JAVASCRIPT in lowered:
             return c4_rules.MENTIONS_JAVASCRIPT, None
-        if self.drop_code_pages and c4_rules.is_code(line):
+        if self.drop_code_pages and c4_rules.CURLY_BRACKET in line:
             return c4_rules.CODE, None
         if self.drop_policy_lines and c4_rules.mentions_policy(lowered):
             return c4_rules.MENTIONS_POLICY, None

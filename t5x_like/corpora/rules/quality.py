@@ -1,6 +1,7 @@
 """Optional quality rules of other corpora; C4 uses none of them."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -11,6 +12,8 @@ from t5x_like.corpora.rules.page_statistics import (
     word_statistics,
 )
 from t5x_like.corpora.rules.rule import Dropped
+
+_Violations = Iterator[tuple[str, bool]]  # reason and whether it applies, computed as far as needed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,27 +57,21 @@ class GopherQuality:
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:  # noqa: ARG002
         """Return the page, or the first violated rule: ``filtered:too_few_words``, ``filtered:bullet_lines`` …."""
-        words = word_statistics(page.text)
-        if words.num_words < self.min_words:
-            return Dropped("filtered:too_few_words")
-        if words.num_words > self.max_words:
-            return Dropped("filtered:too_many_words")
-        if not self.min_mean_word_length <= words.mean_word_length <= self.max_mean_word_length:
-            return Dropped("filtered:word_length")
-        if words.hashes_per_word > self.max_hashes_per_word:
-            return Dropped("filtered:hash_symbols")
-        if words.ellipses_per_word > self.max_ellipses_per_word:
-            return Dropped("filtered:ellipses")
-        if words.alphabetic_fraction < self.min_alphabetic_words:
-            return Dropped("filtered:words_without_letters")
-        if words.num_stop_words < self.min_stop_words:
-            return Dropped("filtered:stop_words")
-        lines = line_statistics(page.text)
-        if lines.bullet_fraction > self.max_bullet_lines:
-            return Dropped("filtered:bullet_lines")
-        if lines.ellipsis_fraction > self.max_ellipsis_lines:
-            return Dropped("filtered:ellipsis_lines")
-        return page
+        return _first_violation(page, self._violations(page.text))
+
+    def _violations(self, text: str) -> _Violations:
+        words = word_statistics(text)
+        mean = words.mean_word_length
+        yield "too_few_words", words.num_words < self.min_words
+        yield "too_many_words", words.num_words > self.max_words
+        yield "word_length", not self.min_mean_word_length <= mean <= self.max_mean_word_length
+        yield "hash_symbols", words.hashes_per_word > self.max_hashes_per_word
+        yield "ellipses", words.ellipses_per_word > self.max_ellipses_per_word
+        yield "words_without_letters", words.alphabetic_fraction < self.min_alphabetic_words
+        yield "stop_words", words.num_stop_words < self.min_stop_words
+        lines = line_statistics(text)
+        yield "bullet_lines", lines.bullet_fraction > self.max_bullet_lines
+        yield "ellipsis_lines", lines.ellipsis_fraction > self.max_ellipsis_lines
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,27 +113,22 @@ class GopherRepetition:
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:  # noqa: ARG002
         """Return the page, or the first violated rule: ``filtered:duplicate_lines``, ``filtered:top_2_gram`` …."""
-        lines = line_statistics(page.text)
-        if lines.duplicate_fraction > self.max_duplicate_lines:
-            return Dropped("filtered:duplicate_lines")
-        if lines.duplicate_character_fraction > self.max_duplicate_line_characters:
-            return Dropped("filtered:duplicate_line_characters")
-        found = repetition_statistics(page.text)
-        if found.duplicate_paragraphs > self.max_duplicate_paragraphs:
-            return Dropped("filtered:duplicate_paragraphs")
-        if found.duplicate_paragraph_characters > self.max_duplicate_paragraph_characters:
-            return Dropped("filtered:duplicate_paragraph_characters")
-        for n, (fraction, most) in enumerate(
-            zip(found.top_n_grams, self.max_top_n_grams, strict=True), start=2
-        ):
-            if fraction > most:
-                return Dropped(f"filtered:top_{n}_gram")
-        for n, (fraction, most) in enumerate(
-            zip(found.duplicate_n_grams, self.max_duplicate_n_grams, strict=True), start=5
-        ):
-            if fraction > most:
-                return Dropped(f"filtered:duplicate_{n}_grams")
-        return page
+        return _first_violation(page, self._violations(page.text))
+
+    def _violations(self, text: str) -> _Violations:
+        lines = line_statistics(text)
+        yield "duplicate_lines", lines.duplicate_fraction > self.max_duplicate_lines
+        characters = lines.duplicate_character_fraction
+        yield "duplicate_line_characters", characters > self.max_duplicate_line_characters
+        found = repetition_statistics(text)
+        yield "duplicate_paragraphs", found.duplicate_paragraphs > self.max_duplicate_paragraphs
+        characters = found.duplicate_paragraph_characters
+        yield "duplicate_paragraph_characters", characters > self.max_duplicate_paragraph_characters
+        for n, fraction, most in zip(range(2, 5), found.top_n_grams, self.max_top_n_grams, strict=True):
+            yield f"top_{n}_gram", fraction > most
+        repeated = zip(range(5, 11), found.duplicate_n_grams, self.max_duplicate_n_grams, strict=True)
+        for n, fraction, most in repeated:
+            yield f"duplicate_{n}_grams", fraction > most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,14 +158,19 @@ class FineWebQuality:
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:  # noqa: ARG002
         """Return the page, or ``filtered:line_punctuation``, ``:duplicate_line_characters``, ``:short_lines``."""
-        lines = line_statistics(page.text, short=self.short_line_characters)
-        if lines.punctuated_fraction <= self.min_punctuated_lines:
-            return Dropped("filtered:line_punctuation")
-        if lines.duplicate_character_fraction >= self.max_duplicate_line_characters:
-            return Dropped("filtered:duplicate_line_characters")
-        if lines.short_fraction >= self.max_short_lines:
-            return Dropped("filtered:short_lines")
-        return page
+        return _first_violation(page, self._violations(page.text))
+
+    def _violations(self, text: str) -> _Violations:
+        lines = line_statistics(text, short=self.short_line_characters)
+        characters = lines.duplicate_character_fraction
+        yield "line_punctuation", lines.punctuated_fraction <= self.min_punctuated_lines
+        yield "duplicate_line_characters", characters >= self.max_duplicate_line_characters
+        yield "short_lines", lines.short_fraction >= self.max_short_lines
+
+
+def _first_violation(page: Page, violations: _Violations) -> Page | Dropped:
+    reason = next((reason for reason, is_violated in violations if is_violated), None)
+    return page if reason is None else Dropped(f"filtered:{reason}")
 
 
 def _refuse_negative(rule: GopherQuality | GopherRepetition | FineWebQuality) -> None:
