@@ -134,6 +134,7 @@ class _Gzip:
         return bool(read)
 
     def chunks(self) -> Iterator[Chunk]:
+        """Yield decompressed bytes and gaps."""
         while True:
             member = self.at - len(self._packed)
             try:
@@ -189,6 +190,7 @@ class _Zstd:
         self._stream, self._packed, self.at = stream, start, len(start)
 
     def chunks(self) -> Iterator[Chunk]:
+        """Yield decompressed bytes and gaps."""
         zstandard = import_zstandard()
         decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
         while self._fill():

@@ -55,7 +55,7 @@ def build_corpus(
     interruptions. Input files whose damage was repaired in the meantime are read in their present state. A finished,
     undamaged corpus is left alone; a damaged one is built again.
 
-    Programs that use more than one worker need no ``__main__`` guard: workers don't import the main module.
+    With more than one worker, own rules must be in a module that workers can import, not in the main script.
 
     Args:
       recipe: Steps, input options and output format.
@@ -170,7 +170,7 @@ def _refuse_other(
         shown = "\n".join(lines)
         raise ValueError(
             f"{folder} holds a corpus made from something else:\n{shown}\nChoose another --output, or delete that "
-            "folder to build the corpus anew."
+            "folder to build the corpus again."
         )
 
 

@@ -1,9 +1,9 @@
 """Output formats of a corpus: JSON lines, TFRecord and ArrayRecord, written without TensorFlow."""
 
+import contextlib
 import json
 import struct
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 import google_crc32c
 
@@ -13,6 +13,7 @@ from t5x_like.io.decompression import import_zstandard
 
 EXTENSIONS = {"jsonl.zst": "jsonl.zst", "tfrecord": "tfrecord", "arrayrecord": "array_record"}
 FIELDS = ("url", "timestamp", "text", "language")
+_Write = Callable[[Page], object]
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 _LEVEL = 3  # zstd's default
 _ARRAY_RECORD_OPTIONS = "group_size:64,zstd:3"
@@ -29,13 +30,9 @@ def write_pages(pages: Iterable[Page], path: str, form: str) -> None:
     Raises:
       ValueError: The disk is full.
     """
-    with partial_file(path) as partial:
-        writer = {"jsonl.zst": _JsonLines, "tfrecord": _TfRecord, "arrayrecord": _ArrayRecord}[form](partial)
-        try:
-            for page in pages:
-                writer.write(page)
-        finally:
-            writer.close()
+    with partial_file(path) as partial, _WRITERS[form](partial) as write:
+        for page in pages:
+            write(page)
 
 
 def fields_of(page: Page) -> dict[str, str]:
@@ -46,56 +43,44 @@ def fields_of(page: Page) -> dict[str, str]:
     }
 
 
-class _JsonLines:
-    def __init__(self, path: str) -> None:
-        self._file = open(path, "wb")  # noqa: SIM115  closed by close()
-        self._stream: Any = (
-            import_zstandard().ZstdCompressor(level=_LEVEL, write_checksum=True).stream_writer(self._file)
-        )
-
-    def write(self, page: Page) -> None:
-        self._stream.write(_ENCODER.encode(fields_of(page)).encode() + b"\n")
-
-    def close(self) -> None:
-        try:
-            self._stream.close()
-        finally:
-            self._file.close()
+@contextlib.contextmanager
+def _json_lines(path: str) -> Iterator[_Write]:
+    compressor = import_zstandard().ZstdCompressor(level=_LEVEL, write_checksum=True)
+    with open(path, "wb") as file, compressor.stream_writer(file) as stream:
+        yield lambda page: stream.write(_ENCODER.encode(fields_of(page)).encode() + b"\n")
 
 
-class _TfRecord:
+@contextlib.contextmanager
+def _tf_record(path: str) -> Iterator[_Write]:
     """See https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details."""
 
-    def __init__(self, path: str) -> None:
-        self._stream = open(path, "wb")  # noqa: SIM115  closed by close()
-
-    def write(self, page: Page) -> None:
+    def write(page: Page) -> None:
         record = example_bytes(fields_of(page))
         size = struct.pack("<Q", len(record))
-        self._stream.write(size + _masked_crc(size) + record + _masked_crc(record))
+        stream.write(size + _masked_crc(size) + record + _masked_crc(record))
 
-    def close(self) -> None:
-        self._stream.close()
+    with open(path, "wb") as stream:
+        yield write
 
 
-class _ArrayRecord:
-    def __init__(self, path: str) -> None:
-        from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]
+@contextlib.contextmanager
+def _array_record(path: str) -> Iterator[_Write]:
+    from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]
 
-        self._path = path
-        self._writer = array_record_module.ArrayRecordWriter(path, _ARRAY_RECORD_OPTIONS)
-
-    def write(self, page: Page) -> None:
-        self._do(self._writer.write, example_bytes(fields_of(page)))
-
-    def close(self) -> None:
-        self._do(self._writer.close)
-
-    def _do(self, function: Any, *arguments: Any) -> None:
+    def check(function: Callable[..., object], *arguments: object) -> None:
         try:
             function(*arguments)
         except RuntimeError as error:  # the library's only error for a disk that refuses to write
-            raise disk_full(self._path, OSError(0, str(error).split("\n")[0])) from error
+            raise disk_full(path, OSError(0, str(error).split("\n")[0])) from error
+
+    writer = array_record_module.ArrayRecordWriter(path, _ARRAY_RECORD_OPTIONS)
+    try:
+        yield lambda page: check(writer.write, example_bytes(fields_of(page)))
+    finally:
+        check(writer.close)
+
+
+_WRITERS = {"jsonl.zst": _json_lines, "tfrecord": _tf_record, "arrayrecord": _array_record}
 
 
 def _masked_crc(data: bytes) -> bytes:

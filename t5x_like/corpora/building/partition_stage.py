@@ -127,17 +127,13 @@ def _newest(plan: BuildPlan, partition: int, tally: Tally) -> Iterator[Remaining
     for _, group in itertools.groupby(versions, key=lambda version: version.url_digest):
         *older, newest = group
         for version in older:
-            _count_older(version, unique, tally)
+            outcome = (unique, UniqueUrls.REASON)
+            tally.count([unique], outcome)
+            if version.text:
+                tally.sample(outcome, version.url_digest, version.url, version.text)
         tally.see(newest.seen)
         tally.count(numbers, newest.dropped)
         if newest.dropped is None:
             yield RemainingPage(newest.place, newest.page)
         elif newest.is_sample:
             tally.sample(newest.dropped, newest.url_digest, newest.url, newest.text)
-
-
-def _count_older(version: PageVersion, unique: int, tally: Tally) -> None:
-    outcome = (unique, UniqueUrls.REASON)
-    tally.count([unique], outcome)
-    if version.text:
-        tally.sample(outcome, version.url_digest, version.url, version.text)

@@ -83,6 +83,7 @@ class _SequentialReader:
         self._lock = threading.Lock()  # seeking and reading are two calls
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
+        """Read records by their numbers."""
         with self._lock:
             return [self._one(number) for number in numbers]
 
@@ -100,6 +101,7 @@ class _OffsetReader:
         self._file = os.open(path, os.O_RDONLY)
 
     def read(self, numbers: Sequence[int]) -> list[bytes]:
+        """Read records by their numbers."""
         return [self._one(number) for number in numbers]
 
     def _one(self, number: int) -> bytes:

@@ -23,7 +23,7 @@ from t5x_like.text.cache.shards import CacheShard, finished_shard
 
 _log = logging.getLogger(__name__)
 
-_OTHER = "Choose another --output, or delete that folder to make the cache anew"
+_OTHER = "Choose another --output, or delete that folder to make the cache again"
 
 
 def load_finished_cache(directory: str, contents: CacheContents) -> Manifest | None:

@@ -87,7 +87,7 @@ def cache_split(
         if num_shards not in (None, len(units)):
             raise ValueError(
                 f"task {task.name!r}: on a cluster there is a shard for each of its {len(units)} files; leave "
-                "num_shards out, or split the files anew"
+                "num_shards out, or split the files differently"
             )
         return write_units(contents, output, units, run_units)
     with _directory(output, contents) as directory:

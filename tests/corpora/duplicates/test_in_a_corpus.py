@@ -11,9 +11,7 @@ from t5x_like.gin_config.configuration import load
 from tests.corpora.building.tiny import build, page, rows, write_files
 from tests.corpora.duplicates.deduplicated import texts
 
-SENTENCES = [
-    f"The {colour} {animal} sleeps." for colour in ("red", "blue") for animal in ("cat", "dog", "owl")
-]
+SENTENCES = [f"The {color} {animal} sleeps." for color in ("red", "blue") for animal in ("cat", "dog", "owl")]
 
 
 def _pages(number):

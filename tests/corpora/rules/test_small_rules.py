@@ -19,7 +19,7 @@ C4 = CorpusRecipe(name="c4", steps=())
 
 
 @pytest.mark.parametrize(
-    ("url", "normalised"),
+    ("url", "normalized"),
     [
         ("https://web.archive.org/web/2019/http://www.a.org/", "web.archive.org/web/2019/a.org"),
         ("http://a.org/?ref=x&id=3", "a.org"),
@@ -29,8 +29,8 @@ C4 = CorpusRecipe(name="c4", steps=())
         ("", ""),
     ],
 )
-def test_urls_of_one_page_are_normalized_alike(url: str, normalised: str):
-    assert normalize_url(url) == normalised
+def test_urls_of_one_page_are_normalized_alike(url: str, normalized: str):
+    assert normalize_url(url) == normalized
 
 
 @given(st.text())
