@@ -48,22 +48,20 @@ class DecompressionLimits:
     max_ratio: float = 1000.0
     counted_from: int = 2**26
 
-    def exceeded(self, packed: int, unpacked: int) -> str | None:
+    def exceeded(self, compressed: int, decompressed: int) -> str | None:
         """Check sizes against the limits.
 
         Args:
-          packed: Stored bytes.
-          unpacked: Decompressed bytes.
+          compressed: Stored bytes.
+          decompressed: Decompressed bytes.
 
         Returns:
           A description of the limit that is exceeded, or None.
         """
-        if unpacked > self.max_bytes:
-            return f"unpacks to more than {self.max_bytes:,} bytes (max_file_bytes)"
-        if unpacked > self.counted_from and unpacked > self.max_ratio * packed:
-            return (
-                f"unpacks to more than {self.max_ratio:g} times its size (max_ratio): a decompression bomb?"
-            )
+        if decompressed > self.max_bytes:
+            return f"decompresses to more than {self.max_bytes:,} bytes (max_file_bytes)"
+        if decompressed > self.counted_from and decompressed > self.max_ratio * compressed:
+            return f"decompresses to more than {self.max_ratio:g} times its size (max_ratio): a decompression bomb?"
         return None
 
 
@@ -97,9 +95,9 @@ def decompress(stream: IO[bytes], limits: DecompressionLimits = DecompressionLim
             start = stream.read(_CHUNK_BYTES)
 
 
-def _limited(unpacker: "_Gzip | _Zstd", limits: DecompressionLimits) -> Iterator[Chunk]:
+def _limited(decompressor: "_Gzip | _Zstd", limits: DecompressionLimits) -> Iterator[Chunk]:
     total, held, size = 0, [], 0
-    for chunk in unpacker.chunks():
+    for chunk in decompressor.chunks():
         if isinstance(chunk, MissingBytes) or size + len(chunk) > _CHUNK_BYTES:
             if held:
                 yield b"".join(held)
@@ -108,7 +106,7 @@ def _limited(unpacker: "_Gzip | _Zstd", limits: DecompressionLimits) -> Iterator
             yield chunk
             continue
         total += len(chunk)
-        exceeded = limits.exceeded(unpacker.at, total)
+        exceeded = limits.exceeded(decompressor.at, total)
         if exceeded:
             yield MissingBytes("bomb", f"the file {exceeded}")
             return
@@ -125,40 +123,46 @@ class _Gzip:
     """Decompresses gzip; ``at`` is the number of stored bytes read so far."""
 
     def __init__(self, stream: IO[bytes], start: bytes) -> None:
-        self._stream, self._packed, self.at = stream, start, len(start)
+        self._stream, self._compressed, self.at = stream, start, len(start)
 
     def _more(self) -> bool:
         read = self._stream.read(_READ)
-        self._packed += read
+        self._compressed += read
         self.at += len(read)
         return bool(read)
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield decompressed bytes and gaps."""
         while True:
-            member = self.at - len(self._packed)
+            member = self.at - len(self._compressed)
             try:
                 if not (yield from self._member()):
-                    yield MissingBytes("truncated", f"the gzip member at packed byte {member} is cut short")
+                    yield MissingBytes(
+                        "truncated", f"the gzip member at compressed byte {member} is cut short"
+                    )
                     return
             except zlib.error as error:
-                yield MissingBytes("corrupt", f"the gzip member at packed byte {member} is corrupt ({error})")
+                yield MissingBytes(
+                    "corrupt", f"the gzip member at compressed byte {member} is corrupt ({error})"
+                )
                 # Otherwise the member's own first bytes would be found again.
-                self._packed = self._packed[1:] if self.at - len(self._packed) == member else self._packed
+                self._compressed = (
+                    self._compressed[1:] if self.at - len(self._compressed) == member else self._compressed
+                )
                 if not self._find_member():
                     return
                 continue
-            end = self.at - len(self._packed)
-            while not self._packed.strip(b"\0") and self._more():  # zeros are padding
-                self._packed = self._packed.lstrip(b"\0")
-            self._packed = self._packed.lstrip(b"\0")
-            while len(self._packed) < len(_GZIP) and self._more():
+            end = self.at - len(self._compressed)
+            while not self._compressed.strip(b"\0") and self._more():  # zeros are padding
+                self._compressed = self._compressed.lstrip(b"\0")
+            self._compressed = self._compressed.lstrip(b"\0")
+            while len(self._compressed) < len(_GZIP) and self._more():
                 pass
-            if not self._packed:
+            if not self._compressed:
                 return
-            if not self._packed.startswith(_GZIP):
+            if not self._compressed.startswith(_GZIP):
                 yield MissingBytes(
-                    "garbage", f"what follows the gzip member that ends at packed byte {end} is no gzip"
+                    "garbage", f"what follows the gzip member that ends at compressed byte {end} is no gzip"
                 )
                 if not self._find_member():
                     return
@@ -166,63 +170,67 @@ class _Gzip:
     def _member(self) -> Iterator[bytes]:
         inflate: Any = zlib.decompressobj(31)
         while True:
-            out = inflate.decompress(self._packed, _CHUNK_BYTES)
-            self._packed = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+            out = inflate.decompress(self._compressed, _CHUNK_BYTES)
+            self._compressed = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
             if out:
                 yield out
             if inflate.eof:
                 return True
-            if not self._packed and not self._more():
+            if not self._compressed and not self._more():
                 return False
 
     def _find_member(self) -> bool:
         """Advance to the next bytes that look like a member's first ones."""
-        while (found := self._packed.find(_GZIP)) < 0:
-            self._packed = self._packed[-len(_GZIP) + 1 :]
+        while (found := self._compressed.find(_GZIP)) < 0:
+            self._compressed = self._compressed[-len(_GZIP) + 1 :]
             if not self._more():
                 return False
-        self._packed = self._packed[found:]
+        self._compressed = self._compressed[found:]
         return True
 
 
 class _Zstd:
     def __init__(self, stream: IO[bytes], start: bytes) -> None:
-        self._stream, self._packed, self.at = stream, start, len(start)
+        self._stream, self._compressed, self.at = stream, start, len(start)
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield decompressed bytes and gaps."""
         zstandard = import_zstandard()
         decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
         while self._fill():
-            frame = self.at - len(self._packed)
-            if self._packed.startswith(_GZIP) or not (
-                self._packed[:4] == _ZSTD or _is_skippable(self._packed)
+            frame = self.at - len(self._compressed)
+            if self._compressed.startswith(_GZIP) or not (
+                self._compressed[:4] == _ZSTD or _is_skippable(self._compressed)
             ):
-                if self._packed.strip(b"\0"):
-                    yield MissingBytes("garbage", f"what follows at packed byte {frame} is no zstd")
+                if self._compressed.strip(b"\0"):
+                    yield MissingBytes("garbage", f"what follows at compressed byte {frame} is no zstd")
                 return
             part = decompressor.decompressobj()
             try:
                 while not part.eof:
                     if not self._fill():
-                        yield MissingBytes("truncated", f"the zstd frame at packed byte {frame} is cut short")
+                        yield MissingBytes(
+                            "truncated", f"the zstd frame at compressed byte {frame} is cut short"
+                        )
                         return
-                    taken, self._packed = self._packed[:_READ_ZSTD], self._packed[_READ_ZSTD:]
+                    taken, self._compressed = self._compressed[:_READ_ZSTD], self._compressed[_READ_ZSTD:]
                     out = part.decompress(taken)
                     if part.eof:
-                        self._packed = part.unused_data + self._packed
+                        self._compressed = part.unused_data + self._compressed
                     if out:
                         yield out
             except zstandard.ZstdError as error:
-                yield MissingBytes("corrupt", f"the zstd frame at packed byte {frame} is corrupt ({error})")
+                yield MissingBytes(
+                    "corrupt", f"the zstd frame at compressed byte {frame} is corrupt ({error})"
+                )
                 return
 
     def _fill(self) -> bool:
-        if len(self._packed) < 4:
+        if len(self._compressed) < 4:
             read = self._stream.read(_READ)
             self.at += len(read)
-            self._packed += read
-        return bool(self._packed)
+            self._compressed += read
+        return bool(self._compressed)
 
 
 def _is_skippable(start: bytes) -> bool:

@@ -48,12 +48,12 @@ def kind_from_content(start: bytes) -> Kind | None:
     return None
 
 
-def find_kind(file: str, packed: bytes, start: bytes, given: Kind | None) -> Kind:
+def find_kind(file: str, compressed: bytes, start: bytes, given: Kind | None) -> Kind:
     """Return the kind of a file.
 
     Args:
       file: Its name.
-      packed: Its first bytes as stored.
+      compressed: Its first bytes as stored.
       start: Its first bytes, decompressed.
       given: The kind that the user states.
 
@@ -78,7 +78,7 @@ def find_kind(file: str, packed: bytes, start: bytes, given: Kind | None) -> Kin
         raise ValueError(f"a WET or WARC file, not {named}; rename it or give kind='wet' or kind='warc'")
     if (
         file.lower().endswith(COMPRESSED_ENDINGS)
-        and not is_compressed(packed)
+        and not is_compressed(compressed)
         and seen is None
         and not is_warc
     ):

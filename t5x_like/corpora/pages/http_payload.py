@@ -52,8 +52,8 @@ def parse_response(message: bytes, *, max_bytes: int) -> Response:
             headers[name.strip().lower()] = value.strip()
     if "chunked" in headers.get("transfer-encoding", "").lower():
         body = _joined(body)
-    for packing in reversed(headers.get("content-encoding", "").lower().split(",")):
-        body = _unpacked(body, packing.strip(), max_bytes)
+    for encoding in reversed(headers.get("content-encoding", "").lower().split(",")):
+        body = _decoded(body, encoding.strip(), max_bytes)
     return Response(int(status[1]), headers, body)
 
 
@@ -68,46 +68,46 @@ def _joined(body: bytes) -> bytes:
     return b"".join(parts) if parts or at else body
 
 
-def _unpacked(body: bytes, packing: str, limit: int) -> bytes:
+def _decoded(body: bytes, encoding: str, limit: int) -> bytes:
     """Decode a body. A body that isn't encoded stays as it is: crawlers often decode bodies and keep the header."""
-    if packing in ("", "identity", "none"):
+    if encoding in ("", "identity", "none"):
         return body
     try:
-        if packing in ("gzip", "x-gzip"):
+        if encoding in ("gzip", "x-gzip"):
             return _bounded(zlib.decompressobj(31), body, limit) if body[:2] == b"\x1f\x8b" else body
-        if packing == "deflate":
+        if encoding == "deflate":
             wrapped = len(body) > 1 and body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
             return _bounded(zlib.decompressobj(15 if wrapped else -15), body, limit)
     except zlib.error as error:
-        raise ValueError(f"the body's {packing} is corrupt ({error})") from None
-    if packing in ("br", "zstd"):
-        return _by_reader(body, packing, limit)
-    raise ValueError(f"the body is packed with {packing[:40]!r}, which is not known")
+        raise ValueError(f"the body's {encoding} is corrupt ({error})") from None
+    if encoding in ("br", "zstd"):
+        return _by_reader(body, encoding, limit)
+    raise ValueError(f"the content encoding {encoding[:40]!r} of the body is not known")
 
 
-def _bounded(unpacker: Any, body: bytes, limit: int) -> bytes:
+def _bounded(decompressor: Any, body: bytes, limit: int) -> bytes:
     """Decompress as much of the body as there is: crawlers truncate long bodies."""
-    out = unpacker.decompress(body, limit + 1)
-    if not out and not unpacker.eof:
-        raise ValueError("the body is packed and cut short before its first byte")
+    out = decompressor.decompress(body, limit + 1)
+    if not out and not decompressor.eof:
+        raise ValueError("the body is compressed and truncated before its first byte")
     if len(out) > limit:
-        raise ValueError(f"the body unpacks to more than the {limit:,} bytes of max_page_bytes")
+        raise ValueError(f"the body decompresses to more than the {limit:,} bytes of max_page_bytes")
     return out
 
 
-def _by_reader(body: bytes, packing: str, limit: int) -> bytes:
+def _by_reader(body: bytes, encoding: str, limit: int) -> bytes:
     try:
         from fastwarc import stream_io
     except ImportError as error:
-        raise missing_library(f"fastwarc (for bodies packed with {packing})", error) from error
-    reader: Any = (stream_io.BrotliReader if packing == "br" else stream_io.ZstdReader)(io.BytesIO(body))
+        raise missing_library(f"fastwarc (for bodies with content encoding {encoding})", error) from error
+    reader: Any = (stream_io.BrotliReader if encoding == "br" else stream_io.ZstdReader)(io.BytesIO(body))
     parts, size = [], 0
     try:
         while size <= limit and (part := reader.read(_AT_ONCE)):
             parts.append(part)
             size += len(part)
     except Exception as error:
-        raise ValueError(f"the body's {packing} is corrupt ({error})") from None
+        raise ValueError(f"the body's {encoding} is corrupt ({error})") from None
     if size > limit:
-        raise ValueError(f"the body unpacks to more than the {limit:,} bytes of max_page_bytes")
+        raise ValueError(f"the body decompresses to more than the {limit:,} bytes of max_page_bytes")
     return b"".join(parts)

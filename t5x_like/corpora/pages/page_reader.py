@@ -116,8 +116,8 @@ def read_pages(
 
 def _read(stream: IO[bytes], file: str, reading: PageReaderConfig, log: ReadLog) -> Iterator[LocatedPage]:
     unknown = FileLog(log, file, reading.kind or kind_from_name(file) or "unknown", "line")
-    packed = stream.read(_START)
-    if not packed:
+    compressed = stream.read(_START)
+    if not compressed:
         unknown.damage("empty_file", None, "the file is empty (0 bytes)")
         return
     stream.seek(0)
@@ -125,10 +125,10 @@ def _read(stream: IO[bytes], file: str, reading: PageReaderConfig, log: ReadLog)
     first = next(chunks, b"")
     start = first if isinstance(first, bytes) else b""
     if first == b"":
-        unknown.notice("no_content", None, "the file holds nothing once unpacked")
+        unknown.notice("no_content", None, "the file holds nothing once decompressed")
         return
     try:
-        kind = find_kind(file, packed, start, reading.kind)
+        kind = find_kind(file, compressed, start, reading.kind)
     except ValueError as error:
         unknown.damage("kind", None, str(error) if start else f"{first[1]}")
         return

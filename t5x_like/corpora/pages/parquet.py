@@ -66,11 +66,11 @@ def _rows(
         )
         return
     groups = [table.metadata.row_group(number) for number in range(table.metadata.num_row_groups)]
-    packed = sum(
+    compressed = sum(
         group.column(column).total_compressed_size for group in groups for column in range(group.num_columns)
     )
-    unpacked = sum(group.total_byte_size for group in groups)
-    if exceeded := limits.exceeded(packed, unpacked):
+    decompressed = sum(group.total_byte_size for group in groups)
+    if exceeded := limits.exceeded(compressed, decompressed):
         log.damage("bomb", None, f"the file {exceeded}")
         return
     for batch in table.iter_batches(_ROWS, columns=[name for name in fields.names if name in columns]):

@@ -1,4 +1,4 @@
-"""Input of ``corpus explain``: pages, also without an address or text, and other bad words to try."""
+"""Input of ``corpus explain``: pages, also without a URL or text, and other bad words to try."""
 
 import dataclasses
 import itertools
@@ -27,7 +27,7 @@ class PageToExplain(NamedTuple):
     """A page to explain.
 
     Attributes:
-      name: Its address or, without one, its file and line.
+      name: Its URL or, without one, its file and line.
       fault: The reason if it can't be read.
     """
 

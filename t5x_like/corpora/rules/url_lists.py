@@ -120,7 +120,7 @@ def _as_tuple(lists: str | Sequence[str]) -> tuple[str, ...]:
 def _urls(lists: tuple[str, ...]) -> HashSet:
     found = HashSet(normalize_url(line) for file in _find(lists, _URLS_SOURCE) for line in read_lines(file))
     if not len(found):
-        raise ValueError(f"{', '.join(lists)}: no addresses in there; give one a line. {_URLS_SOURCE}")
+        raise ValueError(f"{', '.join(lists)}: no URLs in there; give one on each line. {_URLS_SOURCE}")
     return found
 
 
@@ -135,7 +135,7 @@ def _domains(lists: tuple[str, ...]) -> dict[str, frozenset[str] | None]:
             found.update((host_from_url(line), None) for line in read_lines(file))
     found.pop("", None)
     if not found:
-        raise ValueError(f"{', '.join(lists)}: no domains in there; give one a line. {_DOMAINS_SOURCE}")
+        raise ValueError(f"{', '.join(lists)}: no domains in there; give one on each line. {_DOMAINS_SOURCE}")
     return found
 
 

@@ -140,7 +140,7 @@ WRONG = {
     "i.txt": ("x".encode("utf-32"), "UTF-32 text"),
     "j.wet": (b"", "the file is empty (0 bytes)"),
     "k.parquet": (b"", "the file is empty (0 bytes)"),
-    "l.jsonl.gz": (gzip.compress(jsonl(ROWS))[:12], "the gzip member at packed byte 0 is cut short"),
+    "l.jsonl.gz": (gzip.compress(jsonl(ROWS))[:12], "the gzip member at compressed byte 0 is cut short"),
     "m.wet": (b"WARC/1.1x\nhello\n", "no line 'WARC/1.1' begins a record"),
 }
 
@@ -222,14 +222,16 @@ def test_decompression_bombs_stop_early(tmp_path: Path, packing: str) -> None:
         PageReaderConfig(on_corruption="skip", max_ratio=100),
     )
     assert len(found) == 2
-    assert "unpacks to more than 100 times its size (max_ratio): a decompression bomb?" in str(log.examples)
+    assert "decompresses to more than 100 times its size (max_ratio): a decompression bomb?" in str(
+        log.examples
+    )
     found, log = read(
         path,
         head + PACKINGS[packing](b"\n" * 10_000_000),
         PageReaderConfig(on_corruption="skip", max_file_bytes=10**6),
     )
     assert len(found) == 2
-    assert "unpacks to more than 1,000,000 bytes (max_file_bytes)" in str(log)
+    assert "decompresses to more than 1,000,000 bytes (max_file_bytes)" in str(log)
 
 
 LONG = """

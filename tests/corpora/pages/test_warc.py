@@ -110,7 +110,7 @@ def test_a_body_that_unpacks_to_too_much_is_left_out(tmp_path: Path, packing: st
     bomb = response("u0", pack(bytes(30_000_000)), headers=f"Content-Encoding: {packing}\r\n")
     found, log = read(tmp_path / "a.warc", bomb + response("u1", HTML))
     assert [page.url for page in found] == ["u1"]
-    assert "the body unpacks to more than the 16,777,216 bytes of max_page_bytes" in str(log)
+    assert "the body decompresses to more than the 16,777,216 bytes of max_page_bytes" in str(log)
 
 
 def test_a_body_with_an_unknown_encoding_or_none_is_reported(tmp_path: Path) -> None:

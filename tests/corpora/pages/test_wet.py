@@ -135,9 +135,7 @@ def test_records_before_the_end_of_a_truncated_member_are_kept(tmp_path: Path) -
     assert counts(log)["damaged:truncated"] == 1
     pages = read_pages(tmp_path / "a.wet.gz", PageReaderConfig())
     assert next(pages).page.url == "u1"
-    message = (
-        r"a\.wet\.gz, record at byte \d+: the gzip member at packed byte 0 is cut short\. Correct the file"
-    )
+    message = r"a\.wet\.gz, record at byte \d+: the gzip member at compressed byte 0 is cut short\. Correct the file"
     with pytest.raises(ValueError, match=message):
         next(pages)
 
@@ -151,7 +149,7 @@ def test_reading_continues_after_a_damaged_member(tmp_path: Path) -> None:
     assert counts(log)["damaged:corrupt"] == 1
     found, log = read(tmp_path / "a.wet.gz", members[0] + b"<html>" + members[1])
     assert bodies(found) == ["u0", "u1"]
-    assert "what follows the gzip member that ends at packed byte" in str(log)
+    assert "what follows the gzip member that ends at compressed byte" in str(log)
     assert counts(log)["damaged:garbage"] == 1
 
 
