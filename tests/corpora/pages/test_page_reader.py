@@ -112,7 +112,7 @@ WET = b"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: u\r\nWARC-Date: 5\
         ("x.warc.gz", gzip.compress(WET), "wet"),
         ("x", WET, "wet"),
         ("x.data", jsonl(ROWS), "jsonl"),
-        ("x.jsonl.gz", jsonl(ROWS), "jsonl"),  # unpacked on its way, as browsers do
+        ("x.jsonl.gz", jsonl(ROWS), "jsonl"),  # decompressed on the way, as by browsers
         ("x.json", gzip.compress(jsonl(ROWS)), "jsonl"),
         ("x.WET.GZ", gzip.compress(WET), "wet"),
     ],

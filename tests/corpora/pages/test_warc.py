@@ -88,7 +88,7 @@ def test_the_encoding_is_the_declared_one_or_one_that_fits(
         assert "Привет, мир" in found
 
 
-def test_bodies_are_joined_and_unpacked(tmp_path: Path) -> None:
+def test_bodies_are_joined_and_decoded(tmp_path: Path) -> None:
     chunked = b"4\r\n<p>O\r\n6;x=y\r\nne two\r\n0\r\n\r\n"
     bodies = {
         "Transfer-Encoding: chunked\r\n": chunked,
@@ -96,7 +96,7 @@ def test_bodies_are_joined_and_unpacked(tmp_path: Path) -> None:
         "Content-Encoding: deflate\r\n": zlib.compress(b"<p>One two"),
         "content-encoding: Deflate\r\nX: y\r\n": zlib.compress(b"<p>One two")[2:-4],
         "Content-Encoding: zstd\r\n": zstandard.compress(b"<p>One two"),
-        "Content-Encoding: gzip\r\nA: b\r\n": b"<p>One two",  # unpacked by the crawler
+        "Content-Encoding: gzip\r\nA: b\r\n": b"<p>One two",  # decoded by the crawler
         "Transfer-Encoding: chunked\r\nA: b\r\n": b"<p>One two",
     }
     content = b"".join(response("u", body, headers=head) for head, body in bodies.items())
@@ -105,7 +105,7 @@ def test_bodies_are_joined_and_unpacked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packing", ["gzip", "deflate", "zstd"])
-def test_a_body_that_unpacks_to_too_much_is_left_out(tmp_path: Path, packing: str) -> None:
+def test_a_body_that_decompresses_to_too_much_is_left_out(tmp_path: Path, packing: str) -> None:
     pack = {"gzip": gzip.compress, "deflate": zlib.compress, "zstd": zstandard.compress}[packing]
     bomb = response("u0", pack(bytes(30_000_000)), headers=f"Content-Encoding: {packing}\r\n")
     found, log = read(tmp_path / "a.warc", bomb + response("u1", HTML))
