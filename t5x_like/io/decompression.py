@@ -146,9 +146,8 @@ class _Gzip:
                     "corrupt", f"the gzip member at compressed byte {member} is corrupt ({error})"
                 )
                 # Otherwise the member's own first bytes would be found again.
-                self._compressed = (
-                    self._compressed[1:] if self.at - len(self._compressed) == member else self._compressed
-                )
+                if self.at - len(self._compressed) == member:
+                    self._compressed = self._compressed[1:]
                 if not self._find_member():
                     return
                 continue
