@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from t5x_like.text.cache.content import content_of
+from t5x_like.text.cache.content import content_checksum
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.rows import RowPolicy
 
@@ -104,7 +104,7 @@ class InMemoryExamples:
         self._features = features
         columns = [features[name].views() for name in sorted(features)]
         # As the cache of these examples has it, so that a run may go on from there, or come from there.
-        self.checksum = content_of(itertools.chain.from_iterable(zip(*columns, strict=True))).value
+        self.checksum = content_checksum(itertools.chain.from_iterable(zip(*columns, strict=True))).value
 
     def __len__(self) -> int:
         return len(next(iter(self._features.values())))
