@@ -94,7 +94,9 @@ def answers_of(
         answers: list[Answer] = [each.answer(spans.null_score_diff_threshold) for each in found]
         return HeadPredictions(answers, [each.described() for each in found])
     answers = questions.head_format.answers_of(
-        [each.row for each in questions.read], scores, lambda number: questions.examples.places(number)[0]
+        [each.row for each in questions.read],
+        scores,
+        lambda number: questions.examples.character_offsets(number)[0],
     )
     return HeadPredictions(answers, [{} for _ in questions.read])
 
