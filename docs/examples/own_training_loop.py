@@ -19,8 +19,8 @@ from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import LinearWarmupCosine
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
-from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.pretrained.model_config import write_model_config
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig

@@ -9,8 +9,9 @@ from jax.sharding import Mesh
 
 from t5x_like.io.files import PathLike
 from t5x_like.model.layers.stack import Remat
-from t5x_like.pretrained.checkpoint import Checkpoint, open_initial
+from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.fresh_heads import with_head
+from t5x_like.pretrained.open_checkpoint import open_initial
 from t5x_like.pretrained.weight_sources import read_config
 
 _log = logging.getLogger(__name__)

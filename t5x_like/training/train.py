@@ -12,9 +12,9 @@ from jax.sharding import Mesh
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
 from t5x_like.partitioning.shard import check_batch_size, row_share
-from t5x_like.pretrained.checkpoint import open_frozen
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params, read_frozen_record
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, initial_checkpoint
+from t5x_like.pretrained.open_checkpoint import open_frozen
 from t5x_like.text import registry
 from t5x_like.text.batches.head_source import classes_for, head_for
 from t5x_like.text.batches.loader import Loader, build_loader

@@ -15,8 +15,9 @@ from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.heads import pool
 from t5x_like.model.zoo.model_tasks import GENERATIVE, ModelTask
-from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, Family, check_dtype, family_of, open_checkpoint
+from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, Family, check_dtype, family_of
 from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.tokenizer_files import tokenizer_files
 from t5x_like.pretrained.transformers_api import (
     decoder_call,

@@ -10,8 +10,8 @@ from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.pretrained.model_config import write_model_config
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.transformers_api.pretrained_model import from_pretrained
 
 COLA = ("glue_cola_v002",)
