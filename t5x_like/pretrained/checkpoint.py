@@ -22,6 +22,7 @@ from t5x_like.pretrained.run_weights import was_trained_here
 from t5x_like.pretrained.tokenizer_files import SpecialIds, find_tokenizer, required_tokenizer, special_ids_of
 from t5x_like.pretrained.weight_sources import identity_of
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
+from t5x_like.text.heads.input_format import input_format_of
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 Kind = Literal["encoder", "decoder", "encoder_decoder"]
@@ -35,6 +36,7 @@ _FAMILIES: dict[type, Family] = {
     Recurrent: "recurrent",
     TwoStream: "two_stream",
 }
+_NO_LIMIT = 1 << 30  # tokens of a text
 # Their files give the training length as a limit, which relative positions don't have.
 _WITHOUT_LIMIT = ("t5", "mt5", "umt5")
 
@@ -98,6 +100,11 @@ class Checkpoint:
         return parameters.merge(self.graphdef, self.params)
 
     @functools.cached_property
+    def family(self) -> Family:
+        """The model's family."""
+        return family_of(self.model)
+
+    @functools.cached_property
     def kind(self) -> Kind:
         """The family, as far as reading its answers goes.
 
@@ -140,7 +147,7 @@ class Checkpoint:
             model_types = architecture_of(self.config).model_types
             return special_ids_of({"model_type": model_types[0]} if model_types else {})
         pad = SHIFTED_IN if own.pad is None else own.pad
-        begin = SHIFTED_IN if isinstance(self.model, Decoder) else own.bos
+        begin = SHIFTED_IN if self.family == "decoder" else own.bos
         return SpecialIds(SHIFTED_IN, pad, as_ids(own.eos), begin, knows_padding=own.pad is not None)
 
     @property
@@ -168,12 +175,30 @@ class Checkpoint:
 
         LLaMA's and Gemma's texts begin with an id of its own, BART's too; GPT-2's one id for both ends begins none.
         """
-        if was_trained_here(self.directory) and self.kind == "decoder":
+        if was_trained_here(self.directory) and self.family == "decoder":
             return SHIFTED_IN
         begin = None if self.fields.get("model_type") in _WITHOUT_LIMIT else self.fields.get("bos_token_id")
         if begin is None or begin in self.end_ids or self.found_tokenizer is None:
             return None
         return begin if begin == self.found_tokenizer.special.bos else None
+
+    def text_ids(self, text: str) -> list[int]:
+        """Returns the ids of a text with the special ids that the model reads; an encoder's text is cut to fit.
+
+        Raises:
+          ValueError: there is no tokenizer, or it lacks the special ids.
+        """
+        ids = self.tokenizer.encode(text)
+        if self.family == "recurrent":
+            return ids
+        is_t5 = self.fields.get("model_type") in _WITHOUT_LIMIT  # also T5's encoder alone reads T5's inputs
+        if self.family in ("encoder", "two_stream") and not is_t5:
+            input_format = input_format_of(self.tokenizer, self.max_positions or _NO_LIMIT)
+            return input_format.join([ids]).tokens.tolist()
+        begin = [] if self.begin_id is None else [self.begin_id]
+        if self.family == "decoder":
+            return [*begin, *ids] or list(self.end_ids[:1])
+        return [*begin, *ids, *self.end_ids[:1]]
 
     @property
     def max_positions(self) -> int | None:

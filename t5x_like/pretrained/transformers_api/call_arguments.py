@@ -35,6 +35,13 @@ def token_rows(ids: Any, name: str, vocab_size: int, *, is_label: bool = False) 
     return rows.astype(np.int32)
 
 
+def is_text(given: Any) -> bool:
+    """Returns whether a call is given a text, or a list of texts, in place of token ids."""
+    if isinstance(given, str):
+        return True
+    return isinstance(given, Sequence) and bool(given) and all(isinstance(each, str) for each in given)
+
+
 def mask_rows(mask: Any, name: str, ids: np.ndarray) -> np.ndarray | None:
     """``mask`` as int32 of 0 and 1 in the shape of ``ids``; ``None`` stays.
 
