@@ -28,7 +28,7 @@ from t5x_like.text.objectives.causal_lm import CausalLM
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.training.losses import LossConfig
-from t5x_like.training.metrics import summarise
+from t5x_like.training.metrics import summarize
 from t5x_like.training.state import empty, new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
 
@@ -65,7 +65,7 @@ def main(model_dir: str, steps: int) -> None:
         for number, batch in zip(range(1, steps + 1), loader, strict=False):
             state = step(state, place(batch, mesh))
             if number % 20 == 0:
-                print(f"step {number}  loss {summarise(state['totals'])['loss']:.3f}")
+                print(f"step {number}  loss {summarize(state['totals'])['loss']:.3f}")
                 state["totals"] = empty(plan.abstract["totals"])  # sums since the last line
         checkpoints.save(steps, state)
     write_model_config(model_dir, config)

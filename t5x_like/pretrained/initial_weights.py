@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from jax.sharding import Mesh
 
+from t5x_like.config_class import config_class
 from t5x_like.io.files import PathLike
 from t5x_like.model.layers.stack import Remat
 from t5x_like.pretrained.checkpoint import Checkpoint
@@ -17,7 +18,7 @@ from t5x_like.pretrained.weight_sources import read_config
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class CheckpointModel:
     """Uses the model in ``start_from``, with the head that the training tasks require.
 

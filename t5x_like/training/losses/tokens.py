@@ -1,18 +1,18 @@
 """Losses of tokens: cross entropy with label smoothing and z-loss, weighted by ``loss_weights`` and normalized."""
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import MASKED
 
 Normalization = Literal["sum", "target_tokens", "all_tokens", "sequences"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class LossConfig:
     """Options of the loss over target tokens.
 

@@ -13,7 +13,7 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
 from t5x_like.training.losses import LossConfig, normalize, with_targets
 from t5x_like.training.losses.total import measure_sequences
-from t5x_like.training.metrics import summarise
+from t5x_like.training.metrics import summarize
 from t5x_like.training.state import new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
 
@@ -144,7 +144,7 @@ def summary_after(config, batch, *, steps, num_devices=1, num_microbatches=1):
         before = state["totals"]
         state = step(state, place(batch, mesh))
     last = jax.tree.map(lambda new, old: new - old, state["totals"], before)
-    return summarise(last)
+    return summarize(last)
 
 
 def examples_for(task):
