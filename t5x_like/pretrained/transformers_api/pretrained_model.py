@@ -18,6 +18,7 @@ from t5x_like.model import parameters
 from t5x_like.model.heads import pool
 from t5x_like.model.zoo.model_tasks import GENERATIVE, ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, Family, check_dtype
+from t5x_like.pretrained.hub import local_directory
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.tokenizer_files import tokenizer_files
@@ -57,6 +58,8 @@ def from_pretrained(
     num_labels: int | None = None,
     seed: int = 0,
     step: int | None = None,
+    revision: str | None = None,
+    cache_dir: PathLike | None = None,
 ) -> "Pretrained":
     """Opens a checkpoint to be called as transformers' models are.
 
@@ -64,20 +67,29 @@ def from_pretrained(
     >>> pretrained(input_ids=ids, labels=labels).loss
 
     Args:
-      directory: a Hugging Face directory, a GGUF file, a T5X checkpoint, or a run of ours.
+      directory: a Hugging Face directory, a GGUF file, a T5X checkpoint, a run of ours, or a name on the Hugging Face
+        Hub such as ``google/flan-t5-small``, which is read from the Hub's local cache if it is there.
       dtype: of computation; weights are float32.
       mesh: places every weight straight on these devices.
       task: the head to use; that of the class in ``config.json`` if not given.
       num_labels: the outputs of that head.
       seed: of a head that the files lack. It is drawn, with a warning.
       step: a run's step; its newest good one if not given.
+      revision: a branch, tag or commit on the Hub; the main branch if not given.
+      cache_dir: the Hub's local cache; its usual place if not given.
 
     Raises:
       ValueError: no checkpoint, a model that we don't know, or weights that don't fit its configuration.
     """
     check_dtype(dtype)
     checkpoint = open_checkpoint(
-        directory, mesh=mesh, step=step, head=task, num_labels=num_labels, seed=seed, finite=False
+        local_directory(directory, revision=revision, cache_dir=cache_dir),
+        mesh=mesh,
+        step=step,
+        head=task,
+        num_labels=num_labels,
+        seed=seed,
+        finite=False,
     )
     return Pretrained(checkpoint.computing_in(dtype))
 
