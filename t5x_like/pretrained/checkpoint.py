@@ -43,18 +43,18 @@ _WITHOUT_LIMIT = ("t5", "mt5", "umt5")
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """Weights, and all that using them needs.
+    """An opened checkpoint: weights, and everything that is needed to use them.
 
     Attributes:
-      directory: where they were found: a directory, or a GGUF file.
+      directory: the directory or GGUF file that they came from.
       step: the step of a run; ``None`` for what has no steps.
       config: the model's configuration.
       graphdef: the model's structure, for ``parameters.merge(graphdef, params)``.
       params: nested weights, float32, on ``mesh``.
       mesh: the devices; one device if none was asked for.
       fields: those of a published model's ``config.json``; empty for runs.
-      class_names: the classes of its head in the order of its outputs; empty where they have no names.
-      vocabulary: a tokenizer's path to use in place of the one beside the weights.
+      class_names: classes of its head in the order of its outputs; empty if they have no names.
+      vocabulary: a tokenizer's path to use in place of the one next to the weights.
       num_sentinels: the sentinels of that tokenizer; ``None`` for as many as the model was trained with.
     """
 
@@ -96,17 +96,17 @@ class Checkpoint:
 
     @property
     def model(self) -> Any:
-        """The model with its weights."""
+        """Model with its weights."""
         return parameters.merge(self.graphdef, self.params)
 
     @functools.cached_property
     def family(self) -> Family:
-        """The model's family."""
+        """Family of the model."""
         return family_of(self.model)
 
     @functools.cached_property
     def kind(self) -> Kind:
-        """The family, as far as reading its answers goes.
+        """Family of the model, among those that benchmarks can evaluate.
 
         Raises:
           ValueError: a family that benchmarks can't be answered with.
@@ -115,7 +115,7 @@ class Checkpoint:
 
     @functools.cached_property
     def found_tokenizer(self) -> Tokenizer | None:
-        """The tokenizer beside the weights, or the one at ``vocabulary``; ``None`` where there is neither.
+        """Tokenizer next to the weights, or at ``vocabulary``; ``None`` if there is neither.
 
         Raises:
           ValueError: it has more ids than the model has embeddings.
@@ -130,7 +130,7 @@ class Checkpoint:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The same, where it is needed.
+        """Tokenizer, for callers that need one.
 
         Raises:
           ValueError: there is none, or it doesn't fit the model.
@@ -139,7 +139,7 @@ class Checkpoint:
 
     @functools.cached_property
     def special_ids(self) -> SpecialIds:
-        """Ids that pad, begin and end texts: those of ``config.json``, or those a run was trained with."""
+        """Ids that pad, begin and end texts: from ``config.json``, or from a run's training."""
         if self.fields:
             return special_ids_of(self.fields)
         own = None if self.found_tokenizer is None else self.found_tokenizer.special
@@ -152,15 +152,15 @@ class Checkpoint:
 
     @property
     def start_id(self) -> int:
-        """The id that begins an encoder-decoder's answer."""
+        """First id that an encoder-decoder's decoder reads."""
         return SHIFTED_IN if was_trained_here(self.directory) else self.special_ids.decoder_start
 
     @functools.cached_property
     def end_ids(self) -> tuple[int, ...]:
-        """The ids each of which ends a text.
+        """Ids that end a text; each of them does.
 
-        Files that don't give any leave it to their model's usual vocabulary, which need not be theirs: ids that the
-        model has no embeddings for are left out, and without any the tokenizer's own id is taken.
+        Files without such ids mean those of their model's usual vocabulary, which may be another one. So ids that the
+        model has no embeddings for are left out. If none is left, the tokenizer's own id is taken.
         """
         special = special_ids_of(self.fields) if self.fields else None
         ends = () if special is None else as_ids(special.eos)
@@ -171,9 +171,10 @@ class Checkpoint:
 
     @functools.cached_property
     def begin_id(self) -> int | None:
-        """The id that begins every text that is read; ``None`` if the model wants none.
+        """Id that begins every text the model reads; ``None`` if there is none.
 
-        LLaMA's and Gemma's texts begin with an id of its own, BART's too; GPT-2's one id for both ends begins none.
+        LLaMA's, Gemma's and BART's texts begin with a special id.
+        GPT-2 has one id for both ends, and begins no text with it.
         """
         if was_trained_here(self.directory) and self.family == "decoder":
             return SHIFTED_IN
@@ -202,7 +203,7 @@ class Checkpoint:
 
     @property
     def max_positions(self) -> int | None:
-        """Tokens of the longest text that the model can read; ``None`` where nothing limits it."""
+        """Length in tokens of the longest text that the model can read; ``None`` if nothing limits it."""
         if self.fields.get("model_type") in _WITHOUT_LIMIT:
             return None
         # RoBERTa's files count two more than texts can have, so that our own number comes first.
@@ -215,12 +216,12 @@ class Checkpoint:
 
     @property
     def num_parameters(self) -> int:
-        """Numbers in its weights."""
+        """Number of parameters."""
         return sum(leaf.size for leaf in jax.tree.leaves(self.params))
 
     @functools.cached_property
     def identity(self) -> str:
-        """A short hash that other weights would not have."""
+        """Short hash that identifies the weights."""
         return identity_of(self.directory, self.step)
 
     def computing_in(self, dtype: str) -> "Checkpoint":
@@ -267,4 +268,5 @@ def kind_of(model: Any) -> Kind:
 
 
 def mesh_or_one_device(mesh: Mesh | None) -> Mesh:
+    """Returns ``mesh``, or one of the first device if there is none."""
     return MeshConfig(data=1).build(jax.local_devices()[:1]) if mesh is None else mesh

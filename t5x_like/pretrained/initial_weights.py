@@ -35,7 +35,11 @@ class CheckpointModel:
     remat: Remat = "none"
 
     def resolve(self, directory: PathLike | None, head: tuple[str, int] | None) -> Any:
-        """The checkpoint's configuration with a head: its kind and its number of scores.
+        """Returns the configuration of a checkpoint's model, with the head that training needs.
+
+        Args:
+          directory: the checkpoint.
+          head: kind of the head and its number of scores; ``None`` for the checkpoint's own.
 
         Raises:
           ValueError: no directory, one that holds no model, or a model that can't have such a head.

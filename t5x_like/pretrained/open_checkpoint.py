@@ -1,4 +1,4 @@
-"""Opens weights, whatever wrote them: our runs, Hugging Face directories, GGUF files, T5X checkpoints."""
+"""Opening of weights in all formats: our runs, Hugging Face directories, GGUF files, T5X checkpoints."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -55,7 +55,7 @@ def open_checkpoint(
       head: the head to open it with; its own if not given.
       num_labels: the outputs of that head.
       seed: of heads that the weights lack. Such are drawn, with a warning.
-      vocabulary: a tokenizer in place of the one beside the weights.
+      vocabulary: a tokenizer in place of the one next to the weights.
       num_sentinels: sentinels of the tokenizer; as many as the model was trained with if not given.
       needs_tokenizer: fail at once if there is no tokenizer.
       finite: refuse weights that are NaN or infinite.
@@ -162,9 +162,13 @@ def open_frozen(
 
 @contextmanager
 def open_unread(directory: PathLike, *, step: int | None = None) -> Iterator[Checkpoint]:
-    """Opens a checkpoint whose weights stay on disk; while this is open each is read whenever it is asked for.
+    """Opens a checkpoint whose weights stay on disk; while this is open, each use reads them.
 
-    The weights of a run on frozen weights, which are in two places, are in memory.
+    Weights of a run with frozen weights, which are in two places, are in memory.
+
+    Args:
+      directory: any checkpoint that ``open_checkpoint`` opens.
+      step: a step of a run; its newest good one if not given.
 
     Raises:
       ValueError: as ``open_checkpoint``; and published files without the head that their ``config.json`` names.
@@ -217,6 +221,6 @@ def require_numbers(params: Any, name: str) -> None:
     if bad:
         more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
         raise NotNumbersError(
-            f"{name}: weights are NaN or infinite ({bad[0]}{more}), nothing can be asked of them; take others, as of "
+            f"{name}: weights are NaN or infinite ({bad[0]}{more}), they can't be used; take others, such as those of "
             "an earlier step"
         )

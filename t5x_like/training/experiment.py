@@ -111,7 +111,7 @@ _COMPUTE_DTYPE = "model.compute_dtype"
 
 def describe(value: Any, prefix: str = "") -> dict[str, Any]:
     """Flattens a tree of dataclasses to JSON values such as ``{"optimizer.learning_rate.base": 1.0}``."""
-    if hasattr(value, "described") and not isinstance(value, type):  # it has parts that no text stands for
+    if hasattr(value, "described") and not isinstance(value, type):  # it has parts without a text
         return {f"{prefix}is": type(value).__name__} | describe(value.described(), prefix)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         described: dict[str, Any] = {}

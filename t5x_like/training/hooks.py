@@ -31,7 +31,7 @@ class RunProgress:
       lines: everything that was logged, in order; a resumed run has its earlier lines.
       model_dir: the run's directory.
       config: the run's configuration, flattened: ``{"optimizer.beta1": 0.9}``.
-      stop_reason: why the run ends at this step; ``None`` while it goes on.
+      stop_reason: why the run ends at this step; ``None`` while it continues.
       preempted: whether a signal stops the run, which then is not complete.
       timer: measures training without what hooks do inside ``run.paused(…)``.
     """
@@ -59,7 +59,7 @@ class RunProgress:
 
     @property
     def is_last(self) -> bool:
-        """Whether no step follows."""
+        """True if no step follows."""
         return self.stop_reason is not None or self.step >= self.total_steps
 
     def stop(self, reason: str) -> None:

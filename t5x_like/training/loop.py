@@ -16,7 +16,7 @@ from t5x_like.training.writers import Writers
 
 
 class Finished(NamedTuple):
-    """Where a run ended.
+    """Result of a run: its last step and newest log lines.
 
     Attributes:
       step: the last step that was done.
@@ -97,7 +97,7 @@ class Loop:
                         self._writers.doing("training")
                 if preemption.requested_at(run.step):
                     run.preempted = True
-                    run.stop(f"stopped at step {run.step} as asked; the same command goes on from here")
+                    run.stop(f"stopped at step {run.step} as asked; the same command continues from here")
                 self._call_hooks(run)
         if run.stop_reason is not None and self._writers is not None:
             self._writers.say(run.stop_reason)

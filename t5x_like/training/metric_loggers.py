@@ -215,7 +215,7 @@ def _name(key: str) -> str:
 
 
 def _identity(run: RunProgress, file: str, make: Any) -> str:
-    """The run's name in another system, kept in its directory so that a resumed run continues there."""
+    """Returns the run's name in another system, kept in its directory so that a resumed run continues there."""
     path = as_path(run.model_dir) / file
     if not path.exists():
         write_json(path, {"id": make()})

@@ -154,7 +154,7 @@ def _read(fields: dict[str, Any], name: str, directory: PathLike) -> Any:
 
 
 def _is_found(value: Any) -> bool:
-    """Whether a class or function is found under its name."""
+    """Returns True if a class or function is found under its name."""
     try:
         return _find(name_of(value)) is value
     except ValueError:

@@ -67,8 +67,8 @@ def from_pretrained(
     >>> pretrained(input_ids=ids, labels=labels).loss
 
     Args:
-      directory: a Hugging Face directory, a GGUF file, a T5X checkpoint, a run of ours, or a name on the Hugging Face
-        Hub such as ``google/flan-t5-small``, which is read from the Hub's local cache if it is there.
+      directory: a Hugging Face directory, a GGUF file, a T5X checkpoint, or a run of ours. Or a name on the Hugging
+        Face Hub, such as ``google/flan-t5-small``; files in its local cache are used without a network.
       dtype: of computation; weights are float32.
       mesh: places every weight straight on these devices.
       task: the head to use; that of the class in ``config.json`` if not given.
@@ -99,7 +99,13 @@ def export_hugging_face(
 ) -> None:
     """Writes a ``Pretrained``, or a model with its ``config``, in files that Hugging Face loads.
 
-    A ``Pretrained`` takes along what it came with: special ids, other fields of ``config.json``, its vocabulary.
+    A ``Pretrained`` is exported with its special ids, other fields of ``config.json`` and its vocabulary.
+
+    Args:
+      model: with its weights.
+      directory: new or empty.
+      config: of a model that is not a ``Pretrained``.
+      max_shard_bytes: limit for the size of each file of weights.
 
     Raises:
       ValueError: the directory is not empty, or ``config`` is needed and missing.
@@ -126,11 +132,11 @@ class Pretrained:
     """A checkpoint's model with its tokenizer, called as transformers' models are; texts work in place of ids.
 
     >>> pretrained = t5x_like.from_pretrained("path/to/t5-small")
-    >>> pretrained.generate("translate English to German: The house is wonderful.")
-    'Das Haus ist wunderbar.'
+    >>> pretrained.generate("translate English to German: Good morning.")
+    'Guten Morgen.'
 
     Attributes:
-      model: the model with its weights, of which there is no other copy: when it is trained, calls and exports change.
+      model: the model with its weights. There is no other copy: when it is trained, calls and exports change.
       config: the model's configuration.
       fields: those of ``config.json`` that are not about the model; empty for runs.
       special_ids: ids that pad, begin and end texts.
@@ -159,18 +165,18 @@ class Pretrained:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The checkpoint that it was opened from, with the weights that the model has now."""
+        """Checkpoint that it was opened from, with the weights that the model has now."""
         graphdef, params = parameters.split(self.model)
         return replace(self._opened, graphdef=graphdef, params=params)
 
     @property
     def companions(self) -> tuple[PathLike, ...]:
-        """The files beside the weights that belong to the model."""
+        """Files of the tokenizer, next to the weights."""
         return tokenizer_files(self._opened.directory)
 
     @property
     def vocabulary(self) -> Tokenizer | None:
-        """The tokenizer beside the weights; ``None`` where there is none.
+        """Tokenizer next to the weights; ``None`` if there is none.
 
         Raises:
           ValueError: it has more ids than the model has embeddings.
@@ -336,7 +342,7 @@ class Pretrained:
 
         Returns:
           int32 [B * num_return_sequences, length], prompts included, without columns that no row needs. For texts a
-          list of new texts without their prompts; for a single string one text if one sequence is asked for.
+          list of new texts without their prompts; for a single string and one sequence, one text.
 
         Raises:
           ValueError: a setting out of its range, or settings that exclude each other.
@@ -349,7 +355,7 @@ class Pretrained:
             if max_new_tokens is None and max_length is None:
                 max_new_tokens = GenerationConfig().max_new_tokens
         if not hasattr(self.model, "decode_step") or self.config.task not in GENERATIVE:
-            raise ValueError(f"this model's task is {self.config.task}; it writes nothing")
+            raise ValueError(f"this model's task is {self.config.task}; it generates no text")
         check_generation(
             num_beams=num_beams,
             num_return_sequences=num_return_sequences,

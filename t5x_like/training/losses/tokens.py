@@ -46,7 +46,7 @@ class LossConfig:
 def token_losses(
     logits: jax.Array, target_tokens: jax.Array, config: LossConfig
 ) -> tuple[jax.Array, jax.Array]:
-    """Loss (z-loss included) and z-loss of every position, float32 [...], from logits [..., V]."""
+    """Returns the loss (z-loss included) and z-loss of every position, float32 [...], from logits [..., V]."""
     logits = logits.astype(jnp.float32)
     on = 1.0 - config.label_smoothing
     # A vocabulary may be padded to a round size; no probability is spread over the padding.

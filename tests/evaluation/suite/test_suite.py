@@ -251,7 +251,7 @@ def test_a_run_of_ours_is_evaluated_at_its_newest_step(t5, data, tmp_path):
         for step in (3, 7):
             checkpoints.save(step, {"params": params})
     write_model_config(tmp_path / "run", config)
-    with pytest.raises(ValueError, match="no vocabulary beside its weights"):
+    with pytest.raises(ValueError, match="no vocabulary next to its weights"):
         evaluate_suite(run_of(str(tmp_path / "run"), data, tmp_path / "out"), shown=False)
     run = run_of(str(tmp_path / "run"), data, tmp_path / "out", vocabulary=f"{t5}/spiece.model", limit=8)
     assert evaluate_suite(run, shown=False)["step"] == 7
