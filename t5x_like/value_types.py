@@ -6,11 +6,13 @@ import functools
 import inspect
 import numbers
 import os
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
+_LITERAL = re.compile(r"[-+]?[\d._]+([eE][-+]?\d+)?|True|False")  # text that means a number, or yes or no
 SEQUENCES = (tuple, list, collections.abc.Sequence, collections.abc.Iterable)
 MAPPINGS = (dict, collections.abc.Mapping)
 
@@ -201,7 +203,7 @@ def _conform_mapping(value: Any, annotation: Any, members: tuple[Any, ...]) -> A
 
 
 def _hint(value: Any, annotation: Any) -> str:
-    if annotation in (int, float, bool) and isinstance(value, str):
+    if annotation in (int, float, bool) and isinstance(value, str) and _LITERAL.fullmatch(value):
         return "drop the quotes"
     if annotation is int and isinstance(value, float) and value.is_integer():
         return f"write {int(value)}"

@@ -1,7 +1,7 @@
 """Values against annotations, in configuration classes, too."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NewType, Protocol
 
@@ -20,6 +20,19 @@ class Oven:
 @config_class
 class Pan:
     width: int
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """A dataclass that doesn't check itself."""
+
+    kind: str
+    grams: float = 5
+
+
+@config_class
+class Bun:
+    seeds: tuple[Seeds, ...] = ()
 
 
 @config_class
@@ -133,3 +146,9 @@ def test_a_configuration_class_converts_what_fits() -> None:
     assert Oven(degrees=180) == Oven(degrees=180.0)
     assert type(Oven(degrees=180).degrees) is float
     assert Loaf(name="rye", vessel=Pan(width=3)).vessel.width == 3
+
+
+def test_plain_dataclasses_in_a_configuration_are_checked() -> None:
+    assert Bun(seeds=[Seeds("poppy", 3)]).seeds == (Seeds("poppy", 3),)
+    with pytest.raises(ConfigTypeError, match=r"Bun\.seeds\.1\.kind needs text, got 3"):
+        Bun(seeds=(Seeds("poppy"), Seeds(3)))

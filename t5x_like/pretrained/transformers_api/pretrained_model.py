@@ -158,7 +158,7 @@ class Pretrained:
         tokenizer = f"{self.vocabulary.vocab_size:,} token ids" if self.vocabulary else "no tokenizer"
         step = "" if opened.step is None else f", step {opened.step}"
         return (
-            f"Pretrained({type(self.config).__name__.removesuffix('Config')}, task {self.config.task}, "
+            f"Pretrained({type(self.config).__name__.removesuffix('Config')}, task {getattr(self.config, 'task', None)}, "
             f"{opened.num_parameters:,} parameters, {tokenizer}, computes in {self.config.compute_dtype}, "
             f"from {opened.directory!r}{step})"
         )
