@@ -124,7 +124,11 @@ def find_run(directory: PathLike) -> tuple[str, int | None] | None:
 
 
 def find_run_weights(directory: PathLike, *, step: int | None = None) -> RunWeights:
-    """Finds the weights of a run, of its newest good step unless ``step`` names one.
+    """Finds the weights of a run, without reading them.
+
+    Args:
+      directory: the run, its folder of checkpoints, or one of its steps.
+      step: the newest good one if not given.
 
     Raises:
       ValueError: not a run directory, or one of a model that this version doesn't know.

@@ -157,8 +157,9 @@ class Pretrained:
         opened = self._opened
         tokenizer = f"{self.vocabulary.vocab_size:,} token ids" if self.vocabulary else "no tokenizer"
         step = "" if opened.step is None else f", step {opened.step}"
+        name, task = type(self.config).__name__.removesuffix("Config"), getattr(self.config, "task", None)
         return (
-            f"Pretrained({type(self.config).__name__.removesuffix('Config')}, task {getattr(self.config, 'task', None)}, "
+            f"Pretrained({name}, task {task}, "
             f"{opened.num_parameters:,} parameters, {tokenizer}, computes in {self.config.compute_dtype}, "
             f"from {opened.directory!r}{step})"
         )

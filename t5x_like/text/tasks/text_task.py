@@ -39,8 +39,6 @@ class TextTask(PairsTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.format is not None and self.format not in FORMATS:
-            raise ValueError(f"task {self.name!r}: format must be one of {FORMATS}, not {self.format!r}")
         words = {str(raw): word for raw, word in self.label_words.items()}  # gin allows numbers as keys
         object.__setattr__(self, "label_words", words)
         object.__setattr__(self, "labels", tuple(self.labels) or tuple(dict.fromkeys(words.values())))
