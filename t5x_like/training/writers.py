@@ -101,7 +101,7 @@ class TerminalWriter:
 
     def compiled(self, seconds: float) -> None:
         """Prints how long the first step took to compile; rates count from here."""
-        self.say(f"compiled in {seconds:.0f} s")
+        self.say(f"compiled in {seconds:.{0 if seconds >= 10 else 1}f} s")
         self._progress.skip(self._done)
 
     def write(self, line: dict[str, Any]) -> None:

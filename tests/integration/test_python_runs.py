@@ -108,6 +108,14 @@ def test_it_is_continued_from_its_record():
     assert read_experiment("run").total_steps == 4
 
 
+def test_it_is_continued_by_the_command(capsys):
+    t5x_like.train(experiment("command", 2))
+    assert main(["train", "--model_dir", "command"]) == 0
+    assert "command: complete at step 2" in capsys.readouterr().err
+    assert main(["train", "--model_dir", "command", "--set", "BATCH_SIZE=4"]) == 2
+    assert "the run was configured in Python" in capsys.readouterr().err
+
+
 def test_a_finished_run_asked_for_fewer_steps_says_so(capsys):
     t5x_like.train(experiment("finished", 3))
     capsys.readouterr()
