@@ -64,9 +64,13 @@ def read_recorded(directory: PathLike, name: str) -> Any:
     return _read(_fields(directory), name, directory)
 
 
-def recorded_tasks(directory: str) -> Any:
-    """Returns the definitions of tasks in a run's configuration; for gin files."""
-    return read_recorded(directory, "tasks")
+def recorded_value(directory: str, field: str) -> Any:
+    """Returns a value of a run's configuration by its path, such as ``train.mixture``; for gin files."""
+    name, *parts = field.split(".")
+    value = read_recorded(directory, name)
+    for part in parts:
+        value = getattr(value, part)
+    return value
 
 
 def to_data(value: Any) -> Any:
