@@ -15,20 +15,14 @@ from typing import Any
 
 from t5x_like.cli.arguments import (
     EVALUATION,
-    EXPERIMENT,
     add_checkpoint_arguments,
     load_configuration,
-    load_part,
-    override_name,
     use_saved_run,
 )
 from t5x_like.cli.evaluate_suite import add_suite_arguments, run_suite, suite_flags
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.partitioning.processes import initialize_processes
 from t5x_like.reports.score_tables import run_table
-
-# Macros of evaluate_head.gin, which the run's own configuration need not have.
-_OF_THE_TEMPLATE = ("CHECKPOINT", "OUTPUT_DIR", "SPLIT", "LIMIT", "EVALUATION_BATCH_SIZE")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +52,7 @@ def _wants_suite(arguments: argparse.Namespace) -> bool:
             f"--{given[0]} is for benchmarks", hint="add --recipe glue, --recipe super_glue or --tasks TASK …"
         )
     folder = Path(arguments.checkpoint)
-    if arguments.checkpoint and (folder / "config.json").is_file() and not (folder / "config.gin").is_file():
+    if arguments.checkpoint and (folder / "config.json").is_file() and not (folder / "model.json").is_file():
         raise UserError(
             f"--checkpoint {folder} is a Hugging Face directory, which has no tasks of its own",
             hint="say on what to evaluate it: --recipe glue, --recipe super_glue or --tasks TASK …",
@@ -76,7 +70,7 @@ def _run_own_tasks(arguments: argparse.Namespace) -> int:
     use_saved_run(arguments, template, OUTPUT_DIR=output, SPLIT=arguments.split)
     evaluation: Any = load_configuration(arguments, EVALUATION).value
     if by_head:
-        evaluations = _head_evaluations(arguments, evaluation.evaluations[0])
+        evaluations = _head_evaluations(arguments.checkpoint, evaluation.evaluations[0])
         evaluation = replace(evaluation, evaluations=evaluations)
     # This imports JAX.
     from t5x_like.evaluation.saved_runs import evaluate_run
@@ -89,26 +83,19 @@ def _run_own_tasks(arguments: argparse.Namespace) -> int:
 
 def _evaluates_head(checkpoint: str) -> bool:
     """Return True if a run's own configuration evaluates a head."""
-    config = Path(checkpoint) / "config.gin"
-    return bool(checkpoint) and config.is_file() and "HeadEvaluation" in config.read_text(encoding="utf-8")
+    record = Path(checkpoint) / "experiment.json"
+    return bool(checkpoint) and record.is_file() and ":HeadEvaluation" in record.read_text(encoding="utf-8")
 
 
-def _head_evaluations(arguments: argparse.Namespace, template: Any) -> tuple[Any, ...]:
+def _head_evaluations(checkpoint: str, template: Any) -> tuple[Any, ...]:
     """Return the run's own evaluations, which may be of other tasks than it was trained on.
 
     Args:
-      arguments: The flags.
+      checkpoint: The run.
       template: Gives the split, the batch size and the limit.
     """
-    own = argparse.Namespace(
-        **vars(arguments)
-        | {
-            "gin_file": [f"{arguments.checkpoint}/config.gin"],
-            "overrides": [
-                each for each in arguments.overrides if override_name(each) not in _OF_THE_TEMPLATE
-            ],
-        }
-    )
-    found = load_part(own, EXPERIMENT, "evaluations", "EVALUATIONS")
+    from t5x_like.training.run_record import read_recorded  # imports JAX
+
     given = {name: getattr(template, name) for name in ("split", "batch_size", "limit")}
+    found = read_recorded(checkpoint, "evaluations")
     return tuple(replace(each, **given) for each in found if isinstance(each, type(template)))

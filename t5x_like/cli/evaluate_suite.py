@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from t5x_like.cli.arguments import (
-    EXPERIMENT,
     SUITE,
     gin_macros,
     import_users_modules,
     load_configuration,
-    load_part,
 )
 from t5x_like.cli.submission import announce_submission, write_submission_of
 from t5x_like.evaluation.prompts import DECODER_STYLE
@@ -184,7 +182,7 @@ def _suite_settings(arguments: argparse.Namespace) -> Any:
         arguments.gin_file = [*([recipe] if recipe else []), *arguments.gin_file]
         macros = gin_macros(CHECKPOINT=arguments.checkpoint, OUTPUT_DIR=given.get("output_dir"))
         arguments.overrides = [*macros, *arguments.overrides]
-        return _with_run_settings(replace(load_configuration(arguments, SUITE).value, **given), arguments)
+        return _with_run_settings(replace(load_configuration(arguments, SUITE).value, **given))
     if not arguments.checkpoint:
         raise UserError("say which weights: --checkpoint RUN_DIR, or a directory in Hugging Face's layout")
     if arguments.overrides:
@@ -203,7 +201,7 @@ def _suite_settings(arguments: argparse.Namespace) -> Any:
     # This imports JAX.
     from t5x_like.evaluation.suite_settings import SuiteEvaluation
 
-    return _with_run_settings(SuiteEvaluation(checkpoint=arguments.checkpoint, **given), arguments)
+    return _with_run_settings(SuiteEvaluation(checkpoint=arguments.checkpoint, **given))
 
 
 def _given_fields(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -222,20 +220,16 @@ def _given_fields(arguments: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def _with_run_settings(suite: Any, arguments: argparse.Namespace) -> Any:
+def _with_run_settings(suite: Any) -> Any:
     """Register the run's own tasks; find its vocabulary where only its configuration names it."""
-    config = Path(suite.checkpoint) / "config.gin"
-    own = argparse.Namespace(**vars(arguments) | {"gin_file": [str(config)], "overrides": []})
-    has_configuration = config.is_file()
-    if has_configuration and any(name not in catalogue.benchmarks() for name in suite.tasks):
-        registry.register(load_part(own, EXPERIMENT, "tasks", "TASKS"))
+    from t5x_like.training.run_record import has_experiment, read_recorded  # imports JAX
+
+    tasks = read_recorded(suite.checkpoint, "tasks") if has_experiment(suite.checkpoint) else ()
+    if any(name not in catalogue.benchmarks() for name in suite.tasks):
+        registry.register(tasks)
     if suite.vocabulary or vocabulary_files(suite.checkpoint):
         return suite
-    if has_configuration:
-        try:
-            named = load_part(own, EXPERIMENT, "vocabulary", "VOCABULARY")
-        except (UserError, ValueError):
-            named = None
-        if isinstance(named, str):
-            return replace(suite, vocabulary=named)
-    return replace(suite, vocabulary=os.environ.get("T5X_LIKE_VOCABULARY", ""))
+    own = {task.vocabulary for task in tasks if hasattr(task, "vocabulary")}
+    return replace(
+        suite, vocabulary=own.pop() if len(own) == 1 else os.environ.get("T5X_LIKE_VOCABULARY", "")
+    )
