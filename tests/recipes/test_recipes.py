@@ -27,7 +27,8 @@ def required_macros(file: Path) -> list[str]:
         load([str(file)], [f"{name}={value!r}" for name, value in given.items()], roots=ROOTS)
     except UserError as mistake:
         flags = [line.split("#")[0].strip() for line in str(mistake).splitlines()[1:]]
-        given |= {flag.removeprefix("--set ").split("=")[0]: "somewhere" for flag in flags}
+        names = [flag.removeprefix("--set ").split("=")[0] for flag in flags]
+        given |= {name: "bytes" if name == "VOCABULARY" else "somewhere" for name in names}
     return [f"{name}={value!r}" for name, value in given.items()]
 
 
