@@ -1,6 +1,7 @@
 """Progress of long work: a bar with the time left on a terminal, a line every half minute elsewhere."""
 
 import sys
+import threading
 import time
 from types import TracebackType
 from typing import Self, TextIO
@@ -29,6 +30,7 @@ class Progress:
         self._label, self._total, self._unit, self._shown = label, total, unit, shown
         self._done = self._before = 0
         self._start = self._last_line = time.monotonic()
+        self._finished = threading.Event()
         is_bytes = unit == "bytes"
         self._bar = tqdm(
             desc=label,
@@ -40,21 +42,21 @@ class Progress:
         )
 
     def __enter__(self) -> Self:
+        if self._shown and self._bar.disable and self._seconds > 0:
+            threading.Thread(target=self._say_while_waiting, daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._finished.set()
         self._bar.close()
 
     def reach(self, done: int) -> None:
         """Shows that ``done`` units are done."""
         self._bar.update(done - self._done)
         self._done = done
-        now = time.monotonic()
-        if self._shown and self._bar.disable and now - self._last_line >= self._seconds:
-            self._last_line = now
-            self.say(f"{self._label}: {self._in_words(now - self._start)}")
+        self._say_if_due()
 
     def add(self, more: int) -> None:
         """Shows that ``more`` units are done."""
@@ -75,6 +77,17 @@ class Progress:
         """Prints one line without tearing the bar."""
         self._bar.write(text, file=self._stream)
         self._stream.flush()
+
+    def _say_while_waiting(self) -> None:
+        """Prints lines while a single unit takes long, as when a program is compiled."""
+        while not self._finished.wait(max(self._last_line + self._seconds - time.monotonic(), 0.01)):
+            self._say_if_due()
+
+    def _say_if_due(self) -> None:
+        now = time.monotonic()
+        if self._shown and self._bar.disable and now - self._last_line >= self._seconds:
+            self._last_line = now
+            self.say(f"{self._label}: {self._in_words(now - self._start)}")
 
     def _in_words(self, seconds: float) -> str:
         rate = (self._done - self._before) / seconds

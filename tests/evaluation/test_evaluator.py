@@ -10,7 +10,7 @@ import pytest
 
 from t5x_like.evaluation.evaluator import TaskEvaluation, write_results
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
-from t5x_like.evaluation.questions import load_questions, load_seqio_questions, tasks_having
+from t5x_like.evaluation.questions import load_questions, load_seqio_questions, tasks_with_split
 from t5x_like.evaluation.scores_file import read_scores
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.io.files import read_jsonl
@@ -66,14 +66,14 @@ def weights(config):
 
 
 def test_tasks_of_a_mixture_that_lack_the_split_are_left_out() -> None:
-    asked = tasks_having("glue_v002_proportional", "validation")
+    asked = tasks_with_split("glue_v002_proportional", "validation")
     assert {"glue_cola_v002", "glue_mnli_matched_v002", "glue_mnli_mismatched_v002"} <= set(asked)
     assert not {"glue_ax_v002", "glue_mnli_v002"} & set(asked)
-    assert "glue_ax_v002" in tasks_having("glue_v002_proportional", "test")
+    assert "glue_ax_v002" in tasks_with_split("glue_v002_proportional", "test")
 
 
 def test_a_split_that_no_task_has_is_left_to_be_complained_of() -> None:
-    assert tasks_having("glue_ax_v002", "train") == ["glue_ax_v002"]
+    assert tasks_with_split("glue_ax_v002", "train") == ["glue_ax_v002"]
 
 
 def test_questions_come_in_the_files_order_and_end_as_in_training(make_task):
@@ -174,7 +174,9 @@ def test_users_own_postprocessing_and_metrics_over_likelihoods_are_used():
     )
     lengths = {"limit": None, "inputs_length": 32, "targets_length": 8}
     questions, codec = load_seqio_questions("answers_of_user", "train", **lengths)
-    predictions = [questions.answer_of(*pair) for pair in zip(questions.rows, [" A", "c"], strict=True)]
+    predictions = [
+        questions.postprocess_answer(*pair) for pair in zip(questions.rows, [" A", "c"], strict=True)
+    ]
     assert questions.metrics[0](questions.targets, predictions) == {"any": 0.5}
     assert questions.baseline == {"any": 0.5}
     assert questions.labels == ()

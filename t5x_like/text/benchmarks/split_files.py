@@ -113,7 +113,7 @@ def how_to_get(source: BenchmarkSource, split: str, folder: str) -> str:
         )
     return (
         f"no files of the split {split!r} below {folder!r}: {place}, {' or '.join(origins(source))}; --data_dir or "
-        f"${DATA_DIR} names another folder, t5x-like data status tells what is there"
+        f"${DATA_DIR} names another folder, t5x-like data status shows what is there"
     )
 
 

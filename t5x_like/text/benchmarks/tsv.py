@@ -68,7 +68,7 @@ class Table:
         if is_test and row.cells.get(_INDEX, str(number)) != str(number):
             return BadRow(
                 f"{_INDEX} {row.cells[_INDEX]!r} where {number} should come: rows are missing, twice there or out of "
-                "order, and answers could not be handed in",
+                "order, and answers could not be submitted",
                 row.place,
             )
         if self.classes is None:

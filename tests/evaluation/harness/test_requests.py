@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t5x_like.batch import Batch
-from t5x_like.evaluation.harness.requests import RequestRunner, cut_at, rolling
+from t5x_like.evaluation.harness.requests import RequestRunner, rolling_windows, truncate_at_stop
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.inference.scorer import LikelihoodRequest
 from t5x_like.model import parameters
@@ -122,7 +122,7 @@ def test_what_is_written_ends_before_the_first_stop(decoder: str) -> None:
     stop = whole[len(whole) // 2 :][:2]
     (cut,) = runner.generate([(5, 6, 7)], generation, stops=[stop, "never written"])
     assert cut == whole[: whole.index(stop)]
-    assert cut_at("a b c", ["c", "b", ""]) == "a "
+    assert truncate_at_stop("a b c", ["c", "b", ""]) == "a "
 
 
 def test_a_decoder_that_was_trained_here_reads_what_it_was_trained_after(decoder: str, tmp_path) -> None:
@@ -139,7 +139,7 @@ def test_rolling_windows_ask_for_every_token_once_with_as_much_before_it_as_fits
     size: int, max_length: int
 ) -> None:
     ids = list(range(1000, 1000 + size))
-    windows = rolling(ids, prefix=7, max_length=max_length)
+    windows = rolling_windows(ids, prefix=7, max_length=max_length)
     assert [token for window in windows for token in window.target] == ids
     assert windows[0].prompt == (7,)
     for window in windows:

@@ -224,7 +224,7 @@ def test_a_head_with_its_classes_in_another_order_is_told_by_their_names(data, t
     found, again = asked(turned, data, tmp_path / "three")
     assert (again, found["scores"]) == (told, entry["scores"])
     assert found["class_order"] == (
-        "the head's classes are in another order, and were told by name: not_entailment, entailment"
+        "the head's classes are in another order, and were matched by name: not_entailment, entailment"
     )
 
 
@@ -234,7 +234,7 @@ def test_classes_with_other_names_are_refused_until_the_user_names_them(data, tm
     assert entry["class_order"].startswith("the head's classes are in another order")
     other = with_classes(bert, tmp_path / "other", ("no", "yes"))
     with pytest.raises(
-        ValueError, match=r"has the classes entailment, not_entailment, the head tells no, yes; if"
+        ValueError, match=r"has the classes entailment, not_entailment, the head has no, yes; if"
     ):
         asked(other, data, tmp_path / "two")
     assert not (tmp_path / "two" / "out").exists()

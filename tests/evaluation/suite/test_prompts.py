@@ -45,7 +45,7 @@ def test_the_question_itself_is_never_shown_solved(number):
 
 def test_braces_in_a_question_are_text():
     style = PromptStyle(question="Q: {inputs}", answer="A: {targets}")
-    assert style.solve("{targets}", "{x}") == "Q: {targets} A: {x}"
+    assert style.format_example("{targets}", "{x}") == "Q: {targets} A: {x}"
 
 
 def test_what_cannot_be_shown_is_refused():

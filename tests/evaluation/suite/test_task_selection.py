@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from t5x_like.evaluation.questions import find_task, learned_from, published_rows
+from t5x_like.evaluation.questions import find_task, published_rows, training_task_of
 from t5x_like.evaluation.suite import evaluate_suite
 from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.io.files import read_json, read_jsonl
@@ -44,7 +44,7 @@ def test_all_files_that_are_missing_are_told_at_once_and_nothing_is_written(t5, 
     assert "  glue_qqp_v002              no glue/QQP/dev.tsv\n" in told
     assert "no glue/MRPC/dev.tsv or glue/MRPC/dev_ids.tsv" in told
     assert "t5x-like data fetch glue_sst2_v002 glue_mrpc_v002" in told
-    assert told.endswith("--skip_missing goes on with the others: glue_cola_v002, glue_rte_v002")
+    assert told.endswith("--skip_missing continues with the others: glue_cola_v002, glue_rte_v002")
     assert not (tmp_path / "out").exists()
 
 
@@ -94,7 +94,7 @@ def test_tasks_without_the_split_are_told(t5, data, tmp_path):
     mnli = "glue_mnli_matched_v002"
     with pytest.raises(ValueError, match=f"  {mnli}  no split 'train'; there are validation, test"):
         evaluate_suite(run_of(t5, data, tmp_path, COLA, mnli, split="train"), shown=False)
-    with pytest.raises(ValueError, match=r"has no split 'dev'; .* and so it is with the others"):
+    with pytest.raises(ValueError, match=r"has no split 'dev'; .* the other tasks lack it"):
         evaluate_suite(run_of(t5, data, tmp_path, COLA, RTE, split="dev", skip_missing=True), shown=False)
 
 
@@ -139,12 +139,12 @@ def test_bad_rows_stop_an_evaluation_or_are_counted(t5, data, tmp_path, kind):
 )
 def test_parts_of_benchmarks_are_shown_examples_that_are_worded_alike(name):
     part = find_task(name, vocabulary="bytes")
-    whole = learned_from(part)
+    whole = training_task_of(part)
     assert "train" not in part.splits
     assert "train" in whole.splits
     first, other = (catalogue.benchmark(task.name).examples[0].worded[0]["inputs"] for task in (part, whole))
     assert first.split()[:2] == other.split()[:2]
-    assert learned_from(whole) == whole
+    assert training_task_of(whole) == whole
 
 
 def test_missing_files_are_fetched_into_the_folder_that_was_given(t5, data, tmp_path):

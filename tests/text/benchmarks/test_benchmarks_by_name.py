@@ -57,7 +57,7 @@ def test_a_run_names_it_and_a_cache_gives_the_same_batches(tmp_path: Path) -> No
 def test_its_answers_are_scored_as_the_benchmark_says() -> None:
     questions = load_questions(registry.definition(COLA), "validation")
     assert questions.labels == ("unacceptable", "acceptable")
-    answers = [questions.answer_of(row, row.targets) for row in questions.rows]
+    answers = [questions.postprocess_answer(row, row.targets) for row in questions.rows]
     assert questions.metrics[0](questions.targets, answers) == {"matthews_corrcoef": 100.0}
     assert questions.rows[0].inputs == "cola sentence: It rains."
     assert questions.baseline["matthews_corrcoef"] == 0.0
