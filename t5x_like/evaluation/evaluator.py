@@ -75,14 +75,14 @@ class TaskResult(NamedTuple):
 
     @property
     def scores(self) -> dict[str, float]:
-        """Scores by metric; NaN where a score is not a number."""
+        """Score by metric; NaN where a score is not a number."""
         return {
             name: float("nan") if value is None else value for name, value in self.entry["scores"].items()
         }
 
     @property
     def baseline(self) -> dict[str, float | None]:
-        """Scores of always predicting the most frequent training answer."""
+        """Score of always predicting the most frequent training answer."""
         return self.entry["baseline"]
 
 

@@ -103,7 +103,7 @@ class HeadPlan:
 
     @functools.cached_property
     def _baseline(self) -> dict[str, float]:
-        """Scores of the most frequent class, or the mean number, of the training split."""
+        """Score of the most frequent class, or the mean number, of the training split."""
         learned: Any = training_task_of(self.definition)
         answers = self.questions.most_frequent(training_rows(learned))
         return {} if answers is None else self.questions.score(answers)

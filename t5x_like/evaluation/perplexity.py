@@ -44,7 +44,7 @@ class PerplexityPlan:
         return [row.example for row in self.questions.rows]
 
     def answer(self, params: Any, answered: Collection[int] = ()) -> Iterator[list[Row]]:
-        """Yields the rows of ``predictions.jsonl``, in order, as their texts are measured.
+        """Yield the rows of ``predictions.jsonl``, in order, as their texts are measured.
 
         All texts are measured unless all are ``answered``, so that batches don't depend on interruptions.
         """

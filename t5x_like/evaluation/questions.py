@@ -114,7 +114,7 @@ class Questions:
 
     @functools.cached_property
     def baseline(self) -> dict[str, float]:
-        """Scores of always predicting the most frequent training answer; empty if no training split can be read."""
+        """Score of always predicting the most frequent training answer; empty if no training split can be read."""
         try:
             answers = list(islice(self.training_targets(), _TRAINING_ROWS)) if self.metrics else []
         except ValueError:  # its files need not be there to evaluate on others

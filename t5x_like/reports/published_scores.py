@@ -1,4 +1,4 @@
-"""Published scores on the benchmarks to set one's own beside, each with its source."""
+"""Published benchmark scores for comparison, each with its source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,15 @@ Split = Literal["test", "validation"]
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A model's scores by "task/metric", times 100. ``split`` says which was scored, tests mostly by servers."""
+    """Published scores of one model.
+
+    Attributes:
+      model: Name of the model.
+      source: Paper and table.
+      url: Address of the source.
+      split: Split that was scored; tests mostly by the benchmark's server.
+      scores: Scores by "task/metric", times 100.
+    """
 
     model: str
     source: str
@@ -185,6 +193,6 @@ PUBLISHED: tuple[Published, ...] = (
 
 
 def published_for(name: str) -> list[tuple[Published, float]]:
-    """Who has published a score of "task/metric", the lowest first."""
+    """Return all published scores of "task/metric", the lowest first."""
     found = [(each, each.scores[name]) for each in PUBLISHED if name in each.scores]
     return sorted(found, key=lambda pair: pair[1])

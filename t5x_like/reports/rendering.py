@@ -1,4 +1,4 @@
-"""HTML reports from the jinja2 templates in ``reports/templates``: single files that need nothing from outside."""
+"""HTML reports from the jinja2 templates in ``reports/templates``: single files without external resources."""
 
 import functools
 import re
@@ -14,7 +14,14 @@ _UNPRINTABLE = re.compile(
 
 
 class Headline(NamedTuple):
-    """A tile at a report's top: a number, and the number it is compared with."""
+    """Tile at a report's top.
+
+    Attributes:
+      label: Name of the number.
+      value: The number.
+      against: Number to compare with.
+      good: True for a favorable value.
+    """
 
     label: str
     value: str
@@ -23,24 +30,24 @@ class Headline(NamedTuple):
 
 
 def render(template: str, **values: Any) -> str:
-    """Renders a template; values are escaped."""
+    """Render a template; values are escaped."""
     return _environment().get_template(template).render(values)
 
 
 def words(name: str) -> str:
-    """Returns ``wordnet_definitions`` with spaces."""
+    """Return ``wordnet_definitions`` with spaces."""
     return name.replace("_", " ")
 
 
 def number(value: float) -> str:
-    """Formats a number with about three digits; NaN and infinity stay visible."""
+    """Format a number with about three digits; NaN and infinity stay visible."""
     if isinstance(value, int) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def share(part: float, whole: float) -> str:
-    """Returns a part of a whole in percent, with more digits for small parts."""
+    """Return a part of a whole in percent, with more digits for small parts."""
     if not whole:
         return "–"
     if not part:
@@ -52,12 +59,12 @@ def share(part: float, whole: float) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Returns ``1 page`` or ``2,000 pages``."""
+    """Return ``1 page`` or ``2,000 pages``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def printable(text: str) -> str:
-    """Replaces control characters and direction marks by ``�``."""
+    """Replace control characters and direction marks by ``�``."""
     return _UNPRINTABLE.sub("\ufffd", text)
 
 

@@ -160,7 +160,7 @@ def test_evaluation_texts_and_personal_data_are_told_and_repetition_is_no_copy()
     other["steps"][0]["dropped"] = {"filtered:duplicate_5_grams": 600}
     other["steps"][3]["seen"] = {"n-grams:squad": 12, "pages:squad": 3, "masked:email": 7, "-en:filtered": 1}
     _, text = _read(corpus_report(other, []))
-    assert "of the lines or sentences that came so far damage met" in text
+    assert "of the lines or sentences processed damage in" in text
     assert "runs of words shared with evaluation texts “squad” 12" in text
     assert "pages that share such runs with “squad” 3" in text
     assert "masked: email 7" in text

@@ -32,7 +32,7 @@ ROWS = [
 def entry(**more):
     return {
         "method": "generate", "scores": {"accuracy": 33.3}, "baseline": {"accuracy": 66.7},
-        "baseline_name": "commonest",
+        "baseline_name": "most frequent",
         "intervals": {"accuracy": {"low": 10.0, "high": 60.0, "confidence": 0.95, "resamples": 10, "units": 3}},
         "examples": 4, "unlabelled": 1, "invalid": 1, "cut_inputs": 2, "dropped_examples": 0, "labels": LABELS,
     } | more  # fmt: skip

@@ -83,7 +83,7 @@ def test_a_run_that_is_still_at_work_is_not_started_again(tmp_path: Path) -> Non
     run = run_of(tmp_path, "one", WAITS)
     left = RunPool(1, [], lambda _: None)
     left._start(0, run)  # as a sweep leaves it that was killed
-    with pytest.raises(UserError, match="is at work: a run that was started before has not ended"):
+    with pytest.raises(UserError, match="is in use: an earlier run has not ended"):
         work([run])
     while not (run.directory / "ready").exists():
         time.sleep(0.05)

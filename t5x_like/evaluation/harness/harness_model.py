@@ -126,7 +126,7 @@ class HarnessModel(TemplateLM):
 
     @property
     def tokenizer_name(self) -> str:
-        """Names the vocabulary where the harness keeps requests."""
+        """Name the vocabulary where the harness keeps requests."""
         return f"t5x_like-{self._loaded.tokenizer.fingerprint[:16]}"
 
     @property

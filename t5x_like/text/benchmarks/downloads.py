@@ -40,7 +40,7 @@ Tell = Callable[[str], None]
 
 
 def fetch(names: Sequence[str], data_dir: str | None = None, *, tell: Tell = print) -> int:
-    """Downloads the missing files of benchmarks and returns the number of downloads.
+    """Download the missing files of benchmarks and returns the number of downloads.
 
     An interrupted download continues where it stopped, if the server supports that. The checksum is compared, if one
     is published, before anything is put in place. A failed download doesn't prevent the others.
@@ -78,7 +78,7 @@ def fetch(names: Sequence[str], data_dir: str | None = None, *, tell: Tell = pri
 
 
 def fetch_one(download: Download, folder: Path, *, tell: Tell = print) -> None:
-    """Downloads one file into ``folder`` and unpacks it.
+    """Download one file into ``folder`` and unpacks it.
 
     Raises:
       ValueError: As for ``fetch``.
@@ -120,7 +120,7 @@ def _discard(part: Path) -> None:
 
 
 def _receive(download: Download, part: Path) -> None:
-    """Downloads into ``part``, after the bytes that it already holds.
+    """Download into ``part``, after the bytes that it already holds.
 
     Raises:
       OSError: No connection, the server refuses, or the connection ends early.
@@ -202,7 +202,7 @@ def _target(download: Download, name: str, folder: Path) -> Path | None:
 
 
 def _files_in(download: Download, part: Path) -> Iterator[tuple[str, BinaryIO]]:
-    """Yields the files of an archive; a plain file has the name ``""``."""
+    """Yield the files of an archive; a plain file has the name ``""``."""
     path = urllib.parse.urlparse(download.url).path
     if path.endswith(".zip"):
         with zipfile.ZipFile(part) as archive:

@@ -66,5 +66,5 @@ class BenchmarkSource:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Names as TFDS has them."""
+        """Name as TFDS has them."""
         return tuple(self.rows)

@@ -59,23 +59,23 @@ class Suite:
 
     @property
     def all_tasks(self) -> tuple[str, ...]:
-        """Names of the tasks, those with only a test split last."""
+        """Name of the tasks, those with only a test split last."""
         return self.tasks + self.test_only
 
     def tasks_of(self, split: str) -> tuple[str, ...]:
-        """Returns the names of the tasks that have a split."""
+        """Return the names of the tasks that have a split."""
         return self.all_tasks if split == "test" else self.tasks
 
     def concerns(self, scores: Scores) -> bool:
-        """Returns True if any of ``scores`` is a part of the average."""
+        """Return True if any of ``scores`` is a part of the average."""
         return any(name in scores for name in self._averaged)
 
     def missing(self, scores: Scores) -> list[str]:
-        """Returns the metrics, "task/metric", that the average needs and ``scores`` lacks (or has as ``None``)."""
+        """Return the metrics, "task/metric", that the average needs and ``scores`` lacks (or has as ``None``)."""
         return [name for name in self._averaged if scores.get(name) is None]
 
     def average_of(self, scores: Scores) -> float | None:
-        """Returns the mean over groups of the mean of each group's metrics; ``None`` where a part is missing.
+        """Return the mean over groups of the mean of each group's metrics; ``None`` where a part is missing.
 
         A score that is not a number makes the average none, too.
         """
@@ -89,7 +89,7 @@ class Suite:
 
 
 def suite_named(name: str) -> Suite:
-    """Returns the suite of that name.
+    """Return the suite of that name.
 
     Raises:
       ValueError: there is none.
@@ -100,14 +100,14 @@ def suite_named(name: str) -> Suite:
 
 
 def suite_of_server(task: str) -> Suite | None:
-    """Returns the suite whose server scores a task's answers, or ``None``."""
+    """Return the suite whose server scores a task's answers, or ``None``."""
     return next(
         (suite for suite in SUITES.values() if any(task == each.task for each in suite.submission)), None
     )
 
 
 def submission_files(tasks: Iterable[str] | None = None) -> list[SubmissionFile]:
-    """Returns the files of all suites that hold answers to ``tasks``, or to any task where not given."""
+    """Return the files of all suites that hold answers to ``tasks``, or to any task where not given."""
     every = [file for suite in SUITES.values() for file in suite.submission]
     return every if tasks is None else [file for file in every if file.task in set(tasks)]
 

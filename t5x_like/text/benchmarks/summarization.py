@@ -19,7 +19,7 @@ _FOLDERS = ("cnn/stories", "dailymail/stories", "cnn_stories", "dailymail_storie
 
 
 def read_stories(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """Reads CNN's and the Daily Mail's stories as TensorFlow Datasets makes articles and highlights of them.
+    """Read CNN's and the Daily Mail's stories as TensorFlow Datasets makes articles and highlights of them.
 
     ``cnn_dailymail/url_lists/all_train.txt`` lists the addresses of a split, whose order rows have. A story's file is
     named by the SHA-1 of its address: ``cnn_dailymail/cnn/stories/….story``. See ``source.Reader``.

@@ -18,7 +18,7 @@ class Majority(NamedTuple):
 
 
 def majority(train_targets: Iterable[str], targets: Sequence, metrics: Iterable[MetricFunction]) -> Majority:
-    """Scores the most frequent training target, given to every question; ties go to the first seen."""
+    """Score the most frequent training target, given to every question; ties go to the first seen."""
     answer, _ = Counter(train_targets).most_common(1)[0]
     predictions = [answer] * len(targets)
     return Majority(

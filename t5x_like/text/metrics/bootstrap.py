@@ -94,7 +94,7 @@ def _score(
     units: list[list[int]],
     draw: Iterable[int],
 ) -> Scores:
-    """Computes the metric over drawn units; a group drawn twice counts as two."""
+    """Compute the metric over drawn units; a group drawn twice counts as two."""
     truths, guesses = [], []
     for time, unit in enumerate(draw):
         for number in units[unit]:
@@ -107,7 +107,7 @@ def _score(
 
 
 def _unit_means(score: Callable[[np.ndarray], Scores], num_units: int, seed: int) -> Resampled | None:
-    """Returns a scorer a thousand times faster than ``score`` if that is a mean over units, else None.
+    """Return a scorer a thousand times faster than ``score`` if that is a mean over units, else None.
 
     That is tested: on a few units, which rules out most other metrics, then on all units and on a few draws.
     """
@@ -122,7 +122,7 @@ def _unit_means(score: Callable[[np.ndarray], Scores], num_units: int, seed: int
 
 
 def _table(score: Callable[[np.ndarray], Scores], units: Iterable[int]) -> dict[str, np.ndarray]:
-    """Returns the scores of each unit alone, NaN where a unit lacks a score."""
+    """Return the scores of each unit alone, NaN where a unit lacks a score."""
     rows = [score(np.array([unit])) for unit in units]
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: np.array([row.get(name, math.nan) for row in rows], float) for name in names}
@@ -136,7 +136,7 @@ def _are_means(table: Mapping[str, np.ndarray], draw: np.ndarray, scores: Scores
 
 
 def _bleu_resampler(targets: Sequence[Any], predictions: Sequence[str]) -> Resampled:
-    """Counts of matching n-grams once a sentence, added up for each draw."""
+    """Count of matching n-grams once a sentence, added up for each draw."""
     from sacrebleu.metrics.bleu import BLEU
 
     scorer = BLEU(tokenize="intl", smooth_method="exp", force=True, effective_order=True)

@@ -30,7 +30,7 @@ LOWER_IS_BETTER = frozenset({"token_error_rate"})
 
 
 def check_metric(name: str, classes: Sequence[str] = ()) -> None:
-    """Checks that a metric exists and has the classes it needs.
+    """Check that a metric exists and has the classes it needs.
 
     Raises:
       ValueError: otherwise, with the nearest name or what to give.
@@ -48,7 +48,7 @@ def check_metric(name: str, classes: Sequence[str] = ()) -> None:
 
 
 def metric_function(name: str, classes: Sequence[str] = ()) -> MetricFunction:
-    """Returns the metric as a function of decoded targets and predictions.
+    """Return the metric as a function of decoded targets and predictions.
 
     ``classes`` are the label words in the order of their numbers; another word counts as invalid, and text
     that is no number as -1, as in T5.

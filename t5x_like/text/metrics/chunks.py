@@ -28,7 +28,7 @@ def chunk_f1(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[st
 
 
 def chunk_counts(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> np.ndarray:
-    """Returns, for each sentence, the numbers of right, predicted and true chunks, and of right and all tags."""
+    """Return, for each sentence, the numbers of right, predicted and true chunks, and of right and all tags."""
     from seqeval.metrics.sequence_labeling import get_entities  # takes seconds to import
 
     require_pairs(targets, predictions)
@@ -47,7 +47,7 @@ def chunk_counts(targets: Sequence[Sequence[str]], predictions: Sequence[Sequenc
 
 
 def scores_from_counts(counts: np.ndarray) -> Scores:
-    """Returns the scores of summed counts, as from ``chunk_counts``."""
+    """Return the scores of summed counts, as from ``chunk_counts``."""
     right, predicted, true, right_tags, tags = counts.tolist()
     return {
         "precision": 100.0 * right / max(predicted, 1),

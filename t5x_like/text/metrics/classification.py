@@ -138,7 +138,7 @@ def _hashable(group: Any) -> Any:
 
 
 def require_as_many(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
-    """Checks that there is one prediction for each target.
+    """Check that there is one prediction for each target.
 
     Raises:
       ValueError: otherwise.
@@ -150,7 +150,7 @@ def require_as_many(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
 
 
 def require_pairs(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
-    """Checks that there is one prediction for each target, and any at all.
+    """Check that there is one prediction for each target, and any at all.
 
     Raises:
       ValueError: otherwise.
@@ -161,5 +161,5 @@ def require_pairs(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
 
 
 def mean_score(values: Sequence[float]) -> float:
-    """Returns the mean times 100, or NaN if there are no values, as in T5."""
+    """Return the mean times 100, or NaN if there are no values, as in T5."""
     return 100.0 * float(np.mean(values)) if len(values) else float("nan")

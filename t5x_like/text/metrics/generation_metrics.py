@@ -120,7 +120,7 @@ def edit_distance(targets: Sequence[str], predictions: Sequence[str], lower: boo
 
 
 def num_edits(left: Sequence[str], right: Sequence[str]) -> int:
-    """Returns the fewest insertions, deletions and substitutions that turn one sequence into the other."""
+    """Return the fewest insertions, deletions and substitutions that turn one sequence into the other."""
     row = list(range(len(right) + 1))
     for number, token in enumerate(left, start=1):
         diagonal, row[0] = row[0], number

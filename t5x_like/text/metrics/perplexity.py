@@ -25,7 +25,7 @@ class TextCost(NamedTuple):
 
 
 def cost_of(text: str, nats: float, tokens: int) -> TextCost:
-    """Computes the measures of a text whose tokens cost ``nats`` together; words are split at white space."""
+    """Compute the measures of a text whose tokens cost ``nats`` together; words are split at white space."""
     return TextCost(nats, tokens, len(text.split()), len(text.encode("utf-8")))
 
 

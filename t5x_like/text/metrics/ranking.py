@@ -76,7 +76,7 @@ def rank_classification(
     normalize_by_target_length: bool = False,
     idx_len: int = 2,
 ) -> Scores:
-    """Scores the likeliest answers. Each row is one answer with its log-likelihood.
+    """Score the likeliest answers. Each row is one answer with its log-likelihood.
 
     Targets are as ``postprocessing.rank_classification`` gives them. Without ``num_classes`` examples may have any
     number of answers, and accuracy is all there is; two classes have F1 and the areas under curves too, more the mean

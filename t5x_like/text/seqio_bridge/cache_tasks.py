@@ -79,7 +79,7 @@ class SourceUnit:
     modules: tuple[str, ...] = ()  # that register the task when they are imported
 
     def __call__(self, directory: str) -> CacheShard:
-        """Writes the shard, unless it is there.
+        """Write the shard, unless it is there.
 
         Raises:
           ValueError: the task isn't known in this process, or an example can't be stored.

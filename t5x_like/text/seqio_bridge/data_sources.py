@@ -148,7 +148,7 @@ def numpy_examples(dataset: tf.data.Dataset) -> Iterator[dict[str, Any]]:
 
 
 def signature_of(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns TensorFlow's types of columns."""
+    """Return TensorFlow's types of columns."""
     return {
         name: signature_of(kind)
         if isinstance(kind, Mapping)

@@ -24,7 +24,7 @@ Steps = Sequence[Callable[..., tf.data.Dataset]]
 
 
 def seqio_preprocessors(objective: Objective) -> Steps:
-    """Returns the preprocessors of an objective.
+    """Return the preprocessors of an objective.
 
     T5's own objectives take T5's pipeline in TensorFlow: given seqio's seeds they give T5's own examples, id for id.
     Others run the numpy code that training uses.
@@ -43,7 +43,7 @@ def seqio_preprocessors(objective: Objective) -> Steps:
 
 
 def as_preprocessors(objective: Objective) -> Steps:
-    """Runs an objective's numpy code over windows of 128 documents, seeded by seqio.
+    """Run an objective's numpy code over windows of 128 documents, seeded by seqio.
 
     Documents have ``targets``, and ``sentence_ends`` and ``spans`` where the objective needs them.
     """

@@ -91,7 +91,7 @@ append_end = seqio.preprocessors.append_eos_after_trim
 
 
 def choose_chunk(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Keeps one random chunk of each document, so that no single one dominates; drops empty documents."""
+    """Keep one random chunk of each document, so that no single one dominates; drops empty documents."""
 
     @seqio.map_over_dataset(num_seeds=1)
     def choose(example: dict[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -116,7 +116,7 @@ def concatenating(together: int) -> Callable[[tf.data.Dataset], tf.data.Dataset]
 
 
 def split_tokens(dataset: tf.data.Dataset, length: int) -> tf.data.Dataset:
-    """Cuts each document into runs of ``length`` tokens; the last may be shorter."""
+    """Cut each document into runs of ``length`` tokens; the last may be shorter."""
 
     def split(example: dict[str, tf.Tensor]) -> tf.data.Dataset:
         tokens = example["targets"]
@@ -153,7 +153,7 @@ def denoise(dataset: tf.data.Dataset, output_features: Features, objective: Deno
 
 
 def split_prefixes(dataset: tf.data.Dataset, objective: PrefixLM) -> tf.data.Dataset:
-    """Splits each run of tokens in two, seeded by ``seqio.map_seed_manager``."""
+    """Split each run of tokens in two, seeded by ``seqio.map_seed_manager``."""
 
     @seqio.map_over_dataset(num_seeds=1)
     def split(example: dict[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:

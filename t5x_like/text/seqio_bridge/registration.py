@@ -33,7 +33,7 @@ class SeqioTasks:
             self.flush()
 
     def flush(self) -> "ModuleType":
-        """Adds our tasks to seqio's registry, and returns seqio."""
+        """Add our tasks to seqio's registry, and returns seqio."""
         import seqio
 
         while self._waiting:
@@ -92,7 +92,7 @@ _TASKS = SeqioTasks()
 
 
 def connect() -> None:
-    """Makes tasks that are registered with seqio known to our registry, and ours to seqio's own functions.
+    """Make tasks that are registered with seqio known to our registry, and ours to seqio's own functions.
 
     Imports nothing: seqio is loaded by whoever registers tasks with it, or when a task of ours is asked for as one of
     its. Twice is fine.
@@ -101,7 +101,7 @@ def connect() -> None:
 
 
 def tell_seqio() -> "ModuleType":
-    """Makes all of our tasks known to seqio's own functions, and returns seqio."""
+    """Make all of our tasks known to seqio's own functions, and returns seqio."""
     connect()
     return _TASKS.flush()
 
@@ -114,7 +114,7 @@ def register_benchmarks(
     on_bad_row: Literal["fail", "skip"] = "fail",
     num_sentinels: int = 100,
 ) -> None:
-    """Makes benchmarks known to our registry and to seqio's, all where none is named; see ``benchmark_tasks``.
+    """Make benchmarks known to our registry and to seqio's, all where none is named; see ``benchmark_tasks``.
 
     >>> from t5x_like.text.seqio_bridge import registration
     >>> registration.register_benchmarks("glue_v002_proportional", vocabulary="bytes", data_dir="data")

@@ -34,7 +34,7 @@ class SeqioTaskBuilder:
     """Adds tasks to seqio's registry; a ``tasks.file_task.TaskVisitor``."""
 
     def pairs(self, task: PairsTask) -> None:
-        """Adds a task of inputs and targets."""
+        """Add a task of inputs and targets."""
         is_benchmark = isinstance(task, BenchmarkTask)
         if is_benchmark:
             source = BenchmarkRows(task)
@@ -56,7 +56,7 @@ class SeqioTaskBuilder:
         )
 
     def documents(self, task: PretrainingTask) -> None:
-        """Adds a pretraining task, with its objective's own pipeline."""
+        """Add a pretraining task, with its objective's own pipeline."""
         features = output_features(task)
         if task.objective.spec.layout == "decoder":
             features["inputs"] = dataclasses.replace(features["inputs"], required=False)
@@ -75,7 +75,7 @@ class SeqioTaskBuilder:
         )
 
     def chats(self, task: ChatTask) -> None:
-        """Adds a task of conversations: ``inputs``, ``targets`` and ``weights`` of a decoder."""
+        """Add a task of conversations: ``inputs``, ``targets`` and ``weights`` of a decoder."""
         features = output_features(task)
         features["inputs"] = dataclasses.replace(features["inputs"], required=False)
         seqio.TaskRegistry.add(

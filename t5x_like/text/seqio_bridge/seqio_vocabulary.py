@@ -14,7 +14,7 @@ __all__ = ["BYTES", "end_of", "first_sentinel", "load_vocabulary"]
 def load_vocabulary(
     path_or_name: str | os.PathLike[str], *, num_sentinels: int = 100, lower_case: bool | None = None
 ) -> "seqio.Vocabulary":
-    """Loads the vocabulary that a path or a name stands for, with ``num_sentinels`` ids added at its end.
+    """Load the vocabulary that a path or a name stands for, with ``num_sentinels`` ids added at its end.
 
     - ``bytes``: byte ``b`` is id ``b + 3``, as in ByT5 (Xue et al. 2022, https://arxiv.org/abs/2105.13626);
     - a SentencePiece ``.model``, with T5's special ids or others';

@@ -44,7 +44,7 @@ def cached_steps(task: seqio.Task) -> list[Any]:
 
 
 def remaining_steps(task: seqio.Task) -> list[str]:
-    """Names of the steps after the cache."""
+    """Name of the steps after the cache."""
     steps = list(task.preprocessors)[len(cached_steps(task)) + 1 :]
     return [seqio.utils.function_name(step) for step in steps]
 
