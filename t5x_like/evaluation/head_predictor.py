@@ -160,7 +160,7 @@ def class_order(named: Sequence[str], head_format: HeadFormat, *, trained_task: 
     Args:
       named: Class names in the order of the head's outputs; empty if unknown, which means the task's order.
       head_format: The task's classes.
-      trained_task: Name of the task that the head was trained on, if known; a head without class names needs no note then.
+      trained_task: Name of the task that the head was trained on, if known; then missing class names need no note.
 
     Raises:
       ValueError: The names differ from the task's classes.

@@ -186,7 +186,7 @@ def _candidates_in_window(
         inside[:, 1],
         may_start,
         np.ones(len(starts), bool),
-        size=size * size,  # of which many may be the same text
+        size=size * size,  # many may be the same text
         max_answer_length=max_answer_length,
     )
     return [Candidate(context[starts[span.first] : stops[span.last]], span.score) for span in found]

@@ -90,7 +90,7 @@ def _misnamed(name: str, forms: Mapping[str, SubmissionFile]) -> str:
     bare = name.rpartition("/")[2]
     near = next((known for known in forms if known.lower() == bare.lower()), None)
     if near and "/" in name:
-        return f"lies in a folder; put {near} at the top of the zip"
+        return f"is in a folder; put {near} at the top of the zip"
     return f"must be called {near}" if near else f"is no file of this benchmark, only {', '.join(forms)}"
 
 

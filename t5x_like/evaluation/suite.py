@@ -234,7 +234,7 @@ class _Planner:
 def _tasks_in(mixture: str) -> Collection[str]:
     try:
         return registry.names_of_tasks(mixture)
-    except ValueError:  # a run's own, of which nothing is known here
+    except ValueError:  # the run's own mixture, unknown here
         return ()
 
 

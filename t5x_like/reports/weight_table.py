@@ -8,7 +8,7 @@ from t5x_like.model.parameters import ModelConfig, abstract, flatten, unflatten
 from t5x_like.partitioning.shard import sharding_notes, tree_shardings
 from t5x_like.reports.score_tables import aligned
 
-_BYTES = 4  # weights are float32 whatever computation is in
+_BYTES = 4  # weights are float32 in every compute type
 
 
 class TableWeight(NamedTuple):

@@ -163,7 +163,7 @@ WNLI = "".join(["index\tprediction\n", *(f"{k}\t{k % 2}\n" for k in range(146))]
         ("WNLI.tsv", WNLI, None),
         ("WNLI.tsv", WNLI.rstrip("\n"), None),
         ("wnli.tsv", WNLI, "wnli.tsv: must be called WNLI.tsv"),
-        ("glue/WNLI.tsv", WNLI, "lies in a folder; put WNLI.tsv at the top"),
+        ("glue/WNLI.tsv", WNLI, "is in a folder; put WNLI.tsv at the top"),
         ("WNLI.tsv", WNLI.replace("index\tprediction\n", ""), "begins with '0\\t0', not with the header"),
         ("WNLI.tsv", WNLI.replace("\n", "\r\n"), "carriage returns"),
         ("WNLI.tsv", "\ufeff" + WNLI, "byte order mark"),

@@ -1,4 +1,4 @@
-"""Means and deviations of metrics over runs that differ by their seed."""
+"""Means and standard deviations of metrics over runs with different seeds."""
 
 import math
 import statistics
@@ -7,7 +7,13 @@ from typing import NamedTuple
 
 
 class OverRuns(NamedTuple):
-    """A metric over runs that differ by their seed. ``deviation`` is of the sample (n - 1), ``None`` for one run."""
+    """A metric over several runs.
+
+    Attributes:
+      mean: Mean over the runs.
+      deviation: Sample standard deviation (n - 1); ``None`` for one run.
+      runs: Number of runs.
+    """
 
     mean: float
     deviation: float | None
@@ -15,10 +21,10 @@ class OverRuns(NamedTuple):
 
 
 def over_runs(runs: Sequence[Mapping[str, float | None]]) -> dict[str, OverRuns]:
-    """Mean and standard deviation of every metric that all runs have a number for.
+    """Compute mean and standard deviation of every metric that is a finite number in all runs.
 
     Raises:
-      ValueError: there is no run.
+      ValueError: There are no runs.
     """
     if not runs:
         raise ValueError("no runs to take the mean of")
