@@ -29,7 +29,7 @@ def card(name: str) -> str:
         "for a head": "" if benchmark.head is None else type(benchmark.head).__name__,
         "from": source.home,
         "cite": source.citation,
-        "licence": source.licence,
+        "license": source.license,
     }
     lines = [short_card(name), *(f"  {key:<11} {value}" for key, value in about.items() if value)]
     for example in benchmark.examples:

@@ -6,7 +6,7 @@ from typing import Any
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.choice_wording import ChoiceWording, chosen_example
 from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout, renamed
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
 from t5x_like.text.benchmarks.tfds_files import read_tfds
 from t5x_like.text.heads import MultipleChoice
 
@@ -39,13 +39,7 @@ SWAG = Benchmark(
     title="SWAG: what happens next in a video?",
     source=BenchmarkSource(
         layouts=(
-            FileLayout(
-                files={
-                    split: tuple(f"{folder}/{name}" for folder in ("swag", "swag/data", "swagaf/data"))
-                    for split, name in _SWAG_FILES.items()
-                },
-                read=_SWAG_READ,
-            ),
+            FileLayout(files=files_in(("swag", "swag/data", "swagaf/data"), _SWAG_FILES), read=_SWAG_READ),
             hub_layout("swag/regular", tuple(_SWAG_FILES), _SWAG_READ),
         ),
         rows={"train": 73_546, "validation": 20_006, "test": 20_005},
@@ -55,7 +49,7 @@ SWAG = Benchmark(
         ),
         home="https://rowanzellers.com/swag",
         citation="Zellers et al. 2018, https://arxiv.org/abs/1808.05326",
-        licence="MIT",
+        license="MIT",
         columns={**dict.fromkeys(_SWAG_COLUMNS, "text"), "label": "int"},
     ),
     **_SWAG_WORD.scored,
@@ -115,11 +109,7 @@ HELLASWAG = Benchmark(
         tfds="hellaswag:1.1.0",
         layouts=(
             FileLayout(
-                files={
-                    split: tuple(f"{folder}/{name}" for folder in ("hellaswag", "hellaswag/data"))
-                    for split, name in _HELLASWAG_FILES.items()
-                },
-                read=_HELLASWAG_READ,
+                files=files_in(("hellaswag", "hellaswag/data"), _HELLASWAG_FILES), read=_HELLASWAG_READ
             ),
             hub_layout("hellaswag", tuple(_HELLASWAG_FILES), _HELLASWAG_READ),
         ),
@@ -135,7 +125,7 @@ HELLASWAG = Benchmark(
         ),
         home="https://rowanzellers.com/hellaswag",
         citation="Zellers et al. 2019, https://arxiv.org/abs/1905.07830",
-        licence="MIT",
+        license="MIT",
         columns={"activity_label": "text", "context": "text", "endings": "texts", "label": "int"},
     ),
     **_HELLASWAG_WORD.scored,
@@ -168,13 +158,7 @@ WINOGRANDE = Benchmark(
     source=BenchmarkSource(
         tfds="winogrande:1.2.0",
         layouts=(
-            FileLayout(
-                files={
-                    split: tuple(f"{folder}/{name}" for folder in _WINOGRANDE_FOLDERS)
-                    for split, name in _WINOGRANDE_FILES.items()
-                },
-                read=_WINOGRANDE_READ,
-            ),
+            FileLayout(files=files_in(_WINOGRANDE_FOLDERS, _WINOGRANDE_FILES), read=_WINOGRANDE_READ),
             hub_layout("winogrande/winogrande_xl", tuple(_WINOGRANDE_FILES), _WINOGRANDE_READ),
             FileLayout(
                 name="TensorFlow Datasets",
@@ -193,7 +177,7 @@ WINOGRANDE = Benchmark(
         ),
         home="https://winogrande.allenai.org",
         citation="Sakaguchi et al. 2019, https://arxiv.org/abs/1907.10641",
-        licence="CC BY",
+        license="CC BY",
         columns={**dict.fromkeys(_WINOGRANDE_COLUMNS, "text"), "label": "int"},
     ),
     **_WINOGRANDE_WORD.scored,

@@ -6,7 +6,7 @@ from typing import Any
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.cloze_files import hub_book_rows, read_book_test, read_passages
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
 from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.tasks.rows import RowValues
@@ -40,12 +40,13 @@ LAMBADA = Benchmark(
         tfds="lambada:1.0.0",
         layouts=(
             FileLayout(
-                files={
-                    split: tuple(
-                        f"{place}/lambada_{short}_plain_text.txt" for place in ("lambada", "lambada-dataset")
-                    )
-                    for split, short in {"validation": "development", "test": "test"}.items()
-                },
+                files=files_in(
+                    ("lambada", "lambada-dataset"),
+                    {
+                        "validation": "lambada_development_plain_text.txt",
+                        "test": "lambada_test_plain_text.txt",
+                    },
+                ),
                 read=read_passages,
             ),
             FileLayout(
@@ -69,7 +70,7 @@ LAMBADA = Benchmark(
         ),
         home="https://zenodo.org/record/2630551",
         citation="Paperno et al. 2016, https://arxiv.org/abs/1606.06031",
-        licence="CC BY 4.0",
+        license="CC BY 4.0",
         columns={"passage": "text"},
     ),
     word=last_word,
@@ -123,21 +124,15 @@ def _book_example(answer: str, label: int) -> GoldenExample:
 
 def _book_test(kind: str) -> Benchmark:
     called, num_training = _KINDS[kind]
-    files = {"train": "train", "validation": "valid_2000ex", "test": "test_2500ex"}
+    names = {"train": "train", "validation": "valid_2000ex", "test": "test_2500ex"}
+    files = {split: f"cbtest_{kind}_{name}.txt" for split, name in names.items()}
     return Benchmark(
         name=f"cbt_{kind.lower()}",
         title=f"Children's Book Test, {called}: the word left out of a story's 21st sentence",
         source=BenchmarkSource(
             layouts=(
                 FileLayout(
-                    files={
-                        split: tuple(
-                            f"{place}/cbtest_{kind}_{name}.txt"
-                            for place in ("cbt/CBTest/data", "CBTest/data", "cbt")
-                        )
-                        for split, name in files.items()
-                    },
-                    read=read_book_test,
+                    files=files_in(("cbt/CBTest/data", "CBTest/data", "cbt"), files), read=read_book_test
                 ),
                 hub_layout(f"cbt/{kind}", tuple(files), RecordFiles(parse=hub_book_rows)),
             ),
@@ -147,7 +142,7 @@ def _book_test(kind: str) -> Benchmark:
             ),
             home="https://research.facebook.com/downloads/babi",
             citation="Hill et al. 2016, https://arxiv.org/abs/1511.02301",
-            licence="GFDL",
+            license="GFDL",
             columns={
                 "passage": "text",
                 "question": "text",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.pronouns import dpr_simple
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
 from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
@@ -75,11 +75,7 @@ DPR = Benchmark(
         tfds="definite_pronoun_resolution:1.1.0",
         layouts=(
             FileLayout(
-                files={
-                    split: tuple(f"{folder}/{split}.c.txt" for folder in _FOLDERS)
-                    for split in ("train", "test")
-                },
-                read=read_blocks,
+                files=files_in(_FOLDERS, {"train": "train.c.txt", "test": "test.c.txt"}), read=read_blocks
             ),
         ),
         rows={"train": 1_322, "test": 564},

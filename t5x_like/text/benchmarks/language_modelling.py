@@ -7,7 +7,7 @@ from typing import Any
 from t5x_like.io.text_encoding import text_of
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
 from t5x_like.text.metrics.classification import Scores, require_pairs
 from t5x_like.text.metrics.perplexity import TextCost, cost_of, perplexities
 from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
@@ -110,16 +110,16 @@ def _wikitext(size: str, num_articles: int, *, raw: bool) -> Benchmark:
     return text_benchmark(
         f"wikitext{size}{'_raw' if raw else ''}",
         f"WikiText-{size}{', with all of its words' if raw else ', rare words <unk>'}: perplexity on Wikipedia's best",
-        {
-            split: tuple(f"{place}wiki.{short}.{ending}" for place in (f"{folder}/", f"wikitext/{folder}/"))
-            for split, short in _WIKITEXT.items()
-        },
+        files_in(
+            (folder, f"wikitext/{folder}"),
+            {split: f"wiki.{short}.{ending}" for split, short in _WIKITEXT.items()},
+        ),
         read=read_articles,
         rows={"train": num_articles, "validation": 60, "test": 60},
         downloads=(Download(url=f"{_WIKITEXT_SERVER}/{archive}", unpack={"": ""}),),
         home="https://blog.salesforceairesearch.com/the-wikitext-long-term-dependency-language-modeling-dataset",
         citation="Merity et al. 2017, https://arxiv.org/abs/1609.07843",
-        licence="CC BY-SA 3.0",
+        license="CC BY-SA 3.0",
     )
 
 
@@ -129,14 +129,14 @@ WIKITEXT103_RAW, WIKITEXT2_RAW = _wikitext("103", 28_475, raw=True), _wikitext("
 PENN_TREEBANK = text_benchmark(
     "penn_treebank",
     "Penn Treebank, 10,000 words, as Mikolov prepared it: perplexity on the Wall Street Journal",
-    {
-        split: tuple(f"{place}/ptb.{short}.txt" for place in ("ptb", "simple-examples/data", "penn"))
-        for split, short in _WIKITEXT.items()
-    },
+    files_in(
+        ("ptb", "simple-examples/data", "penn"),
+        {split: f"ptb.{short}.txt" for split, short in _WIKITEXT.items()},
+    ),
     rows={"train": 1, "validation": 1, "test": 1},
     home="https://catalog.ldc.upenn.edu/LDC99T42",
     citation="Mikolov et al. 2010, https://www.isca-archive.org/interspeech_2010/mikolov10_interspeech.html",
-    licence="the Linguistic Data Consortium's",
+    license="the Linguistic Data Consortium's",
 )
 
 BENCHMARKS = (WIKITEXT103, WIKITEXT103_RAW, WIKITEXT2, WIKITEXT2_RAW, PENN_TREEBANK)

@@ -6,7 +6,7 @@ from typing import Any
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.choice_wording import ChoiceWording, chosen_example
 from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
 from t5x_like.text.heads import MultipleChoice
 
 _OPTIONS = tuple(f"option{number}" for number in range(4))
@@ -54,12 +54,10 @@ def _race(level: str, rows: Mapping[str, int]) -> Benchmark:
         source=BenchmarkSource(
             layouts=(
                 FileLayout(
-                    files={
-                        split: tuple(
-                            f"{folder}/{short}/{below}/*.txt" for folder in ("race", "RACE", "race/RACE")
-                        )
-                        for split, short in _RACE_SPLITS.items()
-                    },
+                    files=files_in(
+                        ("race", "RACE", "race/RACE"),
+                        {split: f"{short}/{below}/*.txt" for split, short in _RACE_SPLITS.items()},
+                    ),
                     read=_RACE_READ,
                 ),
                 hub_layout(f"race/{level}", tuple(rows), _RACE_READ),
@@ -75,7 +73,7 @@ def _race(level: str, rows: Mapping[str, int]) -> Benchmark:
             ),
             home="https://www.cs.cmu.edu/~glai1/data/race",
             citation="Lai et al. 2017, https://arxiv.org/abs/1704.04683",
-            licence="for research only",
+            license="for research only",
             columns={
                 "article": "text",
                 "question": "text",

@@ -2,18 +2,13 @@
 
 import os
 from collections.abc import Iterator
-from functools import partial
 
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import files_below
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.keyed_wording import KeyedWording
+from t5x_like.text.benchmarks.keyed_wording import classification_benchmark, label_examples
 from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
-from t5x_like.text.heads import SequenceClassification
-from t5x_like.text.metrics import accuracy
-from t5x_like.text.postprocessing import string_label_to_class_id
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 LABELS = ("negative", "positive")
 _FOLDERS = ("neg", "pos")  # in the order of the labels
@@ -50,30 +45,18 @@ def _number_of(path: str) -> tuple[int, str]:
     return int(number) if number.isdecimal() else -1, path
 
 
-def _no_index(row: RowValues) -> dict[str, int]:
-    del row
-    return {}
-
-
-def _example(text: str, label: int, targets: str) -> GoldenExample:
-    return GoldenExample(
-        {"text": text, "label": label}, ({"inputs": f"imdb review: {text}", "targets": targets},)
-    )
-
-
 _PLACES = ("imdb/aclImdb", "aclImdb", "imdb")
-IMDB = Benchmark(
-    name="imdb",
-    title="IMDb: does a film review praise or blame?",
+IMDB = classification_benchmark(
+    "imdb",
+    "IMDb: does a film review praise or blame?",
     source=BenchmarkSource(
         tfds="imdb_reviews/plain_text:1.0.0",
         hugging_face="imdb/plain_text",
         layouts=(
             FileLayout(
-                files={
-                    split: tuple(f"{place}/{split}/urls_[np][eo][gs].txt" for place in _PLACES)
-                    for split in ("train", "test")
-                },
+                files=files_in(
+                    _PLACES, {split: f"{split}/urls_[np][eo][gs].txt" for split in ("train", "test")}
+                ),
                 read=read_reviews,
             ),
             FileLayout(
@@ -93,18 +76,24 @@ IMDB = Benchmark(
         ),
         home="https://ai.stanford.edu/~amaas/data/sentiment",
         citation="Maas et al. 2011, https://aclanthology.org/P11-1015",
-        licence="none is stated; cite the paper",
+        license="none is stated; cite the paper",
         columns={"text": "text", "label": "int"},
     ),
-    word=KeyedWording(word="imdb", columns={"review": "text"}, labels=LABELS, index=_no_index),
-    postprocess=partial(string_label_to_class_id, label_classes=LABELS),
-    metrics=(accuracy,),
+    word="imdb",
     labels=LABELS,
-    head=SequenceClassification(texts=("{text}",), classes=LABELS),
-    examples=(
-        _example("I laughed throughout.<br /><br />See it!", 1, "positive"),
-        _example("Two hours that I want back.", 0, "negative"),
-        _example("It has a beginning.", -1, "<unk>"),
+    columns={"review": "text"},
+    has_index=False,
+    examples=label_examples(
+        ("text",),
+        (
+            ("I laughed throughout.<br /><br />See it!",),
+            1,
+            "imdb review: I laughed throughout.<br /><br />See it!",
+            "positive",
+        ),
+        (("Two hours that I want back.",), 0, "imdb review: Two hours that I want back.", "negative"),
+        (("It has a beginning.",), -1, "imdb review: It has a beginning.", "<unk>"),
+        has_index=False,
     ),
 )
 

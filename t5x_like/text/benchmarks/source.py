@@ -3,7 +3,7 @@
 Whichever it is, rows come in TFDS's feature schema: Python values, labels as numbers, -1 where unlabelled.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,6 +46,21 @@ class FileLayout:
     name: str = "official files"
 
 
+def files_in(
+    folders: Sequence[str], names: Mapping[str, str | tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """Return patterns for files of these names by split, in any of these folders.
+
+    >>> files_in(("glue", ""), {"train": "train.tsv"})
+    {'train': ('glue/train.tsv', 'train.tsv')}
+    """
+    spelled = {split: (name,) if isinstance(name, str) else name for split, name in names.items()}
+    return {
+        split: tuple(f"{folder}/{name}" if folder else name for folder in folders for name in each)
+        for split, each in spelled.items()
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkSource:
     """The rows of a benchmark, of which several tasks may be made.
@@ -61,7 +76,7 @@ class BenchmarkSource:
     downloads: tuple[Download, ...] = ()
     home: str = ""  # the page of the benchmark
     citation: str = ""
-    licence: str = ""
+    license: str = ""
     columns: Columns  # of a row, and what each holds
 
     @property

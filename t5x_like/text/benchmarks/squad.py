@@ -7,7 +7,7 @@ from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
-from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, Download, FileLayout, Kind
+from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, Download, FileLayout, Kind, files_in
 from t5x_like.text.benchmarks.squad_json import read_squad
 from t5x_like.text.heads import QuestionAnswering
 from t5x_like.text.metrics import span_squad, squad
@@ -94,15 +94,7 @@ def _source(
     return BenchmarkSource(
         tfds=f"squad/v{version}:3.0.0",
         hugging_face=hugging_face,
-        layouts=(
-            FileLayout(
-                files={
-                    split: tuple(f"{folder}{name}" for folder in ("squad/", "SQuAD/", ""))
-                    for split, name in files.items()
-                },
-                read=read_squad,
-            ),
-        ),
+        layouts=(FileLayout(files=files_in(("squad", "SQuAD", ""), files), read=read_squad),),
         rows=rows,
         downloads=tuple(
             Download(
@@ -115,7 +107,7 @@ def _source(
         ),
         home="https://rajpurkar.github.io/SQuAD-explorer",
         citation="Rajpurkar et al. 2016, SQuAD, https://arxiv.org/abs/1606.05250; 2018, https://arxiv.org/abs/1806.03822",
-        licence="CC BY-SA 4.0",
+        license="CC BY-SA 4.0",
         columns=_COLUMNS,
     )
 

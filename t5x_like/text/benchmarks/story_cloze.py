@@ -6,7 +6,7 @@ from typing import Any
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.choice_wording import ChoiceWording, chosen_example
 from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout
-from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.benchmarks.tfds_files import read_tfds
 from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.tasks.rows import BadRow, RawRow
@@ -56,17 +56,17 @@ STORY_CLOZE = Benchmark(
     source=BenchmarkSource(
         layouts=(
             FileLayout(
-                files={
-                    split: tuple(
-                        f"story_cloze/{name}"
-                        for name in (
+                files=files_in(
+                    ("story_cloze",),
+                    {
+                        split: (
                             f"cloze_test_{short}__spring2016*.csv",
                             f"cloze_test_spring2016*{short}*.csv",
                             f"{split}.csv",
                         )
-                    )
-                    for split, short in {"validation": "val", "test": "test"}.items()
-                },
+                        for split, short in {"validation": "val", "test": "test"}.items()
+                    },
+                ),
                 read=_STORY_READ,
             ),
             hub_layout("story_cloze/2016", ("validation", "test"), _STORY_READ),
@@ -81,7 +81,7 @@ STORY_CLOZE = Benchmark(
         rows={"validation": 1_871, "test": 1_871},
         home="https://cs.rochester.edu/nlp/rocstories (on request)",
         citation="Mostafazadeh et al. 2016, https://arxiv.org/abs/1604.01696",
-        licence="for research, on request",
+        license="for research, on request",
         columns={"context": "text", "endings": "texts", "label": "int"},
     ),
     **_STORY_WORD.scored,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from t5x_like.io.files import as_path
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
 from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
 from t5x_like.text.benchmarks.translation import WMT15_ENFR, WMT_T2T_ENDE
 from t5x_like.text.metrics import rouge
 from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues, decode_line, lines_of
@@ -78,10 +78,13 @@ def _lines(folder: str, splits: Mapping[str, str], *columns: str) -> FileLayout:
     """JSON lines with the columns of the task."""
     return FileLayout(
         name="JSON lines",
-        files={
-            split: tuple(f"{folder}/{name}.jsonl" for name in dict.fromkeys((split, short)))
-            for split, short in splits.items()
-        },
+        files=files_in(
+            (folder,),
+            {
+                split: tuple(f"{name}.jsonl" for name in dict.fromkeys((split, short)))
+                for split, short in splits.items()
+            },
+        ),
         read=RecordFiles(parse=renamed(**{column: column for column in columns})),
     )
 
@@ -104,14 +107,10 @@ CNN_DAILYMAIL = Benchmark(
         layouts=(
             FileLayout(
                 name="story files",
-                files={
-                    split: tuple(
-                        f"{folder}/{name}"
-                        for folder in ("cnn_dailymail/url_lists", "cnn_dailymail")
-                        for name in (f"all_{short}.txt", f"{split}_urls.txt")
-                    )
-                    for split, short in _SPLITS.items()
-                },
+                files=files_in(
+                    ("cnn_dailymail/url_lists", "cnn_dailymail"),
+                    {split: (f"all_{short}.txt", f"{split}_urls.txt") for split, short in _SPLITS.items()},
+                ),
                 read=read_stories,
             ),
             _lines("cnn_dailymail", _SPLITS, "article", "highlights"),
@@ -128,7 +127,7 @@ CNN_DAILYMAIL = Benchmark(
         ),
         home="https://cs.nyu.edu/~kcho/DMQA (cnn_stories.tgz and dailymail_stories.tgz, unpacked in cnn_dailymail/)",
         citation="Hermann et al. 2015, https://arxiv.org/abs/1506.03340; See et al. 2017, https://arxiv.org/abs/1704.04368",
-        licence="Apache 2.0 (the articles are their publishers')",
+        license="Apache 2.0 (the articles are their publishers')",
         columns={"article": "text", "highlights": "text"},
     ),
     word=summarize("article", "highlights"),
@@ -167,7 +166,7 @@ XSUM = Benchmark(
         rows={"train": 204_045, "validation": 11_332, "test": 11_334},
         home="https://github.com/EdinburghNLP/XSum",
         citation="Narayan et al. 2018, https://arxiv.org/abs/1808.08745",
-        licence="MIT (the articles are the BBC's)",
+        license="MIT (the articles are the BBC's)",
         columns={"document": "text", "summary": "text"},
     ),
     word=summarize("document", "summary"),

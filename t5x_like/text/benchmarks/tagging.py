@@ -9,7 +9,7 @@ import numpy as np
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
 from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
 from t5x_like.text.benchmarks.tagged_files import TaggedFile, conll_line, conllu_line, hub_tags
 from t5x_like.text.benchmarks.tfds_files import read_tfds
 from t5x_like.text.heads import TokenClassification
@@ -110,21 +110,21 @@ def _tagged(
 _NAMES = (_OTHER, "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
 CONLL2003 = _tagged(
     "conll2003_ner",
-    "CoNLL-2003: names of people, organisations, places and others in English news",
+    "CoNLL-2003: names of people, organizations, places and others in English news",
     column="ner",
     classes=_NAMES,
     source=BenchmarkSource(
         tfds="conll2003/conll2003:1.0.0",
         layouts=(
             FileLayout(
-                files={
-                    split: tuple(f"{place}/{name}" for place in ("conll2003", "conll2003/original") for name in names)
-                    for split, names in {
+                files=files_in(
+                    ("conll2003", "conll2003/original"),
+                    {
                         "train": ("eng.train", "train.txt"),
                         "validation": ("eng.testa", "valid.txt", "dev.txt"),
                         "test": ("eng.testb", "test.txt"),
-                    }.items()
-                },
+                    },
+                ),
                 read=TaggedFile(column="ner", classes=_NAMES, read_line=conll_line(4), begins_chunks=True),
             ),
             hub_layout("conll2003", ("train", "validation", "test"), RecordFiles(parse=hub_tags("ner_tags", "ner"))),
@@ -137,7 +137,7 @@ CONLL2003 = _tagged(
         rows={"train": 14_041, "validation": 3_250, "test": 3_453},
         home="https://www.clips.uantwerpen.be/conll2003/ner (the texts are Reuters': https://trec.nist.gov/data/reuters)",
         citation="Tjong Kim Sang and De Meulder 2003, https://aclanthology.org/W03-0419",
-        licence="Reuters' corpus, on request",
+        license="Reuters' corpus, on request",
         columns={"tokens": "texts", "ner": "ints"},
     ),
     said=(
@@ -158,10 +158,9 @@ CONLL2000 = _tagged(
     source=BenchmarkSource(
         layouts=(
             FileLayout(
-                files={
-                    split: tuple(f"conll2000/{split}.txt{ending}" for ending in ("", ".gz"))
-                    for split in ("train", "test")
-                },
+                files=files_in(
+                    ("conll2000",), {split: (f"{split}.txt", f"{split}.txt.gz") for split in ("train", "test")}
+                ),
                 read=TaggedFile(column="chunks", classes=_CHUNKS, read_line=conll_line(3)),
             ),
             hub_layout("conll2000", ("train", "test"), RecordFiles(parse=hub_tags("chunk_tags", "chunks"))),
@@ -175,7 +174,7 @@ CONLL2000 = _tagged(
         ),
         home=_CHUNKING_SERVER,
         citation="Tjong Kim Sang and Buchholz 2000, https://aclanthology.org/W00-0726",
-        licence="Penn Treebank's",
+        license="Penn Treebank's",
         columns={"tokens": "texts", "chunks": "ints"},
     ),
     said=(
@@ -203,7 +202,7 @@ def parts_of_speech(
     *,
     downloads: tuple[Download, ...] = (),
     home: str,
-    licence: str,
+    license: str,
 ) -> Benchmark:
     """The universal parts of speech of a treebank, by its name in its files: ``en_ewt``.
 
@@ -219,12 +218,10 @@ def parts_of_speech(
         source=BenchmarkSource(
             layouts=(
                 FileLayout(
-                    files={
-                        split: tuple(
-                            f"{place}/{treebank}-ud-{short}.conllu" for place in ("ud", "ud/*", "UD_*", ".")
-                        )
-                        for split, short in splits.items()
-                    },
+                    files=files_in(
+                        ("ud", "ud/*", "UD_*", "."),
+                        {split: f"{treebank}-ud-{short}.conllu" for split, short in splits.items()},
+                    ),
                     read=TaggedFile(column="upos", classes=PARTS_OF_SPEECH, read_line=conllu_line),
                 ),
                 hub_layout(f"universal_dependencies/{treebank}", tuple(rows), read_hub),
@@ -233,7 +230,7 @@ def parts_of_speech(
             downloads=downloads,
             home=home,
             citation="Nivre et al. 2020, https://arxiv.org/abs/2004.10643",
-            licence=licence,
+            license=license,
             columns={"tokens": "texts", "upos": "ints"},
         ),
         said=(
@@ -266,7 +263,7 @@ UD_EN_EWT = parts_of_speech(
         for short, (num_bytes, sha256) in _EWT_CHECKED.items()
     ),
     home="https://github.com/UniversalDependencies/UD_English-EWT",
-    licence="CC BY-SA 4.0",
+    license="CC BY-SA 4.0",
 )
 
 BENCHMARKS = (CONLL2003, CONLL2000, UD_EN_EWT)
