@@ -10,7 +10,7 @@ import numpy as np
 
 from t5x_like.text import registry
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.benchmarks.language_modelling import text_perplexities
+from t5x_like.text.benchmarks.language_modeling import text_perplexities
 from t5x_like.text.benchmarks.split_files import SplitFiles
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.metrics.baselines import majority

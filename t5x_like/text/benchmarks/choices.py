@@ -1,10 +1,10 @@
-"""What goes on, and who is meant, of several: SWAG, HellaSwag and Winogrande."""
+"""Sentence completion and pronoun resolution with several choices: SWAG, HellaSwag and Winogrande."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.choice_wording import ChoiceWording, chosen_example
+from t5x_like.text.benchmarks.choice_wording import ChoiceWording, choice_example
 from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
 from t5x_like.text.benchmarks.tfds_files import read_tfds
@@ -31,7 +31,7 @@ def _swag(number: int, targets: str) -> GoldenExample:
         "swag sentence: A man lifts a lid. start: He choice1: looks in. choice2: swims. choice3: sings. "
         "choice4: melts."
     )
-    return chosen_example(row, inputs, targets)
+    return choice_example(row, inputs, targets)
 
 
 SWAG = Benchmark(
@@ -99,12 +99,12 @@ def _hellaswag(number: int, targets: str) -> GoldenExample:
         "hellaswag activity: Baking context: A woman kneads dough. she choice1: shapes it. choice2: drinks it. "
         "choice3: reads it. choice4: sails it."
     )
-    return chosen_example(row, inputs, targets)
+    return choice_example(row, inputs, targets)
 
 
 HELLASWAG = Benchmark(
     name="hellaswag",
-    title="HellaSwag: how does a text go on?",
+    title="HellaSwag: how does a text continue?",
     source=BenchmarkSource(
         tfds="hellaswag:1.1.0",
         layouts=(
@@ -129,7 +129,7 @@ HELLASWAG = Benchmark(
         columns={"activity_label": "text", "context": "text", "endings": "texts", "label": "int"},
     ),
     **_HELLASWAG_WORD.scored,
-    asked=("activity_label", "context", "endings"),
+    question_columns=("activity_label", "context", "endings"),
     head=MultipleChoice(context="{context}", choices="endings"),
     examples=(_hellaswag(0, "choice1"), _hellaswag(2, "choice3"), _hellaswag(-1, "<unk>")),
 )
@@ -147,7 +147,7 @@ _WINOGRANDE_FILES = {"train": "train_xl.jsonl", "validation": "dev.jsonl", "test
 
 def _winogrande(number: int, targets: str) -> GoldenExample:
     row = {"sentence": "Ann taught Sue as _ knew more.", "option1": "Ann", "option2": "Sue", "label": number}
-    return chosen_example(
+    return choice_example(
         row, "winogrande sentence: Ann taught Sue as _ knew more. choice1: Ann choice2: Sue", targets
     )
 

@@ -15,10 +15,10 @@ _MARKS = ".,;:!?\"'`“”‘’()[]"
 
 
 def last_word(row: RowValues) -> list[WordedRow]:
-    """The passage without its last word, with no other words: so that any language model can go on with it.
+    """Word LAMBADA: the inputs are the passage without its last word, so that any language model can continue it.
 
     Raises:
-      ValueError: the passage is one word.
+      ValueError: The passage is a single word.
     """
     before, space, word = row["passage"].strip().rpartition(" ")
     if not space:
@@ -27,7 +27,7 @@ def last_word(row: RowValues) -> list[WordedRow]:
 
 
 def first_word(text: str, example: Mapping[str, Any] | None = None, is_target: bool = False) -> str:
-    """The first word of what a model goes on with, without signs around it."""
+    """Return the first word of a continuation, without punctuation around it."""
     del example, is_target
     words = text.split()
     return words[0].strip(_MARKS) or words[0] if words else ""
@@ -35,7 +35,7 @@ def first_word(text: str, example: Mapping[str, Any] | None = None, is_target: b
 
 LAMBADA = Benchmark(
     name="lambada",
-    title="LAMBADA: the last word of a passage, which its last sentence alone doesn't tell",
+    title="LAMBADA: the last word of a passage, which needs more context than its last sentence",
     source=BenchmarkSource(
         tfds="lambada:1.0.0",
         layouts=(
@@ -90,14 +90,14 @@ LAMBADA = Benchmark(
 
 
 def book_question(row: RowValues) -> list[WordedRow]:
-    """``cbt question: … options: a, b … passage: …``, answered by the word that is left out."""
+    """Word a question as ``cbt question: … options: a, b … passage: …``; the target is the missing word."""
     options = ", ".join(row["options"])
     inputs = f"cbt question: {row['question']} options: {options} passage: {row['passage']}"
     return [{"inputs": inputs, "targets": row["answer"]}]
 
 
 def whole_answer(text: str, example: Mapping[str, Any] | None = None, is_target: bool = False) -> str:
-    """The answer without space around it."""
+    """Return the answer without white space around it."""
     del example, is_target
     return text.strip()
 
@@ -152,7 +152,7 @@ def _book_test(kind: str) -> Benchmark:
             },
         ),
         word=book_question,
-        asked=("passage", "question", "options"),
+        question_columns=("passage", "question", "options"),
         postprocess=whole_answer,
         metrics=(accuracy,),
         head=MultipleChoice(context="{passage} {question}", choices="options"),

@@ -22,7 +22,7 @@ _FOLDERS = ("definite_pronoun_resolution", "dpr", "DPR", ".")
 
 
 def read_blocks(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """Blocks of a sentence, its pronoun, two candidates with a comma between, and the right one, an empty line between.
+    """Read blocks of four lines, separated by empty lines: sentence, pronoun, two candidates, right candidate.
 
     See ``source.Reader``.
     """
@@ -70,7 +70,7 @@ def _example(sentence: str, pronoun: str, label: int, *, inputs: str, targets: s
 
 DPR = Benchmark(
     name="dpr_v001_simple",
-    title="DPR: whom a marked pronoun stands for",
+    title="DPR: the referent of a marked pronoun",
     source=BenchmarkSource(
         tfds="definite_pronoun_resolution:1.1.0",
         layouts=(

@@ -17,7 +17,7 @@ _PAIR = ("Two men row a boat.", ("People row.", "They are brothers.", "Nobody ro
 
 
 def _examples(word: str, labels: tuple[str, ...], premise: str = "premise") -> tuple[GoldenExample, ...]:
-    """Return a golden example for each label, the last one unlabelled if there are only two labels."""
+    """Return a golden example for each label; if there are only two labels, the third is unlabelled."""
     text, hypotheses = _PAIR
     numbers = (0, 1, 2 if len(labels) > 2 else -1)
     cases = zip(hypotheses, numbers, (*labels, "<unk>"), strict=False)
@@ -63,7 +63,7 @@ _SNLI_READ = RecordFiles(
 
 
 def _read_snli(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """The lines of JSON, or the tables, which are named ``.txt``."""
+    """Read JSON lines, or tables, which are named ``.txt``."""
     return replace(_SNLI_READ, format="tsv" if file.endswith(".txt") else "jsonl")(file, split)
 
 

@@ -18,40 +18,48 @@ UNLABELLED = "<unk>"  # the target of rows without a label
 
 
 def label_word(row: RowValues, labels: Sequence[str], column: str = "label") -> str:
-    """The word of a row's label.
+    """Return the word of a row's label, or ``<unk>`` for -1.
+
+    Args:
+      row: The row.
+      labels: Words in the order of class ids.
+      column: Name of the label's column.
 
     Raises:
-      ValueError: the label is outside the set.
+      ValueError: The label is outside the set.
     """
     number = int(row[column])
     if number == -1:
         return UNLABELLED
     if not 0 <= number < len(labels):
         listed = ", ".join(f"{place} {word}" for place, word in enumerate(labels))
-        raise ValueError(f"the label {number} is outside the set: {listed}, and -1 where there is none")
+        raise ValueError(f"the label {number} is outside the set: {listed}, and -1 for none")
     return labels[number]
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyedWording:
-    """``rte hypothesis: … premise: …``, answered by a label's word.
+    """Wording ``rte hypothesis: … premise: …`` with a label's word as the target.
 
-    ``columns`` says which texts follow, under which names. ``clean`` changes the text as a whole.
+    Attributes:
+      word: First word of the inputs.
+      columns: Row columns by the names that the wording writes.
+      labels: Words in the order of class ids.
+      index: Returns the fields that identify a row; its ``idx`` by default.
+      clean: Applied to the whole inputs.
     """
 
     word: str
-    columns: Mapping[str, str]  # the name written, and the row's column
+    columns: Mapping[str, str]
     labels: tuple[str, ...]
-    index: Callable[[RowValues], dict[str, Any]] | None = (
-        None  # how a row is known; its ``idx`` where not given
-    )
+    index: Callable[[RowValues], dict[str, Any]] | None = None
     clean: Callable[[str], str] = str
 
     def __call__(self, row: RowValues) -> list[WordedRow]:
-        """The one example of a row.
+        """Return the single example of a row.
 
         Raises:
-          ValueError: the label is outside the set.
+          ValueError: The label is outside the set.
         """
         index = {"idx": row["idx"]} if self.index is None else self.index(row)
         targets = label_word(row, self.labels)
@@ -59,14 +67,14 @@ class KeyedWording:
 
 
 def keyed_text(word: str, columns: Mapping[str, str], row: RowValues) -> str:
-    """``word name: text name: text``, the texts as they are."""
+    """Return ``word name: text name: text``, with the texts unchanged."""
     return " ".join([word, *(part for name, column in columns.items() for part in (f"{name}:", row[column]))])
 
 
 def number_word(value: float, step: float = 0.2) -> str:
-    """A number rounded to steps of 0.2, with one decimal (§2.4).
+    """Return a number rounded to multiples of ``step``, with one decimal (§2.4).
 
-    In single precision and to the even step, as T5's targets were made.
+    Computed in single precision, ties to even, as T5's targets were.
     """
     steps = np.float32(round(1 / step))
     return f"{np.rint(np.float32(value) * steps) / steps:.1f}"

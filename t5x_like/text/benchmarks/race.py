@@ -1,10 +1,10 @@
-"""RACE: questions of English exams in China (Lai et al. 2017)."""
+"""RACE: reading comprehension from English exams in China (Lai et al. 2017)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.choice_wording import ChoiceWording, chosen_example
+from t5x_like.text.benchmarks.choice_wording import ChoiceWording, choice_example
 from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
 from t5x_like.text.heads import MultipleChoice
@@ -13,10 +13,10 @@ _OPTIONS = tuple(f"option{number}" for number in range(4))
 
 
 def _race_rows(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Of one of the official files, which has a list of questions; or of the hub, a question each."""
+    """Convert an official file's list of questions, or one question of Hugging Face's files."""
     several = "questions" in record
-    asked = [record["questions"], record["options"], record["answers"]] if several else None
-    questions = asked or [[record["question"]], [record["options"]], [record["answer"]]]
+    several_questions = [record["questions"], record["options"], record["answers"]] if several else None
+    questions = several_questions or [[record["question"]], [record["options"]], [record["answer"]]]
     if len({len(each) for each in questions}) > 1:
         counts = ", ".join(str(len(each)) for each in questions)
         raise ValueError(f"unequally many questions, options and answers: {counts}")
@@ -41,7 +41,7 @@ def _race_example(number: int, targets: str) -> GoldenExample:
         "race question: The kite is _ . article: Tom has a red kite. choice1: blue choice2: red choice3: new "
         "choice4: old"
     )
-    return chosen_example(row, inputs, targets)
+    return choice_example(row, inputs, targets)
 
 
 def _race(level: str, rows: Mapping[str, int]) -> Benchmark:

@@ -1,4 +1,4 @@
-"""IMDb's film reviews: praise or blame (Maas et al. 2011)."""
+"""IMDb's film reviews: sentiment classification (Maas et al. 2011)."""
 
 import os
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ _FOLDERS = ("neg", "pos")  # in the order of the labels
 
 
 def read_reviews(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """The reviews beside a list of their films' addresses, ``train/urls_neg.txt``: ``train/neg/0_3.txt`` and so on.
+    """Read the reviews of a list of film addresses: ``train/neg/0_3.txt`` and so on for ``train/urls_neg.txt``.
 
-    A review's file is named by the number of its address and the stars that it gives. See ``source.Reader``.
+    A review's file is named after the number of its address and the number of stars. See ``source.Reader``.
 
     Raises:
-      ValueError: more or fewer reviews than addresses.
+      ValueError: The numbers of reviews and addresses differ.
     """
     del split
     kind = os.path.basename(file).removeprefix("urls_").removesuffix(".txt")

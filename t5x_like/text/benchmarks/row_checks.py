@@ -1,4 +1,4 @@
-"""Whether a row has the columns of its benchmark, whichever files it came from."""
+"""Check that a row has its benchmark's columns, with values of their types."""
 
 import difflib
 import math
@@ -18,8 +18,8 @@ _CALLED = {
 }
 
 
-def fault_of(row: RowValues, columns: Columns) -> str | None:
-    """What a user needs to hear of a row that lacks a column or has something else in it; None where all is well."""
+def find_fault(row: RowValues, columns: Columns) -> str | None:
+    """Describe the first missing column or wrong value of a row; return ``None`` for a good row."""
     for name, kind in columns.items():
         if name in row and row[name] is None:
             return f"column {name!r} is empty (null)"
@@ -29,7 +29,9 @@ def fault_of(row: RowValues, columns: Columns) -> str | None:
             return f"no column {name!r}, only {', '.join(map(str, row)) or 'none'}{hint}"
         if isinstance(kind, Mapping):
             inner = (
-                fault_of(row[name], kind) if isinstance(row[name], Mapping) else f"not columns: {row[name]!r}"
+                find_fault(row[name], kind)
+                if isinstance(row[name], Mapping)
+                else f"not columns: {row[name]!r}"
             )
             if inner:
                 return f"{name}: {inner}"
@@ -52,7 +54,7 @@ def _is(value: Any, kind: Kind) -> bool:
 
 
 def _has_surrogate(value: Any) -> bool:
-    """JSON can write halves of characters, which no UTF-8 has: no vocabulary could read them."""
+    """Return True if a text has lone surrogates, which JSON can write but no vocabulary can encode."""
     if isinstance(value, list | tuple):
         return any(map(_has_surrogate, value))
     if not isinstance(value, str) or value.isascii():
@@ -66,5 +68,5 @@ def _short(value: Any) -> str:
 
 
 def empty_texts(row: RowValues, columns: Columns) -> list[str]:
-    """The columns of text in which nothing stands."""
+    """Return the text columns that are empty in a row."""
     return [name for name, kind in columns.items() if kind == "text" and not str(row[name]).strip()]

@@ -1,4 +1,4 @@
-"""News and their summaries: CNN/DailyMail and XSum, as T5 words them (Raffel et al. 2020, appendix D)."""
+"""Summarization of news: CNN/DailyMail and XSum in T5's wording (Raffel et al. 2020, appendix D)."""
 
 import hashlib
 import os
@@ -13,16 +13,16 @@ from t5x_like.text.metrics import rouge
 from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues, decode_line, lines_of
 
 _HIGHLIGHT = "@highlight"
-# What ends a line; others are given a full stop (See et al. 2017, https://github.com/abisee/cnn-dailymail).
+# Line endings; other lines get a full stop (See et al. 2017, https://github.com/abisee/cnn-dailymail).
 _ENDS = (".", "!", "?", "...", "'", "`", '"', "’", "”", ")")
 _FOLDERS = ("cnn/stories", "dailymail/stories", "cnn_stories", "dailymail_stories", "stories")
 
 
 def read_stories(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """Read CNN's and the Daily Mail's stories as TensorFlow Datasets makes articles and highlights of them.
+    """Read CNN's and the Daily Mail's stories, split into article and highlights as in TensorFlow Datasets.
 
-    ``cnn_dailymail/url_lists/all_train.txt`` lists the addresses of a split, whose order rows have. A story's file is
-    named by the SHA-1 of its address: ``cnn_dailymail/cnn/stories/….story``. See ``source.Reader``.
+    ``cnn_dailymail/url_lists/all_train.txt`` lists the addresses of a split in the order of its rows. A story's file is
+    named after the SHA-1 of its address: ``cnn_dailymail/cnn/stories/….story``. See ``source.Reader``.
     """
     del split
     above = os.path.dirname(file)
@@ -41,7 +41,7 @@ def _story(url: str, roots: list[str], place: str) -> RawRow | BadRow:
     for path in (f"{root}/{folder}/{name}" for root in roots for folder in _FOLDERS):
         if as_path(path).exists():
             try:
-                article, highlights = parts_of(as_path(path).read_bytes().decode("utf-8"))
+                article, highlights = split_story(as_path(path).read_bytes().decode("utf-8"))
             except UnicodeDecodeError as error:
                 return BadRow(f"{path}: invalid UTF-8 at byte {error.start}", place)
             return RawRow({"article": article, "highlights": highlights}, place)
@@ -52,8 +52,8 @@ def _story(url: str, roots: list[str], place: str) -> RawRow | BadRow:
     )
 
 
-def parts_of(story: str) -> tuple[str, str]:
-    """The article, its lines joined by spaces, and its highlights, a line each."""
+def split_story(story: str) -> tuple[str, str]:
+    """Return the article, its lines joined by spaces, and its highlights, one per line."""
     article, highlights, is_highlight = [], [], False
     for line in story.split("\n"):
         line = line.strip()
@@ -66,7 +66,7 @@ def parts_of(story: str) -> tuple[str, str]:
 
 
 def summarize(text: str, summary: str) -> Wording:
-    """``summarize: `` and the text, both as they are; the arguments name columns."""
+    """Return the wording ``summarize: `` followed by the unchanged text; arguments are column names."""
 
     def word(row: RowValues) -> list[WordedRow]:
         return [{"inputs": f"summarize: {row[text]}", "targets": row[summary]}]
@@ -75,7 +75,7 @@ def summarize(text: str, summary: str) -> Wording:
 
 
 def _lines(folder: str, splits: Mapping[str, str], *columns: str) -> FileLayout:
-    """JSON lines with the columns of the task."""
+    """Return the layout of JSON lines with the task's columns."""
     return FileLayout(
         name="JSON lines",
         files=files_in(
@@ -90,7 +90,7 @@ def _lines(folder: str, splits: Mapping[str, str], *columns: str) -> FileLayout:
 
 
 _SPLITS = {"train": "train", "validation": "val", "test": "test"}
-# The sizes and SHA-256 of lists of addresses, as TensorFlow Datasets has them.
+# Sizes and SHA-256 of the lists of addresses, from TensorFlow Datasets.
 _LISTS = {
     "train": (46_424_688, "a5cee49f3a6c862c26ce29308236d2a99625ab6c86a43be22d5206b2790d8029"),
     "val": (2_433_674, "81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db"),
@@ -131,7 +131,7 @@ CNN_DAILYMAIL = Benchmark(
         columns={"article": "text", "highlights": "text"},
     ),
     word=summarize("article", "highlights"),
-    asked=("article",),
+    question_columns=("article",),
     metrics=(rouge,),
     examples=(
         GoldenExample(
@@ -170,7 +170,7 @@ XSUM = Benchmark(
         columns={"document": "text", "summary": "text"},
     ),
     word=summarize("document", "summary"),
-    asked=("document",),
+    question_columns=("document",),
     metrics=(rouge,),
     examples=(
         GoldenExample(
@@ -194,7 +194,7 @@ XSUM = Benchmark(
 )
 
 BENCHMARKS = (CNN_DAILYMAIL, XSUM)
-# T5's mixtures of its large tasks (§3.5.3): evenly, and by their rows, which count without a limit.
+# T5's mixtures of its large tasks (§3.5.3), with equal rates or rates proportional to their rows.
 _LARGE = (WMT_T2T_ENDE, WMT15_ENFR, CNN_DAILYMAIL)
 MIXTURES = {
     "large_translation_equal": {each.name: 1.0 for each in _LARGE[:2]},

@@ -11,7 +11,7 @@ from t5x_like.text.benchmarks import dpr, super_glue_json
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, example
 from t5x_like.text.benchmarks.pronouns import (
-    TRUTH,
+    FALSE_TRUE,
     wsc_marked_spans,
     wsc_simple,
     wsc_simple_right_only,
@@ -32,8 +32,8 @@ WIC = super_glue_task(
     rows={"train": 5_428, "validation": 638, "test": 1_400},
     sha256="ee7e67f4ae9eafbf533780faa198e62167f3cda54256cdf261877be3c0e90900",
     num_bytes=396_213,
-    labels=TRUTH,
-    head=SequenceClassification(texts=("{word}: {sentence1}", "{sentence2}"), classes=TRUTH),
+    labels=FALSE_TRUE,
+    head=SequenceClassification(texts=("{word}: {sentence1}", "{sentence2}"), classes=FALSE_TRUE),
     examples=tuple(
         example(
             {"word": "bat", "sentence1": "A bat flew.", "sentence2": second, "label": label, "idx": idx}
@@ -61,7 +61,7 @@ _WSC = super_glue_source(
     sha256="2ed6dfa94556b4a128ff0441efe365b2e883124e7e6aa00fb8d3a6cb1fd520a9",
     num_bytes=32_751,
     parse=super_glue_json.wsc_fixed,
-    classes=TRUTH,
+    classes=FALSE_TRUE,
 )
 
 
@@ -70,14 +70,14 @@ def _wsc_row(span: str, index: int, label: int) -> dict[str, Any]:
     return {**row, "span1_text": span, "span1_index": index, "label": label}
 
 
-# A head reads the row as it is, whatever T5 is asked about it, and learns from rows that are wrong, too.
-_WSC_FORM = SequenceClassification(texts=("{text}", "{span2_text}: {span1_text}"), classes=TRUTH)
+# A head reads the row itself, independent of the wording, and learns from rows with a wrong candidate, too.
+_WSC_FORM = SequenceClassification(texts=("{text}", "{span2_text}: {span1_text}"), classes=FALSE_TRUE)
 _BO, _ANN, _NOBODY = _wsc_row("Bo", 2, 1), _wsc_row("Ann", 0, 0), _wsc_row("Bo", 2, -1)
 _WSC_INPUTS = "wsc: Ann told Bo that *he* won ."
 
 WSC_SIMPLE_TRAIN = Benchmark(
     name="super_glue_wsc_v102_simple_train",
-    title="WSC: whom a marked pronoun stands for, from rows where that is known",
+    title="WSC: the referent of a marked pronoun, from rows with the right one",
     source=_WSC,
     splits=("train",),
     word=wsc_simple_right_only,
@@ -92,7 +92,7 @@ WSC_SIMPLE_TRAIN = Benchmark(
 )
 WSC_SIMPLE_EVAL = Benchmark(
     name="super_glue_wsc_v102_simple_eval",
-    title="WSC: whom a marked pronoun stands for",
+    title="WSC: the referent of a marked pronoun",
     source=_WSC,
     splits=("validation", "test"),
     word=wsc_simple,
@@ -110,12 +110,12 @@ WSC_SIMPLE_EVAL = Benchmark(
 # T5 has this wording without a task of that name.
 WSC_MARKED_SPANS = Benchmark(
     name="super_glue_wsc_v102_marked_spans",
-    title="WSC: does a pronoun stand for a name, both marked?",
+    title="WSC: does a pronoun refer to a name, both marked?",
     source=_WSC,
     word=wsc_marked_spans,
-    postprocess=partial(string_label_to_class_id, label_classes=TRUTH),
+    postprocess=partial(string_label_to_class_id, label_classes=FALSE_TRUE),
     metrics=(accuracy,),
-    labels=TRUTH,
+    labels=FALSE_TRUE,
     extras={"idx": "int"},
     head=_WSC_FORM,
     examples=(

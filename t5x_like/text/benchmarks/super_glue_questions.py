@@ -6,7 +6,7 @@ from t5x_like.text import postprocessing
 from t5x_like.text.benchmarks import super_glue_json
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, KeyedWording, label_examples
-from t5x_like.text.benchmarks.pronouns import TRUTH
+from t5x_like.text.benchmarks.pronouns import FALSE_TRUE
 from t5x_like.text.benchmarks.source import Columns
 from t5x_like.text.benchmarks.super_glue_form import super_glue_source, super_glue_task
 from t5x_like.text.heads import CandidateRanking, MultipleChoice, SequenceClassification
@@ -29,7 +29,7 @@ BOOLQ = super_glue_task(
     rows={"train": 9_427, "validation": 3_270, "test": 3_245},
     sha256="853fbe7922f70c59629f06a39e8d9ca440c3d740e760fd3b87a5ddf3dcba2436",
     num_bytes=4_118_001,
-    labels=TRUTH,
+    labels=FALSE_TRUE,
     examples=label_examples(
         ("question", "passage"),
         (("is it wet", "Sea -- Water."), 1, "boolq passage: Sea -- Water. question: is it wet", "True"),
@@ -72,7 +72,7 @@ def _answer_index(row: RowValues) -> dict[str, int]:
 
 
 def without_markup(text: str) -> str:
-    """Line breaks become spaces, and the marks of bold type go; other tags stay, as do these in capitals."""
+    """Replace line breaks with spaces and remove bold marks; other tags, and those in capitals, stay."""
     return re.sub("</?b>", "", text.replace("<br>", " "))
 
 
@@ -100,20 +100,20 @@ MULTIRC = Benchmark(
         sha256="b3cd440856e72eb166b2edcd37b798455f1ebd51f2c3de64c0c2a4e1971d2737",
         num_bytes=1_116_225,
         parse=super_glue_json.multirc,
-        classes=TRUTH,
+        classes=FALSE_TRUE,
     ),
     word=KeyedWording(
         word="multirc",
         columns={name: name for name in ("question", "answer", "paragraph")},
-        labels=TRUTH,
+        labels=FALSE_TRUE,
         index=_answer_index,
         clean=without_markup,
     ),
     postprocess=postprocessing.multirc,
     metrics=(multirc_f1_over_all_answers, mean_group_metric(all_match)),
-    labels=TRUTH,
+    labels=FALSE_TRUE,
     extras={"idx/paragraph": "int", "idx/question": "int", "idx/answer": "int"},
-    head=SequenceClassification(texts=("{paragraph}", "{question} {answer}"), classes=TRUTH),
+    head=SequenceClassification(texts=("{paragraph}", "{question} {answer}"), classes=FALSE_TRUE),
     examples=(
         _multirc_example("Ann", 1, 0, clean="Ann", targets="True"),
         _multirc_example("<b>Bo</b><br>", 0, 1, clean="Bo ", targets="False"),
@@ -125,7 +125,7 @@ _HIGHLIGHT = "\n@highlight\n"
 
 
 def record(row: RowValues) -> list[WordedRow]:
-    """An example for each right answer; one with ``<unk>`` where none is known. Highlights become sentences."""
+    """Word an example for each right answer, or one with ``<unk>`` if none is known. Highlights become sentences."""
     passage = re.sub(rf"([.?!\"']){_HIGHLIGHT}", r"\1 ", row["passage"]).replace(_HIGHLIGHT, ". ")
     inputs = f"record query: {row['query']} entities: {', '.join(row['entities'])} passage: {passage}"
     answers = list(row["answers"])
@@ -144,7 +144,7 @@ def _record_example(passage: str, *, clean: str, entities: list[str], answers: l
 
 RECORD = Benchmark(
     name="super_glue_record_v102",
-    title="ReCoRD: which of a passage's entities stands in a query's gap?",
+    title="ReCoRD: which of a passage's entities fills a query's gap?",
     source=super_glue_source(
         "record",
         "ReCoRD",

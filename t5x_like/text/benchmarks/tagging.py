@@ -1,4 +1,4 @@
-"""A tag for each word: names (CoNLL-2003), phrases (CoNLL-2000), parts of speech (Universal Dependencies)."""
+"""Tagging of words: names (CoNLL-2003), phrases (CoNLL-2000), parts of speech (Universal Dependencies)."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -21,7 +21,13 @@ _OTHER = "O"
 
 
 def word_tags(word: str, column: str, classes: Sequence[str]) -> Wording:
-    """``word tokens: Ann lives in Oslo`` answered by as many tags: ``B-PER O O B-LOC``."""
+    """Return the wording ``word tokens: Ann lives in Oslo`` with a tag for each word: ``B-PER O O B-LOC``.
+
+    Args:
+      word: First word of the inputs.
+      column: Name of the row's column with class ids.
+      classes: Tags in the order of class ids.
+    """
 
     def worded(row: RowValues) -> list[WordedRow]:
         tokens: list[str] = list(row["tokens"])
@@ -48,9 +54,14 @@ def read_tags(
     classes: Sequence[str],
     invalid: str = _OTHER,
 ) -> list[str]:
-    """Written tags, one for each of the example's ``tokens``.
+    """Parse generated tags, one for each of the example's ``tokens``.
 
-    ``invalid`` stands where too few are written or one that there isn't; those that are too many don't count.
+    Args:
+      text: Tags separated by spaces.
+      example: The row; without it, or for targets, all tags are returned.
+      is_target: True for the target.
+      classes: Valid tags.
+      invalid: Tag for missing and invalid ones; superfluous tags are ignored.
     """
     tags = [tag if tag in classes else invalid for tag in text.split()]
     if is_target or example is None or "tokens" not in example:
@@ -60,10 +71,10 @@ def read_tags(
 
 
 def tag_accuracy(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> Scores:
-    """How many words have their tag, over all sentences, times 100.
+    """Compute the share of words with the right tag over all sentences, times 100.
 
     Raises:
-      ValueError: a sentence with more or fewer predicted than true tags.
+      ValueError: A sentence has different numbers of predicted and true tags.
     """
     require_pairs(targets, predictions)
     for number, (truth, guess) in enumerate(zip(targets, predictions, strict=True)):
@@ -81,18 +92,18 @@ def _tagged(
     column: str,
     classes: tuple[str, ...],
     source: BenchmarkSource,
-    said: Sequence[tuple[str, str]],
+    sentences: Sequence[tuple[str, str]],
     invalid: str = _OTHER,
     metric: Any = chunk_f1,
 ) -> Benchmark:
-    """``said`` are invented sentences and their tags."""
+    """Define a tagging task; ``sentences`` are invented sentences with their tags, for the golden examples."""
     word = name.partition("_")[0]
     return Benchmark(
         name=name,
         title=title,
         source=source,
         word=word_tags(word, column, classes),
-        asked=("tokens",),
+        question_columns=("tokens",),
         postprocess=partial(read_tags, classes=classes, invalid=invalid),
         metrics=(metric,),
         extras={"tokens": "texts"},
@@ -102,7 +113,7 @@ def _tagged(
                 {"tokens": text.split(), column: [classes.index(tag) for tag in tags.split()]},
                 ({"inputs": f"{word} tokens: {text}", "targets": tags, "tokens": text.split()},),
             )
-            for text, tags in said
+            for text, tags in sentences
         ),
     )
 
@@ -140,7 +151,7 @@ CONLL2003 = _tagged(
         license="Reuters' corpus, on request",
         columns={"tokens": "texts", "ner": "ints"},
     ),
-    said=(
+    sentences=(
         ("Ann Lee left Oslo .", "B-PER I-PER O B-LOC O"),
         ("Norwegian fishermen sued Acme Corp", "B-MISC O O B-ORG I-ORG"),
         ("Rain .", "O O"),
@@ -177,7 +188,7 @@ CONLL2000 = _tagged(
         license="Penn Treebank's",
         columns={"tokens": "texts", "chunks": "ints"},
     ),
-    said=(
+    sentences=(
         ("The old mill burned down .", "B-NP I-NP I-NP B-VP B-PRT O"),
         ("He says that it rains", "B-NP B-VP B-SBAR B-NP B-VP"),
         ("In March", "B-PP B-NP"),
@@ -188,7 +199,7 @@ PARTS_OF_SPEECH = (
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ",
     "SYM", "VERB", "X",
 )  # fmt: skip
-# As Hugging Face numbers them; "_" is written for a multiword token.
+# In the order of Hugging Face's ids; "_" marks a multiword token.
 _HUB_PARTS = (
     "NOUN", "PUNCT", "ADP", "NUM", "SYM", "SCONJ", "ADJ", "PART", "DET", "CCONJ", "PROPN", "PRON", "X", "_", "ADV",
     "INTJ", "VERB", "AUX",
@@ -204,9 +215,17 @@ def parts_of_speech(
     home: str,
     license: str,
 ) -> Benchmark:
-    """The universal parts of speech of a treebank, by its name in its files: ``en_ewt``.
+    """Define the task of a treebank's universal parts of speech.
 
-    Files: ``ud/en_ewt-ud-train.conllu``, or in a folder of its own below ``ud``.
+    Files: ``ud/en_ewt-ud-train.conllu``, or in a folder of its own in ``ud``.
+
+    Args:
+      treebank: Name in the treebank's files: ``en_ewt``.
+      title: One line for people.
+      rows: Published number of sentences by split.
+      downloads: Files to fetch.
+      home: The treebank's web page.
+      license: License of the treebank.
     """
     splits = {"train": "train", "validation": "dev", "test": "test"}
     read_hub = RecordFiles(parse=hub_tags("upos", "upos", _HUB_PARTS, PARTS_OF_SPEECH))
@@ -233,7 +252,7 @@ def parts_of_speech(
             license=license,
             columns={"tokens": "texts", "upos": "ints"},
         ),
-        said=(
+        sentences=(
             ("The old mill burned .", "DET ADJ NOUN VERB PUNCT"),
             ("We can n't go", "PRON AUX PART VERB"),
             ("Oslo", "PROPN"),

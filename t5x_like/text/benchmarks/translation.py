@@ -1,4 +1,4 @@
-"""Translation: WMT's and IWSLT's test sets and training corpora, as T5 words them (Raffel et al. 2020, §2.3)."""
+"""Translation: WMT's and IWSLT's test sets and training corpora in T5's wording (Raffel et al. 2020, §2.3)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ _LANGUAGES = {
 
 
 def translate(source: str, target: str) -> Wording:
-    """``translate English to German: `` and the sentence as it is."""
+    """Return the wording ``translate English to German: `` followed by the unchanged sentence."""
     prefix = f"translate {_LANGUAGES[source]} to {_LANGUAGES[target]}: "
 
     def word(row: RowValues) -> list[WordedRow]:
@@ -32,7 +32,7 @@ def _translation(
     target: str,
     tests: Mapping[str, str],
     rows: Mapping[str, int],
-    said: Sequence[tuple[str, str]],
+    sentences: Sequence[tuple[str, str]],
     tfds: str = "",
     hub: str = "",
     home: str,
@@ -40,9 +40,22 @@ def _translation(
     downloads: tuple[Download, ...] = (),
     license: str = "each corpus has its own; see the page of the shared task",
 ) -> Benchmark:
-    """A task from English.
+    """Define a task from English.
 
-    ``tests`` names the set of each split that isn't trained on: ``newstest2013``. ``said`` are three invented rows.
+    Args:
+      name: Name of the task.
+      title: One line for people.
+      folder: Folder of the files.
+      target: Language to translate to.
+      tests: Name of the set of each split that isn't trained on: ``newstest2013``.
+      rows: Published number of rows by split.
+      sentences: Three invented rows for the golden examples.
+      tfds: TFDS's name.
+      hub: Folder of Hugging Face's files.
+      home: Web page.
+      citation: Paper.
+      downloads: Files to fetch.
+      license: License of the texts.
     """
     splits = tuple(rows)
     return Benchmark(
@@ -67,7 +80,7 @@ def _translation(
             columns={"en": "text", target: "text"},
         ),
         word=translate("en", target),
-        asked=("en",),
+        question_columns=("en",),
         metrics=(bleu,),
         examples=tuple(
             GoldenExample(
@@ -79,13 +92,13 @@ def _translation(
                     },
                 ),
             )
-            for english, other in said
+            for english, other in sentences
         ),
     )
 
 
 def _patterns(folder: str, target: str, split: str, test: str) -> tuple[str, ...]:
-    """``wmt14/train/europarl-v7.de-en.en``, all of that pair there; ``wmt14/newstest2014-deen-src.en.sgm``."""
+    """Return patterns such as ``wmt14/train/europarl-v7.de-en.en`` and ``wmt14/newstest2014-deen-src.en.sgm``."""
     pairs = (f"{target}en", f"en{target}")
     if not test:
         both = (f"{target}-en", f"en-{target}")
@@ -93,7 +106,7 @@ def _patterns(folder: str, target: str, split: str, test: str) -> tuple[str, ...
         names += [f"{below}/*.{pair}.en" for below in ("train", "training") for pair in both]
         names += [f"train.{pair}.en" for pair in both] + ["train.en", "train.tok.*.en"]
         return tuple(f"{folder}/{name}{ending}" for name in names for ending in ("", ".gz", ".zst"))
-    # TFDS's first: of sets that were translated from either side, it has those that were written in the other language.
+    # TFDS's files first: for sets with texts from both languages, those written in the other language.
     names = [f"{test}-{pairs[0]}-ref.en.{ending}" for ending in ("sgm", "sgml")]
     names += [f"{test}-{pair}-src.en.{ending}" for ending in ("sgm", "sgml") for pair in pairs[::-1]]
     names += [f"{test}-src.en.sgm", f"{test}.en", f"{split}.en", *(f"{test}.{pair}.en" for pair in pairs)]
@@ -132,7 +145,7 @@ def _news(
     tests: tuple[str, str],
     rows: tuple[int, int, int],
     title: str = "news",
-    said: Sequence[tuple[str, str]],
+    sentences: Sequence[tuple[str, str]],
 ) -> Benchmark:
     """Define a task of WMT.
 
@@ -142,7 +155,7 @@ def _news(
       tests: Names of the validation and test sets.
       rows: Published numbers of training, validation and test rows.
       title: Domain.
-      said: Three invented rows.
+      sentences: Three invented rows.
     """
     return _translation(
         f"wmt{year}_en{target}_v003",
@@ -151,7 +164,7 @@ def _news(
         target=target,
         tests=dict(zip(("validation", "test"), tests, strict=True)),
         rows=dict(zip(("train", "validation", "test"), rows, strict=True)),
-        said=said,
+        sentences=sentences,
         tfds=f"wmt{year}_translate/{target}-en:1.0.0",
         hub=f"wmt{year}/{target}-en",
         home=f"https://www.statmt.org/wmt{year}/translation-task.html",
@@ -169,7 +182,7 @@ def _news(
 
 
 _NEWS13_14 = ("newstest2013", "newstest2014")
-WMT14_ENDE = _news(14, "de", tests=_NEWS13_14, rows=(4_508_785, 3_000, 3_003), said=_GERMAN)
+WMT14_ENDE = _news(14, "de", tests=_NEWS13_14, rows=(4_508_785, 3_000, 3_003), sentences=_GERMAN)
 WMT_T2T_ENDE = _translation(
     "wmt_t2t_ende_v003",
     "WMT English to German, trained on as in Tensor2Tensor: news",
@@ -177,13 +190,13 @@ WMT_T2T_ENDE = _translation(
     target="de",
     tests={"validation": "newstest2013", "test": "newstest2014"},
     rows={"train": 4_592_289, "validation": 3_000, "test": 3_003},
-    said=_GERMAN,
+    sentences=_GERMAN,
     tfds="wmt_t2t_translate/de-en:1.0.0",
     hub="wmt_t2t/de-en",
     home="https://github.com/tensorflow/tensor2tensor",
     citation=f"Vaswani et al. 2017, https://arxiv.org/abs/1706.03762; {_WMT[14]}",
 )
-WMT14_ENFR = _news(14, "fr", tests=_NEWS13_14, rows=(40_836_715, 3_000, 3_003), said=_FRENCH)
+WMT14_ENFR = _news(14, "fr", tests=_NEWS13_14, rows=(40_836_715, 3_000, 3_003), sentences=_FRENCH)
 WMT15_ENFR = _news(
     15,
     "fr",
@@ -191,13 +204,13 @@ WMT15_ENFR = _news(
     # TFDS validates on newstest2014 too: put the SGML of both into wmt15/fr-en/validation.
     rows=(40_853_137, 4_503, 1_500),
     title="news and its readers' comments",
-    said=_FRENCH,
+    sentences=_FRENCH,
 )
 WMT15_ENCS = _news(
-    15, "cs", tests=("newstest2014", "newstest2015"), rows=(959_768, 3_003, 2_656), said=_CZECH
+    15, "cs", tests=("newstest2014", "newstest2015"), rows=(959_768, 3_003, 2_656), sentences=_CZECH
 )
 WMT16_ENRO = _news(
-    16, "ro", tests=("newsdev2016", "newstest2016"), rows=(610_320, 1_999, 1_999), said=_ROMANIAN
+    16, "ro", tests=("newsdev2016", "newstest2016"), rows=(610_320, 1_999, 1_999), sentences=_ROMANIAN
 )
 _STANFORD = "https://nlp.stanford.edu/projects/nmt/data/iwslt15.en-vi"
 IWSLT15_ENVI = _translation(
@@ -207,7 +220,7 @@ IWSLT15_ENVI = _translation(
     target="vi",
     tests={"validation": "tst2012", "test": "tst2013"},
     rows={"train": 133_317, "validation": 1_553, "test": 1_268},
-    said=_VIETNAMESE,
+    sentences=_VIETNAMESE,
     hub="iwslt2015-en-vi",
     home="https://nlp.stanford.edu/projects/nmt",
     citation="Cettolo et al. 2015, https://aclanthology.org/2015.iwslt-evaluation.1; "

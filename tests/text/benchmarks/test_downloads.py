@@ -118,7 +118,7 @@ def test_a_download_cut_short_goes_on_where_it_stopped(server: Server, tmp_path:
     [
         ({"sha256": "0" * 64}, "nothing was put in place. Try again"),
         ({"unpack": {"RTE/test.tsv": "glue/RTE/test.tsv"}}, "holds none of the files RTE/test.tsv"),
-        ({"unpack": {"RTE/dev.tsv": "../outside.tsv"}}, "lies outside the data folder"),
+        ({"unpack": {"RTE/dev.tsv": "../outside.tsv"}}, "is outside the data folder"),
     ],
 )
 def test_what_is_not_what_was_published_is_not_put_in_place(

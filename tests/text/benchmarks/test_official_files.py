@@ -198,7 +198,7 @@ RTE = "index\tsentence1\tsentence2\tlabel\n"
          r"test\.tsv:3: index '0' where 1 should come: rows are missing, twice there or out of order"),
         ("glue_rte_v002", "glue/RTE/train.tsv", "", "train", "the file is empty"),
         ("glue_stsb_v002", "glue/STS-B/train.tsv", "index\tsentence1\tsentence2\tscore\n0\tA\tB\tnan\n", "train",
-         r"train\.tsv:2: score nan lies outside 0 to 5"),
+         r"train\.tsv:2: score nan is outside 0 to 5"),
         ("glue_stsb_v002", "glue/STS-B/train.tsv", "index\tsentence1\tsentence2\tscore\n0\tA\tB\thigh\n", "train",
          "score 'high' is not a number"),
         ("super_glue_cb_v102", "super_glue/CB/train.jsonl", lines([{"premise": "A", "label": "neutral", "idx": 0}]),

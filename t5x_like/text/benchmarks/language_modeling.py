@@ -1,4 +1,4 @@
-"""What texts cost a language model, for each token, word and byte: WikiText, the Penn Treebank, and any text."""
+"""Perplexity of language models per token, word and byte: WikiText, the Penn Treebank, and any text."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,15 +16,19 @@ _TITLE = re.compile(r"(?m)^ = (?!=)[^\n]*[^=\s] = *\n")
 
 
 def whole_text(row: RowValues) -> list[WordedRow]:
-    """The text itself, after nothing."""
+    """Return the text as the target, with empty inputs."""
     return [{"inputs": "", "targets": row["text"]}]
 
 
 def text_perplexities(targets: Sequence[str], scores: Sequence[tuple[float, int] | TextCost]) -> Scores:
-    """Perplexities over all texts together, from what each cost: nats and the number of tokens that were scored.
+    """Compute perplexities over all texts together.
+
+    Args:
+      targets: Texts.
+      scores: Cost of each text: nats and number of scored tokens, or a ``TextCost``.
 
     Raises:
-      ValueError: as many costs as texts are needed, and a token that was scored.
+      ValueError: Different numbers of texts and costs, or no scored token.
     """
     require_pairs(targets, scores)
     total = TextCost(0.0, 0, 0, 0)
@@ -34,7 +38,7 @@ def text_perplexities(targets: Sequence[str], scores: Sequence[tuple[float, int]
 
 
 def read_document(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """The whole file as one text. See ``source.Reader``."""
+    """Read a whole file as one text. See ``source.Reader``."""
     del split
     text = _text_of(file)
     if text.strip():
@@ -44,7 +48,7 @@ def read_document(file: str, split: str) -> Iterator[RawRow | BadRow]:
 
 
 def read_articles(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """WikiText's articles, each from its title `` = Title = `` on."""
+    """Read WikiText's articles, each starting at its title `` = Title = ``."""
     del split
     text = _text_of(file)
     starts = [title.start() for title in _TITLE.finditer(text)]
@@ -72,13 +76,18 @@ def text_benchmark(
     rows: Mapping[str, int] | None = None,
     **source: Any,
 ) -> Benchmark:
-    """A task that measures texts: the patterns of each split's files, below the data folder.
-
-    Files are one text each, or lines of JSON with ``text``, which ``read=read_lines`` reads. Tokens, words and bytes
-    are told apart by ``text_perplexities``.
+    """Define a task that measures perplexity.
 
     >>> text_benchmark("my_letters", "Letters", {"test": ("letters/*.txt",)}).splits
     ('test',)
+
+    Args:
+      name: Name of the task.
+      title: One line for people.
+      files: Patterns of each split's files, relative to the data folder.
+      read: Reader; by default a file is one text. ``read_lines`` reads JSON lines with ``text``.
+      rows: Published number of rows by split.
+      **source: Further fields of ``BenchmarkSource``.
     """
     return Benchmark(
         name=name,
