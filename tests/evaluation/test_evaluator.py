@@ -66,9 +66,9 @@ def weights(config):
 
 
 def test_tasks_of_a_mixture_that_lack_the_split_are_left_out() -> None:
-    asked = tasks_with_split("glue_v002_proportional", "validation")
-    assert {"glue_cola_v002", "glue_mnli_matched_v002", "glue_mnli_mismatched_v002"} <= set(asked)
-    assert not {"glue_ax_v002", "glue_mnli_v002"} & set(asked)
+    names = tasks_with_split("glue_v002_proportional", "validation")
+    assert {"glue_cola_v002", "glue_mnli_matched_v002", "glue_mnli_mismatched_v002"} <= set(names)
+    assert not {"glue_ax_v002", "glue_mnli_v002"} & set(names)
     assert "glue_ax_v002" in tasks_with_split("glue_v002_proportional", "test")
 
 
@@ -93,7 +93,7 @@ def test_questions_come_in_the_files_order_and_end_as_in_training(make_task):
         assert request.target == [124, 104, 118, 1]
 
 
-def test_predictions_are_scored_beside_the_most_frequent_training_answer(make_task):
+def test_predictions_are_scored_next_to_the_most_frequent_training_answer(make_task):
     questions = load_questions(make_task(4), "validation")
     answers = ["no", "yes", "maybe", "other"]
     scores = {

@@ -31,10 +31,12 @@ def test_bought_has_most_context_in_the_last_span():
     assert [bool(owned[k][bought - offset]) for k, (offset, _) in enumerate(windows) if k] == [False, True]
 
 
-@pytest.mark.parametrize(("size", "room", "stride"), [(30, 10, 3), (30, 10, 10), (7, 10, 3), (31, 8, 7)])
-def test_every_token_has_most_context_in_one_window(size, room, stride):
-    windows = [(start, min(room, size - start)) for start in range(0, max(size - room, 0) + stride, stride)]
-    windows = windows[: next(k for k, (start, _) in enumerate(windows) if start + room >= size) + 1]
+@pytest.mark.parametrize(("size", "length", "stride"), [(30, 10, 3), (30, 10, 10), (7, 10, 3), (31, 8, 7)])
+def test_every_token_has_most_context_in_one_window(size, length, stride):
+    windows = [
+        (start, min(length, size - start)) for start in range(0, max(size - length, 0) + stride, stride)
+    ]
+    windows = windows[: next(k for k, (start, _) in enumerate(windows) if start + length >= size) + 1]
     owned = max_context_masks(windows)
     for token in range(size):
         having = [k for k, (start, length) in enumerate(windows) if start <= token < start + length]

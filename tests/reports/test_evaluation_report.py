@@ -59,7 +59,7 @@ def directory(tmp_path):
     return tmp_path
 
 
-def test_a_page_tells_scores_confusions_and_the_worst_answers(directory):
+def test_a_page_shows_scores_confusions_and_the_worst_answers(directory):
     with open(write_evaluation_report(directory), encoding="utf-8") as file:
         html = file.read()
     assert "&lt;mine&gt; on GLUE" in html
@@ -115,7 +115,7 @@ def test_a_line_stays_within_its_scale(directory):
 
 
 def measured(task):
-    """The metrics, "task/metric", that a task without an average gives, asked with an answer that is right."""
+    """The metrics, "task/metric", of a task without an average, from a right answer."""
     right = ["yes"] if task.startswith("squad") else "yes"
     return {
         f"{task}/{name}" for metric in catalogue.benchmark(task).metrics for name in metric([right], ["yes"])
@@ -134,7 +134,7 @@ def test_published_scores_are_of_metrics_that_are_measured():
 
 
 def scores_of(model, split="test"):
-    """All that is published of a model, whatever the source."""
+    """All published scores of a model, from any source."""
     found = [each.scores for each in PUBLISHED if (each.model, each.split) == (model, split)]
     return {name: score for scores in found for name, score in scores.items()}
 

@@ -96,7 +96,7 @@ def answer(tmp_path, name, tasks, *, kind="sequence_classification", num_labels=
     return {task: list(read_jsonl(tmp_path / name / task / "predictions.jsonl")) for task in tasks}
 
 
-def test_entities_and_pronouns_are_told_in_the_words_of_the_server(tmp_path):
+def test_entities_and_pronouns_are_written_in_the_words_of_the_server(tmp_path):
     write_tests(tmp_path, lambda _: 13)
     tasks = ("super_glue_record_v102", "super_glue_wsc_v102_simple_eval")
     found = answer(tmp_path, "two", tasks)

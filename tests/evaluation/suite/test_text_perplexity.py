@@ -31,7 +31,7 @@ def test_a_short_text_costs_what_the_model_says(gpt2, model):
     assert (cost.tokens, cost.words, cost.bytes) == (len(ids) - 1, 4, 20)
 
 
-def test_a_long_text_is_scored_once_whatever_the_stride(gpt2, model):
+def test_a_long_text_is_scored_once_with_any_stride(gpt2, model):
     number = len(model.tokenizer.encode(TEXT))
     assert number > 64
     costs = {stride: measure_texts(model, [TEXT], length=32, stride=stride)[0] for stride in (8, 32)}
@@ -55,7 +55,7 @@ def test_texts_are_measured_apart_and_add_up(model):
     )
 
 
-def test_what_cannot_be_measured_is_told(t5, model):
+def test_what_cannot_be_measured_is_reported(t5, model):
     with pytest.raises(ValueError, match="windows of 500 tokens are longer than the 128 positions"):
         measure_texts(model, [TEXT], length=500)
     with pytest.raises(ValueError, match="perplexity is a decoder's: this is an encoder-decoder"):

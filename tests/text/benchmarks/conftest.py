@@ -11,7 +11,7 @@ from t5x_like.text.seqio_bridge import registration
 
 
 def forget_benchmarks() -> None:
-    """Leaves both registries as they were before any benchmark was asked for."""
+    """Leave both registries as they were before any benchmark was used."""
     seqio = registration.export_to_seqio()
     for name in catalogue.all_names():
         if registry._tasks.pop(name, None) is not None:

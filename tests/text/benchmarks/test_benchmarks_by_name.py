@@ -88,7 +88,7 @@ def test_vocabulary_and_folder_can_be_given(tmp_path: Path) -> None:
         registration.get("glue_rt_v002")
 
 
-def test_registering_all_tells_seqio_of_every_benchmark() -> None:
+def test_registering_all_registers_every_benchmark_with_seqio() -> None:
     import seqio
 
     from t5x_like.text.benchmarks import catalogue

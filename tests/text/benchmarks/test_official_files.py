@@ -231,7 +231,7 @@ def test_bad_rows_are_named_by_file_and_line(
         list(task_of(name, tmp_path).read(split))
 
 
-def test_empty_texts_are_used_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_empty_texts_are_used_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write(
         tmp_path, "glue/RTE/dev.tsv", RTE + "0\t\tB\tentailment\n1\tA\tB\tentailment\n2\tA\t \tentailment\n"
     )
@@ -259,7 +259,7 @@ def test_what_tensorflow_datasets_prepared_is_read(tmp_path: Path) -> None:
     assert task.files["train"][0].endswith("glue/cola/2.0.0/glue-train.tfrecord-00000-of-00001")
 
 
-def test_a_split_that_is_not_there_is_told_with_where_to_get_it(tmp_path: Path) -> None:
+def test_a_split_that_is_not_there_is_reported_with_where_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no files of the split 'train' below") as caught:
         list(task_of("glue_rte_v002", tmp_path).read("train"))
     assert "put glue/RTE/train.tsv into" in str(caught.value)

@@ -23,9 +23,9 @@ def paragraphs(*questions: dict[str, Any]) -> str:
     return json.dumps({"version": "1.1", "data": data})
 
 
-def question(name: str, asked: str, *answers: str, **extra: Any) -> dict[str, Any]:
+def question(name: str, text: str, *answers: str, **extra: Any) -> dict[str, Any]:
     places = [{"text": answer, "answer_start": CONTEXT.find(answer)} for answer in answers]
-    return {"id": name, "question": asked, "answers": places, **extra}
+    return {"id": name, "question": text, "answers": places, **extra}
 
 
 def write(folder: Path, name: str, text: str) -> None:

@@ -5,7 +5,7 @@ import pytest
 from t5x_like.io.paths import find_file
 
 
-def test_out_of_reach_the_shipped_vocabulary_stands_in_and_says_so(caplog: pytest.LogCaptureFixture):
+def test_out_of_reach_the_shipped_vocabulary_is_used_with_a_warning(caplog: pytest.LogCaptureFixture):
     from t5x_like.text.seqio_bridge.seqio_tasks import SHIPPED_VOCABULARY, T5Vocabulary
 
     with caplog.at_level(logging.WARNING):
