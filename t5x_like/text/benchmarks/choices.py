@@ -6,7 +6,7 @@ from typing import Any
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.choice_wording import ChoiceWording, choice_example
 from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout, renamed
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in, plain_files
 from t5x_like.text.benchmarks.tfds_files import read_tfds
 from t5x_like.text.heads import MultipleChoice
 
@@ -43,10 +43,7 @@ SWAG = Benchmark(
             hub_layout("swag/regular", tuple(_SWAG_FILES), _SWAG_READ),
         ),
         rows={"train": 73_546, "validation": 20_006, "test": 20_005},
-        downloads=tuple(
-            Download(url=f"{_SWAG_SERVER}/{name}", unpack={"": f"swag/{name}"})
-            for name in _SWAG_FILES.values()
-        ),
+        downloads=plain_files(_SWAG_SERVER, "swag", dict.fromkeys(_SWAG_FILES.values(), (None, None))),
         home="https://rowanzellers.com/swag",
         citation="Zellers et al. 2018, https://arxiv.org/abs/1808.05326",
         license="MIT",
@@ -74,11 +71,6 @@ _HELLASWAG_FILES = {
     "train": "hellaswag_train.jsonl",
     "validation": "hellaswag_val.jsonl",
     "test": "hellaswag_test.jsonl",
-}
-_HELLASWAG_CHECKED = {
-    "train": (47_496_131, "dae5e69249868cb9fe4e23ff925c60b66169564cfb7072d793cd7356a2b69f8d"),
-    "validation": (12_246_618, "0aa3b88843990f3f10a97b9575c94d7b71fb2205240ba04ae4884d9e9c992588"),
-    "test": (11_752_147, "da082b00543e422b8d25394614d102944586986def4de5cd1bd36d86bcb76261"),
 }
 _HELLASWAG_WORD = ChoiceWording(
     word="hellaswag",
@@ -114,14 +106,23 @@ HELLASWAG = Benchmark(
             hub_layout("hellaswag", tuple(_HELLASWAG_FILES), _HELLASWAG_READ),
         ),
         rows={"train": 39_905, "validation": 10_042, "test": 10_003},
-        downloads=tuple(
-            Download(
-                url=f"{_HELLASWAG_SERVER}/{_HELLASWAG_FILES[split]}",
-                unpack={"": f"hellaswag/{_HELLASWAG_FILES[split]}"},
-                num_bytes=num_bytes,
-                sha256=sha256,
-            )
-            for split, (num_bytes, sha256) in _HELLASWAG_CHECKED.items()
+        downloads=plain_files(
+            _HELLASWAG_SERVER,
+            "hellaswag",
+            {
+                "hellaswag_train.jsonl": (
+                    47_496_131,
+                    "dae5e69249868cb9fe4e23ff925c60b66169564cfb7072d793cd7356a2b69f8d",
+                ),
+                "hellaswag_val.jsonl": (
+                    12_246_618,
+                    "0aa3b88843990f3f10a97b9575c94d7b71fb2205240ba04ae4884d9e9c992588",
+                ),
+                "hellaswag_test.jsonl": (
+                    11_752_147,
+                    "da082b00543e422b8d25394614d102944586986def4de5cd1bd36d86bcb76261",
+                ),
+            },
         ),
         home="https://rowanzellers.com/hellaswag",
         citation="Zellers et al. 2019, https://arxiv.org/abs/1905.07830",
@@ -167,13 +168,11 @@ WINOGRANDE = Benchmark(
             ),
         ),
         rows={"train": 40_398, "validation": 1_267, "test": 1_767},
-        downloads=(
-            Download(
-                url="https://storage.googleapis.com/ai2-mosaic/public/winogrande/winogrande_1.1.zip",
-                unpack={"": "winogrande/"},
-                num_bytes=3_395_492,
-                sha256="3619ab104d8be2977b25c90ff420cb42d491707dcc75362a1e5d22bc082b7318",
-            ),
+        downloads=archive(
+            "https://storage.googleapis.com/ai2-mosaic/public/winogrande/winogrande_1.1.zip",
+            "winogrande/",
+            3_395_492,
+            "3619ab104d8be2977b25c90ff420cb42d491707dcc75362a1e5d22bc082b7318",
         ),
         home="https://winogrande.allenai.org",
         citation="Sakaguchi et al. 2019, https://arxiv.org/abs/1907.10641",

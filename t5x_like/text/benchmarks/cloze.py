@@ -6,7 +6,7 @@ from typing import Any
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.cloze_files import hub_book_rows, read_book_test, read_passages
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.tasks.rows import RowValues
@@ -60,13 +60,11 @@ LAMBADA = Benchmark(
             ),
         ),
         rows={"validation": 4_869, "test": 5_153},
-        downloads=(
-            Download(
-                url="https://zenodo.org/record/2630551/files/lambada-dataset.tar.gz",
-                unpack={"": "lambada/"},
-                num_bytes=334_527_694,
-                sha256="8fbe499096ddbdcbbd0cac406861b5026fb451d15b8fe04e0e4f3d082f2ad5d7",
-            ),
+        downloads=archive(
+            "https://zenodo.org/record/2630551/files/lambada-dataset.tar.gz",
+            "lambada/",
+            334_527_694,
+            "8fbe499096ddbdcbbd0cac406861b5026fb451d15b8fe04e0e4f3d082f2ad5d7",
         ),
         home="https://zenodo.org/record/2630551",
         citation="Paperno et al. 2016, https://arxiv.org/abs/1606.06031",
@@ -137,9 +135,7 @@ def _book_test(kind: str) -> Benchmark:
                 hub_layout(f"cbt/{kind}", tuple(files), RecordFiles(parse=hub_book_rows)),
             ),
             rows={"train": num_training, "validation": 2_000, "test": 2_500},
-            downloads=(
-                Download(url="https://www.thespermwhale.com/jaseweston/babi/CBTest.tgz", unpack={"": "cbt/"}),
-            ),
+            downloads=archive("https://www.thespermwhale.com/jaseweston/babi/CBTest.tgz", "cbt/"),
             home="https://research.facebook.com/downloads/babi",
             citation="Hill et al. 2016, https://arxiv.org/abs/1511.02301",
             license="GFDL",

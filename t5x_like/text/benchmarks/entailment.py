@@ -7,7 +7,7 @@ from typing import Any
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.keyed_wording import classification_benchmark, label_examples
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
-from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, Download, FileLayout, files_in
+from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, FileLayout, archive, files_in
 from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
 
 _LABELS = ("entailment", "neutral", "contradiction")
@@ -88,13 +88,11 @@ _SNLI = _pairs(
             ),
         ),
         rows={"train": 550_152, "validation": 10_000, "test": 10_000},
-        downloads=(
-            Download(
-                url="https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
-                unpack={"": "snli/"},
-                num_bytes=94_550_081,
-                sha256="afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
-            ),
+        downloads=archive(
+            "https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
+            "snli/",
+            94_550_081,
+            "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
         ),
         home="https://nlp.stanford.edu/projects/snli",
         citation="Bowman et al. 2015, https://arxiv.org/abs/1508.05326",
@@ -143,13 +141,11 @@ SCITAIL = _pairs(
             ),
         ),
         rows={"train": 23_596, "validation": 1_304, "test": 2_126},
-        downloads=(
-            Download(
-                url="http://data.allenai.org.s3.amazonaws.com/downloads/SciTailV1.1.zip",
-                unpack={"": "scitail/"},
-                num_bytes=14_174_621,
-                sha256="3fccd37350a94ca280b75998568df85fc2fc62843a3198d644fcbf858e6943d5",
-            ),
+        downloads=archive(
+            "http://data.allenai.org.s3.amazonaws.com/downloads/SciTailV1.1.zip",
+            "scitail/",
+            14_174_621,
+            "3fccd37350a94ca280b75998568df85fc2fc62843a3198d644fcbf858e6943d5",
         ),
         home="https://allenai.org/data/scitail",
         citation="Khot et al. 2018, SciTail: A Textual Entailment Dataset from Science Question Answering, AAAI",
@@ -192,13 +188,11 @@ def _anli(number: int, rows: Mapping[str, int]) -> Benchmark:
                 ),
             ),
             rows=rows,
-            downloads=(
-                Download(
-                    url="https://dl.fbaipublicfiles.com/anli/anli_v0.1.zip",
-                    unpack={"": "anli/"},
-                    num_bytes=18_621_352,
-                    sha256="16ac929a7e90ecf9093deaec89cc81fe86a379265a5320a150028efe50c5cde8",
-                ),
+            downloads=archive(
+                "https://dl.fbaipublicfiles.com/anli/anli_v0.1.zip",
+                "anli/",
+                18_621_352,
+                "16ac929a7e90ecf9093deaec89cc81fe86a379265a5320a150028efe50c5cde8",
             ),
             home="https://github.com/facebookresearch/anli",
             citation="Nie et al. 2019, https://arxiv.org/abs/1910.14599",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, MetricFunction
 from t5x_like.text.benchmarks.keyed_wording import classification_benchmark
-from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, Download, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, Download, FileLayout, archive
 from t5x_like.text.benchmarks.tsv import Table
 from t5x_like.text.metrics import accuracy
 
@@ -18,7 +18,7 @@ _SERVER = "https://dl.fbaipublicfiles.com/glue/data"
 
 def zip_of(name: str, sha256: str, num_bytes: int) -> tuple[Download, ...]:
     """Return the download of one of the server's archives, which is unpacked into ``glue``."""
-    return (Download(url=f"{_SERVER}/{name}.zip", unpack={"": "glue/"}, sha256=sha256, num_bytes=num_bytes),)
+    return archive(f"{_SERVER}/{name}.zip", "glue/", num_bytes, sha256)
 
 
 def glue_source(

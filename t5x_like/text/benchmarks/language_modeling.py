@@ -7,7 +7,7 @@ from typing import Any
 from t5x_like.io.text_encoding import text_of
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.metrics.classification import Scores, require_pairs
 from t5x_like.text.metrics.perplexity import TextCost, cost_of, perplexities
 from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
@@ -115,7 +115,6 @@ _WIKITEXT_SERVER = "https://s3.amazonaws.com/research.metamind.io/wikitext"
 
 def _wikitext(size: str, num_articles: int, *, raw: bool) -> Benchmark:
     folder, ending = (f"wikitext-{size}-raw", "raw") if raw else (f"wikitext-{size}", "tokens")
-    archive = f"{folder}-v1.zip"
     return text_benchmark(
         f"wikitext{size}{'_raw' if raw else ''}",
         f"WikiText-{size}{', with all of its words' if raw else ', rare words <unk>'}: perplexity on Wikipedia's best",
@@ -125,7 +124,7 @@ def _wikitext(size: str, num_articles: int, *, raw: bool) -> Benchmark:
         ),
         read=read_articles,
         rows={"train": num_articles, "validation": 60, "test": 60},
-        downloads=(Download(url=f"{_WIKITEXT_SERVER}/{archive}", unpack={"": ""}),),
+        downloads=archive(f"{_WIKITEXT_SERVER}/{folder}-v1.zip", ""),
         home="https://blog.salesforceairesearch.com/the-wikitext-long-term-dependency-language-modeling-dataset",
         citation="Merity et al. 2017, https://arxiv.org/abs/1609.07843",
         license="CC BY-SA 3.0",

@@ -1,7 +1,7 @@
 """PAWS-Wiki (Zhang et al. 2019): paraphrase detection for sentences with nearly the same words."""
 
 from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, classification_benchmark, label_examples
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.benchmarks.tsv import Table
 from t5x_like.text.metrics import accuracy, f1_score_with_invalid
 
@@ -19,11 +19,8 @@ PAWS = classification_benchmark(
         hugging_face="paws/labeled_final",
         layouts=(FileLayout(files=files_in(_FOLDERS, _FILES), read=Table(texts=_COLUMNS, classes=LABELS)),),
         rows={"train": 49_401, "validation": 8_000, "test": 8_000},
-        downloads=(
-            Download(
-                url="https://storage.googleapis.com/paws/english/paws_wiki_labeled_final.tar.gz",
-                unpack={"": "paws/"},
-            ),
+        downloads=archive(
+            "https://storage.googleapis.com/paws/english/paws_wiki_labeled_final.tar.gz", "paws/"
         ),
         home="https://github.com/google-research-datasets/paws",
         citation="Zhang et al. 2019, https://arxiv.org/abs/1904.01130",

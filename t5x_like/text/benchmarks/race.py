@@ -6,7 +6,7 @@ from typing import Any
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.choice_wording import ChoiceWording, choice_example
 from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.heads import MultipleChoice
 
 _OPTIONS = tuple(f"option{number}" for number in range(4))
@@ -63,13 +63,11 @@ def _race(level: str, rows: Mapping[str, int]) -> Benchmark:
                 hub_layout(f"race/{level}", tuple(rows), _RACE_READ),
             ),
             rows=rows,
-            downloads=(
-                Download(
-                    url="http://www.cs.cmu.edu/~glai1/data/race/RACE.tar.gz",
-                    unpack={"": "race/"},
-                    num_bytes=25_443_609,
-                    sha256="b2769cc9fdc5c546a693300eb9a966cec6870bd349fbc44ed5225f8ad33006e5",
-                ),
+            downloads=archive(
+                "http://www.cs.cmu.edu/~glai1/data/race/RACE.tar.gz",
+                "race/",
+                25_443_609,
+                "b2769cc9fdc5c546a693300eb9a966cec6870bd349fbc44ed5225f8ad33006e5",
             ),
             home="https://www.cs.cmu.edu/~glai1/data/race",
             citation="Lai et al. 2017, https://arxiv.org/abs/1704.04683",

@@ -7,7 +7,7 @@ from t5x_like.io.files import as_path
 from t5x_like.io.paths import files_below
 from t5x_like.text.benchmarks.keyed_wording import classification_benchmark, label_examples
 from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.tasks.rows import BadRow, RawRow
 
 LABELS = ("negative", "positive")
@@ -66,13 +66,11 @@ IMDB = classification_benchmark(
             ),
         ),
         rows={"train": 25_000, "test": 25_000},
-        downloads=(
-            Download(
-                url="https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
-                unpack={"": "imdb/"},
-                num_bytes=84_125_825,
-                sha256="c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
-            ),
+        downloads=archive(
+            "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+            "imdb/",
+            84_125_825,
+            "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
         ),
         home="https://ai.stanford.edu/~amaas/data/sentiment",
         citation="Maas et al. 2011, https://aclanthology.org/P11-1015",

@@ -35,6 +35,29 @@ class Download:
     num_bytes: int | None = None
 
 
+def archive(
+    url: str, folder: str, num_bytes: int | None = None, sha256: str | None = None
+) -> tuple[Download, ...]:
+    """Return the download of one archive that is unpacked into ``folder``."""
+    return (Download(url=url, unpack={"": folder}, num_bytes=num_bytes, sha256=sha256),)
+
+
+def plain_files(
+    server: str, folder: str, files: Mapping[str, tuple[int | None, str | None]]
+) -> tuple[Download, ...]:
+    """Return downloads of several files into one folder.
+
+    Args:
+      server: Address without the file's name.
+      folder: Target folder.
+      files: Size and SHA-256 by file name, if published.
+    """
+    return tuple(
+        Download(url=f"{server}/{name}", unpack={"": f"{folder}/{name}"}, num_bytes=num_bytes, sha256=sha256)
+        for name, (num_bytes, sha256) in files.items()
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class FileLayout:
     """One way in which files are laid out in the data folder.

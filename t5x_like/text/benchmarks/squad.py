@@ -7,7 +7,7 @@ from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
-from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, Download, FileLayout, Kind, files_in
+from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, FileLayout, Kind, files_in, plain_files
 from t5x_like.text.benchmarks.squad_json import read_squad
 from t5x_like.text.heads import QuestionAnswering
 from t5x_like.text.metrics import span_squad, squad
@@ -102,15 +102,7 @@ def _source(
         hugging_face=hugging_face,
         layouts=(FileLayout(files=files_in(("squad", "SQuAD", ""), files), read=read_squad),),
         rows=rows,
-        downloads=tuple(
-            Download(
-                url=f"{_SERVER}/{name}",
-                unpack={"": f"squad/{name}"},
-                num_bytes=checked[split][0],
-                sha256=checked[split][1],
-            )
-            for split, name in files.items()
-        ),
+        downloads=plain_files(_SERVER, "squad", {files[split]: sizes for split, sizes in checked.items()}),
         home="https://rajpurkar.github.io/SQuAD-explorer",
         citation="Rajpurkar et al. 2016, SQuAD, https://arxiv.org/abs/1606.05250; 2018, https://arxiv.org/abs/1806.03822",
         license="CC BY-SA 4.0",

@@ -52,7 +52,7 @@ def _story(number: int, targets: str) -> GoldenExample:
 
 STORY_CLOZE = Benchmark(
     name="story_cloze",
-    title="Story Cloze: which of two sentences ends a story? Trained on validation, tested on test (Radford et al. 2018)",
+    title="Story Cloze: which of two sentences ends a story? Train on validation, test on test (Radford et al. 2018)",
     source=BenchmarkSource(
         layouts=(
             FileLayout(

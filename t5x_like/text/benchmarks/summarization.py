@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from t5x_like.io.files import as_path
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
 from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in, plain_files
 from t5x_like.text.benchmarks.translation import WMT15_ENFR, WMT_T2T_ENDE
 from t5x_like.text.metrics import rouge
 from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues, decode_line, lines_of
@@ -90,12 +90,6 @@ def _lines(folder: str, splits: Mapping[str, str], *columns: str) -> FileLayout:
 
 
 _SPLITS = {"train": "train", "validation": "val", "test": "test"}
-# Sizes and SHA-256 of the lists of addresses, from TensorFlow Datasets.
-_LISTS = {
-    "train": (46_424_688, "a5cee49f3a6c862c26ce29308236d2a99625ab6c86a43be22d5206b2790d8029"),
-    "val": (2_433_674, "81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db"),
-    "test": (2_109_547, "c4f5efb5ec2126430a5c156efbd13d0e9c4cb490169e552c38b4a51981a009bd"),
-}
 _CNN_SERVER = "https://raw.githubusercontent.com/abisee/cnn-dailymail/master/url_lists"
 
 CNN_DAILYMAIL = Benchmark(
@@ -116,14 +110,23 @@ CNN_DAILYMAIL = Benchmark(
             _lines("cnn_dailymail", _SPLITS, "article", "highlights"),
         ),
         rows={"train": 287_113, "validation": 13_368, "test": 11_490},
-        downloads=tuple(
-            Download(
-                url=f"{_CNN_SERVER}/all_{short}.txt",
-                unpack={"": f"cnn_dailymail/url_lists/all_{short}.txt"},
-                num_bytes=num_bytes,
-                sha256=sha256,
-            )
-            for short, (num_bytes, sha256) in _LISTS.items()
+        downloads=plain_files(
+            _CNN_SERVER,
+            "cnn_dailymail/url_lists",
+            {
+                "all_train.txt": (
+                    46_424_688,
+                    "a5cee49f3a6c862c26ce29308236d2a99625ab6c86a43be22d5206b2790d8029",
+                ),
+                "all_val.txt": (
+                    2_433_674,
+                    "81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db",
+                ),
+                "all_test.txt": (
+                    2_109_547,
+                    "c4f5efb5ec2126430a5c156efbd13d0e9c4cb490169e552c38b4a51981a009bd",
+                ),
+            },
         ),
         home="https://cs.nyu.edu/~kcho/DMQA (cnn_stories.tgz and dailymail_stories.tgz, unpacked in cnn_dailymail/)",
         citation="Hermann et al. 2015, https://arxiv.org/abs/1506.03340; See et al. 2017, https://arxiv.org/abs/1704.04368",

@@ -5,7 +5,7 @@ from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.keyed_wording import classification_benchmark
-from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, Download, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, FileLayout, archive
 from t5x_like.text.benchmarks.super_glue_json import JsonLines, Parse, flat
 
 _SERVER = "https://dl.fbaipublicfiles.com/glue/superglue/data/v2"
@@ -48,14 +48,7 @@ def super_glue_source(
         tfds=f"super_glue/{config}:1.0.2",
         layouts=(FileLayout(files={split: files(split) for split in rows}, read=read),),
         rows=rows,
-        downloads=(
-            Download(
-                url=f"{_SERVER}/{folder}.zip",
-                unpack={"": "super_glue/"},
-                sha256=sha256,
-                num_bytes=num_bytes,
-            ),
-        ),
+        downloads=archive(f"{_SERVER}/{folder}.zip", "super_glue/", num_bytes, sha256),
         home="https://super.gluebenchmark.com/tasks",
         citation="Wang et al. 2019, SuperGLUE, https://arxiv.org/abs/1905.00537",
         license="each corpus has its own; see https://super.gluebenchmark.com/tasks",

@@ -9,7 +9,7 @@ import numpy as np
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
 from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in, plain_files
 from t5x_like.text.benchmarks.tagged_files import TaggedFile, conll_line, conllu_line, hub_tags
 from t5x_like.text.benchmarks.tfds_files import read_tfds
 from t5x_like.text.heads import TokenClassification
@@ -177,11 +177,8 @@ CONLL2000 = _tagged(
             hub_layout("conll2000", ("train", "test"), RecordFiles(parse=hub_tags("chunk_tags", "chunks"))),
         ),
         rows={"train": 8_936, "test": 2_012},
-        downloads=tuple(
-            Download(
-                url=f"{_CHUNKING_SERVER}/{split}.txt.gz", unpack={"": f"conll2000/{split}.txt.gz"}
-            )
-            for split in ("train", "test")
+        downloads=plain_files(
+            _CHUNKING_SERVER, "conll2000", {f"{split}.txt.gz": (None, None) for split in ("train", "test")}
         ),
         home=_CHUNKING_SERVER,
         citation="Tjong Kim Sang and Buchholz 2000, https://aclanthology.org/W00-0726",
@@ -262,24 +259,27 @@ def parts_of_speech(
     )
 
 
-_EWT_SERVER = "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/r2.10"
-_EWT_CHECKED = {
-    "train": (13_686_411, "e6a3784727e7726d4f1c2e10ff22dcd0ddeb8869ad6f85b73bb1ff5ef798e944"),
-    "dev": (1_738_438, "ef962ac05d844eaff46eeded125937129bfc0876d43963d66810cb73ffa8f5df"),
-    "test": (1_738_935, "465100c5b6fb606725068dc70680d65cc047fbb4ae25195375618bc6353a4e58"),
-}
 UD_EN_EWT = parts_of_speech(
     "en_ewt",
     "Universal Dependencies 2.10, English Web Treebank: parts of speech",
     {"train": 12_544, "validation": 2_001, "test": 2_077},
-    downloads=tuple(
-        Download(
-            url=f"{_EWT_SERVER}/en_ewt-ud-{short}.conllu",
-            unpack={"": f"ud/en_ewt-ud-{short}.conllu"},
-            num_bytes=num_bytes,
-            sha256=sha256,
-        )
-        for short, (num_bytes, sha256) in _EWT_CHECKED.items()
+    downloads=plain_files(
+        "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/r2.10",
+        "ud",
+        {
+            "en_ewt-ud-train.conllu": (
+                13_686_411,
+                "e6a3784727e7726d4f1c2e10ff22dcd0ddeb8869ad6f85b73bb1ff5ef798e944",
+            ),
+            "en_ewt-ud-dev.conllu": (
+                1_738_438,
+                "ef962ac05d844eaff46eeded125937129bfc0876d43963d66810cb73ffa8f5df",
+            ),
+            "en_ewt-ud-test.conllu": (
+                1_738_935,
+                "465100c5b6fb606725068dc70680d65cc047fbb4ae25195375618bc6353a4e58",
+            ),
+        },
     ),
     home="https://github.com/UniversalDependencies/UD_English-EWT",
     license="CC BY-SA 4.0",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, archive, plain_files
 from t5x_like.text.benchmarks.translation_files import PairedFiles, translations
 from t5x_like.text.metrics import bleu
 from t5x_like.text.tasks.rows import RowValues
@@ -170,13 +170,11 @@ def _news(
         home=f"https://www.statmt.org/wmt{year}/translation-task.html",
         citation=_WMT[year],
         # WMT's archive of all test sets to 2018; parallel corpora are too large and many to fetch.
-        downloads=(
-            Download(
-                url="http://data.statmt.org/wmt19/translation-task/dev.tgz",
-                unpack={"": f"wmt{year}/"},
-                num_bytes=38_654_961,
-                sha256="7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7",
-            ),
+        downloads=archive(
+            "http://data.statmt.org/wmt19/translation-task/dev.tgz",
+            f"wmt{year}/",
+            38_654_961,
+            "7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7",
         ),
     )
 
@@ -225,10 +223,14 @@ IWSLT15_ENVI = _translation(
     home="https://nlp.stanford.edu/projects/nmt",
     citation="Cettolo et al. 2015, https://aclanthology.org/2015.iwslt-evaluation.1; "
     "Luong and Manning 2015, https://aclanthology.org/2015.iwslt-evaluation.11",
-    downloads=tuple(
-        Download(url=f"{_STANFORD}/{name}.{language}", unpack={"": f"iwslt15/{name}.{language}"})
-        for name in ("train", "tst2012", "tst2013")
-        for language in ("en", "vi")
+    downloads=plain_files(
+        _STANFORD,
+        "iwslt15",
+        {
+            f"{name}.{language}": (None, None)
+            for name in ("train", "tst2012", "tst2013")
+            for language in ("en", "vi")
+        },
     ),
     license="CC BY-NC-ND 4.0",
 )
