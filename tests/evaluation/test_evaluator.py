@@ -1,5 +1,6 @@
 """Evaluation on held-out rows: of our own tasks as files have them, of users' tasks through seqio."""
 
+import functools
 import itertools
 import math
 import random
@@ -8,12 +9,14 @@ import jax
 import numpy as np
 import pytest
 
+from t5x_like.evaluation import evaluator as evaluator_module
 from t5x_like.evaluation.evaluator import TaskEvaluation, write_results
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
 from t5x_like.evaluation.questions import load_questions, load_seqio_questions, tasks_with_split
 from t5x_like.evaluation.scores_file import read_scores
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.io.files import read_jsonl
+from t5x_like.io.progress import Progress
 from t5x_like.model import parameters
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.model.zoo.t5 import T5Config
@@ -107,11 +110,17 @@ def test_predictions_are_scored_next_to_the_most_frequent_training_answer(make_t
 
 @pytest.mark.parametrize("config", [T5, GPT2])
 @pytest.mark.parametrize("method", ["generate", "rank"])
-def test_every_row_is_answered_in_order_and_scores_are_written(make_task, tmp_path, config, method):
+def test_every_row_is_answered_in_order_and_scores_are_written(
+    make_task, tmp_path, monkeypatch, capsys, config, method
+):
+    monkeypatch.setattr(evaluator_module, "Progress", functools.partial(Progress, seconds_between_lines=0.0))
     task = make_task(11).name
     evaluator = evaluation_of(task, method=method).evaluator(config, MeshConfig().build())
     params = weights(config)
     results = evaluator.run(params)
+    progress = capsys.readouterr().err.splitlines()
+    assert progress[-1].startswith(f"evaluating {task}: 11 of 11 questions (100%)")
+    assert len(progress) > 1
     write_results(results, str(tmp_path), checkpoint="run", step=3, config=config, params=params)
     rows = list(read_jsonl(tmp_path / task / "predictions.jsonl"))
     assert [row["number"] for row in rows] == list(range(11))

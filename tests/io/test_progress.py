@@ -2,6 +2,7 @@
 
 import io
 import re
+import time
 
 from t5x_like.io.progress import Progress
 
@@ -33,3 +34,15 @@ def test_what_was_done_before_counts_for_the_share_and_not_for_the_rate():
 def test_short_or_hidden_work_is_silent():
     assert told(10_000_000, "bytes") == []
     assert told(10_000_000, "bytes", shown=False, seconds_between_lines=0.0) == []
+
+
+def test_a_line_is_printed_also_while_a_single_unit_takes_long():
+    stream = io.StringIO()
+    with Progress("compiling", 3, "rows", stream=stream, seconds_between_lines=0.02) as progress:
+        time.sleep(0.3)
+        progress.add(1)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) >= 3
+    assert lines[0] == "compiling: 0 rows of 3 rows (0%)"
+    time.sleep(0.1)
+    assert stream.getvalue().splitlines() == lines

@@ -3,7 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from t5x_like.evaluation.perplexity import measure_texts
+from t5x_like.evaluation.perplexity import PerplexityPlan, measure_texts
+from t5x_like.evaluation.questions import Question, Questions
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.pretrained.transformers_api.pretrained_model import from_pretrained
@@ -60,3 +61,18 @@ def test_what_cannot_be_measured_is_reported(t5, model):
         measure_texts(model, [TEXT], length=500)
     with pytest.raises(ValueError, match="perplexity is a decoder's: this is an encoder-decoder"):
         measure_texts(open_checkpoint(t5, mesh=MeshConfig().build()), [TEXT])
+
+
+def test_rows_are_given_as_soon_as_their_texts_are_measured(model):
+    texts = ["One text.", "Another.", TEXT, TEXT + "The end.", "A last one."]
+    rows = tuple(Question(number, "", text, {}) for number, text in enumerate(texts))
+    plan = PerplexityPlan(
+        model=model, questions=Questions(task="texts", split="test", rows=rows), length=32, batch_size=8
+    )
+    parts = [part for part in plan.answer(model.params) if part]
+    assert len(parts) > 1
+    found = [row for part in parts for row in part]
+    assert [row["text"] for row in found] == texts
+    expected = measure_texts(model, texts, length=32)
+    assert [(row["nats"], row["tokens"]) for row in found] == [(cost.nats, cost.tokens) for cost in expected]
+    assert not list(plan.answer(model.params, range(len(texts))))
