@@ -47,7 +47,7 @@ class HeadPlan:
 
     @functools.cached_property
     def questions(self) -> HeadQuestions:
-        """The rows, tokenized."""
+        """Tokenized rows."""
         return questions_of(self.definition, self.read, inputs_length=self.inputs_length)
 
     @property

@@ -49,6 +49,10 @@ def check_results_directory(directory: str, identity: Mapping[str, Any]) -> None
 def claim(directory: str, identity: Mapping[str, Any]) -> None:
     """Record in a directory that it holds the results of this evaluation.
 
+    Args:
+      directory: Output directory.
+      identity: Checkpoint, tasks and settings that the results depend on.
+
     Raises:
       ValueError: See ``check_results_directory``.
     """

@@ -70,7 +70,13 @@ def score(metrics: Metrics, targets: Sequence[Any], predictions: Sequence[Any], 
 
 
 def row_counts(split: str, rows: Sequence[Row], *, num_labelled: int) -> Entry:
-    """Count rows, unlabelled rows, cut inputs and dropped few-shot examples."""
+    """Count rows, unlabelled rows, cut inputs and dropped few-shot examples.
+
+    Args:
+      split: Name of the split, for messages.
+      rows: Rows of ``predictions.jsonl``.
+      num_labelled: Number of rows with a known target.
+    """
     found: Entry = {
         "examples": len(rows),
         "unlabelled": len(rows) - num_labelled,

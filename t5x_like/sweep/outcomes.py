@@ -135,7 +135,12 @@ def chosen_step(
 
 
 def summarize(outcomes: Sequence[RunOutcome], *, lowest: bool = False) -> list[SettingSummary]:
-    """Return a summary of every setting, in the grid's order; ``lowest`` means that lower scores are better."""
+    """Return a summary of every setting, in the grid's order.
+
+    Args:
+      outcomes: All runs of the sweep.
+      lowest: True if lower scores are better.
+    """
     groups: dict[tuple, list[RunOutcome]] = {}
     for outcome in outcomes:
         groups.setdefault(tuple(outcome.settings.items()), []).append(outcome)

@@ -131,7 +131,7 @@ class HarnessModel(TemplateLM):
 
     @property
     def _input_end(self) -> tuple[int, ...]:
-        """The ids that an encoder reads after a text."""
+        """Ids that an encoder reads after a text."""
         return self._loaded.end_ids[:1] if self.backend == "seq2seq" else ()
 
     def tok_encode(
@@ -140,7 +140,7 @@ class HarnessModel(TemplateLM):
         add_special_tokens: bool | None = None,
         **kwargs: Any,  # noqa: ARG002
     ) -> list[int]:
-        """Ids of a text, by default with those that begin it and, for an encoder, end it."""
+        """Return the ids of a text, by default with those that begin it and, for an encoder, end it."""
         ids = self._loaded.tokenizer.encode(string)
         if add_special_tokens is False:
             return ids

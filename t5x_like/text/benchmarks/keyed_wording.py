@@ -72,7 +72,7 @@ def keyed_text(word: str, columns: Mapping[str, str], row: RowValues) -> str:
 
 
 def number_word(value: float, step: float = 0.2) -> str:
-    """Return a number rounded to multiples of ``step``, with one decimal (§2.4).
+    """Return a number rounded to multiples of ``step``, with one decimal (Raffel et al. 2020, §2.4).
 
     Computed in single precision, ties to even, as T5's targets were.
     """

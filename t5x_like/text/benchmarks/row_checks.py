@@ -19,7 +19,12 @@ _CALLED = {
 
 
 def find_fault(row: RowValues, columns: Columns) -> str | None:
-    """Describe the first missing column or wrong value of a row; return ``None`` for a good row."""
+    """Describe the first missing column or wrong value of a row; return ``None`` for a good row.
+
+    Args:
+      row: The row; it may have further columns.
+      columns: Types of the required columns.
+    """
     for name, kind in columns.items():
         if name in row and row[name] is None:
             return f"column {name!r} is empty (null)"

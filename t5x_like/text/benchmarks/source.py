@@ -38,7 +38,14 @@ class Download:
 def archive(
     url: str, folder: str, num_bytes: int | None = None, sha256: str | None = None
 ) -> tuple[Download, ...]:
-    """Return the download of one archive that is unpacked into ``folder``."""
+    """Return the download of one archive that is unpacked into ``folder``.
+
+    Args:
+      url: Address of the archive.
+      folder: Target folder with a slash at its end, relative to the data folder; empty for the data folder.
+      num_bytes: Size, if published.
+      sha256: Checksum, if published.
+    """
     return (Download(url=url, unpack={"": folder}, num_bytes=num_bytes, sha256=sha256),)
 
 
@@ -77,10 +84,14 @@ class FileLayout:
 def files_in(
     folders: Sequence[str], names: Mapping[str, str | tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """Return patterns for files of these names by split, in any of these folders.
+    """Return patterns for files in any of several folders.
 
     >>> files_in(("glue", ""), {"train": "train.tsv"})
     {'train': ('glue/train.tsv', 'train.tsv')}
+
+    Args:
+      folders: Folders relative to the data folder.
+      names: One or several file names or patterns by split.
     """
     spelled = {split: (name,) if isinstance(name, str) else name for split, name in names.items()}
     return {

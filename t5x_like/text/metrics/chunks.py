@@ -29,7 +29,11 @@ def chunk_f1(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[st
 
 
 def chunk_counts(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> np.ndarray:
-    """Return for each sentence the numbers of right, predicted and true chunks, and of right and all tags."""
+    """Count chunks and tags of each sentence.
+
+    Returns:
+      [sentences, 5]: right, predicted and true chunks, right tags and all tags.
+    """
     from seqeval.metrics.sequence_labeling import get_entities  # takes seconds to import
 
     require_pairs(targets, predictions)

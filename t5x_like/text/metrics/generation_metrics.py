@@ -110,6 +110,11 @@ def edit_distance(targets: Sequence[str], predictions: Sequence[str], lower: boo
     """Compute minimum, maximum, mean, median and sum of the word edit distances over all rows; not times 100.
 
     Texts are split at every character that is not a letter or digit, so two of these in a row enclose an empty word.
+
+    Args:
+      targets: References.
+      predictions: Generated texts.
+      lower: Ignore case.
     """
     require_pairs(targets, predictions)
     edits = []

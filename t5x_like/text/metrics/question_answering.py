@@ -27,7 +27,12 @@ def normalize_trivia_qa(text: str) -> str:
 
 
 def squad(targets: Sequence[Answers], predictions: Sequence[str]) -> Scores:
-    """Compute exact match and F1 against the best of each question's answers."""
+    """Compute exact match and F1 against the best of each question's answers.
+
+    Args:
+      targets: All right answers of each question, or a single one.
+      predictions: Answer texts.
+    """
     return _score(targets, predictions, normalize_squad)
 
 
@@ -54,6 +59,10 @@ def coqa_f1(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> Sco
     """Compute CoQA's F1 against the best of each question's answers (Reddy et al. 2019, https://arxiv.org/abs/1808.07042).
 
     Normalization is that of ``squad``; two answers that become empty are equal.
+
+    Args:
+      targets: All right answers of each question.
+      predictions: Answer texts.
     """
     require_as_many(targets, predictions)
     overlap = []

@@ -117,7 +117,14 @@ class SourceUnit:
 def source_units(
     task: seqio.Task, contents: CacheContents, *, num_units: int | None, modules: Sequence[str]
 ) -> list[SourceUnit]:
-    """Return ``num_units`` units, by default one for each shard of the source."""
+    """Return the shards of a cache.
+
+    Args:
+      task: The task.
+      contents: Description of the cache.
+      num_units: Number of shards; by default that of the source.
+      modules: Modules whose import registers the task.
+    """
     number = num_units or max(len(task.source.list_shards(contents.split)), 1)
     return [
         SourceUnit(

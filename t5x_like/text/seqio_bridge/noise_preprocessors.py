@@ -71,7 +71,13 @@ def roll(mask: tf.Tensor, seeds: Seeds) -> tf.Tensor:
 
 
 def regular_spans(length: tf.Tensor, seeds: Seeds, noise: RegularNoise) -> tf.Tensor:
-    """Apply ``RegularNoise.draw`` in TensorFlow: the first seed draws the spans' length, the second the offset."""
+    """Apply ``RegularNoise.draw`` in TensorFlow: the first seed draws the spans' length, the second the offset.
+
+    Args:
+      length: Number of tokens, int32 scalar.
+      seeds: Two seeds.
+      noise: Distribution of the noise.
+    """
     span = tf.random.stateless_uniform(
         [], seeds[0], minval=noise.shortest, maxval=noise.longest + 1, dtype=tf.int32
     )
