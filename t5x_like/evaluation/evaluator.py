@@ -228,7 +228,7 @@ class HeadEvaluation:
         return Evaluator(plans, dict.fromkeys(plans, facts))
 
     def _plan(self, task: str, predictor: HeadPredictor) -> HeadPlan:
-        head_format_of(task)  # refuses a task that no head reads
+        head_format_of(task)  # raises for a task without head format
         definition: Any = registry.definition(task)
         plan = HeadPlan(
             definition=definition,

@@ -18,7 +18,7 @@ from t5x_like.text.batches.head_questions import HeadQuestions, questions_of, tr
 from t5x_like.text.tasks.pairs import LabelledRow, PairsTask
 from t5x_like.text.tasks.rows import RawRow
 
-_BATCHES_AT_ONCE = 8  # whose answers are written together
+_BATCHES_AT_ONCE = 8  # batches whose predictions are written together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +132,7 @@ def predict_lines(
     Raises:
       ValueError: The task has no head format, the model lacks the head, or a line lacks the task's columns.
     """
-    definition.head_format()  # refuses a task that no head reads
+    definition.head_format()  # raises for a task without head format
     lines = iter(lines)
     while given := list(islice(lines, predictor.batch_size)):
         read = [_read_line(definition, line) for line in given]

@@ -152,7 +152,7 @@ def _windows(model: Checkpoint, texts: Iterable[str], *, length: int, stride: in
     begin = [model.begin_id] if model.begin_id is not None else list(model.end_ids[:1])
     for number, text in enumerate(texts):
         ids = np.array([*begin, *model.tokenizer.encode(text)], np.int32)
-        # Each input has the token after it as its target, so there is one less than tokens.
+        # Each input has the next token as its target, so there is one fewer than tokens.
         for window in windows(len(ids) - 1, length=length, stride=stride):
             yield _TextWindow(
                 number,

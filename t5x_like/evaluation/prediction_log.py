@@ -92,7 +92,7 @@ class PredictionLog:
             self.rows = {row["number"]: row for row in read_jsonl(self.path)}
             self._check_same_inputs()
             if jax.process_index() == 0:
-                write_jsonl(self.path, self.rows.values())  # without a line that was cut short
+                write_jsonl(self.path, self.rows.values())  # drops an incomplete last line
 
     def add(self, rows: Iterable[Row]) -> int:
         """Append the predictions of a batch to the file; return how many of them are new."""

@@ -19,7 +19,7 @@ from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.pairs import PairsTask, TextPair
 from t5x_like.text.tasks.rows import RowPolicy
 
-# What T5's wording writes where a row has no label.
+# The target of unlabelled rows in T5's wording.
 _UNKNOWN = "<unk>"
 _TRAINING_ROWS = 100_000  # read for the baseline, at most
 
@@ -72,7 +72,7 @@ class Questions:
 
     def is_labelled(self, row: Question) -> bool:
         """Return True if a row's target is known."""
-        if row.input_ids is not None:  # users' own tasks, which have no word for a missing label
+        if row.input_ids is not None:  # seqio tasks, which have no target for a missing label
             return True
         if row.targets == _UNKNOWN or row.example.get("label") == -1:
             return False
@@ -117,7 +117,7 @@ class Questions:
         """Score of always predicting the most frequent training answer; empty if no training split can be read."""
         try:
             answers = list(islice(self.training_targets(), _TRAINING_ROWS)) if self.metrics else []
-        except ValueError:  # its files need not be there to evaluate on others
+        except ValueError:  # evaluation does not need the training files
             answers = []
 
         def score_texts(targets: Sequence[Any], texts: Sequence[str]) -> dict[str, float]:
@@ -170,7 +170,7 @@ def find_task(
             vocabulary=vocabulary or known.vocabulary,
             num_sentinels=num_sentinels,
             data_dir=data_dir or known.data_dir,
-            files={},  # those of the folder
+            files={},  # search the data folder again
             on_bad_row=on_bad_row or known.on_bad_row,
         )
     if isinstance(known, PairsTask):

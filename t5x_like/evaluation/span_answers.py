@@ -117,7 +117,7 @@ def best_thresholds(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     known.sort(key=lambda row: row["null_score_diff"])
     diffs = np.array([row["null_score_diff"] for row in known])
     nothing = np.array([0.0 if row["target"] else 100.0 for row in known])
-    # Below a threshold between two rows all before it are answered, and none after it.
+    # With a threshold between two rows, all rows before it are answered and none after it.
     ends = [0, *(np.flatnonzero(np.diff(diffs)) + 1).tolist(), len(known)]
     thresholds = [diffs[0] - 1.0, *diffs[np.array(ends[1:]) - 1]]
     found: dict[str, float] = {}
@@ -160,7 +160,7 @@ def _answers_from_windows(
             for number, ends in zip(numbers, scores, strict=True)
         )
     candidates.sort(key=lambda candidate: -candidate.score)
-    unique = {each.text: each for each in reversed(candidates)}  # of a text's places the best
+    unique = {each.text: each for each in reversed(candidates)}  # the best position of each text
     best = sorted(unique.values(), key=lambda candidate: -candidate.score)[:size]
     if null is not None:
         best = sorted([*best, Candidate(_NOTHING, null)], key=lambda candidate: -candidate.score)

@@ -12,7 +12,7 @@ from t5x_like.text.benchmarks.suites import SUITES, SubmissionFile
 
 _HEADER = "index\tprediction"
 _LINE_END = b"\n"
-_SHOWN = 3  # faults of one kind that are listed
+_SHOWN = 3  # faults of one kind to list
 
 
 class SubmissionCheck(NamedTuple):

@@ -13,12 +13,11 @@ from t5x_like.evaluation.submission_checks import SubmissionCheck, check_file, c
 from t5x_like.io.files import PathLike, as_path, write_bytes
 from t5x_like.text.benchmarks.suites import SUITES, SubmissionFile, submission_files, suite_of_server
 
-# What zipfile raises of what isn't one, is damaged, cut short, encrypted or packed in a way that it doesn't know.
+# Exceptions of zipfile for other, damaged, incomplete or encrypted files and unknown compression.
 _DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, EOFError, OSError, ValueError)
 
-Row = Mapping[
-    str, Any
-]  # of predictions.jsonl: "answer" as postprocessed, "prediction" as written, "idx…" of the row
+# A row of predictions.jsonl: "answer" is postprocessed, "prediction" is the text, "idx…" is the source's index.
+Row = Mapping[str, Any]
 
 
 class Submission(NamedTuple):
@@ -111,9 +110,7 @@ def render(form: SubmissionFile, rows: Sequence[Row]) -> tuple[bytes, int]:
         lines = [
             {"idx": _index(row, "query"), "label": value} for row, (value, _) in zip(rows, read, strict=True)
         ]
-        lines = list(
-            {line["idx"]: line for line in reversed(lines)}.values()
-        )  # the first of a query's rows stays
+        lines = list({line["idx"]: line for line in reversed(lines)}.values())  # a query's first row counts
     else:
         lines = [{"idx": _index(row), "label": value} for row, (value, _) in zip(rows, read, strict=True)]
     lines.sort(key=lambda line: line["idx"])

@@ -101,7 +101,7 @@ def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bo
     claim(suite.output_dir, identity)
     entries: dict[str, Entry] = {}
     for number, task in enumerate(selection.tasks, start=1):
-        plan, facts = planned.pop(task)  # its rows may take much memory
+        plan, facts = planned.pop(task)  # frees the rows of finished tasks
         start = time.monotonic()
         label = f"{task} ({number} of {len(selection.tasks)})"
         log = PredictionLog(suite.output_dir, task, plan.inputs)

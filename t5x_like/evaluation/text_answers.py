@@ -18,7 +18,7 @@ from t5x_like.inference.length_batches import length_batches
 
 Normalization = Literal["none", "tokens", "bytes"]
 
-_LONGEST_ANSWER = 64  # tokens, where a task doesn't say which answers there are
+_LONGEST_ANSWER = 64  # tokens, for open answers
 _LONGEST_NUMBER = 8
 
 

@@ -14,7 +14,7 @@ PathLike = str | os.PathLike[str]
 # Okabe and Ito's palette, distinguishable with any color vision: https://jfly.uni-koeln.de/color/
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _INK, _FAINT = "#333333", "#8a8a8a"
-_LOSSES = ("cross_entropy", "loss")  # the first without z-loss, hence the one to compare with an entropy
+_LOSSES = ("cross_entropy", "loss")  # cross_entropy has no z-loss, so it can be compared with an entropy
 
 
 class Curve(NamedTuple):
@@ -75,7 +75,7 @@ def draw_loss_curves(
     from matplotlib.figure import Figure
 
     tasks = sorted({curve.task for curve in curves if curve.held_out or curve.task})
-    # Text stays text, to be searched; the salt keeps the ids of two figures in one page apart.
+    # Text stays searchable; the salt makes the ids of two figures in one page different.
     style: dict[Any, Any] = {
         "svg.fonttype": "none",
         "svg.hashsalt": title,

@@ -119,7 +119,7 @@ PUBLISHED: tuple[Published, ...] = (
         glue=(71.6, 97.5, 92.8, 90.4, 93.1, 92.8, 75.1, 90.6, 92.2, 91.9, 96.9, 92.8, 94.5),
         texts=(43.52, 21.55, 40.69, 32.1, 43.4, 28.1),
     ),
-    # The average of these is 89.3, as there, where T5's paper has 88.9.
+    # Their average is 89.3, as on the leaderboard; T5's paper has 88.9.
     _published(
         _LEADERBOARD, "T5 11B", "test",
         super_glue=(91.2, 93.9, 96.8, 94.8, 88.1, 63.3, 94.1, 93.4, 92.5, 76.9, 93.8),
@@ -143,8 +143,8 @@ PUBLISHED: tuple[Published, ...] = (
         _SUPER_GLUE_PAPER, "BERT large", "test",
         super_glue=(77.4, 75.7, 83.6, 70.6, 70.0, 24.0, 72.0, 71.3, 71.6, 69.5, 64.3),
     ),
-    # STS-B: Hu et al. 2022, https://arxiv.org/abs/2106.09685, Table 2, take RoBERTa's for Pearson's correlation; the
-    # papers don't say.
+    # STS-B: RoBERTa's papers don't name the correlation; Hu et al. 2022, https://arxiv.org/abs/2106.09685, Table 2,
+    # take it for Pearson's.
     _published(
         _ROBERTA_README, "RoBERTa base", "validation",
         glue=(63.6, 94.8, None, 90.2, 91.2, None, None, 91.9, 87.6, None, 92.8, 78.7, None),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jinja2
 
-# Control characters, which HTML doesn't allow, and marks that change the direction of the text after them.
+# Control characters, which HTML forbids, and marks that change the text's direction.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )

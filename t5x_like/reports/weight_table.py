@@ -64,7 +64,7 @@ def weight_table(config: ModelConfig, mesh: Any = None) -> str:
 
 def _rows(tree: Tree, indent: str) -> Iterator[list[str]]:
     for name, inner in tree.items():
-        while isinstance(inner, dict) and len(inner) == 1:  # one line, not one for each folder
+        while isinstance(inner, dict) and len(inner) == 1:  # one line for nested folders
             ((only, inner),) = inner.items()
             name = f"{name}/{only}"
         count, held = _counts(inner)

@@ -133,7 +133,7 @@ class RunPool:
         except KeyboardInterrupt:
             self._stop(ended)
             raise
-        except BaseException:  # a mistake that only shows now must not leave processes behind
+        except BaseException:  # an unexpected error must not leave processes behind
             self._stop(lambda *_: None)
             raise
         finally:
@@ -145,7 +145,7 @@ class RunPool:
         if self._devices:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(self._devices[slot :: self._jobs])
         with (run.directory / "train.log").open("ab") as log, _locked(run.directory) as lock:
-            # A session of its own: Ctrl-C on the terminal reaches us alone, and we pass it on once.
+            # In its own session, so that Ctrl-C reaches only this process, which passes it on once.
             process = subprocess.Popen(
                 run.command,
                 stdout=log,

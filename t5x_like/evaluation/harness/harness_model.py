@@ -16,7 +16,7 @@ from t5x_like.inference.scorer import LikelihoodRequest
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.checkpoint import open_checkpoint
 
-_NO_LIMIT = {"decoder": 2048, "encoder_decoder": 512}  # tokens, where nothing in the model limits them
+_NO_LIMIT = {"decoder": 2048, "encoder_decoder": 512}  # tokens, for models without a limit
 _DEFAULT_BATCH = 32
 _LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens")
 _DECODING = (*_LENGTHS, "until", "do_sample", "temperature", "top_k", "top_p", "num_beams", "seed")
@@ -98,9 +98,8 @@ class HarnessModel(TemplateLM):
         self._loaded, self._begin, self._score_end = loaded, begin_id, score_end
         self._max_gen_toks = max_gen_toks
         rows = mesh.shape["data"] * mesh.shape["fsdp"]
-        requested = (
-            int(str(batch_size)) if str(batch_size).isdecimal() else _DEFAULT_BATCH
-        )  # "auto" is ours to say
+        # "auto" gives our default.
+        requested = int(str(batch_size)) if str(batch_size).isdecimal() else _DEFAULT_BATCH
         self.batch_size = max(-(-requested // rows) * rows, rows)
         self.max_length = max_length or loaded.max_positions or _NO_LIMIT[loaded.kind]
         if loaded.max_positions is not None and self.max_length > loaded.max_positions:

@@ -25,7 +25,7 @@ _OF_NUMBERS: dict[str, MetricFunction] = {
 }
 METRIC_NAMES = (*_OF_TEXT, *_OF_CLASSES, *_OF_NUMBERS)
 
-# Where less is better; everything else is the more the better.
+# Metrics for which lower is better.
 LOWER_IS_BETTER = frozenset({"token_error_rate"})
 
 

@@ -31,7 +31,7 @@ def bleu(
         streams,  # pyright: ignore[reportArgumentType]
         smooth_method="exp",
         tokenize=tokenizer,
-        force=True,  # spaces before full stops are how the text is, not a mistake to warn of
+        force=True,  # no warning for tokenized text, with spaces before full stops
     )
     return {"bleu": float(score.score)}
 

@@ -22,7 +22,7 @@ from t5x_like.text.seqio_bridge.task_fingerprint import (
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 _ROWS_AT_ONCE = 1024
-_SEED = 0  # steps before the cache should draw nothing at random; those that do draw the same each time
+_SEED = 0  # makes random steps before the cache reproducible
 
 
 def cache_seqio_split(
@@ -141,7 +141,7 @@ def source_units(
 
 def _dataset(task: seqio.Task, split: str, shard: seqio.ShardInfo | None) -> Any:
     source = task.source
-    # Each file of a source is a shard of its own; what has fewer files is dealt out, example by example.
+    # Each file of a source is a shard; sources with fewer files are split by example.
     by_source = shard is None or source.supports_arbitrary_sharding
     by_source = by_source or (shard is not None and len(source.list_shards(split)) >= shard.num_shards)
     dataset = source.get_dataset(
@@ -153,7 +153,7 @@ def _dataset(task: seqio.Task, split: str, shard: seqio.ShardInfo | None) -> Any
         if task.supports_caching:
             return task.preprocess_precache(dataset, seed=_SEED)
         return task.preprocess_postcache(dataset, sequence_length=None, seed=_SEED)
-    except Exception as error:  # the steps are the user's: anything may come
+    except Exception as error:  # the user's steps may raise anything
         reason = ([line.strip() for line in str(error).splitlines() if line.strip()] or [""])[-1]
         raise ValueError(
             f"task {task.name!r}: its steps {[seqio.utils.function_name(step) for step in cached_steps(task)]} fail "

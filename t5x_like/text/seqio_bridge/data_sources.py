@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 _AT_ONCE = 256  # texts given to the tokenizer together
 _SHAPES = {"texts": [None], "ints": [None]}
 _TYPES = {"int": tf.int64, "ints": tf.int64, "float": tf.float32, "text": tf.string, "texts": tf.string}
-_NAMES = {"tokens": "targets"}  # what seqio's preprocessors call them
+_NAMES = {"tokens": "targets"}  # seqio's names
 
 
 class PlainFiles(seqio.DataSource):

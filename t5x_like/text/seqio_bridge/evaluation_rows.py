@@ -14,7 +14,7 @@ from t5x_like.text.seqio_bridge.data_sources import numpy_examples
 from t5x_like.text.seqio_bridge.seqio_vocabulary import end_of
 from t5x_like.text.vocabularies.tokenizer import Special
 
-_BASELINE_LENGTH = 512  # tokens of a training target, where its text isn't kept
+_BASELINE_LENGTH = 512  # tokens of a training target without text
 
 
 class SeqioCodec:

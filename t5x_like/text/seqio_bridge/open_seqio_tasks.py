@@ -53,7 +53,7 @@ def open_seqio_stream(task: "seqio.Task", config: LoaderConfig) -> OpenedTask:
         )
     ours = registry.task(name)
     spec = PAIRS if ours is None else ours.spec
-    # All that belongs to the one stream of an encoder or a decoder is as long as it.
+    # All features of an encoder's or decoder's single stream have its length.
     lengths = {
         "encoder": Lengths(config.inputs_length, config.inputs_length),
         "decoder": Lengths(config.targets_length, config.targets_length),

@@ -130,7 +130,7 @@ def split_tokens(dataset: tf.data.Dataset, length: int) -> tf.data.Dataset:
 
     @seqio.map_over_dataset(num_seeds=1)
     def draw(example: dict[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
-        del seed  # T5 draws one here, for segments of random length; later seeds count on it
+        del seed  # T5 draws a seed here for segments of random length, which shifts later seeds
         return example
 
     drawn = draw(dataset)  # pyright: ignore[reportCallIssue] - seqio gives the seed
@@ -143,7 +143,7 @@ def denoise(dataset: tf.data.Dataset, output_features: Features, objective: Deno
 
     @seqio.map_over_dataset(num_seeds=1)
     def corrupt(example: dict[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
-        seeds = tf.unstack(tf.random.split(seed, 6))  # T5's: two each for noise, inputs and targets
+        seeds = tf.unstack(tf.random.split(seed, 6))  # as in T5: two each for noise, inputs and targets
         tokens = example["targets"]
         is_noise = noise_mask(objective.noise, tf.size(tokens), seeds[:2])
         is_kept = tf.logical_not(is_noise)

@@ -25,9 +25,8 @@ from t5x_like.text.tasks.pretraining import PretrainingTask
 _log = logging.getLogger(__name__)
 
 SHIPPED_VOCABULARY = "data/vocabulary/spiece.model"
-_unreachable: set[str] = (
-    set()
-)  # vocabularies that were tried in vain: every task has one of its own, of the same file
+# Paths of vocabularies that could not be read, so that every task doesn't try again.
+_unreachable: set[str] = set()
 
 
 class SeqioTaskBuilder:
@@ -99,7 +98,7 @@ class T5Vocabulary(seqio.SentencePieceVocabulary):
             try:
                 if path not in _unreachable:
                     return super()._model_context()
-            except Exception as error:  # each kind of bucket has errors of its own
+            except Exception as error:  # each file system has its own exceptions
                 _unreachable.add(path)
                 _log.warning(
                     "T5's vocabulary %s can't be reached (%s). The small shipped one is used instead: good for "

@@ -104,7 +104,7 @@ def _inside(values: Any, depth: int) -> str:
 def _function(function: Any, depth: int) -> str:
     inner = inspect.unwrap(function)
     name = f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', type(inner).__name__)}"
-    with contextlib.suppress(OSError, TypeError):  # built in, or typed at a prompt: its name has to do
+    with contextlib.suppress(OSError, TypeError):  # built in, or typed at a prompt: only the name is used
         name += f" {_hash(inspect.getsource(inner))}"
     cells = []
     for cell in getattr(inner, "__closure__", None) or ():
