@@ -10,11 +10,12 @@ import jax
 from jax.sharding import Mesh
 
 from t5x_like.evaluation.head_plan import HeadPlan
-from t5x_like.evaluation.head_predictor import HeadPredictor, SpanSearch
+from t5x_like.evaluation.head_predictor import HeadPredictor
 from t5x_like.evaluation.prediction_log import replace_rows
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
 from t5x_like.evaluation.questions import load_questions, load_seqio_questions, tasks_with_split
 from t5x_like.evaluation.scores_file import Entry, Row, build_scores, write_scores
+from t5x_like.evaluation.span_answers import SpanSearch
 from t5x_like.evaluation.text_answers import TextPlan
 from t5x_like.evaluation.text_model import TextCodec, TextModel
 from t5x_like.inference.generator import GenerationConfig

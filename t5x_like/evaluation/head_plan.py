@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from t5x_like.evaluation.head_predictor import ClassOrder, HeadPredictor, SpanSearch, head_predictions
+from t5x_like.evaluation.head_predictor import ClassOrder, HeadPredictor, head_predictions
 from t5x_like.evaluation.questions import training_task_of
 from t5x_like.evaluation.scores import finite_or_none, row_counts, score
 from t5x_like.evaluation.scores_file import Entry, Row
-from t5x_like.evaluation.span_answers import best_thresholds
+from t5x_like.evaluation.span_answers import SpanSearch, best_thresholds
 from t5x_like.inference.length_batches import length_batches
 from t5x_like.text.batches.head_questions import HeadQuestions, questions_of, training_rows
 from t5x_like.text.tasks.pairs import LabelledRow, PairsTask

@@ -1,7 +1,6 @@
 """Predictions of a fine-tuned head: its outputs for the rows of a task, decoded to classes, numbers, spans or tags."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -9,7 +8,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from t5x_like.batch import Batch
-from t5x_like.evaluation.span_answers import span_answers
+from t5x_like.evaluation.span_answers import SpanSearch, span_answers
 from t5x_like.inference.length_batches import place_rows, run_by_length
 from t5x_like.model import multiple_choice, parameters
 from t5x_like.partitioning.shard import replicated
@@ -17,22 +16,6 @@ from t5x_like.pretrained.head_classes import order_by_name
 from t5x_like.text.batches.head_questions import HeadQuestions
 from t5x_like.text.heads import QuestionAnswering
 from t5x_like.text.heads.head_format import Answer, HeadFormat
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpanSearch:
-    """Search for answers among the spans of a context (Devlin et al. 2019, §4.2-4.3).
-
-    Attributes:
-      max_answer_length: Tokens of an answer, at most.
-      null_score_diff_threshold: For questions that may have no answer: the empty answer is given if its score exceeds
-        the best span's by more than this. Choose it on held-out questions.
-      n_best: Candidates that are kept for each question.
-    """
-
-    max_answer_length: int = 30
-    null_score_diff_threshold: float = 0.0
-    n_best: int = 20
 
 
 class ClassOrder(NamedTuple):
@@ -115,7 +98,7 @@ def head_predictions(
     """
     spans = spans or SpanSearch()
     if isinstance(questions.head_format, QuestionAnswering):
-        found = span_answers(questions, scores, max_answer_length=spans.max_answer_length, size=spans.n_best)
+        found = span_answers(questions, scores, spans)
         answers: list[Answer] = [each.answer(spans.null_score_diff_threshold) for each in found]
         return HeadPredictions(answers, [each.described() for each in found])
     answers = questions.head_format.answers_of(

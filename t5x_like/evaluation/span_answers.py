@@ -4,6 +4,7 @@ Follows Devlin et al. 2019, §4.2-4.3, and ``run_squad.py`` of https://github.co
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,22 @@ from t5x_like.text.heads import QuestionAnswering
 from t5x_like.text.heads.span_head import squad_or_none
 
 _NOTHING = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanSearch:
+    """Search for answers among the spans of a context (Devlin et al. 2019, §4.2-4.3).
+
+    Attributes:
+      max_answer_length: Tokens of an answer, at most.
+      null_score_diff_threshold: For questions that may have no answer: the empty answer is given if its score exceeds
+        the best span's by more than this. Choose it on held-out questions.
+      n_best: Candidates that are kept for each question.
+    """
+
+    max_answer_length: int = 30
+    null_score_diff_threshold: float = 0.0
+    n_best: int = 20
 
 
 class Span(NamedTuple):
@@ -75,7 +92,7 @@ class SpanAnswers(NamedTuple):
 
 
 def span_answers(
-    questions: HeadQuestions, scores: Sequence[np.ndarray], *, max_answer_length: int = 30, size: int = 20
+    questions: HeadQuestions, scores: Sequence[np.ndarray], search: SpanSearch
 ) -> list[SpanAnswers]:
     """Find the best answers to each question over all windows of its context.
 
@@ -85,17 +102,14 @@ def span_answers(
     Args:
       questions: Tokenized rows.
       scores: Arrays [L, 2] with start and end scores for each window.
-      max_answer_length: Tokens of an answer, at most.
-      size: Candidates that are kept for each question.
+      search: Length and number of candidates.
     """
     assert isinstance(questions.head_format, QuestionAnswering)
     windows: list[list[int]] = [[] for _ in questions.read]
     for number, origin in enumerate(questions.examples.origins.tolist()):
         windows[origin].append(number)
     return [
-        _answers_from_windows(
-            questions, row, numbers, [scores[number] for number in numbers], max_answer_length, size
-        )
+        _answers_from_windows(questions, row, numbers, [scores[number] for number in numbers], search)
         for row, numbers in enumerate(windows)
     ]
 
@@ -140,8 +154,7 @@ def _answers_from_windows(
     row: int,
     numbers: Sequence[int],
     scores: Sequence[np.ndarray],
-    max_answer_length: int,
-    size: int,
+    search: SpanSearch,
 ) -> SpanAnswers:
     assert isinstance(questions.head_format, QuestionAnswering)
     examples, context = questions.examples, questions.read[row].row.texts[0][1]
@@ -149,9 +162,7 @@ def _answers_from_windows(
     candidates = [
         candidate
         for number, ends, mine in zip(numbers, scores, max_context_masks(sizes), strict=True)
-        for candidate in _candidates_in_window(
-            questions, number, ends, mine, context, max_answer_length, size
-        )
+        for candidate in _candidates_in_window(questions, number, ends, mine, context, search)
     ]
     null = None
     if questions.head_format.unanswerable:
@@ -161,7 +172,7 @@ def _answers_from_windows(
         )
     candidates.sort(key=lambda candidate: -candidate.score)
     unique = {each.text: each for each in reversed(candidates)}  # the best position of each text
-    best = sorted(unique.values(), key=lambda candidate: -candidate.score)[:size]
+    best = sorted(unique.values(), key=lambda candidate: -candidate.score)[: search.n_best]
     if null is not None:
         best = sorted([*best, Candidate(_NOTHING, null)], key=lambda candidate: -candidate.score)
     return SpanAnswers(best, null)
@@ -173,8 +184,7 @@ def _candidates_in_window(
     ends: np.ndarray,
     may_start: np.ndarray,
     context: str,
-    max_answer_length: int,
-    size: int,
+    search: SpanSearch,
 ) -> list[Candidate]:
     starts, stops = questions.examples.places(number)
     if not len(starts):
@@ -186,8 +196,8 @@ def _candidates_in_window(
         inside[:, 1],
         may_start,
         np.ones(len(starts), bool),
-        size=size * size,  # many may be the same text
-        max_answer_length=max_answer_length,
+        size=search.n_best**2,  # many may be the same text
+        max_answer_length=search.max_answer_length,
     )
     return [Candidate(context[starts[span.first] : stops[span.last]], span.score) for span in found]
 

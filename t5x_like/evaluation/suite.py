@@ -99,20 +99,8 @@ def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bo
     if for_server:
         check_test_rows({task: plan.source_rows for task, (plan, _) in planned.items()})
     claim(suite.output_dir, identity)
-    entries: dict[str, Entry] = {}
-    for number, task in enumerate(selection.tasks, start=1):
-        plan, facts = planned.pop(task)  # frees the rows of finished tasks
-        start = time.monotonic()
-        label = f"{task} ({number} of {len(selection.tasks)})"
-        log = PredictionLog(suite.output_dir, task, plan.inputs)
-        with Progress(
-            label, len(plan.inputs), "questions", shown=shown and not jax.process_index()
-        ) as progress:
-            progress.skip(len(log.rows))
-            for rows in plan.answer(model.params, log.rows):
-                progress.add(log.add(rows))
-            entries[task] = plan.score(log.finish(), resamples=suite.resamples) | facts
-        entries[task]["seconds"] = round(time.monotonic() - start, 1)
+    shown = shown and not jax.process_index()
+    entries = _evaluate_tasks(planned, model.params, suite, shown=shown)
     own = {name: value for name, value in identity.items() if name not in ("checkpoint", "step")}
     found = build_scores(
         entries,
@@ -125,6 +113,25 @@ def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bo
     if jax.process_index() == 0:
         write_scores(suite.output_dir, found)
     return found
+
+
+def _evaluate_tasks(
+    planned: dict[str, tuple[TaskPlan, Entry]], params: Any, suite: SuiteEvaluation, *, shown: bool
+) -> dict[str, Entry]:
+    """Evaluate planned tasks, removing them from ``planned``; return their entries in ``scores.json``."""
+    entries: dict[str, Entry] = {}
+    for number, task in enumerate(tasks := list(planned), start=1):
+        plan, facts = planned.pop(task)  # frees the rows of finished tasks
+        start = time.monotonic()
+        log = PredictionLog(suite.output_dir, task, plan.inputs)
+        label = f"{task} ({number} of {len(tasks)})"
+        with Progress(label, len(plan.inputs), "questions", shown=shown) as progress:
+            progress.skip(len(log.rows))
+            for rows in plan.answer(params, log.rows):
+                progress.add(log.add(rows))
+            entries[task] = plan.score(log.finish(), resamples=suite.resamples) | facts
+        entries[task]["seconds"] = round(time.monotonic() - start, 1)
+    return entries
 
 
 class _Planner:

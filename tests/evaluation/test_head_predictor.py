@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from t5x_like.evaluation.head_predictor import SpanSearch, head_predictions
-from t5x_like.evaluation.span_answers import best_thresholds
+from t5x_like.evaluation.head_predictor import head_predictions
+from t5x_like.evaluation.span_answers import SpanSearch, best_thresholds
 from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.batches.head_questions import HeadAnswers, HeadQuestions
 from t5x_like.text.benchmarks import catalogue
