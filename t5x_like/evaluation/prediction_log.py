@@ -46,7 +46,7 @@ def check_results_directory(directory: str, identity: Mapping[str, Any]) -> None
         )
 
 
-def claim(directory: str, identity: Mapping[str, Any]) -> None:
+def claim_results_directory(directory: str, identity: Mapping[str, Any]) -> None:
     """Record in a directory that it holds the results of this evaluation.
 
     Args:

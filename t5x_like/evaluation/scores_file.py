@@ -105,7 +105,7 @@ def averages_of(entries: Mapping[str, Entry]) -> dict[str, Any]:
     return {
         name: {"score": suite.average_of(scores), "missing": suite.missing(scores)}
         for name, suite in SUITES.items()
-        if suite.concerns(scores)
+        if suite.has_any_score(scores)
     }
 
 

@@ -11,7 +11,7 @@ from t5x_like.evaluation.evaluator import TaskPlan, describe_model
 from t5x_like.evaluation.head_plan import HeadPlan
 from t5x_like.evaluation.head_predictor import HeadPredictor, class_order, list_heads
 from t5x_like.evaluation.perplexity import PerplexityPlan
-from t5x_like.evaluation.prediction_log import PredictionLog, check_results_directory, claim
+from t5x_like.evaluation.prediction_log import PredictionLog, check_results_directory, claim_results_directory
 from t5x_like.evaluation.prompts import DECODER_STYLE, Prompter, PromptStyle
 from t5x_like.evaluation.questions import (
     find_task,
@@ -98,7 +98,7 @@ def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bo
     planned = {task: planner.plan(definitions[task]) for task in selection.tasks}
     if for_server:
         check_test_rows({task: plan.source_rows for task, (plan, _) in planned.items()})
-    claim(suite.output_dir, identity)
+    claim_results_directory(suite.output_dir, identity)
     shown = shown and not jax.process_index()
     entries = _evaluate_tasks(planned, model.params, suite, shown=shown)
     own = {name: value for name, value in identity.items() if name not in ("checkpoint", "step")}

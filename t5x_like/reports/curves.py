@@ -94,7 +94,7 @@ def draw_loss_curves(
         if unigram_entropy is not None:
             axes.axhline(unigram_entropy, color=_INK, linewidth=1, linestyle=(0, (5, 4)))
             ends.append((unigram_entropy, "unigram entropy", _INK))
-        _dress(axes, last_step=max(curve.steps[-1] for curve in curves))
+        _style_axes(axes, last_step=max(curve.steps[-1] for curve in curves))
         _label_ends(axes, ends)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None}, transparent=True)
@@ -116,7 +116,7 @@ def _label(curve: Curve, num_tasks: int) -> str:
     return side if num_tasks <= 1 or not curve.task else f"{curve.task.replace('_', ' ')}, {side}"
 
 
-def _dress(axes: Any, *, last_step: int) -> None:
+def _style_axes(axes: Any, *, last_step: int) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(_FAINT)
     axes.tick_params(colors=_INK, length=3)

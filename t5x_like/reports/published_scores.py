@@ -8,7 +8,7 @@ Split = Literal["test", "validation"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
+class PublishedScores:
     """Published scores of one model.
 
     Attributes:
@@ -63,7 +63,7 @@ def _published(
     squad: Scores = (),
     texts: Scores = (),
     race: Scores = (),
-) -> Published:
+) -> PublishedScores:
     """Return a model's scores; each argument has those of one group of metrics, in the group's order."""
     groups = ((_GLUE, glue), (_SUPER_GLUE, super_glue), (_SQUAD, squad), (_TEXTS, texts), (_RACE, race))
     scores = {
@@ -73,7 +73,7 @@ def _published(
         for name, score in zip(names, values, strict=True)
         if score is not None
     }
-    return Published(model=model, source=source[0], url=source[1], split=split, scores=scores)
+    return PublishedScores(model=model, source=source[0], url=source[1], split=split, scores=scores)
 
 
 _T5 = ("Raffel et al. 2020, Table 14", "https://arxiv.org/abs/1910.10683")
@@ -89,7 +89,7 @@ _LEADERBOARD = ("SuperGLUE's leaderboard, as in Vu et al. 2022, Table 5", "https
 _SUPER_GLUE_PAPER = ("Wang et al. 2019, Table 3", "https://arxiv.org/abs/1905.00537")
 
 # fmt: off
-PUBLISHED: tuple[Published, ...] = (
+PUBLISHED: tuple[PublishedScores, ...] = (
     _published(
         _T5, "T5 Small", "test",
         glue=(41.0, 91.8, 89.7, 86.6, 85.6, 85.0, 70.0, 88.0, 82.4, 82.3, 90.3, 69.9, 69.2),
@@ -192,7 +192,7 @@ PUBLISHED: tuple[Published, ...] = (
 # fmt: on
 
 
-def published_for(name: str) -> list[tuple[Published, float]]:
+def published_for(name: str) -> list[tuple[PublishedScores, float]]:
     """Return all published scores of "task/metric", the lowest first."""
     found = [(each, each.scores[name]) for each in PUBLISHED if name in each.scores]
     return sorted(found, key=lambda pair: pair[1])

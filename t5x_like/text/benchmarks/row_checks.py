@@ -40,16 +40,16 @@ def find_fault(row: RowValues, columns: Columns) -> str | None:
             )
             if inner:
                 return f"{name}: {inner}"
-        elif not _is(row[name], kind):
+        elif not _has_type(row[name], kind):
             return f"column {name!r} must hold {_CALLED[kind]}, not {_short(row[name])}"
         elif _has_surrogate(row[name]):
             return f"column {name!r} holds half of a character (a lone surrogate): {_short(row[name])}"
     return None
 
 
-def _is(value: Any, kind: Kind) -> bool:
+def _has_type(value: Any, kind: Kind) -> bool:
     if kind in _LISTS:
-        return isinstance(value, list | tuple) and all(_is(each, _LISTS[kind]) for each in value)
+        return isinstance(value, list | tuple) and all(_has_type(each, _LISTS[kind]) for each in value)
     if kind == "text":
         return isinstance(value, str)
     numbers = int if kind == "int" else int | float

@@ -66,7 +66,7 @@ class Suite:
         """Return the names of the tasks that have a split."""
         return self.all_tasks if split == "test" else self.tasks
 
-    def concerns(self, scores: Scores) -> bool:
+    def has_any_score(self, scores: Scores) -> bool:
         """Return True if any of ``scores`` is a part of the average."""
         return any(name in scores for name in self._averaged)
 

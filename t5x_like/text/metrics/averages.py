@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
-class OverRuns(NamedTuple):
+class RunStatistics(NamedTuple):
     """A metric over several runs.
 
     Attributes:
@@ -20,7 +20,7 @@ class OverRuns(NamedTuple):
     runs: int
 
 
-def over_runs(runs: Sequence[Mapping[str, float | None]]) -> dict[str, OverRuns]:
+def over_runs(runs: Sequence[Mapping[str, float | None]]) -> dict[str, RunStatistics]:
     """Compute mean and standard deviation of every metric that is a finite number in all runs.
 
     Raises:
@@ -32,9 +32,9 @@ def over_runs(runs: Sequence[Mapping[str, float | None]]) -> dict[str, OverRuns]
     return {name: _over([float(run[name] or 0.0) for run in runs]) for name in common}
 
 
-def _over(values: list[float]) -> OverRuns:
+def _over(values: list[float]) -> RunStatistics:
     deviation = statistics.stdev(values) if len(values) > 1 else None
-    return OverRuns(statistics.fmean(values), deviation, len(values))
+    return RunStatistics(statistics.fmean(values), deviation, len(values))
 
 
 def _is_number(value: float | None) -> bool:

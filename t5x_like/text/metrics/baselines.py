@@ -10,14 +10,16 @@ from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.metrics.classification import Scores
 
 
-class Majority(NamedTuple):
+class MajorityBaseline(NamedTuple):
     """The most frequent training answer and its scores."""
 
     answer: str
     scores: Scores
 
 
-def majority(train_targets: Iterable[str], targets: Sequence, metrics: Iterable[MetricFunction]) -> Majority:
+def majority(
+    train_targets: Iterable[str], targets: Sequence, metrics: Iterable[MetricFunction]
+) -> MajorityBaseline:
     """Score the most frequent training target as the prediction for every row; ties go to the first seen.
 
     Args:
@@ -27,7 +29,7 @@ def majority(train_targets: Iterable[str], targets: Sequence, metrics: Iterable[
     """
     answer, _ = Counter(train_targets).most_common(1)[0]
     predictions = [answer] * len(targets)
-    return Majority(
+    return MajorityBaseline(
         answer, {key: score for metric in metrics for key, score in metric(targets, predictions).items()}
     )
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import seqio
 
 
-class Description(NamedTuple):
+class TaskDescription(NamedTuple):
     """Description of a task or mixture.
 
     Attributes:
@@ -63,7 +63,7 @@ class TaskExample(NamedTuple):
     extra_features: dict[str, list[float]] = {}  # noqa: RUF012 - what else a model reads, by the names of ``Example``
 
 
-def describe(name: str, *, count: bool = True) -> Description:
+def describe(name: str, *, count: bool = True) -> TaskDescription:
     """Describe a registered task or mixture; ``count=False`` doesn't read files to count their rows."""
     import seqio
 
@@ -77,7 +77,7 @@ def describe(name: str, *, count: bool = True) -> Description:
             known = splits.get(split, 0)
             splits[split] = None if number is None or known is None else known + number
     vocabulary = tasks[0].output_features["targets"].vocabulary
-    return Description(
+    return TaskDescription(
         name=name,
         kind="mixture" if mixture else "task",
         splits=splits,

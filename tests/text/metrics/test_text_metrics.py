@@ -152,7 +152,7 @@ def test_the_number_of_edits_is_a_distance(left, right):
 def test_the_majority_baseline_gives_the_most_frequent_training_answer():
     accuracy = metric_function("accuracy")
     found = baselines.majority(["b", "a", "b"], ["a", "b", "b", "c"], [accuracy])
-    assert found == baselines.Majority("b", {"accuracy": 50.0})
+    assert found == baselines.MajorityBaseline("b", {"accuracy": 50.0})
 
 
 def test_unigram_entropy_of_even_tokens_is_the_logarithm_of_their_number():
