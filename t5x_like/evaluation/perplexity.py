@@ -100,6 +100,8 @@ def measure_texts(
     scored if the vocabulary has neither id.
 
     Args:
+      model: A decoder.
+      texts: Texts of any length.
       length: Tokens in a window; by default the model's positions, at most 1,024.
       stride: Tokens between the starts of two windows; by default half of ``length``.
       batch_size: Windows in a batch.

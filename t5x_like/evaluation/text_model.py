@@ -23,11 +23,17 @@ class TextCodec(Protocol):
     """Protocol of our tokenizers and of ``seqio_bridge.evaluation_rows.SeqioCodec``."""
 
     @property
-    def special(self) -> Special: ...
+    def special(self) -> Special:
+        """Special ids, such as the end of sequence."""
+        ...
 
-    def encode_all(self, texts: Sequence[str]) -> list[list[int]]: ...
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of texts, without an end of sequence."""
+        ...
 
-    def decode(self, ids: list[int]) -> str: ...
+    def decode(self, ids: list[int]) -> str:
+        """Return the text of ids."""
+        ...
 
 
 class EncodedPrompt(NamedTuple):
