@@ -67,7 +67,7 @@ def test_a_page_shows_scores_confusions_and_the_worst_answers(directory):
     assert "<q1>" not in html
     assert "2 solved examples before each question" in html
     assert "none: glue_cola_v002 missing" in html
-    assert "1 answers were none that there can be" in html
+    assert "1 predictions are not valid answers" in html
     assert "No scores: none of the 4 rows has a label" in html
     assert "pearson corrcoef is not a number here" in html
     assert "Raffel et al. 2020, Table 14" in html
