@@ -29,7 +29,6 @@ def experiment(checkpoint: str, model_dir: str, steps: int, *, head_only: bool =
     task = TextTask(
         name="definitions",
         vocabulary=checkpoint,  # its own tokenizer
-        num_sentinels=0,
         files={split: str(TABLES / f"{split}.tsv") for split in ("train", "validation")},
         input_template="{definition}",
         target_template="{category}",

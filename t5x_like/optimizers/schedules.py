@@ -1,20 +1,29 @@
-"""Learning rates as functions of the number of updates already done: the first update asks for step 0."""
+"""Learning rates as functions of the number of updates already done, which is 0 for the first update."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
+
+from t5x_like.field_types import check_field_types
 
 Step: TypeAlias = int | jax.Array
 
 
 @dataclass(frozen=True, kw_only=True)
 class Constant:
-    """The same rate for ever; T5 fine-tunes with 0.001 (Raffel et al. 2020, §3.1.2)."""
+    """A constant rate; T5 fine-tunes with 0.001 (Raffel et al. 2020, §3.1.2).
+
+    Attributes:
+      value: The rate.
+    """
 
     value: float = 1e-3
+
+    def __post_init__(self) -> None:
+        check_field_types(self)
 
     def __call__(self, step: Step) -> jax.Array:  # noqa: ARG002
         return jnp.float32(self.value)
@@ -22,7 +31,11 @@ class Constant:
 
 @dataclass(frozen=True, kw_only=True)
 class InverseSqrt:
-    """``base / sqrt(max(step, warmup_steps))``: flat, then falling (Raffel et al. 2020, §3.1.2).
+    """``base / sqrt(max(step, warmup_steps))``: constant, then falling (Raffel et al. 2020, §3.1.2).
+
+    Attributes:
+      base: Numerator.
+      warmup_steps: Updates with a constant rate.
 
     >>> float(InverseSqrt(warmup_steps=10_000)(40_000))
     0.004999999888241291
@@ -32,6 +45,7 @@ class InverseSqrt:
     warmup_steps: int = 10_000
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         if self.warmup_steps < 1:
             raise ValueError(
                 f"warmup_steps is {self.warmup_steps}; rates start at base/sqrt(warmup_steps): give 1 or more"
@@ -42,42 +56,71 @@ class InverseSqrt:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearWarmupLinearDecay:
-    """Straight up from 0 to ``peak``, straight down to ``end`` at ``total_steps`` (Devlin et al. 2019)."""
-
+class _WarmupAndDecay:
     peak: float
     warmup_steps: int
     total_steps: int
     end: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_warmup(self.warmup_steps, self.total_steps)
+        check_field_types(self)
+        if not 0 <= self.warmup_steps < self.total_steps:
+            raise ValueError(
+                f"warmup_steps={self.warmup_steps} must lie in 0 … total_steps-1; total_steps is {self.total_steps}"
+            )
+
+    def _rise_and_progress(self, step: Step) -> tuple[jax.Array, jax.Array]:
+        now = _float(step)
+        rise = jnp.minimum(1.0, now / max(self.warmup_steps, 1)) if self.warmup_steps else jnp.float32(1.0)
+        progress = (now - self.warmup_steps) / (self.total_steps - self.warmup_steps)
+        return rise, jnp.clip(progress, 0.0, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearWarmupLinearDecay(_WarmupAndDecay):
+    """Rises linearly from 0 to ``peak``, then falls linearly to ``end`` (Devlin et al. 2019).
+
+    Attributes:
+      peak: Highest rate.
+      warmup_steps: Updates until the peak.
+      total_steps: Updates until the end.
+      end: Rate from ``total_steps`` on.
+    """
 
     def __call__(self, step: Step) -> jax.Array:
-        rise, progress = _rise_and_progress(step, self.warmup_steps, self.total_steps)
+        rise, progress = self._rise_and_progress(step)
         return rise * (self.end + (self.peak - self.end) * (1.0 - progress))
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearWarmupCosine:
-    """Straight up from 0 to ``peak``, then down half a cosine to ``end`` at ``total_steps``."""
+class LinearWarmupCosine(_WarmupAndDecay):
+    """Rises linearly from 0 to ``peak``, then falls by half a cosine to ``end``.
 
-    peak: float
-    warmup_steps: int
-    total_steps: int
-    end: float = 0.0
-
-    def __post_init__(self) -> None:
-        _check_warmup(self.warmup_steps, self.total_steps)
+    Attributes:
+      peak: Highest rate.
+      warmup_steps: Updates until the peak.
+      total_steps: Updates until the end.
+      end: Rate from ``total_steps`` on.
+    """
 
     def __call__(self, step: Step) -> jax.Array:
-        rise, progress = _rise_and_progress(step, self.warmup_steps, self.total_steps)
+        rise, progress = self._rise_and_progress(step)
         return rise * (self.end + (self.peak - self.end) * 0.5 * (1.0 + jnp.cos(jnp.pi * progress)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Factors:
-    """T5X's schedule language: words of ``FACTORS`` joined by ``*``; never below ``minimum``.
+    """T5X's schedule language: a product of named factors.
+
+    Attributes:
+      factors: Names of ``FACTORS`` joined by ``*``.
+      base: Factor ``constant``.
+      warmup_steps: Updates of ``linear_warmup``, and offset of ``rsqrt_decay``.
+      decay_factor: Factor of each ``decay_every``; slope of ``linear_decay``.
+      steps_per_decay: Updates between decays of ``decay_every``.
+      steps_per_cycle: Updates of one ``cosine_decay``.
+      step_offset: Updates that don't count.
+      minimum: Lowest rate.
 
     >>> float(Factors(factors="constant * linear_warmup", base=0.5, warmup_steps=10)(5))
     0.25
@@ -93,6 +136,7 @@ class Factors:
     minimum: float = 1e-8
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         unknown = [word for word in self._words() if word not in FACTORS]
         if unknown:
             raise ValueError(f"unknown schedule factors {unknown}; choose from {', '.join(FACTORS)}")
@@ -132,14 +176,7 @@ def _float(step: Step) -> jax.Array:
     return jnp.asarray(step).astype(jnp.float32)
 
 
-def _check_warmup(warmup_steps: int, total_steps: int) -> None:
-    if not 0 <= warmup_steps < total_steps:
-        raise ValueError(
-            f"warmup_steps={warmup_steps} must lie in 0 … total_steps-1; total_steps is {total_steps}"
-        )
-
-
-def _rise_and_progress(step: Step, warmup_steps: int, total_steps: int) -> tuple[jax.Array, jax.Array]:
-    now = _float(step)
-    rise = jnp.minimum(1.0, now / max(warmup_steps, 1)) if warmup_steps else jnp.float32(1.0)
-    return rise, jnp.clip((now - warmup_steps) / (total_steps - warmup_steps), 0.0, 1.0)
+def schedule_of(learning_rate: Any) -> Any:
+    """Return a schedule: a number means a constant rate, other values stay."""
+    is_number = isinstance(learning_rate, int | float) and not isinstance(learning_rate, bool)
+    return Constant(value=learning_rate) if is_number else learning_rate

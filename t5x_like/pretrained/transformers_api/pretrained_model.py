@@ -14,7 +14,7 @@ from t5x_like.inference.generator import continue_prompts
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.heads import pool
-from t5x_like.model.zoo.model_tasks import GENERATIVE, ModelTask
+from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS, ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, Family, check_dtype, family_of, open_checkpoint
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.tokenizer_files import tokenizer_files
@@ -234,7 +234,7 @@ class PretrainedModel:
           ValueError: a setting out of its range, or settings that exclude each other.
         """
         refuse_unknown(unknown, argument_names(self.generate))
-        if not hasattr(self.model, "decode_step") or self.config.task not in GENERATIVE:
+        if not hasattr(self.model, "decode_step") or self.config.task not in GENERATIVE_TASKS:
             raise ValueError(f"this model's task is {self.config.task}; it writes nothing")
         check_generation(
             num_beams=num_beams,
