@@ -28,7 +28,7 @@ class HeadPlan:
     Attributes:
       definition: The task.
       split: Name of the split.
-      read: Labelled rows of the split.
+      read: Labeled rows of the split.
       predictor: The model with its head.
       inputs_length: Tokens of an input. Longer texts are cut; contexts of questions are read in windows.
       order: Position of each class among the head's outputs.
@@ -87,18 +87,16 @@ class HeadPlan:
     def score(self, rows: Sequence[Row], *, resamples: int = 0) -> Entry:
         """Return the task's entry in ``scores.json``; see ``TaskPlan.score``."""
         questions = self.questions
-        labelled = [number for number, row in enumerate(rows) if row["target"] is not None]
-        given = [rows[number]["answer"] for number in labelled]
+        labeled = [number for number, row in enumerate(rows) if row["target"] is not None]
+        given = [rows[number]["answer"] for number in labeled]
         entry = score(questions.answers.metrics, questions.targets, given, resamples=resamples)
-        if labelled:
+        if labeled:
             entry["baseline"] = finite_or_none(self._baseline)
         if thresholds := best_thresholds(rows):
             entry["best_thresholds"] = thresholds
         labels = list(questions.head_format.class_names)
         return (
-            entry
-            | row_counts(self.split, rows, num_labelled=len(labelled))
-            | {"invalid": 0, "labels": labels}
+            entry | row_counts(self.split, rows, num_labeled=len(labeled)) | {"invalid": 0, "labels": labels}
         )
 
     @functools.cached_property

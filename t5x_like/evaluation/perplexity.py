@@ -72,7 +72,7 @@ class PerplexityPlan:
         entry = score(self.questions.metrics, list(self.inputs.values()), costs, resamples=resamples)
         return (
             entry
-            | row_counts(self.questions.split, rows, num_labelled=len(rows))
+            | row_counts(self.questions.split, rows, num_labeled=len(rows))
             | {"invalid": 0, "labels": []}
         )
 

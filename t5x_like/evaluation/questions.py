@@ -19,7 +19,7 @@ from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.pairs import PairsTask, TextPair
 from t5x_like.text.tasks.rows import RowPolicy
 
-# The target of unlabelled rows in T5's wording.
+# The target of unlabeled rows in T5's wording.
 _UNKNOWN = "<unk>"
 _TRAINING_ROWS = 100_000  # read for the baseline, at most
 
@@ -70,7 +70,7 @@ class Questions:
     postprocess: Callable[..., Any] | None = None
     training_targets: Callable[[], Iterable[str]] = tuple
 
-    def is_labelled(self, row: Question) -> bool:
+    def is_labeled(self, row: Question) -> bool:
         """Return True if a row's target is known."""
         if row.input_ids is not None:  # seqio tasks, which have no target for a missing label
             return True
@@ -102,14 +102,14 @@ class Questions:
         return self.postprocess(text, example=dict(row.example), is_target=is_target)
 
     @functools.cached_property
-    def labelled(self) -> list[int]:
+    def labeled(self) -> list[int]:
         """Positions of the rows with a known target."""
-        return [place for place, row in enumerate(self.rows) if self.is_labelled(row)]
+        return [place for place, row in enumerate(self.rows) if self.is_labeled(row)]
 
     @functools.cached_property
     def targets(self) -> list[Any]:
-        """Postprocessed targets of the labelled rows."""
-        rows = (self.rows[place] for place in self.labelled)
+        """Postprocessed targets of the labeled rows."""
+        rows = (self.rows[place] for place in self.labeled)
         return [self.postprocess_answer(row, row.targets, is_target=True) for row in rows]
 
     @functools.cached_property
@@ -121,7 +121,7 @@ class Questions:
             answers = []
 
         def score_texts(targets: Sequence[Any], texts: Sequence[str]) -> dict[str, float]:
-            rows = (self.rows[place] for place in self.labelled)
+            rows = (self.rows[place] for place in self.labeled)
             predictions = [self.postprocess_answer(row, text) for row, text in zip(rows, texts, strict=True)]
             found = (metric(targets, predictions) for metric in self.metrics)
             return {name: value for scores in found for name, value in scores.items()}
@@ -295,7 +295,7 @@ def training_task_of(definition: PairsTask) -> PairsTask:
 
 
 def training_rows(definition: PairsTask, *, limit: int | None = None) -> Iterable[TextPair]:
-    """Yield labelled rows of the training split, for few-shot examples and the most frequent answer.
+    """Yield labeled rows of the training split, for few-shot examples and the most frequent answer.
 
     Raises:
       ValueError: Bad rows.

@@ -22,7 +22,7 @@ def score_questions(questions: Questions, rows: Sequence[Row], *, resamples: int
       rows: Rows of ``predictions.jsonl``, in order.
       resamples: Bootstrap resamples of confidence intervals; 0 computes none.
     """
-    known = questions.labelled
+    known = questions.labeled
     predictions = [
         questions.postprocess_answer(questions.rows[place], rows[place]["prediction"]) for place in known
     ]
@@ -34,7 +34,7 @@ def score_questions(questions: Questions, rows: Sequence[Row], *, resamples: int
         entry["baseline"] = finite_or_none(questions.baseline)
     return (
         entry
-        | row_counts(questions.split, rows, num_labelled=len(known))
+        | row_counts(questions.split, rows, num_labeled=len(known))
         | {
             "invalid": sum(not questions.is_valid(row["prediction"]) for row in rows),
             "labels": list(questions.labels),
@@ -69,21 +69,21 @@ def score(metrics: Metrics, targets: Sequence[Any], predictions: Sequence[Any], 
     return entry
 
 
-def row_counts(split: str, rows: Sequence[Row], *, num_labelled: int) -> Entry:
-    """Count rows, unlabelled rows, cut inputs and dropped few-shot examples.
+def row_counts(split: str, rows: Sequence[Row], *, num_labeled: int) -> Entry:
+    """Count rows, unlabeled rows, cut inputs and dropped few-shot examples.
 
     Args:
       split: Name of the split, for messages.
       rows: Rows of ``predictions.jsonl``.
-      num_labelled: Number of rows with a known target.
+      num_labeled: Number of rows with a known target.
     """
     found: Entry = {
         "examples": len(rows),
-        "unlabelled": len(rows) - num_labelled,
+        "unlabeled": len(rows) - num_labeled,
         "cut_inputs": sum(bool(row.get("cut")) for row in rows),
         "dropped_examples": sum(row.get("dropped", 0) for row in rows),
     }
-    if not num_labelled:
+    if not num_labeled:
         found["withheld"] = f"none of the {len(rows):,} rows of split {split!r} has a label"
     return found
 

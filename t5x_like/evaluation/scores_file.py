@@ -9,7 +9,7 @@
 - ``left_out``: tasks that were not evaluated, with the reason;
 - ``averages``: of GLUE and SuperGLUE, each with its ``score`` and the ``missing`` metrics.
 
-An entry of a task holds ``split``, ``limit``, ``method``, ``examples``, ``unlabelled``, ``invalid``, ``cut_inputs``,
+An entry of a task holds ``split``, ``limit``, ``method``, ``examples``, ``unlabeled``, ``invalid``, ``cut_inputs``,
 ``dropped_examples``, ``skipped``, ``first_skipped``, ``labels``, ``scores`` and ``baseline`` by metric (None where one
 is not a number), ``baseline_name``, and ``intervals``. Optional fields are ``not_numbers``, ``signatures``,
 ``withheld``, ``published``, ``class_order``, ``head_of``, ``best_thresholds`` and ``seconds``.

@@ -120,7 +120,7 @@ class TextPlan:
             "number": row.number,
             **kept,
             "input": row.inputs,
-            "target": row.targets if self.questions.is_labelled(row) else None,
+            "target": row.targets if self.questions.is_labeled(row) else None,
             **answer,
         }
         return found | {"answer": self.questions.postprocess_answer(row, answer["prediction"])}
@@ -140,7 +140,7 @@ class TextPlan:
             texts = [text.strip().partition("\n")[0].strip() for text in texts]
         if not self.scores_targets:
             return [{"prediction": text} for text in texts]
-        targets = [row.targets if self.questions.is_labelled(row) else None for row in rows]
+        targets = [row.targets if self.questions.is_labeled(row) else None for row in rows]
         likelihoods: Sequence[float | None] = [None] * len(rows)
         if any(target is not None for target in targets):
             found = self._likelihoods(params, rows, prompts, [target or "" for target in targets])

@@ -30,7 +30,7 @@ _FACTS = {
 _TASK_FACTS = {
     "examples": "questions",
     "published": "rows published",
-    "unlabelled": "without a label",
+    "unlabeled": "without a label",
     "invalid": "invalid answers",
     "cut_inputs": "inputs cut",
     "dropped_examples": "examples left out",

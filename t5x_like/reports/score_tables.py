@@ -38,8 +38,8 @@ def _notes(task: str, entry: Mapping[str, Any]) -> list[str]:
     notes = []
     if "withheld" in entry:
         notes.append(f"{task}: no scores, {entry['withheld']}; its predictions are written")
-    elif entry["unlabelled"]:
-        notes.append(f"{task}: {entry['unlabelled']:,} rows have no label and are not scored")
+    elif entry["unlabeled"]:
+        notes.append(f"{task}: {entry['unlabeled']:,} rows have no label and are not scored")
     for metric in entry.get("not_numbers", []):
         notes.append(f"{task}: {metric} is not a number, as where all answers are the same")
     if "head_of" in entry:

@@ -19,11 +19,9 @@ class Totals(NamedTuple):
     correct: jax.Array  # [] weighted count of targets that were the most likely token
     target_tokens: jax.Array  # [] sum of loss weights
     tokens: jax.Array  # [] real tokens seen, both streams
-    sequence_loss: (
-        jax.Array
-    )  # [] of a head (cross entropy, or squared errors), summed over labelled sequences
+    sequence_loss: jax.Array  # [] of a head (cross entropy, or squared errors), summed over labeled sequences
     sequence_correct: jax.Array  # [] count of those told right: class, choice, both ends, a number within 0.5
-    sequences: jax.Array  # [] labelled sequences
+    sequences: jax.Array  # [] labeled sequences
     balance_loss: jax.Array  # [] what routers of experts were charged, summed over steps
     gradient_norm: jax.Array  # [] sum over steps
     steps: jax.Array  # []

@@ -34,7 +34,7 @@ def entry(**more):
         "method": "generate", "scores": {"accuracy": 33.3}, "baseline": {"accuracy": 66.7},
         "baseline_name": "most frequent",
         "intervals": {"accuracy": {"low": 10.0, "high": 60.0, "confidence": 0.95, "resamples": 10, "units": 3}},
-        "examples": 4, "unlabelled": 1, "invalid": 1, "cut_inputs": 2, "dropped_examples": 0, "labels": LABELS,
+        "examples": 4, "unlabeled": 1, "invalid": 1, "cut_inputs": 2, "dropped_examples": 0, "labels": LABELS,
     } | more  # fmt: skip
 
 

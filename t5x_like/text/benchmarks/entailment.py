@@ -17,7 +17,7 @@ _PAIR = ("Two men row a boat.", ("People row.", "They are brothers.", "Nobody ro
 
 
 def _examples(word: str, labels: tuple[str, ...], premise: str = "premise") -> tuple[GoldenExample, ...]:
-    """Return a golden example for each label; if there are only two labels, the third is unlabelled."""
+    """Return a golden example for each label; if there are only two labels, the third is unlabeled."""
     text, hypotheses = _PAIR
     numbers = (0, 1, 2 if len(labels) > 2 else -1)
     cases = zip(hypotheses, numbers, (*labels, "<unk>"), strict=False)
@@ -57,7 +57,7 @@ def _pairs(
 _SNLI_READ = RecordFiles(
     parse=renamed(premise="sentence1", hypothesis="sentence2", label="gold_label"),
     classes=_LABELS,
-    unlabelled=("-", ""),
+    unlabeled=("-", ""),
     may_lack_labels=True,
 )
 
@@ -103,11 +103,11 @@ _SNLI = _pairs(
 )
 
 
-def _word_labelled(row: RowValues) -> list[WordedRow]:
+def _word_labeled(row: RowValues) -> list[WordedRow]:
     return _SNLI.word(row) if int(row["label"]) != -1 else []
 
 
-SNLI = replace(_SNLI, word=_word_labelled)
+SNLI = replace(_SNLI, word=_word_labeled)
 
 _SCITAIL_LABELS = ("entails", "neutral")
 _SCITAIL_READ = RecordFiles(

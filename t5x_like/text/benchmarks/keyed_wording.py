@@ -14,7 +14,7 @@ from t5x_like.text.metrics import accuracy
 from t5x_like.text.postprocessing import string_label_to_class_id
 from t5x_like.text.tasks.rows import RowValues
 
-UNLABELLED = "<unk>"  # the target of rows without a label
+UNLABELED = "<unk>"  # the target of rows without a label
 
 
 def label_word(row: RowValues, labels: Sequence[str], column: str = "label") -> str:
@@ -30,7 +30,7 @@ def label_word(row: RowValues, labels: Sequence[str], column: str = "label") -> 
     """
     number = int(row[column])
     if number == -1:
-        return UNLABELLED
+        return UNLABELED
     if not 0 <= number < len(labels):
         listed = ", ".join(f"{place} {word}" for place, word in enumerate(labels))
         raise ValueError(f"the label {number} is outside the set: {listed}, and -1 for none")

@@ -1,6 +1,6 @@
 """PAWS-Wiki (Zhang et al. 2019): paraphrase detection for sentences with nearly the same words."""
 
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, classification_benchmark, label_examples
+from t5x_like.text.benchmarks.keyed_wording import UNLABELED, classification_benchmark, label_examples
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.benchmarks.tsv import Table
 from t5x_like.text.metrics import accuracy, f1_score_with_invalid
@@ -45,7 +45,7 @@ PAWS = classification_benchmark(
             "paws sentence1: In 1868 he came to Oslo . sentence2: He came to Oslo in 1868 .",
             "paraphrase",
         ),
-        (("A sentence2: b", "B"), -1, "paws sentence1: A sentence2: b sentence2: B", UNLABELLED),
+        (("A sentence2: b", "B"), -1, "paws sentence1: A sentence2: b sentence2: B", UNLABELED),
         has_index=False,
     ),
 )

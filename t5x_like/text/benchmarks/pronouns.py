@@ -7,7 +7,7 @@ Winograd schemas (SuperGLUE's WSC), Definite Pronoun Resolution and GLUE's WNLI 
 import re
 
 from t5x_like.text.benchmarks.benchmark import WordedRow
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, label_word
+from t5x_like.text.benchmarks.keyed_wording import UNLABELED, label_word
 from t5x_like.text.tasks.rows import RowValues
 
 _BLANK = "X"
@@ -112,8 +112,8 @@ def dpr_simple(row: RowValues) -> list[WordedRow]:
       ValueError: The label is not that of a candidate.
     """
     candidates, label = row["candidates"], row["label"]
-    is_unlabelled = label == -1 and not candidates
-    if not is_unlabelled and not -len(candidates) <= label < len(candidates):
+    is_unlabeled = label == -1 and not candidates
+    if not is_unlabeled and not -len(candidates) <= label < len(candidates):
         raise ValueError(f"the label {label} names none of the {len(candidates)} candidates")
     try:
         marked = re.sub(f" ({row['pronoun']})( |\\.|,)", r" *\1*\2", row["sentence"], count=1)
@@ -121,4 +121,4 @@ def dpr_simple(row: RowValues) -> list[WordedRow]:
         raise ValueError(
             f"the pronoun {row['pronoun']!r} can't be looked for as a pattern: {error}"
         ) from None
-    return [{"inputs": f"wsc: {marked}", "targets": UNLABELLED if is_unlabelled else candidates[label]}]
+    return [{"inputs": f"wsc: {marked}", "targets": UNLABELED if is_unlabeled else candidates[label]}]

@@ -23,7 +23,7 @@ class RecordFiles:
     Attributes:
       parse: Converts a record; a label is kept as in the file, under ``label``.
       classes: Label words in the order of class ids.
-      unlabelled: Words for a missing label.
+      unlabeled: Words for a missing label.
       may_lack_labels: Allow missing labels in all splits, not only in test splits.
       columns: Column names of a table without header line.
       format: File format; by default the file's extension.
@@ -31,7 +31,7 @@ class RecordFiles:
 
     parse: Parse
     classes: tuple[str, ...] = ()
-    unlabelled: tuple[str, ...] = ("",)
+    unlabeled: tuple[str, ...] = ("",)
     may_lack_labels: bool = False
     columns: Sequence[str] = ()
     format: str = ""
@@ -76,7 +76,7 @@ class RecordFiles:
         """
         if str(label) in self.classes:
             return self.classes.index(str(label))
-        if label is None or label in self.unlabelled or label in (-1, "-1"):
+        if label is None or label in self.unlabeled or label in (-1, "-1"):
             if may_lack:
                 return -1
             raise ValueError("no label; only rows of a test split may lack it")

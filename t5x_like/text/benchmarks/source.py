@@ -1,6 +1,6 @@
 """Sources of a benchmark's rows: its official files, Hugging Face's, or those of TensorFlow Datasets (TFDS).
 
-All give rows in TFDS's feature schema: Python values, labels as class ids, -1 for unlabelled rows.
+All give rows in TFDS's feature schema: Python values, labels as class ids, -1 for unlabeled rows.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

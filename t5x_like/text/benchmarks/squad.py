@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
+from t5x_like.text.benchmarks.keyed_wording import UNLABELED
 from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, FileLayout, Kind, files_in, plain_files
 from t5x_like.text.benchmarks.squad_json import read_squad
 from t5x_like.text.heads import QuestionAnswering
@@ -53,7 +53,7 @@ def find_answer_words(answer: str, context: str) -> tuple[int, int] | None:
 
 
 def word_answers(
-    row: RowValues, *, with_context: bool = True, unanswered: str = UNLABELLED
+    row: RowValues, *, with_context: bool = True, unanswered: str = UNLABELED
 ) -> list[WordedRow]:
     """Word a question with its first answer as the target; ``answers`` has all right answers.
 
@@ -67,7 +67,7 @@ def word_answers(
     inputs = (
         f"question: {question} context: {context}" if with_context else f"squad trivia question: {question}"
     )
-    if not answers and unanswered != UNLABELLED:
+    if not answers and unanswered != UNLABELED:
         answers = [unanswered]
     return [
         {
@@ -87,7 +87,7 @@ def word_places(row: RowValues) -> list[WordedRow]:
     Rows whose answer isn't found are left out.
     """
     (worded,) = word_answers(row)
-    if worded["targets"] == UNLABELLED:
+    if worded["targets"] == UNLABELED:
         return [worded]
     place = find_answer_words(worded["targets"], worded["context"])
     return [{**worded, "targets": f"start: {place[0]} end: {place[1]}"}] if place else []

@@ -43,7 +43,7 @@ class Suite:
     Attributes:
       name: Name on the command line.
       title: Name for people.
-      tasks: Names of the tasks with labelled validation splits.
+      tasks: Names of the tasks with labeled validation splits.
       test_only: Names of further tasks, which have only a test split with hidden labels.
       average: Metrics ("task/metric") by group. A group's score is their mean; the suite's average is the mean over
         groups. Empty if the suite has no average.

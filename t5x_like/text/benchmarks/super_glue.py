@@ -9,7 +9,7 @@ from typing import Any
 from t5x_like.text import postprocessing
 from t5x_like.text.benchmarks import dpr, super_glue_json
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, example
+from t5x_like.text.benchmarks.keyed_wording import UNLABELED, example
 from t5x_like.text.benchmarks.pronouns import (
     FALSE_TRUE,
     wsc_marked_spans,
@@ -42,7 +42,7 @@ WIC = super_glue_task(
             targets,
         )
         for idx, (second, label, targets) in enumerate(
-            [("A bat bit me.", 1, "True"), ("A bat hit it.", 0, "False"), ("A bat.", -1, UNLABELLED)]
+            [("A bat bit me.", 1, "True"), ("A bat hit it.", 0, "False"), ("A bat.", -1, UNLABELED)]
         )
     ),
 )
@@ -121,7 +121,7 @@ WSC_MARKED_SPANS = Benchmark(
     examples=(
         example(_BO, "wsc text: Ann told * Bo * that # he # won .", "True"),
         example(_ANN, "wsc text: * Ann * told Bo that # he # won .", "False"),
-        example(_NOBODY, "wsc text: Ann told * Bo * that # he # won .", UNLABELLED),
+        example(_NOBODY, "wsc text: Ann told * Bo * that # he # won .", UNLABELED),
     ),
 )
 

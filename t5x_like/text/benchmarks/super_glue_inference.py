@@ -1,6 +1,6 @@
 """SuperGLUE's entailment tasks: CB, RTE, AX-b, AX-g."""
 
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, label_examples
+from t5x_like.text.benchmarks.keyed_wording import UNLABELED, label_examples
 from t5x_like.text.benchmarks.source import Columns
 from t5x_like.text.benchmarks.super_glue_form import super_glue_task
 from t5x_like.text.metrics import accuracy, mean_multiclass_f1
@@ -62,7 +62,7 @@ RTE = super_glue_task(
             "rte hypothesis: Oslo is new. premise: Oslo is old.",
             "not_entailment",
         ),
-        (("A", ""), -1, "rte hypothesis:  premise: A", UNLABELLED),
+        (("A", ""), -1, "rte hypothesis:  premise: A", UNLABELED),
     ),
 )
 
@@ -82,7 +82,7 @@ AXB = super_glue_task(
         ("sentence1", "sentence2"),
         *(
             (("Ann ran.", "She ran."), label, "rte hypothesis: She ran. premise: Ann ran.", targets)
-            for label, targets in ((0, "entailment"), (1, "not_entailment"), (-1, UNLABELLED))
+            for label, targets in ((0, "entailment"), (1, "not_entailment"), (-1, UNLABELED))
         ),
     ),
 )
@@ -113,6 +113,6 @@ AXG = super_glue_task(
             "rte hypothesis: The cook met her. premise: The cook met him.",
             "not_entailment",
         ),
-        (("A", " B"), -1, "rte hypothesis:  B premise: A", UNLABELLED),
+        (("A", " B"), -1, "rte hypothesis:  B premise: A", UNLABELED),
     ),
 )

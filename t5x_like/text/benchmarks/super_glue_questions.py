@@ -5,7 +5,7 @@ import re
 from t5x_like.text import postprocessing
 from t5x_like.text.benchmarks import super_glue_json
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, KeyedWording, label_examples
+from t5x_like.text.benchmarks.keyed_wording import UNLABELED, KeyedWording, label_examples
 from t5x_like.text.benchmarks.pronouns import FALSE_TRUE
 from t5x_like.text.benchmarks.source import Columns
 from t5x_like.text.benchmarks.super_glue_form import super_glue_source, super_glue_task
@@ -34,7 +34,7 @@ BOOLQ = super_glue_task(
         ("question", "passage"),
         (("is it wet", "Sea -- Water."), 1, "boolq passage: Sea -- Water. question: is it wet", "True"),
         (("is it dry", "Sea -- Water."), 0, "boolq passage: Sea -- Water. question: is it dry", "False"),
-        (("is it", ""), -1, "boolq passage:  question: is it", UNLABELLED),
+        (("is it", ""), -1, "boolq passage:  question: is it", UNLABELED),
     ),
 )
 
@@ -62,7 +62,7 @@ COPA = super_glue_task(
             "copa choice1: I won. choice2: I was tired. premise: I slept. question: cause",
             "choice2",
         ),
-        (("P", "A", "B", "cause"), -1, "copa choice1: A choice2: B premise: P question: cause", UNLABELLED),
+        (("P", "A", "B", "cause"), -1, "copa choice1: A choice2: B premise: P question: cause", UNLABELED),
     ),
 )
 
@@ -117,7 +117,7 @@ MULTIRC = Benchmark(
     examples=(
         _multirc_example("Ann", 1, 0, clean="Ann", targets="True"),
         _multirc_example("<b>Bo</b><br>", 0, 1, clean="Bo ", targets="False"),
-        _multirc_example("<i>Al</i>", -1, 2, clean="<i>Al</i>", targets=UNLABELLED),
+        _multirc_example("<i>Al</i>", -1, 2, clean="<i>Al</i>", targets=UNLABELED),
     ),
 )
 
@@ -131,14 +131,14 @@ def record(row: RowValues) -> list[WordedRow]:
     answers = list(row["answers"])
     common = {"inputs": inputs, "answers": answers}
     common |= {f"idx/{name}": row["idx"][name] for name in ("passage", "query")}
-    return [{**common, "targets": target} for target in answers or [UNLABELLED]]
+    return [{**common, "targets": target} for target in answers or [UNLABELED]]
 
 
 def _record_example(passage: str, *, clean: str, entities: list[str], answers: list[str]) -> GoldenExample:
     row = {"passage": passage, "query": "@placeholder won", "entities": entities, "answers": answers}
     inputs = f"record query: @placeholder won entities: {', '.join(entities)} passage: {clean}"
     rest = {"inputs": inputs, "answers": answers, "idx/passage": 0, "idx/query": 1}
-    worded = tuple({**rest, "targets": target} for target in answers or [UNLABELLED])
+    worded = tuple({**rest, "targets": target} for target in answers or [UNLABELED])
     return GoldenExample({**row, "idx": {"passage": 0, "query": 1}}, worded)
 
 

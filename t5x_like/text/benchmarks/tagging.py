@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
+from t5x_like.text.benchmarks.keyed_wording import UNLABELED
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout
 from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in, plain_files
 from t5x_like.text.benchmarks.tagged_files import TaggedFile, conll_line, conllu_line, hub_tags
@@ -39,8 +39,8 @@ def word_tags(word: str, column: str, classes: Sequence[str]) -> Wording:
         wrong = [tag for tag in tags if not -1 <= tag < len(classes)]
         if wrong:
             raise ValueError(f"the tag {wrong[0]} is outside the set: 0 … {len(classes) - 1}")
-        is_labelled = tags and min(tags) >= 0
-        targets = " ".join([classes[tag] for tag in tags]) if is_labelled else UNLABELLED
+        is_labeled = tags and min(tags) >= 0
+        targets = " ".join([classes[tag] for tag in tags]) if is_labeled else UNLABELED
         return [{"inputs": f"{word} tokens: {' '.join(tokens)}", "targets": targets, "tokens": tokens}]
 
     return worded

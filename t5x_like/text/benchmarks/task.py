@@ -166,7 +166,7 @@ class BenchmarkTask(PairsTask):
             row |= columns_of_line(self.name, texts, line)
         if fault := find_fault(row, columns):
             raise needs_columns(self.name, texts, line, fault)
-        # Some wordings leave out unlabelled rows, and questions are unlabelled.
+        # Some wordings leave out unlabeled rows, and questions are unlabeled.
         return (self.benchmark.word(row) or self.benchmark.word(row | {"label": 0}))[0]["inputs"]
 
     def fingerprint(self) -> dict[str, str]:

@@ -27,7 +27,7 @@ def text(number):
     return " ".join([f"number {number % 10}", *["again"] * (number % 5), "is here"])
 
 
-def unlabelled(file, number):
+def unlabeled(file, number):
     """Row ``number`` of a test file without labels."""
     row = {"idx": number, **TEXT, "premise": text(number)}
     if file == "BoolQ":
@@ -74,7 +74,7 @@ def write_tests(folder, num_rows):
         lines = (
             passages(name, rows)
             if name in ("MultiRC", "ReCoRD")
-            else (unlabelled(name, number) for number in range(rows))
+            else (unlabeled(name, number) for number in range(rows))
         )
         (folder / "super_glue" / name).mkdir(parents=True)
         file = f"{name}.jsonl" if name.startswith("AX") else "test.jsonl"

@@ -152,7 +152,7 @@ def test_every_benchmark_reads_what_hugging_face_and_plain_json_hold(tmp_path: P
         ]
 
 
-def test_hugging_faces_test_rows_without_labels_are_unlabelled(tmp_path: Path) -> None:
+def test_hugging_faces_test_rows_without_labels_are_unlabeled(tmp_path: Path) -> None:
     (tmp_path / "glue" / "cola").mkdir(parents=True)
     table = pa.Table.from_pylist([{"sentence": "A", "idx": 0}, {"sentence": "B", "idx": 1}])
     for split in ("test", "train"):
