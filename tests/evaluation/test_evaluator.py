@@ -113,13 +113,13 @@ def test_predictions_are_scored_next_to_the_most_frequent_training_answer(make_t
 def test_every_row_is_answered_in_order_and_scores_are_written(
     make_task, tmp_path, monkeypatch, capsys, config, method
 ):
-    monkeypatch.setattr(evaluator_module, "Progress", functools.partial(Progress, seconds_between_lines=0.0))
+    monkeypatch.setattr(evaluator_module, "Progress", functools.partial(Progress, seconds_between_lines=0.01))
     task = make_task(11).name
     evaluator = evaluation_of(task, method=method).evaluator(config, MeshConfig().build())
     params = weights(config)
     results = evaluator.run(params)
     progress = capsys.readouterr().err.splitlines()
-    assert progress[-1].startswith(f"evaluating {task}: 11 of 11 questions (100%)")
+    assert progress[-1].startswith(f"evaluating {task}: 11 questions of 11 questions (100%)")
     assert len(progress) > 1
     write_results(results, str(tmp_path), checkpoint="run", step=3, config=config, params=params)
     rows = list(read_jsonl(tmp_path / task / "predictions.jsonl"))

@@ -154,7 +154,7 @@ def test_what_is_cut_is_counted_under_the_tasks_own_name(data, tmp_path, caplog)
 def test_scores_that_are_no_numbers_are_reported(data, tmp_path, monkeypatch):
     bert = write_bert(tmp_path / "bert", "sequence_classification")
     monkeypatch.setattr(HeadPredictor, "scores", lambda _, __, part: [np.full(2, np.nan)] * len(part))
-    with pytest.raises(ValueError, match="what the head says of question 4 is not a number"):
+    with pytest.raises(ValueError, match="the head's score for question 4 is not a number"):
         evaluate_suite(run_of(bert, data, tmp_path), shown=False)
 
 

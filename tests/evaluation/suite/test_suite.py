@@ -218,9 +218,7 @@ def test_another_checkpoint_is_another_evaluation(t5, gpt2, data, tmp_path):
 def test_files_of_others_are_not_overwritten(t5, data, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/scores.json").write_text("{}")
-    with pytest.raises(
-        ValueError, match=r"holds scores\.json of an evaluation that this one can't go on with"
-    ):
+    with pytest.raises(ValueError, match=r"holds scores\.json of an evaluation that this one can't continue"):
         evaluate_suite(run_of(t5, data, tmp_path / "out"), shown=False)
 
 
