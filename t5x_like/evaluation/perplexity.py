@@ -11,6 +11,7 @@ from t5x_like.evaluation.questions import Questions
 from t5x_like.evaluation.scores import row_counts, score
 from t5x_like.evaluation.scores_file import Entry, Row
 from t5x_like.inference.scorer import Scorer, window_batch
+from t5x_like.io.progress import Progress
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.text.metrics.perplexity import TextCost, cost_of, windows
 
@@ -54,7 +55,7 @@ class PerplexityPlan:
         model = replace(self.model, params=params)
         measured = _measure_in_order(model, texts, length=self.length, batch_size=self.batch_size)
         place = 0
-        for costs in measured:
+        for costs, _ in measured:
             yield [
                 {
                     "task": self.questions.task,
@@ -78,12 +79,21 @@ class PerplexityPlan:
 
 
 class _TextWindow(NamedTuple):
-    """A window of one text: number of the text, input ids, target ids, and the first position that is scored."""
+    """A window of one text.
+
+    Attributes:
+      text: Number of the text.
+      inputs: Input ids.
+      targets: Target ids.
+      scored_from: First position that is scored.
+      num_bytes: Approximate bytes of the scored part.
+    """
 
     text: int
     inputs: np.ndarray
     targets: np.ndarray
     scored_from: int
+    num_bytes: int
 
 
 def measure_texts(
@@ -93,6 +103,7 @@ def measure_texts(
     length: int | None = None,
     stride: int | None = None,
     batch_size: int = 8,
+    shown: bool = False,
 ) -> list[TextCost]:
     """Compute the log-likelihood cost of each text in overlapping windows.
 
@@ -105,12 +116,18 @@ def measure_texts(
       length: Tokens in a window; by default the model's positions, at most 1,024.
       stride: Tokens between the starts of two windows; by default half of ``length``.
       batch_size: Windows in a batch.
+      shown: Show progress.
 
     Raises:
       ValueError: The model is not a decoder, can't read windows of that length, or the stride skips tokens.
     """
     measured = _measure_in_order(model, texts, length=length, stride=stride, batch_size=batch_size)
-    return [cost for costs in measured for cost in costs]
+    found: list[TextCost] = []
+    with Progress("measuring", sum(map(_num_bytes, texts)), "bytes", shown=shown) as progress:
+        for costs, num_bytes in measured:
+            found += costs
+            progress.add(num_bytes)
+    return found
 
 
 def _measure_in_order(
@@ -120,8 +137,8 @@ def _measure_in_order(
     length: int | None,
     stride: int | None = None,
     batch_size: int,
-) -> Iterator[list[TextCost]]:
-    """Yield the costs of the texts that each batch of windows completes."""
+) -> Iterator[tuple[list[TextCost], int]]:
+    """Yield for each batch of windows the costs of the texts that it completes, and the bytes that it scores."""
     if model.kind != "decoder":
         raise ValueError(
             f"perplexity is a decoder's: this is an {model.kind.replace('_', '-')}, which reads and writes apart"
@@ -133,32 +150,40 @@ def _measure_in_order(
     stride = max(length // 2, 1) if stride is None else stride
     scorer = Scorer(model.graphdef, model.mesh, vocab_size=model.config.vocab_size)
     nats, tokens = np.zeros(len(texts)), np.zeros(len(texts), int)
+
+    def costs_of(start: int, end: int) -> list[TextCost]:
+        places = range(start, end)
+        return [cost_of(texts[place], float(nats[place]), int(tokens[place])) for place in places]
+
     done = 0
     pieces = _windows(model, texts, length=length, stride=stride)
     while group := list(islice(pieces, batch_size)):
-        batch = window_batch([window[1:] for window in group], batch_size=batch_size, length=length)
+        batch = window_batch([window[1:4] for window in group], batch_size=batch_size, length=length)
         costs = scorer(model.params, batch).log_likelihoods
         for window, cost in zip(group, costs.tolist(), strict=False):
             nats[window.text] -= cost
             tokens[window.text] += len(window.targets) - window.scored_from
         # Windows come in the order of their texts, so all texts before the last window's are complete.
-        yield [
-            cost_of(texts[place], float(nats[place]), int(tokens[place]))
-            for place in range(done, group[-1].text)
-        ]
+        yield costs_of(done, group[-1].text), sum(window.num_bytes for window in group)
         done = max(done, group[-1].text)
-    yield [cost_of(texts[place], float(nats[place]), int(tokens[place])) for place in range(done, len(texts))]
+    yield costs_of(done, len(texts)), 0
 
 
 def _windows(model: Checkpoint, texts: Iterable[str], *, length: int, stride: int) -> Iterator[_TextWindow]:
     begin = [model.begin_id] if model.begin_id is not None else list(model.end_ids[:1])
     for number, text in enumerate(texts):
         ids = np.array([*begin, *model.tokenizer.encode(text)], np.int32)
-        # Each input has the next token as its target, so there is one fewer than tokens.
-        for window in windows(len(ids) - 1, length=length, stride=stride):
+        count = len(ids) - 1  # each input has the next token as its target
+        bytes_per_token = _num_bytes(text) / max(count, 1)
+        for window in windows(count, length=length, stride=stride):
             yield _TextWindow(
                 number,
                 ids[window.start : window.end],
                 ids[window.start + 1 : window.end + 1],
                 window.scored_from - window.start,
+                round(window.end * bytes_per_token) - round(window.scored_from * bytes_per_token),
             )
+
+
+def _num_bytes(text: str) -> int:
+    return len(text.encode("utf-8"))

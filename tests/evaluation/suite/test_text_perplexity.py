@@ -1,10 +1,13 @@
+import functools
 import math
 
 import numpy as np
 import pytest
 
+from t5x_like.evaluation import perplexity
 from t5x_like.evaluation.perplexity import PerplexityPlan, measure_texts
 from t5x_like.evaluation.questions import Question, Questions
+from t5x_like.io.progress import Progress
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.pretrained.transformers_api.pretrained_model import from_pretrained
@@ -63,7 +66,7 @@ def test_what_cannot_be_measured_is_reported(t5, model):
         measure_texts(open_checkpoint(t5, mesh=MeshConfig().build()), [TEXT])
 
 
-def test_rows_are_given_as_soon_as_their_texts_are_measured(model):
+def test_rows_are_given_as_soon_as_their_texts_are_measured(model, monkeypatch, capsys):
     texts = ["One text.", "Another.", TEXT, TEXT + "The end.", "A last one."]
     rows = tuple(Question(number, "", text, {}) for number, text in enumerate(texts))
     plan = PerplexityPlan(
@@ -73,6 +76,8 @@ def test_rows_are_given_as_soon_as_their_texts_are_measured(model):
     assert len(parts) > 1
     found = [row for part in parts for row in part]
     assert [row["text"] for row in found] == texts
-    expected = measure_texts(model, texts, length=32)
+    monkeypatch.setattr(perplexity, "Progress", functools.partial(Progress, seconds_between_lines=0.0))
+    expected = measure_texts(model, texts, length=32, shown=True)
+    assert "measuring: 0.0 MB of 0.0 MB (100%)" in capsys.readouterr().err.splitlines()[-1]
     assert [(row["nats"], row["tokens"]) for row in found] == [(cost.nats, cost.tokens) for cost in expected]
     assert not list(plan.answer(model.params, range(len(texts))))
