@@ -1,4 +1,4 @@
-"""Counts that describe the structure of the code base, for records of decisions and for tests.
+"""Counts of the structure and the language of the code base, for records of decisions and for tests.
 
 Run ``python benchmarks/code_structure.py [FOLDER]`` to print them for a checkout.
 """
@@ -7,10 +7,12 @@ import ast
 import collections
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 PACKAGE = "t5x_like"
+PROSE = (PACKAGE, "gin", "docs", "launch", "README.md")
 
 # Classes of tasks and of head formats, by today's names and by those of the first edition.
 TASKS_AND_HEADS = {
@@ -118,6 +120,44 @@ def cycles(imports: dict[str, set[str]]) -> list[list[str]]:
         if module not in order:
             visit(module)
     return found
+
+
+def find_phrases(root: Path, phrases: Sequence[str]) -> list[str]:
+    """Find regular expressions in all code and prose of a checkout, regardless of case and line breaks.
+
+    Returns:
+      ``path:line: match`` for each place.
+    """
+    pattern = re.compile(rf"\b(?:{'|'.join(phrases)})\b".replace(" ", r"\s+(?:#\s*)?"), re.IGNORECASE)
+    found = []
+    for path in _prose_files(root):
+        text = path.read_text(encoding="utf-8")
+        for match in pattern.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            found.append(f"{path.relative_to(root)}:{line}: {' '.join(match[0].split())}")
+    return found
+
+
+def docstrings_that_open_with(root: Path, words: Sequence[str]) -> list[str]:
+    """Return ``path:line: first line`` of the package's docstrings whose first word is one of these."""
+    found = []
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for path in sorted((root / PACKAGE).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            docstring = ast.get_docstring(node) if isinstance(node, documented) else None
+            if docstring and re.split(r"\W", docstring, maxsplit=1)[0] in words:
+                line = getattr(node, "lineno", 1)
+                found.append(f"{path.relative_to(root)}:{line}: {docstring.splitlines()[0]}")
+    return found
+
+
+def _prose_files(root: Path) -> Iterator[Path]:
+    """Yield the text files of the folders in ``PROSE``."""
+    for name in PROSE:
+        place = root / name
+        for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
+            if path.is_file() and path.suffix in (".py", ".gin", ".md", ".sh", ".j2"):
+                yield path
 
 
 def _names_in(node: ast.AST) -> set[str]:
