@@ -12,6 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PACKAGE = "t5x_like"
+# Regular expressions of whole words that are private to this code base, and what to write instead.
+PRIVATE_WORDS = {
+    "told|tells|foretold|foretells?": "predict, report, say",
+    "knobs?": "macro, setting",
+    "whom": "which, or name the thing",
+    "gone on|goes on|went on": "continue",
+    "stands": "is, is in",
+    "for ever": "indefinitely",
+    "commonest": "most frequent",
+    "beside": "next to, compared with",
+    r"what is(?: \w+){0,2} of": "name the thing",
+}
+QUESTION_WORDS = ("What", "How", "Which", "Whether", "Where")
 PROSE = (PACKAGE, "gin", "docs", "launch", "README.md")
 
 # Classes of tasks and of head formats, by today's names and by those of the first edition.
@@ -93,7 +106,7 @@ def measure(root: Path) -> CodeStructure:
 
 
 def cycles(imports: dict[str, set[str]]) -> list[list[str]]:
-    """Strongly connected components of more than one module (Tarjan 1972)."""
+    """Return the strongly connected components of more than one module (Tarjan 1972)."""
     order: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
@@ -170,7 +183,7 @@ def _module_name(path: Path) -> str:
 
 
 def _targets(node: ast.AST, modules: dict[str, Path]) -> set[str]:
-    """The modules of the package that an import statement names."""
+    """Return the modules of the package that an import statement names."""
     if isinstance(node, ast.Import):
         return {alias.name for alias in node.names if alias.name in modules}
     if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == PACKAGE:
@@ -181,7 +194,8 @@ def _targets(node: ast.AST, modules: dict[str, Path]) -> set[str]:
 
 def main() -> None:
     """Print the counts of a checkout."""
-    structure = measure(Path(sys.argv[1] if len(sys.argv) > 1 else "."))
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    structure = measure(root)
     for label, value in {
         "files": structure.num_files,
         "lines": structure.num_lines,
@@ -193,6 +207,8 @@ def main() -> None:
         "type tests on tasks and heads": structure.num_task_and_head_tests,
         "file names that occur more than once": len(structure.files_by_name),
         "public class names that occur more than once": len(structure.classes_by_name),
+        "private words": len(find_phrases(root, list(PRIVATE_WORDS))),
+        "docstrings that open with a question word": len(docstrings_that_open_with(root, QUESTION_WORDS)),
     }.items():
         print(f"{label:45} {value:6,}")
 
