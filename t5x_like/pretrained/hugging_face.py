@@ -1,4 +1,4 @@
-"""Directories in Hugging Face's layout: ``config.json`` beside safetensors, to a model and back."""
+"""Directories in Hugging Face's layout: ``config.json`` and safetensors, to a model and back."""
 
 import logging
 import shutil
@@ -77,7 +77,7 @@ class HuggingFaceWeights:
         return params
 
     def unread(self) -> parameters.Parameters:
-        """Returns the weights as arrays that stay on disk; each is read whenever it is asked for.
+        """Returns the weights as arrays that stay on disk; each use reads them.
 
         Raises:
           ValueError: as ``read``; and files without the head that ``config.json`` names.
@@ -134,7 +134,7 @@ def find_hugging_face(
 
 
 def configuration_of(directory: PathLike) -> Any:
-    """The model that a directory's ``config.json`` describes.
+    """Returns the configuration that a directory's ``config.json`` describes.
 
     Raises:
       ValueError: there is none, or it is a model or a configuration that we don't know.
@@ -199,7 +199,7 @@ def write_hugging_face(
 
 
 def _table_to_write(architecture: Architecture, config: Any) -> tuple[Weight, ...]:
-    """The names in files of a model without a head have no prefix."""
+    """Removes the prefix from names, as files of models without a head have them."""
     table = architecture.hugging_face_weights(config)
     if config.task != "base":
         return table

@@ -68,7 +68,7 @@ class RunWeights:
 
     @contextmanager
     def unread(self) -> Iterator[parameters.Parameters]:
-        """Yields the weights as arrays that stay on disk; each is read whenever it is asked for.
+        """Yields the weights as arrays that stay on disk; each use reads them.
 
         Raises:
           FileNotFoundError, ValueError: as ``read``.
@@ -146,7 +146,7 @@ def steps_of(directory: PathLike) -> list[int]:
 
 
 def was_trained_here(directory: PathLike) -> bool:
-    """Tells a run that ``train`` wrote from a conversion, which has weights and ``model.json`` alone."""
+    """Returns whether ``train`` wrote a directory; a conversion has no ``config.json``."""
     return all((as_path(directory) / name).exists() for name in ("model.json", "config.json"))
 
 

@@ -20,7 +20,7 @@ State = dict[str, Any]
 
 
 class StatePlan(NamedTuple):
-    """What is known of the state before an array exists.
+    """Structure, shapes and shardings of the training state, known before an array exists.
 
     Attributes:
       graphdef: the model's structure.

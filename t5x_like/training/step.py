@@ -91,5 +91,5 @@ def validation_step(
 
 
 def _memory_for(batch: Batch, memory: Memory | None) -> Memory | None:
-    """The memory that the model is called with: none where the batch doesn't say which rows continue."""
+    """Returns the memory to call the model with: none if the batch doesn't say which rows continue."""
     return None if batch.continues is None else memory

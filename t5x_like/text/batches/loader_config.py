@@ -1,14 +1,14 @@
 """Configuration of a data loader."""
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
+from t5x_like.config_class import config_class
 from t5x_like.text.objectives.objective import Layout
 
 PrefixAttention = Literal["bidirectional", "causal"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class LoaderConfig:
     """Selects the examples to load and describes how they become batches.
 

@@ -1,18 +1,18 @@
 """Losses of tokens: cross entropy with label smoothing and z-loss, weighted by ``loss_weights`` and normalized."""
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import MASKED
 
 Normalization = Literal["sum", "target_tokens", "all_tokens", "sequences"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class LossConfig:
     """Options of the loss over target tokens.
 
@@ -46,7 +46,7 @@ class LossConfig:
 def token_losses(
     logits: jax.Array, target_tokens: jax.Array, config: LossConfig
 ) -> tuple[jax.Array, jax.Array]:
-    """Loss (z-loss included) and z-loss of every position, float32 [...], from logits [..., V]."""
+    """Returns the loss (z-loss included) and z-loss of every position, float32 [...], from logits [..., V]."""
     logits = logits.astype(jnp.float32)
     on = 1.0 - config.label_smoothing
     # A vocabulary may be padded to a round size; no probability is spread over the padding.

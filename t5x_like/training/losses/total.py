@@ -169,7 +169,7 @@ def _token_logits(predictions: Predictions, batch: Batch) -> jax.Array:
 
 
 def _measures(predictions: Predictions, batch: Batch) -> dict[str, Measure]:
-    """The model's own measures, and its extra losses as means over real tokens."""
+    """Returns the model's own measures, and its extra losses as means over real tokens."""
     losses = (predictions.extra_losses or {}).items()
     return {
         **(predictions.measures or {}),
