@@ -1,9 +1,8 @@
-"""Run the commands of docs/guides/your_own_task.md, and keep the score that its recipe reaches.
+"""Train the recipe of docs/guides/your_own_task.md, and keep the score that it reaches.
 
     python -m benchmarks.guide_task --seeds 0 1 --output benchmarks/results/guide_task_cpu.json
 
-Pretrains the quickstart's T5, unless ``--initial_checkpoint`` names such a run, and trains the guide's recipe from it.
-Minutes are those of the whole command: compiling, training, evaluating.
+Minutes are those of the whole command: compiling, training, evaluating. Results of other seeds in ``--output`` stay.
 """
 
 import argparse
@@ -21,41 +20,27 @@ from t5x_like.reports.machine import describe_machine
 
 ROOT = Path(__file__).resolve().parent.parent
 GUIDE = ROOT / "docs" / "guides" / "your_own_task.md"
-PRETRAINING = "gin/recipes/quickstart/pretrain.gin"
 
 
 def guide_recipe() -> str:
     """Return the first recipe of the guide."""
-    blocks = re.findall(
-        r"^```\n(from __gin__.*?)^```", GUIDE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    )
-    return blocks[0]
+    text = GUIDE.read_text(encoding="utf-8")
+    return re.findall(r"^```\n(from __gin__.*?)^```", text, re.DOTALL | re.MULTILINE)[0]
 
 
-def train(recipe: str | Path, model_dir: Path, *flags: str) -> float:
-    """Train a recipe with ``t5x-like train``, and return the minutes that it took."""
-    start = time.monotonic()
-    command = [
-        Path(sys.executable).with_name("t5x-like"),
-        "train",
-        f"--gin_file={recipe}",
-        f"--model_dir={model_dir}",
-        *flags,
-    ]
-    subprocess.run(command, check=True, cwd=ROOT)
-    return round((time.monotonic() - start) / 60, 1)
-
-
-def measure(folder: Path, initial_checkpoint: Path, seed: int) -> dict[str, Any]:
+def measure(folder: Path, seed: int) -> dict[str, Any]:
     """Train the guide's recipe with a seed, and return its last scores on the validation rows."""
-    recipe = folder / "definitions.gin"
+    recipe, run = folder / "definitions.gin", folder / f"seed_{seed}"
     recipe.write_text(guide_recipe(), encoding="utf-8")
-    run = folder / f"seed_{seed}"
-    minutes = train(recipe, run, f"--set=INITIAL_CHECKPOINT={initial_checkpoint}", f"--set=SEED={seed}")
+    program = Path(sys.executable).with_name("t5x-like")
+    start = time.monotonic()
+    flags = [f"--gin_file={recipe}", f"--model_dir={run}", f"--set=SEED={seed}"]
+    subprocess.run([program, "train", *flags], check=True, cwd=ROOT)
+    minutes = round((time.monotonic() - start) / 60, 1)
     last = max((run / "evaluations").glob("step_*"), key=lambda place: int(place.name.removeprefix("step_")))
     (entry,) = read_json(last / "scores.json")["tasks"].values()
     kept = {name: entry[name] for name in ("scores", "baseline", "examples")}
-    return {"step": last.name, **kept, "minutes": minutes} | about()
+    return {"step": last.name, **kept, "minutes": minutes, "seed": seed} | about()
 
 
 def main() -> None:
@@ -64,22 +49,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--initial_checkpoint", type=Path, help="a run of the quickstart's pretraining")
-    parser.add_argument("--output", help="file to write")
+    parser.add_argument("--output", type=Path, help="file to write")
     arguments = parser.parse_args()
+    kept = read_json(arguments.output)["runs"] if arguments.output and arguments.output.exists() else {}
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        result: dict[str, Any] = {"recipe": guide_recipe(), "machine": describe_machine()}
-        initial = arguments.initial_checkpoint
-        if not initial:
-            initial = folder / "pretrain"
-            result["minutes_of_pretraining"] = train(PRETRAINING, initial)
-        result["runs"] = {
-            f"seed_{seed}": measure(folder, initial.resolve(), seed) for seed in arguments.seeds
-        }
-    print(result["runs"])
+        runs = kept | {f"seed_{seed}": measure(Path(temporary), seed) for seed in arguments.seeds}
+    print(runs)
     if arguments.output:
-        write_json(Path(arguments.output), result)
+        write_json(arguments.output, {"recipe": guide_recipe(), "machine": describe_machine(), "runs": runs})
 
 
 if __name__ == "__main__":
