@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
-from t5x_like.checkpoints.checkpoints import restore_step, unread_params
+from t5x_like.checkpoints.checkpoints import lazy_params, restore_step
 from t5x_like.checkpoints.state_names import describe, refuse_differences
 from t5x_like.checkpoints.steps import absolute, find_checkpoints, finished_steps
 from t5x_like.io.files import PathLike, as_path, read_json
@@ -73,7 +73,7 @@ class RunWeights:
         Raises:
           FileNotFoundError, ValueError: as ``read``.
         """
-        with unread_params(self.directory, self._abstract(self.config, None), step=self.step) as params:
+        with lazy_params(self.directory, self._abstract(self.config, None), step=self.step) as params:
             yield params
 
     def _restore(

@@ -80,11 +80,14 @@ def find_tokenizer(
         vocabulary = trained_with_vocabulary(directory)
         if vocabulary != BYTES and vocabulary not in TIKTOKEN_NAMES:  # one without a file
             return None
+    is_derived = num_sentinels is None
     if num_sentinels is None:
         num_sentinels = trained_with_sentinels(directory)
     if num_sentinels is None:
         num_sentinels = architecture_of(config).num_sentinels
     found = open_tokenizer(vocabulary or directory, num_sentinels)
+    if is_derived and found.vocab_size > config.vocab_size:  # a task's sentinels that its head doesn't read
+        found = open_tokenizer(vocabulary or directory, 0)
     if found.vocab_size > config.vocab_size:
         raise ValueError(
             f"the vocabulary of {vocabulary or directory} has {found.vocab_size:,} ids, its model embeddings for "

@@ -73,8 +73,8 @@ def test_a_terminal_has_a_bar_with_the_time_left():
     stream = Terminal()
     writer = TerminalWriter(total_steps=20, start_step=0, stream=stream)
     writer.doing("training")
-    for _ in range(5):
-        time.sleep(0.05)
+    for _ in range(4):
+        time.sleep(0.4)  # a bar appears after a second
         writer.step()
     writer.close()
     assert "training" in stream.getvalue()
