@@ -1,0 +1,79 @@
+"""Pages of the Python API, which mkdocstrings fills from docstrings."""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "t5x_like"
+
+# Packages whose parts have pages of their own. The command line has another page.
+SPLIT = {"text", "model", "corpora"}
+LEFT_OUT = {"cli"}
+
+INTRODUCTION = """# Python API
+
+```python
+import t5x_like
+```
+
+These names are the public interface; they load on first use. The pages of the packages have everything else.
+
+"""
+
+
+def public_names() -> list[str]:
+    """Return the names that ``t5x_like`` exports, as its ``__all__`` lists them."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
+            value = node.value  # type: ignore[union-attr]
+            return [element.value for element in ast.walk(value) if isinstance(element, ast.Constant)]
+    raise ValueError("t5x_like/__init__.py has no __all__")
+
+
+def packages() -> list[str]:
+    """Return the dotted names of packages that have a page."""
+    names = []
+    for folder in sorted(PACKAGE.iterdir()):
+        if not (folder / "__init__.py").is_file() or folder.name in LEFT_OUT:
+            continue
+        names.append(folder.name)
+        if folder.name in SPLIT:
+            names += [f"{folder.name}.{part.parent.name}" for part in sorted(folder.glob("*/__init__.py"))]
+    return names
+
+
+def modules(package: str) -> list[str]:
+    """Return the dotted names of a page's modules: those of its folder, and of folders without a page."""
+    folder = PACKAGE.joinpath(*package.split("."))
+    files = folder.glob("*.py") if package in SPLIT else folder.rglob("*.py")
+    dotted = (
+        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for file in files
+    )
+    return sorted(name for name in dotted if not _is_empty(name))
+
+
+def _is_empty(module: str) -> bool:
+    """Return whether a module has no documented public class or function of its own."""
+    path = ROOT.joinpath(*module.split("."))
+    file = path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
+    return not any(
+        isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name[0] != "_" and ast.get_docstring(node)
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+    )
+
+
+def pages() -> dict[str, str]:
+    """Return the page of public names and the pages of packages."""
+    exported = [name for name in public_names() if not name.startswith("__")]
+    public = INTRODUCTION + "\n".join(
+        f"::: t5x_like.{name}\n    options:\n      heading_level: 2\n" for name in exported
+    )
+    found = {"reference/python/index.md": public}
+    for package in packages():
+        members = modules(package)
+        if members:
+            parts = "\n".join(f"::: {module}\n    options:\n      heading_level: 2\n" for module in members)
+            found[f"reference/python/{package.replace('.', '_')}.md"] = f"# {package}\n\n{parts}"
+    return found
