@@ -3,10 +3,12 @@
 import argparse
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from t5x_like.gin_config.configuration import Configuration, load, load_one
+from t5x_like.gin_config.configuration import Configuration, Override, load, load_one
+from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError
 
 # The tasks that come with t5x-like, for verbs that are given neither a gin file nor a module.
@@ -32,7 +34,7 @@ VERB_OF_CLASS = {
 def add_gin_arguments(
     parser: argparse.ArgumentParser, *, file_flag: str = "--gin_file", required: bool = False
 ) -> None:
-    """``--gin_file`` (or as the verb calls it), ``--gin.NAME=value``, ``--gin_search_paths`` and ``--module``."""
+    """``--gin_file`` (or as the verb calls it), ``--set``, ``--gin.NAME``, ``--gin_search_paths``, ``--module``."""
     group = parser.add_argument_group("configuration")
     group.add_argument(
         file_flag,
@@ -44,13 +46,7 @@ def add_gin_arguments(
         help="a gin file; may be given several times, the last overrules. Looked for in the current folder, "
         "in --gin_search_paths, then among the configurations that come with t5x-like",
     )
-    group.add_argument(
-        "--gin.NAME",
-        dest="gin_bindings",
-        metavar="VALUE",
-        default=[],
-        help="overrules one value; text needs quotes inside the shell's: --gin.MODEL_DIR=\"'runs/first'\"",
-    )
+    add_override_arguments(group)
     group.add_argument(
         "--gin_search_paths",
         default="",
@@ -58,6 +54,34 @@ def add_gin_arguments(
         help="more places for gin files, separated by commas",
     )
     add_module_argument(group)
+
+
+def add_override_arguments(parser: Any) -> None:
+    """Documents ``--set`` and ``--gin.NAME``, which ``cli.main`` reads itself."""
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        metavar="NAME=VALUE",
+        default=[],
+        help="give a macro, or a parameter such as T5Config.num_heads, another value; may be repeated. Text needs "
+        "no quotes of gin's: --set BATCH_SIZE=4 --set INITIAL_CHECKPOINT=runs/pretrain",
+    )
+    parser.add_argument(
+        "--gin.NAME",
+        dest="overrides",
+        metavar="VALUE",
+        default=[],
+        help="the same in gin's own syntax, where text is quoted: --gin.INITIAL_CHECKPOINT=\"'runs/pretrain'\"",
+    )
+
+
+def add_model_dir_argument(parser: Any) -> None:
+    """``--model_dir``: plainly what ``--set MODEL_DIR=`` says."""
+    parser.add_argument(
+        "--model_dir",
+        metavar="DIR",
+        help="the folder of the run, new or one to continue: the macro MODEL_DIR",
+    )
 
 
 def add_checkpoint_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +111,7 @@ def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | 
         arguments.gin_file = [str(config), template]
     given = {"CHECKPOINT": arguments.checkpoint, **macros}
     flags = [f"{name}={value!r}" for name, value in given.items() if value]
-    arguments.gin_bindings = [*flags, *arguments.gin_bindings]
+    arguments.overrides = [*flags, *arguments.overrides]
 
 
 def add_module_argument(parser: Any) -> None:
@@ -141,7 +165,7 @@ def load_part(arguments: argparse.Namespace, root: str, parameter: str, macro: s
     """Builds ``macro`` alone or, if no gin file defines it, the value bound to ``parameter`` of ``root``."""
     return load_one(
         arguments.gin_file,
-        arguments.gin_bindings,
+        _overrides(arguments),
         root=root,
         parameter=parameter,
         macro=macro,
@@ -160,11 +184,28 @@ def load_configuration(arguments: argparse.Namespace, *roots: str) -> Configurat
     import_users_modules(arguments)
     return load(
         arguments.gin_file,
-        arguments.gin_bindings,
+        _overrides(arguments),
         roots=roots,
         search_paths=_search_paths(arguments),
         verbs=VERB_OF_CLASS,
     )
+
+
+def override_flags(overrides: Sequence[Override]) -> list[str]:
+    """Returns the arguments that give another command the same values."""
+    return [
+        f"--set={each.name}={each.text}" if isinstance(each, Setting) else f"--gin.{each}"
+        for each in overrides
+    ]
+
+
+def _overrides(arguments: argparse.Namespace) -> list[Override]:
+    """Returns the values of ``--set`` and ``--gin.``, and of ``--model_dir`` where a verb has it."""
+    given = getattr(arguments, "model_dir", None)
+    return [
+        *arguments.overrides,
+        *([Setting("MODEL_DIR", given, f"--model_dir {given}")] if given is not None else []),
+    ]
 
 
 def _search_paths(arguments: argparse.Namespace) -> list[str]:

@@ -7,14 +7,24 @@ t5x-like config validate --gin_file=…   says what is wrong, or that nothing is
 import argparse
 from typing import Any
 
-from t5x_like.cli.arguments import VERB_OF_CLASS, add_gin_arguments, load_configuration
+from t5x_like.cli.arguments import (
+    VERB_OF_CLASS,
+    add_gin_arguments,
+    add_model_dir_argument,
+    load_configuration,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of ``t5x-like config``."""
     verbs = parser.add_subparsers(dest="what", required=True, metavar="show|validate")
-    add_gin_arguments(verbs.add_parser("show", help="every value and where it came from", allow_abbrev=False))
-    add_gin_arguments(verbs.add_parser("validate", help="build everything and stop", allow_abbrev=False))
+    for name, line in (
+        ("show", "every value and where it came from"),
+        ("validate", "build everything and stop"),
+    ):
+        verb = verbs.add_parser(name, help=line, allow_abbrev=False)
+        add_gin_arguments(verb)
+        add_model_dir_argument(verb)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -50,7 +50,7 @@ Rules that look at more than one page (addresses and lines that come twice) are 
 _EVALUATION_TEXTS_HELP = """Write the inputs and targets of tasks as files that a corpus recipe keeps out of its pages.
 
 t5x-like corpus evaluation_texts glue_rte_v002 super_glue_boolq_v102 --output evaluation
-t5x-like corpus build --recipe gin/corpora/c4_en_every_rule.gin --gin.EVALUATION_TEXTS="'evaluation/*.jsonl'" …
+t5x-like corpus build --recipe gin/corpora/c4_en_every_rule.gin --set EVALUATION_TEXTS='evaluation/*.jsonl' …
 
 Writes DIR/TASK-SPLIT.jsonl, an example a line.
 """

@@ -5,7 +5,7 @@ t5x-like evaluate --checkpoint RUN|HF_DIR --recipe glue  a suite of benchmarks; 
 t5x-like evaluate --checkpoint HF_DIR --recipe super_glue --num_shots 4          a decoder shown solved examples
 t5x-like evaluate --checkpoint RUN --recipe glue --submission glue.zip           the file for GLUE's server
 t5x-like evaluate --checkpoint RUN --recipe glue --watch                         each checkpoint as it appears
-t5x-like evaluate --gin_file=gin/recipes/quickstart/evaluate.gin --gin.CHECKPOINT="'runs/finetune'" …
+t5x-like evaluate --gin_file=gin/recipes/quickstart/evaluate.gin --set CHECKPOINT=runs/finetune …
 """
 
 import argparse
@@ -270,7 +270,7 @@ def _suite_of(arguments: argparse.Namespace) -> Any:
         arguments.gin_file = [*([recipe] if recipe else []), *arguments.gin_file]
         macros = {"CHECKPOINT": arguments.checkpoint, "OUTPUT_DIR": given.get("output_dir")}
         flags = [f"{name}={value!r}" for name, value in macros.items() if value]
-        arguments.gin_bindings = [*flags, *arguments.gin_bindings]
+        arguments.overrides = [*flags, *arguments.overrides]
         suite = replace(load_configuration(arguments, SUITE).value, **given)
     else:
         if not arguments.checkpoint:
@@ -292,7 +292,7 @@ def _suite_of(arguments: argparse.Namespace) -> Any:
 def _with_run_settings(suite: Any, arguments: argparse.Namespace) -> Any:
     """Registers the run's own tasks, and finds its vocabulary where only its configuration names that."""
     own = _run_arguments(arguments, suite.checkpoint)
-    own.gin_bindings = []
+    own.overrides = []
     has_configuration = Path(own.gin_file[0]).is_file()
     if has_configuration and any(name not in catalogue.benchmarks() for name in suite.tasks):
         registry.register(load_part(own, EXPERIMENT, "tasks", "TASKS"))

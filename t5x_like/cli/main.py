@@ -16,6 +16,7 @@ from typing import NoReturn
 
 import t5x_like
 from t5x_like.cli.quiet_tensorflow import quiet_tensorflow
+from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError, nearest
 
 # Verb and its line in --help. The module t5x_like.cli.VERB has add_arguments(parser) and run(arguments).
@@ -107,11 +108,12 @@ def _run(arguments: list[str]) -> int:
 
 
 def _parse(parser: VerbParser, arguments: list[str]) -> argparse.Namespace:
-    """Parses the arguments; ``--gin.NAME=value`` is kept apart, because no parser knows those names."""
-    bindings, plain = split_gin_bindings(arguments)
+    """Parses the arguments; ``--set`` and ``--gin.NAME=value`` are kept apart and in order, for any name is theirs."""
+    overrides, plain = split_overrides(arguments)
     parsed, unknown = parser.parse_known_args(plain)
-    if bindings and not hasattr(parsed, "gin_file"):
-        raise UserError(f"{parser.prog} reads no gin configuration, so it can't use --gin.{bindings[0]}")
+    if overrides and not hasattr(parsed, "gin_file"):
+        flag = overrides[0].flag if isinstance(overrides[0], Setting) else f"--gin.{overrides[0]}"
+        raise UserError(f"{parser.prog} reads no gin configuration, so it can't use {flag}")
     if unknown:
         known = [*_innermost(parser, plain).flags()]
         name = unknown[0].split("=")[0]
@@ -120,21 +122,37 @@ def _parse(parser: VerbParser, arguments: list[str]) -> argparse.Namespace:
             f"{parser.prog} has no {what} {name!r}",
             hint=nearest(name, known) if what == "flag" else f"see {parser.prog} --help",
         )
-    parsed.gin_bindings = bindings
+    parsed.overrides = overrides
     return parsed
 
 
-def split_gin_bindings(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Returns the ``NAME=value`` of ``--gin.NAME=value`` and ``--gin.NAME value``, and the other arguments."""
-    bindings, plain = [], []
+def split_overrides(arguments: Sequence[str]) -> tuple[list[str | Setting], list[str]]:
+    """Returns the values that flags give to a configuration, and the other arguments.
+
+    Args:
+      arguments: ``--set NAME=text`` becomes a ``Setting``, ``--gin.NAME=value`` (or ``--gin.NAME value``) a
+        binding in gin's syntax.
+
+    Raises:
+      UserError: ``--set`` has no name or no value.
+    """
+    overrides: list[str | Setting] = []
+    plain: list[str] = []
     waiting = iter(arguments)
     for argument in waiting:
-        if not argument.startswith("--gin."):
+        flag, equals, rest = argument.partition("=")
+        if flag == "--set":
+            given = rest if equals else next(waiting, "")
+            name, equals, text = given.partition("=")
+            if not (name.strip() and equals):
+                raise UserError(f"--set {given}: give a name and a value", hint="write --set NAME=value")
+            overrides.append(Setting(name.strip(), text, f"--set {given}"))
+        elif argument.startswith("--gin."):
+            binding = argument.removeprefix("--gin.")
+            overrides.append(binding if "=" in binding else f"{binding}={next(waiting, '')}")
+        else:
             plain.append(argument)
-            continue
-        binding = argument.removeprefix("--gin.")
-        bindings.append(binding if "=" in binding else f"{binding}={next(waiting, '')}")
-    return bindings, plain
+    return overrides, plain
 
 
 def _innermost(parser: VerbParser, arguments: list[str]) -> VerbParser:
@@ -157,9 +175,8 @@ def _overview() -> str:
             "",
             *lines,
             "",
-            "t5x-like VERB --help tells a verb's flags. A first run, on data that is shipped:",
-            "  t5x-like train --gin_file=gin/recipes/quickstart/pretrain.gin "
-            "--gin.MODEL_DIR=\"'runs/pretrain'\"",
+            "t5x-like VERB --help lists a verb's flags. A first run, on data that is shipped:",
+            "  t5x-like train --gin_file=gin/recipes/quickstart/pretrain.gin --model_dir runs/pretrain",
         ]
     )
 

@@ -70,9 +70,9 @@ def mesh_sizes(text: str) -> dict[str, int]:
 def _config(arguments: argparse.Namespace) -> Any:
     """Returns the model's configuration from a gin file or a directory."""
     if arguments.model and as_path(arguments.model).is_dir():
-        if arguments.gin_file or arguments.gin_bindings:
+        if arguments.gin_file or arguments.overrides:
             raise UserError(
-                f"{arguments.model} is a directory: gin files and --gin. flags don't change its model"
+                f"{arguments.model} is a directory: gin files, --set and --gin. flags don't change its model"
             )
         from t5x_like.pretrained.weight_sources import read_config  # imports JAX
 

@@ -1,7 +1,7 @@
 """Write one self-contained HTML page: loss curves, scores beside baselines, sample predictions.
 
 t5x-like report --run "Pretraining=runs/pretrain" --evaluation runs/evaluation --output report.html
-t5x-like report --gin_file=gin/recipes/quickstart/report.gin --gin.PRETRAIN_DIR=…
+t5x-like report --gin_file=gin/recipes/quickstart/report.gin --set PRETRAIN_DIR=…
 """
 
 import argparse

@@ -3,13 +3,14 @@
 import argparse
 import sys
 
-from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, load_configuration
+from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, add_model_dir_argument, load_configuration
 from t5x_like.partitioning.processes import initialize_processes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of ``t5x-like train``."""
     add_gin_arguments(parser)
+    add_model_dir_argument(parser)
     parser.add_argument("--dry_run", action="store_true", help="print the resolved configuration and stop")
 
 

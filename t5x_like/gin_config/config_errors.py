@@ -1,7 +1,6 @@
 """Messages for configurations that can't be built: each names the place, the cause and what to do."""
 
 import re
-from typing import Any
 
 from t5x_like.gin_config.bindings import Bindings, EffectiveBinding
 from t5x_like.gin_config.imported_names import Target, short_name
@@ -44,13 +43,13 @@ def missing_arguments(
 ) -> UserError:
     """Returns an error about parameters that have neither a default nor a binding."""
     path = f"{short_name(target)}.{names[0]}"
-    hint = f"add {path} = … to your gin file, or pass --gin.{path}=…"
+    hint = f"add {path} = … to your gin file, or pass --set {path}=…"
     return _at(_place(bounds, asked_by), f"{short_name(target)} is given no {', no '.join(names)}", hint)
 
 
 def undefined_macro(name: str, user: EffectiveBinding, bindings: Bindings) -> UserError:
     """Returns an error about an undefined ``%NAME``, at the place that uses it."""
-    hint = nearest(name, bindings.macros) or f"define it ({name} = …) or pass --gin.{name}=…"
+    hint = nearest(name, bindings.macros) or f"define it ({name} = …) or pass --set {name}=…"
     return _at(user.origin, f"%{name} is not defined", hint)
 
 
@@ -65,12 +64,9 @@ def unused_flag(bound: EffectiveBinding, bindings: Bindings) -> UserError:
     return _at(bound.origin, f"nothing here uses {bound.name}", nearest(bound.name, known))
 
 
-def missing_values(missing: list[tuple[EffectiveBinding, Any]]) -> UserError:
+def missing_values(missing: list[EffectiveBinding]) -> UserError:
     """Returns an error that lists all missing ``%gin.REQUIRED`` values as flags to copy."""
-    flags = {
-        bound.name: (f"--gin.{bound.name}=" + ("\"'…'\"" if _is_text(annotation) else "…"), bound.origin)
-        for bound, annotation in missing
-    }
+    flags = {bound.name: (f"--set {bound.name}=…", bound.origin) for bound in missing}
     width = max(len(flag) for flag, _ in flags.values())
     number = "a value is" if len(flags) == 1 else f"{len(flags)} values are"
     lines = [f"  {flag:<{width}}   # {origin}" for flag, origin in flags.values()]
@@ -83,7 +79,3 @@ def _place(bounds: dict[str, EffectiveBinding], asked_by: EffectiveBinding | Non
 
 def _at(origin: Origin, message: str, hint: str = "") -> UserError:
     return UserError(message, where=str(origin), source=origin.source, hint=hint)
-
-
-def _is_text(annotation: Any) -> bool:
-    return annotation is str or str in getattr(annotation, "__args__", ())

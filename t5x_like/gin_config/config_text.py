@@ -3,10 +3,10 @@
 import ast
 from typing import Any
 
-from t5x_like.gin_config.bindings import EffectiveBinding, references_in
+from t5x_like.gin_config.bindings import EffectiveBinding
 from t5x_like.gin_config.imported_names import Target, parameters_of
 from t5x_like.gin_config.resolver import Resolver
-from t5x_like.gin_config.statements import REQUIRED, ConfigurableReference, MacroReference
+from t5x_like.gin_config.statements import REQUIRED, ConfigurableReference, MacroReference, references_in
 
 
 def config_text(resolver: Resolver, *, origins: bool = False) -> str:
@@ -61,8 +61,8 @@ def _line(
     if source is not bound and not references_in(source.value):
         notes.append(f"= {source.value!r}")
     notes.append(str(bound.origin))
-    if bound.overruled:
-        notes.append(f"over {bound.overruled}")
+    if bound.before:
+        notes.append(f"over {bound.before.origin}")
     return f"{text}  # {', '.join(notes)}"
 
 

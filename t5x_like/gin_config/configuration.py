@@ -1,4 +1,4 @@
-"""Build one value from gin files and ``--gin.`` flags. The only importer of gin.
+"""Build one value from gin files, ``--set`` and ``--gin.`` flags. The only importer of gin.
 
 Gin's own parser reads the files; ``resolver.py`` evaluates the statements by gin's rules, so that every message
 can name a file and a line. The reasons are in ``docs/decisions/0002``.
@@ -24,11 +24,15 @@ from t5x_like.gin_config.statements import (
     IncludeStatement,
     MacroReference,
     Origin,
+    PlainText,
+    Setting,
     Statement,
 )
 from t5x_like.gin_config.syntax_errors import syntax_mistake
 from t5x_like.gin_config.user_error import UserError, nearest
 from t5x_like.io.files import shipped_directory
+
+Override = str | Setting
 
 
 class Configuration(NamedTuple):
@@ -51,7 +55,7 @@ class Configuration(NamedTuple):
 
 def load(
     gin_files: Sequence[str],
-    overrides: Sequence[str] = (),
+    overrides: Sequence[Override] = (),
     *,
     roots: Sequence[str | Callable[..., Any]],
     search_paths: Sequence[str] = (),
@@ -61,7 +65,7 @@ def load(
 
     Args:
       gin_files: Files to read, in order; later statements override earlier ones.
-      overrides: Bindings from the command line (``"NAME=value"``), read last.
+      overrides: Bindings from the command line, read last: ``"NAME=value"`` in gin's syntax, or a ``Setting``.
       roots: Classes or functions, or their dotted names.
       search_paths: More folders to look for gin files in.
       verbs: Commands for other roots by dotted name, to suggest when none of ``roots`` is configured.
@@ -78,7 +82,7 @@ def load(
 
 def load_one(
     gin_files: Sequence[str],
-    overrides: Sequence[str] = (),
+    overrides: Sequence[Override] = (),
     *,
     root: str | Callable[..., Any],
     parameter: str,
@@ -93,7 +97,7 @@ def load_one(
 
 
 def read(
-    gin_files: Sequence[str], overrides: Sequence[str] = (), *, search_paths: Sequence[str] = ()
+    gin_files: Sequence[str], overrides: Sequence[Override] = (), *, search_paths: Sequence[str] = ()
 ) -> GinStatements:
     """Returns the statements of files, their includes and the overrides, in order."""
     sources = GinStatements()
@@ -102,11 +106,35 @@ def read(
         _read_file(file, places, sources, included_from=())
     sources.imports.append([])
     for override in overrides:
+        if isinstance(override, Setting):
+            sources.bindings.append((_plain_binding(override), len(sources.imports) - 1))
+            continue
         for statement in _statements(override, None):
             if not isinstance(statement, BindingStatement):
                 raise UserError(f"--gin.{override} is not of the form --gin.NAME=value", where="command line")
             sources.bindings.append((statement, len(sources.imports) - 1))
     return sources
+
+
+def _plain_binding(setting: Setting) -> BindingStatement:
+    """Returns a binding whose value waits for its type."""
+    origin = Origin(None, 1, setting.flag)
+    try:
+        (place,) = _statements(f"{setting.name} = 0", None)
+    except ValueError as error:
+        raise UserError(f"{setting.name!r} is no name", where=str(origin), source=setting.flag) from error
+    try:
+        (literal,) = (
+            each.value
+            for each in _statements(f"X = {setting.text}", None)
+            if isinstance(each, BindingStatement)
+        )
+        is_readable = True
+    except ValueError:
+        literal, is_readable = None, False
+    value = PlainText(setting.name, setting.text, literal, is_readable)
+    assert isinstance(place, BindingStatement)
+    return place._replace(value=value, origin=origin)
 
 
 def find_gin_file(name: str, places: Sequence[str]) -> Path | None:

@@ -36,7 +36,7 @@ class Resolver:
         self.bindings = bindings
         self.called: dict[Target, dict[str, Any]] = {}
         self.resolved: list[ResolvedParameter] = []
-        self._missing_values: list[tuple[EffectiveBinding, Any]] = []
+        self._missing_values: list[EffectiveBinding] = []
         self._open_macros: list[str] = []
 
     def build_root(self, roots: Sequence[Target | str], verbs: Mapping[str, str]) -> Any:
@@ -76,7 +76,7 @@ class Resolver:
     def build_macro(self, name: str) -> Any:
         """Builds the value of a macro."""
         macro = self.bindings.macros[name]
-        return self._or_raise_missing(self._evaluate_macro(MacroReference(name), macro, Any))
+        return self._or_raise_missing(self._evaluate_macro(MacroReference(name), macro))
 
     def build_parameter(self, root: Target | str, parameter: str, macro: str) -> Any:
         """Builds the value bound to one parameter of ``root``."""
@@ -86,7 +86,7 @@ class Resolver:
             raise UserError(f"the gin files define neither {_shortened(root)}.{parameter} nor {macro}")
         annotation = parameter_types(target).get(parameter, Any)
         return self._conform(
-            self._or_raise_missing(self._evaluate(bound.value, (), bound, annotation)), annotation, bound
+            self._or_raise_missing(self._evaluate(bound.value, (), bound)), annotation, bound
         )
 
     def _or_raise_missing(self, value: Any) -> Any:
@@ -153,7 +153,7 @@ class Resolver:
         arguments = {}
         for name in sorted(bounds, key=lambda name: order.index(name) if name in order else len(order)):
             bound, annotation = bounds[name], annotations.get(name, Any)
-            value = self._evaluate(bound.value, scope, bound, annotation)
+            value = self._evaluate(bound.value, scope, bound)
             arguments[name] = value if _is_missing(value) else self._conform(value, annotation, bound)
             self._record(scope, bound.path, arguments[name], config_errors.origin_of(bound, self.bindings))
         return arguments
@@ -161,12 +161,12 @@ class Resolver:
     def _record(self, scope: Scope, path: str, value: Any, origin: str) -> None:
         self.resolved.append(ResolvedParameter("/".join((*scope, path)), value, origin))
 
-    def _evaluate(self, value: Any, scope: Scope, bound: EffectiveBinding, annotation: Any = Any) -> Any:
+    def _evaluate(self, value: Any, scope: Scope, bound: EffectiveBinding) -> Any:
         if value is REQUIRED:
-            self._missing_values.append((bound, annotation))
+            self._missing_values.append(bound)
             return REQUIRED
         if isinstance(value, MacroReference):
-            return self._evaluate_macro(value, bound, annotation)
+            return self._evaluate_macro(value, bound)
         if isinstance(value, ConfigurableReference):
             target = self.bindings.find(value.name, bound.file_index, bound.origin)
             inner = value.scopes or scope
@@ -178,7 +178,7 @@ class Resolver:
             return {self._evaluate(k, scope, bound): self._evaluate(v, scope, bound) for k, v in pairs}
         return value
 
-    def _evaluate_macro(self, macro: MacroReference, user: EffectiveBinding, annotation: Any) -> Any:
+    def _evaluate_macro(self, macro: MacroReference, user: EffectiveBinding) -> Any:
         if macro.name not in self.bindings.macros:
             raise config_errors.undefined_macro(macro.name, user, self.bindings)
         if macro.name in self._open_macros:
@@ -187,7 +187,7 @@ class Resolver:
         binding.used = True
         self._open_macros.append(macro.name)
         try:
-            return self._evaluate(binding.value, tuple(macro.name.split("/")), binding, annotation)
+            return self._evaluate(binding.value, tuple(macro.name.split("/")), binding)
         finally:
             self._open_macros.pop()
 

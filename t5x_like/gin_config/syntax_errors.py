@@ -37,7 +37,7 @@ def _plain_cause(cause: str, line: str, file: str | None) -> tuple[str, str]:
     if equals and value[0] in "'\"" and value.count(value[0]) % 2:
         return "this text has no closing quote", ""
     if equals and not any(symbol in value for symbol in "'\"()[]{}@%") and not _is_literal(value):
-        quoted = f"{name} = '{value}'" if file else f"--gin.{name}=\"'{value}'\""
+        quoted = f"{name} = '{value}'" if file else f"--gin.{name}=\"'{value}'\", or --set {name}={value}"
         return f"{value!r} is not a gin value", f"text needs quotes: {quoted}"
     return f"gin can't read this line: {' '.join(cause.split()).rstrip('.')}", ""
 

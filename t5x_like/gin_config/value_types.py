@@ -10,6 +10,9 @@ from typing import Any, Literal
 
 from t5x_like.gin_config.user_error import nearest
 
+SEQUENCES = (tuple, list, collections.abc.Sequence, collections.abc.Iterable)
+MAPPINGS = (dict, collections.abc.Mapping)
+
 
 class TypeMismatchError(Exception):
     """A value of the wrong type; the message continues the parameter's name."""
@@ -44,12 +47,9 @@ def conform(value: Any, annotation: Any) -> Any:
         return _conform_choice(value, annotation, arguments)
     if origin in (typing.Union, types.UnionType):
         return _conform_union(value, annotation, arguments)
-    if origin in (tuple, list, collections.abc.Sequence, collections.abc.Iterable) or annotation in (
-        tuple,
-        list,
-    ):
+    if origin in SEQUENCES or annotation in (tuple, list):
         return _conform_sequence(value, annotation, origin or annotation, arguments)
-    if origin in (dict, collections.abc.Mapping):
+    if origin in MAPPINGS:
         return _conform_mapping(value, annotation, arguments)
     if annotation is float and type(value) is int:
         return float(value)
@@ -58,6 +58,17 @@ def conform(value: Any, annotation: Any) -> Any:
             f"needs {name_type(annotation)}, got {name_value(value)}", _hint(value, annotation)
         )
     return value
+
+
+def union_members(annotation: Any) -> tuple[Any, ...]:
+    """Returns the types of a union; of any other annotation itself.
+
+    >>> union_members(int | None)
+    (<class 'int'>, <class 'NoneType'>)
+    """
+    annotation = _unwrap(annotation)
+    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    return tuple(map(_unwrap, typing.get_args(annotation))) if is_union else (annotation,)
 
 
 def name_type(annotation: Any) -> str:
@@ -80,9 +91,9 @@ def name_type(annotation: Any) -> str:
         return _either(name_type(argument) for argument in arguments)
     if origin is tuple and arguments[-1:] != (...,):
         return f"a tuple of {len(arguments)}: ({', '.join(name_type(argument) for argument in arguments)})"
-    if origin in (tuple, list, collections.abc.Sequence, collections.abc.Iterable) and arguments:
+    if origin in SEQUENCES and arguments:
         return f"a {'list' if origin is list else 'tuple'}, each {name_type(arguments[0])}"
-    if origin in (dict, collections.abc.Mapping) and arguments:
+    if origin in MAPPINGS and arguments:
         return f"a dict of {name_type(arguments[0])} to {name_type(arguments[1])}"
     if origin is collections.abc.Callable:
         return "a function or something callable"

@@ -54,7 +54,7 @@ def test_roberta_sees_every_row_ten_times_and_warms_up_for_6_percent() -> None:
 @pytest.mark.parametrize("task", ["rte", "mrpc", "stsb"])
 def test_roberta_and_albert_start_small_tasks_from_mnli(paper: str, task: str) -> None:
     header = (RECIPES / paper / f"glue_{task}.gin").read_text()
-    assert f"INITIAL_CHECKPOINT=\"'runs/{paper}_mnli'\"" in header
+    assert f"--set INITIAL_CHECKPOINT=runs/{paper}_mnli" in header
     assert f"gin/recipes/{paper}/glue_mnli.gin" in header
 
 

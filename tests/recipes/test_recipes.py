@@ -26,7 +26,7 @@ def required_macros(file: Path) -> list[str]:
         load([str(file)], roots=ROOTS)
     except UserError as mistake:
         flags = [line.split("#")[0].strip() for line in str(mistake).splitlines()[1:]]
-        return [f"{flag.removeprefix('--gin.').split('=')[0]}='somewhere'" for flag in flags]
+        return [f"{flag.removeprefix('--set ').split('=')[0]}='somewhere'" for flag in flags]
     return []
 
 

@@ -72,7 +72,7 @@ class FileLog:
         if self.log.on_corruption == "fail":
             raise ValueError(
                 f"{told.rstrip('.')}{'' if told.endswith('?') else '.'} Correct the file, or set on_corruption='skip' "
-                "(--gin.ON_CORRUPTION=\"'skip'\") to leave such parts out, counted"
+                "(--set ON_CORRUPTION=skip) to leave such parts out, counted"
             )
         self._note(f"damaged:{what}", told)
 
