@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 
-_LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|<)([^)\s#]+)(#[^)\s]*)?(?=\))")
+LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|<)([^)\s#]+)(#[^)\s]*)?(?=\))")
 _LANGUAGES = {
     ".py": "python",
     ".gin": "python",
@@ -48,7 +48,7 @@ class RepositoryFiles:
             uri = self._page_of(target)
             return os.path.relpath(uri, PurePosixPath(page).parent) + (link[2] or "")
 
-        return _LINK.sub(replace, markdown)
+        return LINK.sub(replace, markdown)
 
     def _page_of(self, target: Path) -> str:
         """Return the page that shows ``target``, which is made at the first link to it."""

@@ -33,15 +33,15 @@ class ResultFile:
 
 INTRODUCTION = """# Results
 
-Every figure comes from a file in [`benchmarks/results`](../benchmarks/README.md), written by a script in the repository.
-The machines are shared and noisy: compare figures of one file only.
+Every figure comes from a file in [`benchmarks/results`](../benchmarks/README.md), written by a script in the
+repository. The machines are shared and noisy: compare figures of one file only.
 """
 FILES = (
     ResultFile(
         name="quickstart_curve_cpu",
         title="The quickstart's pretraining",
-        words="A T5 of 2 million parameters learns span corruption on the King James Bible. The dashed line is the loss "
-        "of a model that knows only how frequent each token is.",
+        words="A T5 of 2 million parameters learns span corruption on the King James Bible. The dashed line is the "
+        "loss of a model that knows only how frequent each token is.",
         rows=(),
         columns={},
         picture="learning_curve",
@@ -75,8 +75,8 @@ FILES = (
     ResultFile(
         name="input_speed_cpu",
         title="Sequences a second from one core",
-        words="Training sequences of 512 tokens a second from a [token cache](guides/cache.md) on one CPU core, next "
-        "to span corruption by seqio and tf.data in the same sitting.",
+        words="Training sequences of 512 tokens a second from a [token cache](guides/cache.md) on one CPU core, "
+        "next to span corruption by seqio and tf.data in the same sitting.",
         rows=("objectives",),
         columns={"sequences a second": ("sequences_per_second",), "times seqio": ("times_the_reference",)},
     ),

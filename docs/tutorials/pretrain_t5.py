@@ -1,0 +1,190 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Pretrain a T5 on your own text
+#
+# You have a text file with a document on each line. This notebook learns a vocabulary from it, shows what span
+# corruption makes of it, trains a small T5, and looks inside the result.
+#
+# The settings are tiny, so that everything runs on a laptop's CPU in under a minute. For a real run change the sizes, the
+# number of steps and the file; the code stays the same.
+
+# %%
+import logging
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+logging.basicConfig(level=logging.ERROR)
+folder = Path(tempfile.mkdtemp())  # your project's folder
+text, held_out = folder / "train.txt", folder / "validation.txt"
+
+# %% [markdown]
+# ## The text
+#
+# Here the "own text" is 300 chapters of the King James Bible, which is shipped. Point the two paths at your files instead.
+
+# %%
+from t5x_like.io.files import shipped_directory
+
+chapters = (shipped_directory("data") / "king_james/train.txt").read_text().splitlines()
+text.write_text("\n".join(chapters[:300]) + "\n")
+held_out.write_text("\n".join(chapters[300:330]) + "\n")
+print(f"{len(text.read_text().split()):,} words; the first: {chapters[0][:60]} …")
+
+# %% [markdown]
+# ## A vocabulary from the text
+#
+# `t5x-like vocabulary learn` is a command; a notebook can call every command by `main`.
+
+# %%
+from t5x_like.cli.main import main
+
+vocabulary = str(folder / "spiece.model")
+main(
+    [
+        "vocabulary",
+        "learn",
+        "--kind",
+        "unigram",
+        "--size",
+        "900",
+        "--input",
+        str(text),
+        "--output",
+        vocabulary,
+    ]
+)
+main(["vocabulary", "show", vocabulary, "--text", "In the beginning God created the heaven"])
+
+# %% [markdown]
+# ## The task
+#
+# A task joins files, a vocabulary and an objective. Span corruption removes 15 % of the tokens in spans of three; the model writes what
+# is missing. Look at a few examples before you train.
+
+# %%
+from t5x_like.text import registry
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.objectives.span_corruption import SpanCorruption
+from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.vocabularies.opening import open_tokenizer
+
+task = PretrainingTask(
+    name="my_text",
+    vocabulary=vocabulary,
+    files={"train": str(text), "validation": str(held_out)},
+    objective=SpanCorruption(noise_density=0.15, mean_noise_span_length=3.0),
+)
+registry.register([task])
+data = LoaderConfig(mixture="my_text", batch_size=16, inputs_length=64, targets_length=24)
+batch = next(build_loader(data))
+tokenizer = open_tokenizer(vocabulary)
+
+
+def words(ids):
+    return " ".join(tokenizer.piece(int(token)) for token in ids if token > 0).replace("▁", "")
+
+
+print("the encoder reads: ", words(batch.encoder_input_tokens[0]))
+print("the decoder writes:", words(batch.target_tokens[0]))
+
+# %% [markdown]
+# ## The run
+#
+# An `Experiment` is one frozen value with everything that decides the result. `train` runs it, and continues it when it was
+# stopped.
+
+# %%
+from t5x_like.model.zoo.t5 import T5Config
+from t5x_like.optimizers.optimizers import Adafactor
+from t5x_like.optimizers.schedules import InverseSqrt
+from t5x_like.training.experiment import Experiment, Intervals
+from t5x_like.training.train import train
+
+STEPS = 120
+experiment = Experiment(
+    model=T5Config(
+        vocab_size=1024,  # 900 pieces and 100 sentinels, rounded up to a multiple of 128
+        model_dim=64,
+        mlp_dim=128,
+        num_heads=4,
+        head_dim=16,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+    ),
+    tasks=(task,),
+    train=data,
+    validations=(replace(data, split="validation", shuffle=False, repeat=False),),
+    optimizer=Adafactor(learning_rate=InverseSqrt(base=1.0, warmup_steps=100)),
+    intervals=Intervals(log_every_steps=20, evaluate_every_steps=60, save_every_steps=STEPS),
+    model_dir=str(folder / "run"),
+    total_steps=STEPS,
+)
+train(experiment)
+sorted(path.name for path in (folder / "run").iterdir())
+
+# %% [markdown]
+# ## The learning curve
+#
+# The dashed line would be reached by a model that knows only how frequent each token is.
+
+# %%
+import numpy as np
+from matplotlib.figure import Figure
+
+from t5x_like.reports.curves import read_curves
+
+targets = np.concatenate(
+    [batch.target_tokens[batch.loss_weights > 0] for batch, _ in zip(build_loader(data), range(20))]
+)
+shares = np.bincount(targets) / len(targets)
+entropy = -sum(share * np.log(share) for share in shares if share)
+
+figure = Figure(figsize=(6, 3))
+axes = figure.add_subplot()
+for curve in read_curves(folder / "run"):
+    axes.plot(curve.steps, curve.losses, marker="o", label="validation" if curve.held_out else "training")
+axes.axhline(entropy, linestyle="--", color="grey", label="frequencies only")
+axes.set(xlabel="step", ylabel="nats per token")
+axes.legend()
+figure
+
+# %% [markdown]
+# ## A look inside
+#
+# The run directory opens like any other checkpoint. After so few steps the model has learned which words are frequent and little
+# more; the weights' table and the answer are there to see how to look.
+
+# %%
+from t5x_like.pretrained.checkpoint import open_checkpoint
+from t5x_like.reports.weight_table import weight_table
+
+print("\n".join(weight_table(experiment.model).splitlines()[:14]))
+
+# %%
+checkpoint = open_checkpoint(folder / "run")
+predictions = checkpoint.model(batch)
+guesses = np.asarray(predictions.logits).argmax(-1)
+right = (guesses == batch.target_tokens)[batch.loss_weights > 0].mean()
+print(f"with the right tokens before it, the model guesses {right:.0%} of the missing tokens")
+print("missing:", words(batch.target_tokens[0]))
+print("guessed:", words(guesses[0][batch.target_tokens[0] > 0]))
+
+# %% [markdown]
+# ## Next
+#
+# - The same from the command line: `t5x-like train --gin_file=gin/recipes/t5_1_1/pretrain_base.gin --set TRAIN_FILES=…`.
+# - Other objectives: one line changes, see [objectives](../guides/objectives.md).
+# - [Fine-tune](fine_tune_bert.ipynb) what you trained.
