@@ -11,7 +11,8 @@ RECIPES = ROOT / "gin" / "recipes"
 INTRODUCTION = """# Recipes
 
 A recipe is a gin file with the settings of a paper, the command that runs it, the hardware it needs and the score
-to expect. This index is made from the files' headers. Change any value by a flag: [gin macros](../reference/gin_macros.md).
+to expect. This index is made from the files' headers. Change any value by a flag:
+[gin macros](../reference/gin_macros.md).
 """
 TITLES = {
     "quickstart": "Quickstart",

@@ -83,8 +83,8 @@ FILES = (
     ResultFile(
         name="corpus_speed_cpu",
         title="C4's rules",
-        words="Megabytes of page text a second through C4's line and page rules on one CPU core, next to a plain version "
-        "with NLTK's sentences.",
+        words="Megabytes of page text a second through C4's line and page rules on one CPU core, next to a plain "
+        "version with NLTK's sentences.",
         rows=("measurements",),
         columns={
             "measured": ("what",),
