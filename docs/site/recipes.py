@@ -1,6 +1,5 @@
 """The index of recipes, from the comments that open the gin files."""
 
-import itertools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ TITLES = {
     "glue": "GLUE on a CPU",
     "objectives": "Pretraining objectives",
 }
-_FIELD = re.compile(r"(?:^|(?<=[.;] ))(Hardware|Hours|Score to expect|Paper|Settings)\b")
+_FIELD = re.compile(r"^(Hardware|Hours|Score to expect|Paper|Settings)\b", re.M)
 _NOT_RECIPES = {"tasks"}  # included by recipes
 
 
@@ -36,7 +35,7 @@ class Recipe:
     Attributes:
       path: the gin file.
       summary: the first sentence.
-      details: the other paragraphs before the fields.
+      details: the other sentences before the fields.
       command: lines to run, without the comment sign; may be empty.
       fields: "Hardware", "Hours", "Score to expect", "Paper" and "Settings" -> text, of those given.
     """
@@ -49,45 +48,27 @@ class Recipe:
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Return the header of the recipe in ``path``.
+    """Return the header of the recipe in ``path``: the comment before the first statement.
 
-    The header is the comment before the first statement. Lines that are indented by three spaces or more are commands.
-    Fields begin with their name, and a colon ends what qualifies it: ``Score to expect (one run, seed 0): 85.2 %``.
+    Lines that are indented by three spaces or more are commands. A field is a line that begins with its name, and a colon
+    ends what qualifies it: ``Score to expect (one run, seed 0): 85.2 %``.
     """
-    lines = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#"):
-            break
-        lines.append(line[1:])
+    lines = [line[1:] for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = lines[: next((number for number, line in enumerate(lines) if line[:1] not in ("", " ")), None)]
     command = "\n".join(line[3:] for line in lines if line.startswith("   "))
-    words = " ".join(
-        "\n" if not line.strip() else line.strip() for line in lines if not line.startswith("   ")
-    )
-    paragraphs = [" ".join(part.split()) for part in words.split("\n") if part.strip()]
-    plain, fields = [], {}
-    for paragraph in paragraphs:
-        starts = [match.start() for match in _FIELD.finditer(paragraph)]
-        plain.append(paragraph[: starts[0]] if starts else paragraph)
-        for start, end in itertools.pairwise([*starts, len(paragraph)]):
-            name, text = _field(paragraph[start:end].strip())
-            fields[name] = text
-    summary, _, rest = re.sub(r"(?<=[a-z)][.?:]) ", "\n", plain[0], count=1).partition("\n")
-    details = " ".join([rest, *plain[1:]]).strip().rstrip(":")
+    plain = "\n".join(line[1:] for line in lines if not line.startswith("   "))
+    words, *found = _FIELD.split(plain)
+    fields = dict(_field(name, text) for name, text in zip(found[::2], found[1::2], strict=True))
+    summary, _, details = " ".join(words.split()).rstrip(":").partition(". ")
     return Recipe(
-        path=path, summary=summary.strip().rstrip(":"), details=details, command=command, fields=fields
+        path=path, summary=summary.rstrip("."), details=details.strip(), command=command, fields=fields
     )
 
 
-def _field(text: str) -> tuple[str, str]:
-    """Split "Score to expect (one run): 4.14" into the field's name and its text, "4.14 (one run)"."""
-    name = _FIELD.match(text)
-    assert name
-    qualifier, _, value = text.removeprefix(name[0]).partition(":")
-    qualifier = qualifier.strip().strip(",")
-    value = value.strip().rstrip(".")
-    return name[0], f"{value} {qualifier}".strip() if qualifier.startswith(
-        "("
-    ) else f"{qualifier} {value}".strip()
+def _field(name: str, text: str) -> tuple[str, str]:
+    """Split " (one run): 4.14" into the field's name and its words, "4.14 (one run)"."""
+    qualifier, _, words = " ".join(text.split()).partition(":")
+    return name, f"{words.strip().rstrip('.')} {qualifier}".strip()
 
 
 def recipes() -> dict[str, list[Recipe]]:

@@ -30,12 +30,12 @@ def test_a_header_is_read_field_by_field(tmp_path):
     path.write_text(
         "# SST-2 with BERT: batches of 32. Three epochs.\n#\n"
         "#   t5x-like train --gin_file=one.gin \\\n#     --set A=1\n#\n"
-        "# Hardware: one GPU with 16 GB. Hours: at most one on a\n# Cloud TPU.\n"
+        "# Hardware: one GPU with 16 GB.\n# Hours: at most one on a\n# Cloud TPU.\n"
         "# Score to expect (one run): 93.5; large 94.9.\n# Paper: Devlin et al. 2019, https://arxiv.org/abs/1810.04805.\n"
         "A = 1  # not the header\n"
     )
     recipe = recipes.read_recipe(path)
-    assert recipe.summary == "SST-2 with BERT: batches of 32."
+    assert recipe.summary == "SST-2 with BERT: batches of 32"
     assert recipe.details == "Three epochs."
     assert recipe.command == "t5x-like train --gin_file=one.gin \\\n  --set A=1"
     assert recipe.fields == {
