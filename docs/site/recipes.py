@@ -1,5 +1,6 @@
 """The index of recipes, from the comments that open the gin files."""
 
+import itertools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,11 +51,13 @@ class Recipe:
 def read_recipe(path: Path) -> Recipe:
     """Return the header of the recipe in ``path``: the comment before the first statement.
 
-    Lines that are indented by three spaces or more are commands. A field is a line that begins with its name, and a colon
-    ends what qualifies it: ``Score to expect (one run, seed 0): 85.2 %``.
+    Lines that are indented by three spaces or more are commands. A field is a line that begins with its name, and a
+    colon ends what qualifies it: ``Score to expect (one run, seed 0): 85.2 %``.
     """
-    lines = [line[1:] for line in path.read_text(encoding="utf-8").splitlines()]
-    lines = lines[: next((number for number, line in enumerate(lines) if line[:1] not in ("", " ")), None)]
+    header = itertools.takewhile(
+        lambda line: line.startswith("#"), path.read_text(encoding="utf-8").splitlines()
+    )
+    lines = [line[1:] for line in header]
     command = "\n".join(line[3:] for line in lines if line.startswith("   "))
     plain = "\n".join(line[1:] for line in lines if not line.startswith("   "))
     words, *found = _FIELD.split(plain)

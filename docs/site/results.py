@@ -128,8 +128,10 @@ def _section(file: ResultFile) -> list[str]:
     if file.picture:
         lines += [
             '<div class="picture" markdown>',
-            f"![{file.title}](pictures/{file.picture}_light.svg#only-light)",
-            f"![{file.title}](pictures/{file.picture}_dark.svg#only-dark)",
+            "",
+            f"![{file.title}](pictures/{file.picture}_light.svg#gh-light-mode-only)",
+            f"![{file.title}](pictures/{file.picture}_dark.svg#gh-dark-mode-only)",
+            "",
             "</div>",
             "",
         ]
