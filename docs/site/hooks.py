@@ -1,10 +1,12 @@
 """MkDocs hooks: generated pages, their sections of the navigation, and pages of linked repository files."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -15,6 +17,10 @@ from docs.site import command_line, gin_macros, notebooks, python_api, recipes, 
 from docs.site.repository_files import RepositoryFiles  # noqa: E402
 
 DOCS = ROOT / "docs"
+_FETCHED = re.compile(
+    r"""<(?:script|img|iframe|source|video)\b[^>]*\bsrc=["']?(?:https?:)?//|<link\b[^>]*\brel=["']?(?:stylesheet|preconnect|icon)"""
+    r"""[^>]*\bhref=["']?(?:https?:)?//|@import|url\(["']?(?:https?:)?//"""
+)
 
 
 def generated_pages() -> dict[str, str]:
@@ -65,3 +71,21 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.remove(known)
         files.append(File.generated(config, page, content=text))
     return files
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Refuse a site whose pages fetch anything from a server.
+
+    Raises:
+      PluginError: A page or style sheet names a script, picture, font or style sheet elsewhere.
+    """
+    folder = Path(config.site_dir)
+    for file in sorted([*folder.rglob("*.html"), *folder.rglob("*.css")]):
+        if found := fetched(file.read_text(encoding="utf-8")):
+            raise PluginError(f"{file}: a reader would fetch from a server: {found}")
+
+
+def fetched(page: str) -> str:
+    """Return the first part of a page or style sheet that fetches something from a server, or nothing."""
+    found = _FETCHED.search(page)
+    return found[0] if found else ""

@@ -134,6 +134,20 @@ def test_no_document_links_to_nothing():
             assert target.exists() or page in generated, f"{document}: {link[1]}"
 
 
+@pytest.mark.parametrize(
+    ("page", "is_fetched"),
+    [
+        ('<script src="https://unpkg.com/mermaid"></script>', True),
+        ('<link rel="stylesheet" href="https://fonts.googleapis.com/css?family=Roboto">', True),
+        ("body { background: url(//cdn.example/a.png) }", True),
+        ('<a href="https://arxiv.org/abs/1910.10683">paper</a>', False),
+        ('<img src="../pictures/attention_light.svg"><script src="assets/bundle.js"></script>', False),
+    ],
+)
+def test_a_page_that_fetches_from_a_server_is_found(page, is_fetched):
+    assert bool(hooks.fetched(page)) == is_fetched
+
+
 def test_the_picture_of_packages_has_all_of_them():
     drawn = {name for names in layers() for name in names}
     there = {path.name for path in (ROOT / "t5x_like").iterdir() if (path / "__init__.py").is_file()}
