@@ -120,5 +120,5 @@ pytest-second:
 	$(BIN)/python -m pytest $(addprefix --ignore=,$(FIRST_PART)) | sed -u ''
 
 clean: ## remove what tools left behind; .venv and runs stay
-	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf build dist .jax_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

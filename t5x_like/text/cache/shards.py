@@ -10,6 +10,7 @@ import io
 import os
 import shutil
 import tempfile
+import threading
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,10 @@ from t5x_like.text.cache.record_offsets import BLOCK, record_places
 # One record a chunk: random access reads what it needs. Not compressed: the same bytes with every version of a
 # compressor, records that can be found without the file's own index; two bytes a token squeeze little anyway.
 OPTIONS = "group_size:1,uncompressed"
+
+# numpy parses an array's header by ast.literal_eval, which CPython 3.11 and 3.12 may fail with a SystemError when
+# several threads call it at once (https://github.com/python/cpython/issues/106905).
+_NUMPY_HEADERS = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,7 +208,7 @@ def unpack(packed: bytes) -> Index:
       ValueError: the bytes are damaged.
     """
     try:
-        with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
+        with _NUMPY_HEADERS, np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
             return Index(
                 places=arrays["places"],
                 lengths=arrays["lengths"].astype(np.int64),
