@@ -20,14 +20,23 @@
 import gzip
 import json
 import logging
+import os
+import shlex
 import tempfile
 from pathlib import Path
 
 from t5x_like.cli.main import main
 
 logging.basicConfig(level=logging.ERROR)
-folder = Path(tempfile.mkdtemp())
+os.chdir(tempfile.mkdtemp())  # your project's folder
+folder = Path()
 crawl, corpus = folder / "crawl.warc.wet.gz", folder / "corpus"
+
+
+def command(line):
+    """Run ``t5x-like`` as the shell would."""
+    assert main(shlex.split(line)) == 0
+
 
 # %% [markdown]
 # ## The crawl
@@ -46,19 +55,22 @@ def story(number):
     )
 
 
+MENU = "Home | About | Contact\n"
+SCRIPT = "\nPlease enable javascript to see the comments on this page."
+LOREM = "\nLorem ipsum dolor sit amet is what this page still says."
+PROGRAM = "\nfunction hello() { return true; } is the code of this page."
 FRENCH = "\n".join(
     f"Le chat numéro {n} est assis sur la chaise et regarde les oiseaux du jardin." for n in range(6)
 )
-PAGES = {f"good-{number}": story(number) for number in range(60)}
-PAGES |= {
-    "menu-lines": "Home | About | Contact\n" + story(100),
-    "javascript-line": story(101) + "\nPlease enable javascript to see the comments on this page.",
-    "lorem": story(102) + "\nLorem ipsum dolor sit amet is what this page still says.",
-    "program": story(103) + "\nfunction hello() { return true; } is the code of this page.",
-    "french": FRENCH,
-    "too-short": "This page has one sentence only.",
-    "copy": story(5),
-}
+
+PAGES = {f"good-{n}": story(n) for n in range(60)}
+PAGES |= {f"menu-{n}": MENU + story(100 + n) for n in range(12)}
+PAGES |= {f"javascript-{n}": story(200 + n) + SCRIPT for n in range(6)}
+PAGES |= {f"lorem-{n}": story(300 + n) + LOREM for n in range(2)}
+PAGES |= {f"program-{n}": story(400 + n) + PROGRAM for n in range(4)}
+PAGES |= {f"french-{n}": FRENCH.replace("numéro", f"{n} numéro") for n in range(5)}
+PAGES |= {f"short-{n}": f"This is page {n} and it has one sentence only." for n in range(7)}
+PAGES |= {f"copy-{n}": story(n) for n in range(3)}
 with gzip.open(crawl, "wb") as file:
     for name, text in PAGES.items():
         content = text.encode()
@@ -79,10 +91,10 @@ print(f"{len(PAGES)} pages, {crawl.stat().st_size:,} bytes compressed")
 pages = folder / "pages.jsonl"
 pages.write_text(
     "".join(
-        json.dumps({"url": name, "text": PAGES[name]}) + "\n" for name in ("menu-lines", "program", "french")
+        json.dumps({"url": name, "text": PAGES[name]}) + "\n" for name in ("menu-0", "program-0", "french-0")
     )
 )
-main(["corpus", "explain", "--input", str(pages)])
+command(f"corpus explain --input {pages}")
 
 # %% [markdown]
 # ## The corpus
@@ -90,35 +102,27 @@ main(["corpus", "explain", "--input", str(pages)])
 # The table has a line for each step with the reasons. `c4_en_fast.gin` is C4's recipe with fastText's language identification.
 
 # %%
-recipe = [
-    "--recipe",
-    "gin/corpora/c4_en_fast.gin",
-    "--input",
-    str(crawl),
-    "--output",
-    str(corpus),
-    "--workers",
-    "1",
-]
-main(["corpus", "build", *recipe])
+command(f"corpus build --recipe gin/corpora/c4_en_fast.gin --input {crawl} --output {corpus} --workers 1")
 
 # %% [markdown]
 # ## Which rule dropped what
 
 # %%
-from matplotlib.figure import Figure
+import matplotlib.pyplot as plt
 
 manifest = json.loads((corpus / "manifest.json").read_text())
-dropped = {
-    reason.removeprefix("filtered:"): count
-    for step in manifest["steps"]
-    for reason, count in step["dropped"].items()
-}
-figure = Figure(figsize=(6, 0.4 * len(dropped) + 1), layout="constrained")
-axes = figure.add_subplot()
+dropped = {}
+for step in manifest["steps"]:
+    for reason, count in step["dropped"].items():
+        dropped[f"page: {reason.removeprefix('filtered:')}"] = count
+    for reason, count in step["seen"].items():
+        if reason.startswith("line-filtered:"):
+            dropped[f"line: {reason.removeprefix('line-filtered:')}"] = count
+figure, axes = plt.subplots(figsize=(6, 3), dpi=110, layout="constrained")
 axes.barh(list(dropped), list(dropped.values()))
-axes.set(xlabel="pages or lines dropped")
-figure
+axes.invert_yaxis()
+axes.set_xlabel("dropped")
+plt.show()
 
 # %% [markdown]
 # ## What is left
@@ -129,7 +133,7 @@ figure
 from t5x_like.text.tasks.pretraining import PretrainingTask
 
 task = PretrainingTask(name="towns", vocabulary="bytes", corpus=str(corpus))
-texts = [document.text for split in manifest["splits"] for document in task.read(split)]
+texts = [document.text for document in task.read("train")]
 print(len(texts), "pages are left; one of them:")
 print(texts[0])
 
@@ -137,7 +141,7 @@ print(texts[0])
 # `corpus report` writes all of this as one HTML page, with examples of what each rule removed:
 
 # %%
-main(["corpus", "report", str(corpus)])
+command(f"corpus report {corpus}")
 
 # %% [markdown]
 # ## Next

@@ -26,7 +26,9 @@
 
 # %%
 import logging
+import os
 import random
+import shlex
 import tempfile
 import zipfile
 from pathlib import Path
@@ -34,8 +36,15 @@ from pathlib import Path
 from t5x_like.cli.main import main
 
 logging.basicConfig(level=logging.ERROR)
-folder = Path(tempfile.mkdtemp())
+os.chdir(tempfile.mkdtemp())  # your project's folder
+folder = Path()
 data, bert, run = folder / "data", folder / "bert", folder / "run"
+
+
+def command(line):
+    """Run ``t5x-like`` as the shell would."""
+    assert main(shlex.split(line)) == 0
+
 
 # %% [markdown]
 # ## The rows
@@ -93,8 +102,8 @@ config = BertConfig(
     task="masked_lm",
 )
 write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], bert)
-main(
-    f"vocabulary learn --kind wordpiece --lower_case --size 120 --input {sentences} --output {bert}/vocab.txt".split()
+command(
+    f"vocabulary learn --kind wordpiece --lower_case --size 120 --input {sentences} --output {bert}/vocab.txt"
 )
 sorted(path.name for path in bert.iterdir())
 
@@ -105,13 +114,11 @@ sorted(path.name for path in bert.iterdir())
 # is new, and a warning would say so.
 
 # %%
-main(
-    [
-        *f"train --gin_file=gin/recipes/bert/glue_sst2.gin --model_dir {run}".split(),
-        *f"--set INITIAL_CHECKPOINT={bert} --set DATA_DIR={data}".split(),
-        *"--set TRAIN_STEPS=80 --set WARMUP_STEPS=8 --set LEARNING_RATE=0.002 --set DROPOUT_RATE=0.0".split(),
-        *"--set INPUTS_LENGTH=16 --set COMPUTE_DTYPE=float32 --set REMAT=none --set LOG_EVERY_STEPS=20".split(),
-    ]
+command(
+    f"""train --gin_file=gin/recipes/bert/glue_sst2.gin --model_dir {run}
+    --set INITIAL_CHECKPOINT={bert} --set DATA_DIR={data}
+    --set TRAIN_STEPS=80 --set WARMUP_STEPS=8 --set LEARNING_RATE=0.002 --set DROPOUT_RATE=0.0
+    --set INPUTS_LENGTH=16 --set COMPUTE_DTYPE=float32 --set REMAT=none --set LOG_EVERY_STEPS=20"""
 )
 
 # %% [markdown]
@@ -120,8 +127,8 @@ main(
 # The development set has labels: accuracy with an interval, and the score of always giving the most frequent answer.
 
 # %%
-tasks = ["--tasks", "glue_sst2_v002", "--data_dir", str(data), "--batch_size", "64"]
-main(["evaluate", "--checkpoint", str(run), *tasks, "--output_dir", str(folder / "validation")])
+tasks = f"--tasks glue_sst2_v002 --data_dir {data} --batch_size 64"
+command(f"evaluate --checkpoint {run} {tasks} --output_dir validation")
 
 # %% [markdown]
 # ## The submission
@@ -130,29 +137,16 @@ main(["evaluate", "--checkpoint", str(run), *tasks, "--output_dir", str(folder /
 # which the server needs for an average.
 
 # %%
-submission = str(folder / "glue.zip")
-main(
-    [
-        "evaluate",
-        "--checkpoint",
-        str(run),
-        *tasks,
-        "--output_dir",
-        str(folder / "test"),
-        "--submission",
-        submission,
-    ]
-)
+command(f"evaluate --checkpoint {run} {tasks} --output_dir test --submission glue.zip")
 
 # %%
-main(["submission", "check", submission])
-with zipfile.ZipFile(submission) as archive:
+command("submission check glue.zip")
+with zipfile.ZipFile("glue.zip") as archive:
     lines = archive.read("SST-2.tsv").decode().splitlines()
 print("\n".join(lines[:4]))
 answers = [int(line.split("\t")[1]) for line in lines[1:]]
-print(
-    f"we made the rows, so we know: {sum(a == b for a, b in zip(answers, truth)) / len(truth):.1%} are right"
-)
+share = sum(answer == label for answer, label in zip(answers, truth)) / len(truth)
+print(f"we made the rows, so we know: {share:.1%} are right")
 
 # %% [markdown]
 # ## Next

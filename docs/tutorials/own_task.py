@@ -24,7 +24,8 @@ from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 logging.basicConfig(level=logging.ERROR)
-folder = Path(tempfile.mkdtemp())
+os.chdir(tempfile.mkdtemp())  # your project's folder
+folder = Path()
 
 # %% [markdown]
 # ## The rows

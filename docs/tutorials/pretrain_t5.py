@@ -21,12 +21,15 @@
 
 # %%
 import logging
+import os
+import shlex
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 logging.basicConfig(level=logging.ERROR)
-folder = Path(tempfile.mkdtemp())  # your project's folder
+os.chdir(tempfile.mkdtemp())  # your project's folder
+folder = Path()
 text, held_out = folder / "train.txt", folder / "validation.txt"
 
 # %% [markdown]
@@ -45,27 +48,20 @@ print(f"{len(text.read_text().split()):,} words; the first: {chapters[0][:60]} â
 # %% [markdown]
 # ## A vocabulary from the text
 #
-# `t5x-like vocabulary learn` is a command; a notebook can call every command by `main`.
+# `t5x-like vocabulary learn` is a command. A notebook can run every command by `main`.
 
 # %%
 from t5x_like.cli.main import main
 
-vocabulary = str(folder / "spiece.model")
-main(
-    [
-        "vocabulary",
-        "learn",
-        "--kind",
-        "unigram",
-        "--size",
-        "900",
-        "--input",
-        str(text),
-        "--output",
-        vocabulary,
-    ]
-)
-main(["vocabulary", "show", vocabulary, "--text", "In the beginning God created the heaven"])
+
+def command(line):
+    """Run ``t5x-like`` as the shell would."""
+    assert main(shlex.split(line)) == 0
+
+
+vocabulary = "spiece.model"
+command(f"vocabulary learn --kind unigram --size 900 --input {text} --output {vocabulary}")
+command(f"vocabulary show {vocabulary} --text 'In the beginning God created the heaven'")
 
 # %% [markdown]
 # ## The task
@@ -141,8 +137,8 @@ sorted(path.name for path in (folder / "run").iterdir())
 # The dashed line would be reached by a model that knows only how frequent each token is.
 
 # %%
+import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.figure import Figure
 
 from t5x_like.reports.curves import read_curves
 
@@ -152,14 +148,13 @@ targets = np.concatenate(
 shares = np.bincount(targets) / len(targets)
 entropy = -sum(share * np.log(share) for share in shares if share)
 
-figure = Figure(figsize=(6, 3))
-axes = figure.add_subplot()
+figure, axes = plt.subplots(figsize=(6, 3), dpi=110, layout="constrained")
 for curve in read_curves(folder / "run"):
     axes.plot(curve.steps, curve.losses, marker="o", label="validation" if curve.held_out else "training")
 axes.axhline(entropy, linestyle="--", color="grey", label="frequencies only")
 axes.set(xlabel="step", ylabel="nats per token")
 axes.legend()
-figure
+plt.show()
 
 # %% [markdown]
 # ## A look inside
