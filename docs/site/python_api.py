@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+import t5x_like
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "t5x_like"
 
@@ -22,14 +24,8 @@ These names are the public interface; they load on first use. The pages of the p
 
 
 def public_names() -> list[str]:
-    """Return the names that ``t5x_like`` exports, as its ``__all__`` lists them."""
-    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
-    for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
-            value = node.value  # type: ignore[union-attr]
-            return [element.value for element in ast.walk(value) if isinstance(element, ast.Constant)]
-    raise ValueError("t5x_like/__init__.py has no __all__")
+    """Return the names that ``t5x_like`` exports, without its version."""
+    return [name for name in t5x_like.__all__ if not name.startswith("__")]
 
 
 def packages() -> list[str]:
@@ -66,9 +62,8 @@ def _is_empty(module: str) -> bool:
 
 def pages() -> dict[str, str]:
     """Return the page of public names and the pages of packages."""
-    exported = [name for name in public_names() if not name.startswith("__")]
     public = INTRODUCTION + "\n".join(
-        f"::: t5x_like.{name}\n    options:\n      heading_level: 2\n" for name in exported
+        f"::: t5x_like.{name}\n    options:\n      heading_level: 2\n" for name in public_names()
     )
     found = {"reference/python/index.md": public}
     for package in packages():
