@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from docs.pictures.style import Palette
 
-RESULT = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "quickstart_curve_cpu.json"
+RESULT = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "quickstart_cpu.json"
 
 
 def draw(palette: Palette) -> Figure:
