@@ -40,9 +40,9 @@ FILES = (
     ResultFile(
         name="quickstart_cpu",
         title="Quickstart",
-        words="A T5 of 2 million parameters learns span corruption on the King James Bible, then two tasks at once. The dashed "
-        "line is the loss of a model that knows only how frequent each token is. The baseline of the table is the most "
-        "frequent answer.",
+        words="A T5 of 2 million parameters learns span corruption on the King James Bible, then two tasks at once. "
+        "The dashed line is the loss of a model that knows only how frequent each token is. The baseline of the table "
+        "is the most frequent answer.",
         rows=("tasks",),
         columns={"scores": ("scores",), "baseline": ("baseline",), "rows": ("rows",)},
         picture="learning_curve",
