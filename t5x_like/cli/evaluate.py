@@ -17,12 +17,10 @@ from typing import Any
 
 from t5x_like.cli.arguments import (
     EVALUATION,
-    EXPERIMENT,
     SUITE,
     add_checkpoint_arguments,
     import_users_modules,
     load_configuration,
-    load_part,
     use_saved_run,
 )
 from t5x_like.cli.submission import announce_submission, write_submission_of
@@ -148,7 +146,9 @@ def _run_own_tasks(arguments: argparse.Namespace) -> int:
     use_saved_run(arguments, template, OUTPUT_DIR=output, SPLIT=arguments.split)
     evaluation: Any = load_configuration(arguments, EVALUATION).value
     if by_head:
-        evaluation = replace(evaluation, evaluations=_head_evaluations(arguments, evaluation.evaluations[0]))
+        evaluation = replace(
+            evaluation, evaluations=_head_evaluations(arguments.checkpoint, evaluation.evaluations[0])
+        )
     # JAX loads when the verb runs.
     from t5x_like.evaluation.saved_runs import evaluate_run
 
@@ -160,22 +160,17 @@ def _run_own_tasks(arguments: argparse.Namespace) -> int:
 
 def _evaluates_head(checkpoint: str) -> bool:
     """Returns True if a run's own configuration evaluates a head."""
-    config = Path(checkpoint) / "config.gin"
-    return bool(checkpoint) and config.is_file() and "HeadEvaluation" in config.read_text(encoding="utf-8")
+    record = Path(checkpoint) / "experiment.json"
+    return bool(checkpoint) and record.is_file() and ":HeadEvaluation" in record.read_text(encoding="utf-8")
 
 
-def _head_evaluations(arguments: argparse.Namespace, asked: Any) -> tuple[Any, ...]:
+def _head_evaluations(checkpoint: str, asked: Any) -> tuple[Any, ...]:
     """The run's own evaluations, which need not be of what it learned from; of the split that is asked for."""
-    found = load_part(
-        _run_arguments(arguments, arguments.checkpoint), EXPERIMENT, "evaluations", "EVALUATIONS"
-    )
+    from t5x_like.training.run_record import read_recorded  # imports JAX
+
     given = {name: getattr(asked, name) for name in ("split", "batch_size", "limit")}
+    found = read_recorded(checkpoint, "evaluations")
     return tuple(replace(each, **given) for each in found if isinstance(each, type(asked)))
-
-
-def _run_arguments(arguments: argparse.Namespace, checkpoint: str) -> argparse.Namespace:
-    """The flags, with the configuration of the run itself."""
-    return argparse.Namespace(**{**vars(arguments), "gin_file": [str(Path(checkpoint) / "config.gin")]})
 
 
 def _wants_suite(arguments: argparse.Namespace) -> bool:
@@ -194,7 +189,7 @@ def _wants_suite(arguments: argparse.Namespace) -> bool:
             f"--{given[0]} is for benchmarks", hint="add --recipe glue, --recipe super_glue or --tasks TASK …"
         )
     folder = Path(arguments.checkpoint)
-    if arguments.checkpoint and (folder / "config.json").is_file() and not (folder / "config.gin").is_file():
+    if arguments.checkpoint and (folder / "config.json").is_file() and not (folder / "model.json").is_file():
         raise UserError(
             f"--checkpoint {folder} is a Hugging Face directory, which has no tasks of its own",
             hint="say on what to evaluate it: --recipe glue, --recipe super_glue or --tasks TASK …",
@@ -286,23 +281,19 @@ def _suite_of(arguments: argparse.Namespace) -> Any:
         default = f"{arguments.checkpoint.rstrip('/')}/evaluation-{recipe or 'tasks'}-{split}"
         given.setdefault("output_dir", default)
         suite = SuiteEvaluation(checkpoint=arguments.checkpoint, **given)
-    return _with_run_settings(suite, arguments)
+    return _with_run_settings(suite)
 
 
-def _with_run_settings(suite: Any, arguments: argparse.Namespace) -> Any:
+def _with_run_settings(suite: Any) -> Any:
     """Registers the run's own tasks, and finds its vocabulary where only its configuration names that."""
-    own = _run_arguments(arguments, suite.checkpoint)
-    own.overrides = []
-    has_configuration = Path(own.gin_file[0]).is_file()
-    if has_configuration and any(name not in catalogue.benchmarks() for name in suite.tasks):
-        registry.register(load_part(own, EXPERIMENT, "tasks", "TASKS"))
+    from t5x_like.training.run_record import has_experiment, read_recorded  # imports JAX
+
+    tasks = read_recorded(suite.checkpoint, "tasks") if has_experiment(suite.checkpoint) else ()
+    if any(name not in catalogue.benchmarks() for name in suite.tasks):
+        registry.register(tasks)
     if suite.vocabulary or vocabulary_files(suite.checkpoint):
         return suite
-    if has_configuration:
-        try:
-            named = load_part(own, EXPERIMENT, "vocabulary", "VOCABULARY")
-        except (UserError, ValueError):
-            named = None
-        if isinstance(named, str):
-            return replace(suite, vocabulary=named)
-    return replace(suite, vocabulary=os.environ.get("T5X_LIKE_VOCABULARY", ""))
+    own = {task.vocabulary for task in tasks if hasattr(task, "vocabulary")}
+    return replace(
+        suite, vocabulary=own.pop() if len(own) == 1 else os.environ.get("T5X_LIKE_VOCABULARY", "")
+    )

@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     # JAX loads when the verb runs.
     from t5x_like.evaluation import perplexity
     from t5x_like.partitioning.mesh import MeshConfig
-    from t5x_like.pretrained.checkpoint import open_checkpoint
+    from t5x_like.pretrained.open_checkpoint import open_checkpoint
 
     mesh = MeshConfig().build()
     model = open_checkpoint(

@@ -3,13 +3,14 @@
 import functools
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
 from jax.sharding import Mesh
 
+from t5x_like.config_class import config_class
 from t5x_like.evaluation.head_plan import HeadPlan
 from t5x_like.evaluation.head_predictor import HeadPredictor, SpanSearch
 from t5x_like.evaluation.prediction_log import replace_rows
@@ -95,7 +96,7 @@ class Evaluator:
         return results
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class TaskEvaluation:
     """Evaluation by answers in words. A mixture's tasks are evaluated one by one.
 
@@ -157,7 +158,7 @@ class TaskEvaluation:
         return plan, {"split": self.split, "limit": self.limit, "method": self.method, **skipped}
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class HeadEvaluation:
     """Evaluation of a fine-tuned head. A mixture's tasks are evaluated one by one.
 

@@ -1,10 +1,11 @@
 """Saved weights of a run as frozen values: what they are evaluated on, and which lines they answer."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any, NamedTuple
 
+from t5x_like.config_class import config_class
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation, TaskResult, write_results
 from t5x_like.evaluation.head_plan import predict_lines
 from t5x_like.evaluation.head_predictor import HeadPredictor
@@ -13,12 +14,12 @@ from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size
-from t5x_like.pretrained.checkpoint import open_checkpoint
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text import registry
 from t5x_like.text.seqio_bridge import registration
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class RunEvaluation:
     """Weights, the rows they are evaluated on, and where the results go.
 
@@ -49,7 +50,7 @@ def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
     return results
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class RunPrediction:
     """Weights that answer lines of text. ``task`` decides the vocabulary and, if it words one column, the wording."""
 

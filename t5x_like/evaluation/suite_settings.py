@@ -1,9 +1,10 @@
 """One evaluation as a frozen value: which checkpoint, which tasks, asked how, written where."""
 
 import hashlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Literal, get_args
 
+from t5x_like.config_class import config_class
 from t5x_like.evaluation.prompts import PromptStyle
 from t5x_like.evaluation.questions import are_texts
 from t5x_like.evaluation.text_answers import Normalization
@@ -30,7 +31,7 @@ _SETTINGS_THAT_DECIDE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class SuiteEvaluation:
     """A checkpoint, the tasks it is evaluated on, and the settings; in gin ``suite_settings.SuiteEvaluation``.
 

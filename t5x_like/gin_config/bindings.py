@@ -15,7 +15,7 @@ from t5x_like.gin_config.statements import (
     references_in,
 )
 from t5x_like.gin_config.user_error import UserError, nearest_or_all
-from t5x_like.gin_config.value_types import TypeMismatchError, parameter_types
+from t5x_like.value_types import TypeMismatchError, parameter_types
 
 Scope = tuple[str, ...]
 

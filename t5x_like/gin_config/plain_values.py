@@ -6,7 +6,7 @@ from typing import Any
 
 from t5x_like.gin_config.statements import MacroReference, PlainText, macros_in, references_in
 from t5x_like.gin_config.user_error import UserError
-from t5x_like.gin_config.value_types import MAPPINGS, SEQUENCES, TypeMismatchError, conform, union_members
+from t5x_like.value_types import MAPPINGS, SEQUENCES, TypeMismatchError, conform, union_members
 
 
 def plain_value(plain: PlainText, annotations: Sequence[Any], current: Any) -> Any:

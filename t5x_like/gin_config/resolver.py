@@ -13,7 +13,7 @@ from t5x_like.gin_config.bindings import Bindings, EffectiveBinding, Scope
 from t5x_like.gin_config.imported_names import Target, parameters_of, short_name
 from t5x_like.gin_config.statements import REQUIRED, ConfigurableReference, MacroReference
 from t5x_like.gin_config.user_error import UserError, nearest
-from t5x_like.gin_config.value_types import TypeMismatchError, conform, parameter_types
+from t5x_like.value_types import TypeMismatchError, conform, parameter_types
 
 
 class ResolvedParameter(NamedTuple):

@@ -1,7 +1,6 @@
 """Continuations of prompts: greedy, sampled or by beam search, from ids to ids."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -9,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from t5x_like.config_class import config_class
 from t5x_like.inference.beam_search import T5LengthPenalty, beam_search
 from t5x_like.inference.length_batches import Ids, pad_prompts, place_rows
 from t5x_like.inference.sampling import sample
@@ -17,7 +17,7 @@ from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.partitioning.shard import replicated
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class GenerationConfig:
     """Length of a continuation and the search for it. ``temperature`` 0 with one beam is greedy decoding.
 

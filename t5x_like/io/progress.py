@@ -45,15 +45,22 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leaves the bar as it is, and prints no more of it."""
         self._bar.close()
 
     def reach(self, done: int) -> None:
         """Shows that ``done`` units are done."""
         self._bar.update(done - self._done)
         self._done = done
+        self.remind()
+
+    def remind(self) -> None:
+        """Prints a line if there is no terminal, and the last line is too long ago."""
         now = time.monotonic()
         if self._shown and self._bar.disable and now - self._last_line >= self._seconds:
-            self._last_line = now
             self.say(f"{self._label}: {self._in_words(now - self._start)}")
 
     def add(self, more: int) -> None:
@@ -64,6 +71,7 @@ class Progress:
         """Counts ``done`` units as done before, so that rates leave them out."""
         self._bar.initial = done
         self._bar.n = self._done = self._before = done
+        self._start = time.monotonic()
         self._bar.refresh()
 
     def relabel(self, label: str) -> None:
@@ -73,11 +81,12 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Prints one line without tearing the bar."""
+        self._last_line = time.monotonic()
         self._bar.write(text, file=self._stream)
         self._stream.flush()
 
     def _in_words(self, seconds: float) -> str:
-        rate = (self._done - self._before) / seconds
+        rate = (self._done - self._before) / max(seconds, 1e-9)
         words = [_amount(self._done, self._unit)]
         if self._total:
             words = [f"{words[0]} of {_amount(self._total, self._unit)} ({self._done / self._total:.0%})"]

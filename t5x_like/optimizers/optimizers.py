@@ -1,12 +1,13 @@
 """Optimizers as frozen values, and the axis names of the state they keep."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, cast, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import optax
 
+from t5x_like.config_class import config_class
 from t5x_like.optimizers.adafactor import (
     NEVER_FACTORED,
     STACKED,
@@ -17,7 +18,7 @@ from t5x_like.optimizers.adafactor import (
     is_axes,
 )
 from t5x_like.optimizers.parameter_groups import scale_by_depth
-from t5x_like.optimizers.schedules import Constant, InverseSqrt, Schedule
+from t5x_like.optimizers.schedules import Constant, InverseSqrt, Schedule, as_schedule
 
 
 @runtime_checkable
@@ -25,11 +26,11 @@ class Optimizer(Protocol):
     """A configuration that builds an optimizer. A new one is a frozen dataclass in a file of its own.
 
     Attributes:
-      learning_rate: from the number of updates done, which is logged.
+      learning_rate: a constant rate, or a schedule over the number of updates done; it is logged.
     """
 
     @property
-    def learning_rate(self) -> Schedule: ...
+    def learning_rate(self) -> Schedule | float: ...
 
     def build(self, axes: Any) -> optax.GradientTransformation:
         """Returns the transformation for parameters with these axis names (a tree of tuples of names)."""
@@ -40,14 +41,15 @@ class Optimizer(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Adafactor:
     """T5's optimizer; see :func:`t5x_like.optimizers.adafactor.adafactor` for the options.
 
-    ``max_gradient_norm`` scales all gradients down together when their global norm is larger.
+    ``max_gradient_norm`` scales all gradients down together when their global norm is larger. A number for
+    ``learning_rate`` is a constant rate.
     """
 
-    learning_rate: Schedule = field(default_factory=InverseSqrt)
+    learning_rate: Schedule | float = field(default_factory=InverseSqrt)
     decay_rate: float = 0.8
     clipping_threshold: float | None = 1.0
     multiply_by_parameter_scale: bool = True
@@ -63,6 +65,7 @@ class Adafactor:
     max_gradient_norm: float | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "learning_rate", as_schedule(self.learning_rate))
         check_fraction("momentum", self.momentum)
         check_positive("clipping_threshold", self.clipping_threshold)
         check_positive("max_gradient_norm", self.max_gradient_norm)
@@ -79,7 +82,7 @@ class Adafactor:
         return state_axes(abstract_state, axes)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class AdamW:
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101).
 
@@ -90,7 +93,7 @@ class AdamW:
     small data some seeds then learn nothing (Zhang et al. 2021, section 4, https://arxiv.org/abs/2006.05987).
     """
 
-    learning_rate: Schedule = field(default_factory=lambda: Constant(value=1e-4))
+    learning_rate: Schedule | float = field(default_factory=lambda: Constant(value=1e-4))
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
@@ -100,6 +103,7 @@ class AdamW:
     layer_decay: float | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "learning_rate", as_schedule(self.learning_rate))
         check_fraction("beta1", self.beta1)
         check_fraction("beta2", self.beta2)
         check_positive("max_gradient_norm", self.max_gradient_norm)

@@ -1,16 +1,17 @@
 """Learning rates as functions of the number of updates already done: the first update asks for step 0."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 
+from t5x_like.config_class import config_class
+
 Step: TypeAlias = int | jax.Array
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Constant:
     """The same rate for ever; T5 fine-tunes with 0.001 (Raffel et al. 2020, §3.1.2)."""
 
@@ -20,7 +21,7 @@ class Constant:
         return jnp.float32(self.value)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class InverseSqrt:
     """``base / sqrt(max(step, warmup_steps))``: flat, then falling (Raffel et al. 2020, §3.1.2).
 
@@ -41,7 +42,7 @@ class InverseSqrt:
         return self.base / jnp.sqrt(jnp.maximum(_float(step), self.warmup_steps))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class LinearWarmupLinearDecay:
     """Straight up from 0 to ``peak``, straight down to ``end`` at ``total_steps`` (Devlin et al. 2019)."""
 
@@ -58,7 +59,7 @@ class LinearWarmupLinearDecay:
         return rise * (self.end + (self.peak - self.end) * (1.0 - progress))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class LinearWarmupCosine:
     """Straight up from 0 to ``peak``, then down half a cosine to ``end`` at ``total_steps``."""
 
@@ -75,7 +76,7 @@ class LinearWarmupCosine:
         return rise * (self.end + (self.peak - self.end) * 0.5 * (1.0 + jnp.cos(jnp.pi * progress)))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Factors:
     """T5X's schedule language: words of ``FACTORS`` joined by ``*``; never below ``minimum``.
 
@@ -126,6 +127,11 @@ FACTORS: dict[str, Callable[[Factors, jax.Array], jax.Array | float]] = {
 }
 
 Schedule: TypeAlias = Constant | InverseSqrt | LinearWarmupLinearDecay | LinearWarmupCosine | Factors
+
+
+def as_schedule(rate: Schedule | float) -> Schedule:
+    """Returns a schedule as it is, and a number as the constant schedule of that rate."""
+    return Constant(value=rate) if isinstance(rate, int | float) else rate
 
 
 def _float(step: Step) -> jax.Array:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,10 +9,12 @@ import numpy as np
 from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh
 
+from t5x_like.config_class import config_class
+
 MESH_AXES = ("data", "fsdp", "model")
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class MeshConfig:
     """How many devices along each axis; at most one of them may be -1, "the rest".
 

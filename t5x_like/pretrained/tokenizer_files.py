@@ -1,4 +1,4 @@
-"""The tokenizer that lies beside a model's weights, and the ids that pad, begin and end its texts."""
+"""Tokenizer files next to a model's weights, and the ids that pad, begin and end its texts."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -92,11 +92,11 @@ def find_tokenizer(
 
 
 def required_tokenizer(tokenizer: Tokenizer | None, directory: PathLike) -> Tokenizer:
-    """Narrows the result of ``find_tokenizer``.
+    """Returns the result of ``find_tokenizer`` where a tokenizer is needed.
 
     Raises:
       ValueError: there is no tokenizer.
     """
     if tokenizer is None:
-        raise ValueError(f"{directory} has no vocabulary beside its weights; name it: --vocabulary PATH")
+        raise ValueError(f"{directory} has no vocabulary next to its weights; name it: --vocabulary PATH")
     return tokenizer

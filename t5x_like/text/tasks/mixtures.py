@@ -1,12 +1,13 @@
 """Several tasks as one, by rates."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from t5x_like.config_class import config_class
 
 T5_MAXIMUM = 2**19  # Raffel et al. 2020, §3.5.2: larger tasks count as this large
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Proportional:
     """Examples-proportional mixing: ``min(examples * scale, maximum) ** (1 / temperature)``.
 
@@ -30,7 +31,7 @@ class Proportional:
         return float(size) if self.temperature == 1.0 else size ** (1.0 / self.temperature)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Mixture:
     """Tasks drawn from by rate.
 

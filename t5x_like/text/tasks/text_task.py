@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.text.heads import SequenceClassification
 from t5x_like.text.metrics.by_name import MetricFunction, check_metric, metric_function
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_needed
@@ -12,7 +13,7 @@ from t5x_like.text.tasks.rows import FORMATS, BadRow, Format, RawRow, Row, RowPo
 from t5x_like.text.templates import Template
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class TextTask(PairsTask):
     """Text to text from TSV, CSV, JSONL or parquet files, gzip or zstd or not, with no Python to write.
 
@@ -38,8 +39,6 @@ class TextTask(PairsTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.format is not None and self.format not in FORMATS:
-            raise ValueError(f"task {self.name!r}: format must be one of {FORMATS}, not {self.format!r}")
         words = {str(raw): word for raw, word in self.label_words.items()}  # gin allows numbers as keys
         object.__setattr__(self, "label_words", words)
         object.__setattr__(self, "labels", tuple(self.labels) or tuple(dict.fromkeys(words.values())))

@@ -1,15 +1,18 @@
 """Type checks of configured values against a field's annotation, before anything is computed."""
 
 import collections.abc
+import difflib
 import functools
 import inspect
+import numbers
+import os
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-from t5x_like.gin_config.user_error import nearest
-
+_LITERAL = re.compile(r"[-+]?[\d._]+([eE][-+]?\d+)?|True|False")  # text that means a number, or yes or no
 SEQUENCES = (tuple, list, collections.abc.Sequence, collections.abc.Iterable)
 MAPPINGS = (dict, collections.abc.Mapping)
 
@@ -34,7 +37,7 @@ def parameter_types(target: Callable[..., Any]) -> dict[str, Any]:
 
 
 def conform(value: Any, annotation: Any) -> Any:
-    """Converts ``value`` to the annotated type where that is safe (an int to float, a list to tuple).
+    """Converts ``value`` to the annotated type where that is safe (an int to float, a list to tuple, a path to text).
 
     Raises:
       TypeMismatchError: The value has another type.
@@ -51,8 +54,12 @@ def conform(value: Any, annotation: Any) -> Any:
         return _conform_sequence(value, annotation, origin or annotation, arguments)
     if origin in MAPPINGS:
         return _conform_mapping(value, annotation, arguments)
-    if annotation is float and type(value) is int:
+    if annotation is float and isinstance(value, numbers.Real) and not isinstance(value, bool):
         return float(value)
+    if annotation is int and isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)  # also NumPy's
+    if annotation is str and isinstance(value, os.PathLike):
+        return os.fspath(value)
     if not _is_a(value, annotation, origin):
         raise TypeMismatchError(
             f"needs {name_type(annotation)}, got {name_value(value)}", _hint(value, annotation)
@@ -124,8 +131,8 @@ def _unwrap(annotation: Any) -> Any:
 
 
 def _is_a(value: Any, annotation: Any, origin: Any) -> bool:
-    if annotation is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+    if annotation in (int, float):
+        return False  # numbers were taken before
     if origin is collections.abc.Callable or annotation is collections.abc.Callable:
         return callable(value)
     if origin is type:
@@ -141,11 +148,9 @@ def _is_a(value: Any, annotation: Any, origin: Any) -> bool:
 def _conform_choice(value: Any, annotation: Any, choices: tuple[Any, ...]) -> Any:
     if any(type(value) is type(choice) and value == choice for choice in choices):
         return value
-    hint = (
-        nearest(value, [choice for choice in choices if isinstance(choice, str)])
-        if isinstance(value, str)
-        else ""
-    )
+    words = [choice for choice in choices if isinstance(choice, str)]
+    near = difflib.get_close_matches(value, words, n=3) if isinstance(value, str) else []
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else ""
     raise TypeMismatchError(f"needs {name_type(annotation)}, got {name_value(value)}", hint)
 
 
@@ -181,10 +186,12 @@ def _conform_sequence(value: Any, annotation: Any, kind: Any, members: tuple[Any
 
 
 def _conform_mapping(value: Any, annotation: Any, members: tuple[Any, ...]) -> Any:
-    if not isinstance(value, dict):
+    if not isinstance(value, collections.abc.Mapping):
         raise TypeMismatchError(
             f"needs {name_type(annotation)}, got {name_value(value)}", "write {'key': value}"
         )
+    if not isinstance(value, dict):
+        return value  # such as files that are looked up when they are needed
     key_type, value_type = members or (Any, Any)
     items = {}
     for key, item in value.items():
@@ -196,7 +203,7 @@ def _conform_mapping(value: Any, annotation: Any, members: tuple[Any, ...]) -> A
 
 
 def _hint(value: Any, annotation: Any) -> str:
-    if annotation in (int, float, bool) and isinstance(value, str):
+    if annotation in (int, float, bool) and isinstance(value, str) and _LITERAL.fullmatch(value):
         return "drop the quotes"
     if annotation is int and isinstance(value, float) and value.is_integer():
         return f"write {int(value)}"
