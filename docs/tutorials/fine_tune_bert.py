@@ -84,15 +84,13 @@ print((sst2 / "train.tsv").read_text()[:150])
 # %%
 import jax
 
-from t5x_like.model import parameters
-from t5x_like.model.zoo.bert import BertConfig
-from t5x_like.pretrained.hugging_face import write_hugging_face
+import t5x_like
 
 sentences = folder / "sentences.txt"
 sentences.write_text(
     "".join(line.split("\t")[0] + "\n" for line in (sst2 / "train.tsv").read_text().splitlines())
 )
-config = BertConfig(
+config = t5x_like.BertConfig(
     vocab_size=128,
     model_dim=64,
     mlp_dim=128,
@@ -101,7 +99,7 @@ config = BertConfig(
     max_position_embeddings=64,
     task="masked_lm",
 )
-write_hugging_face(config, parameters.split(config.build(jax.random.key(0)))[1], bert)
+t5x_like.export_hugging_face(config.build(jax.random.key(0)), bert, config=config)
 command(
     f"vocabulary learn --kind wordpiece --lower_case --size 120 --input {sentences} --output {bert}/vocab.txt"
 )

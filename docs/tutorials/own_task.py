@@ -45,10 +45,10 @@ print("\n".join((table / "train.tsv").read_text().splitlines()[:4]))
 # Two templates word the columns. In gin it is the same: see [your own task](../guides/your_own_task.md).
 
 # %%
+import t5x_like
 from t5x_like.text import registry
-from t5x_like.text.tasks.text_task import TextTask
 
-task = TextTask(
+task = t5x_like.TextTask(
     name="definitions",
     vocabulary=vocabulary,
     files={split: str(table / f"{split}.tsv") for split in ("train", "validation")},
@@ -102,12 +102,11 @@ seqio.TaskRegistry.add(
 import numpy as np
 
 from t5x_like.text.batches.loader import build_loader
-from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
 
 def first_batch(name):
-    in_order = LoaderConfig(
+    in_order = t5x_like.LoaderConfig(
         mixture=name,
         batch_size=32,
         inputs_length=64,
@@ -134,18 +133,10 @@ print(tokenizer.decode([int(token) for token in by_file.encoder_input_tokens[0][
 # task's metric.
 
 # %%
-from t5x_like.evaluation.evaluator import TaskEvaluation
-from t5x_like.io.files import read_jsonl
-from t5x_like.model.zoo.t5 import T5Config
-from t5x_like.optimizers.optimizers import Adafactor
-from t5x_like.optimizers.schedules import LinearWarmupLinearDecay
-from t5x_like.training.experiment import Experiment, Intervals
-from t5x_like.training.train import train
-
 STEPS = 250
-train(
-    Experiment(
-        model=T5Config(
+t5x_like.train(
+    t5x_like.Experiment(
+        model=t5x_like.T5Config(
             vocab_size=4224,
             model_dim=64,
             mlp_dim=128,
@@ -155,29 +146,30 @@ train(
             num_decoder_layers=1,
         ),
         tasks=(task,),
-        train=LoaderConfig(mixture="definitions", batch_size=16, inputs_length=64, targets_length=8),
-        evaluations=(TaskEvaluation(mixture="definitions", inputs_length=64, targets_length=8, limit=300),),
-        optimizer=Adafactor(
-            learning_rate=LinearWarmupLinearDecay(peak=0.03, warmup_steps=20, total_steps=STEPS)
+        train=t5x_like.LoaderConfig(mixture="definitions", batch_size=16, inputs_length=64, targets_length=8),
+        evaluations=(
+            t5x_like.TaskEvaluation(mixture="definitions", inputs_length=64, targets_length=8, limit=300),
         ),
-        intervals=Intervals(log_every_steps=50, evaluate_every_steps=STEPS, save_every_steps=STEPS),
+        optimizer=t5x_like.Adafactor(
+            learning_rate=t5x_like.LinearWarmupLinearDecay(peak=0.03, warmup_steps=20, total_steps=STEPS)
+        ),
+        intervals=t5x_like.Intervals(log_every_steps=50, evaluate_every_steps=STEPS, save_every_steps=STEPS),
         model_dir=str(folder / "run"),
         total_steps=STEPS,
     )
 )
-for line in read_jsonl(folder / "run/metrics.jsonl"):
-    if line["split"].startswith("evaluation"):
-        print(line)
 
 # %%
-answers = list(read_jsonl(folder / f"run/evaluations/step_{STEPS}/definitions/predictions.jsonl"))
-for row in answers[:5]:
-    print({key: row[key] for key in ("inputs", "target", "prediction") if key in row})
+result = t5x_like.evaluate(folder / "run", limit=300)["definitions"]
+print("scores:  ", result.scores)
+print("baseline:", result.baseline, "(always the most frequent answer)")
+for row in result.rows[:5]:
+    print(row["target"], "|", row["prediction"])
 
 # %% [markdown]
 # ## Next
 #
 # - From the command line: `t5x-like tasks show NAME --gin_file=my.gin` and `t5x-like train --gin_file=my.gin`; seqio's tasks come by
 #   `--module my_tasks`.
-# - Start from a pretrained model: `start_from="path/to/t5-v1_1-small"` and `model=CheckpointModel()`.
+# - Start from a pretrained model: `start_from="path/to/t5-v1_1-small"` and `model=t5x_like.CheckpointModel()`.
 # - A classification head on an encoder instead: [heads](../guides/heads.md).

@@ -70,21 +70,19 @@ command(f"vocabulary show {vocabulary} --text 'In the beginning God created the 
 # is missing. Look at a few examples before you train.
 
 # %%
+import t5x_like
 from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
-from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.objectives.span_corruption import SpanCorruption
-from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
-task = PretrainingTask(
+task = t5x_like.PretrainingTask(
     name="my_text",
     vocabulary=vocabulary,
     files={"train": str(text), "validation": str(held_out)},
-    objective=SpanCorruption(noise_density=0.15, mean_noise_span_length=3.0),
+    objective=t5x_like.SpanCorruption(noise_density=0.15, mean_noise_span_length=3.0),
 )
 registry.register([task])
-data = LoaderConfig(mixture="my_text", batch_size=16, inputs_length=64, targets_length=24)
+data = t5x_like.LoaderConfig(mixture="my_text", batch_size=16, inputs_length=64, targets_length=24)
 batch = next(build_loader(data))
 tokenizer = open_tokenizer(vocabulary)
 
@@ -103,15 +101,9 @@ print("the decoder writes:", words(batch.target_tokens[0]))
 # stopped.
 
 # %%
-from t5x_like.model.zoo.t5 import T5Config
-from t5x_like.optimizers.optimizers import Adafactor
-from t5x_like.optimizers.schedules import InverseSqrt
-from t5x_like.training.experiment import Experiment, Intervals
-from t5x_like.training.train import train
-
 STEPS = 120
-experiment = Experiment(
-    model=T5Config(
+experiment = t5x_like.Experiment(
+    model=t5x_like.T5Config(
         vocab_size=1024,  # 900 pieces and 100 sentinels, rounded up to a multiple of 128
         model_dim=64,
         mlp_dim=128,
@@ -123,12 +115,12 @@ experiment = Experiment(
     tasks=(task,),
     train=data,
     validations=(replace(data, split="validation", shuffle=False, repeat=False),),
-    optimizer=Adafactor(learning_rate=InverseSqrt(base=1.0, warmup_steps=100)),
-    intervals=Intervals(log_every_steps=20, evaluate_every_steps=60, save_every_steps=STEPS),
+    optimizer=t5x_like.Adafactor(learning_rate=t5x_like.InverseSqrt(base=1.0, warmup_steps=100)),
+    intervals=t5x_like.Intervals(log_every_steps=20, evaluate_every_steps=60, save_every_steps=STEPS),
     model_dir=str(folder / "run"),
     total_steps=STEPS,
 )
-train(experiment)
+t5x_like.train(experiment)
 sorted(path.name for path in (folder / "run").iterdir())
 
 # %% [markdown]
@@ -140,13 +132,11 @@ sorted(path.name for path in (folder / "run").iterdir())
 import matplotlib.pyplot as plt
 import numpy as np
 
+from t5x_like.io.files import read_jsonl
 from t5x_like.reports.curves import read_curves
 
-targets = np.concatenate(
-    [batch.target_tokens[batch.loss_weights > 0] for batch, _ in zip(build_loader(data), range(20))]
-)
-shares = np.bincount(targets) / len(targets)
-entropy = -sum(share * np.log(share) for share in shares if share)
+logged = list(read_jsonl(folder / "run/metrics.jsonl"))
+entropy = [line["unigram_entropy"] for line in logged if "unigram_entropy" in line][-1]
 
 figure, axes = plt.subplots(figsize=(6, 3), dpi=110, layout="constrained")
 for curve in read_curves(folder / "run"):
@@ -159,23 +149,33 @@ plt.show()
 # %% [markdown]
 # ## A look inside
 #
-# The run directory opens like any other checkpoint. After so few steps the model has learned which words are frequent and little
-# more; the weights' table and the answer are there to see how to look.
+# The run directory opens like any other checkpoint. After so few steps the model knows which words are frequent and little
+# more. With more steps and text the same cells show a model that has learned something.
 
 # %%
-from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.reports.weight_table import weight_table
 
 print("\n".join(weight_table(experiment.model).splitlines()[:14]))
 
 # %%
-checkpoint = open_checkpoint(folder / "run")
-predictions = checkpoint.model(batch)
-guesses = np.asarray(predictions.logits).argmax(-1)
-right = (guesses == batch.target_tokens)[batch.loss_weights > 0].mean()
-print(f"with the right tokens before it, the model guesses {right:.0%} of the missing tokens")
-print("missing:", words(batch.target_tokens[0]))
-print("guessed:", words(guesses[0][batch.target_tokens[0] > 0]))
+pretrained = t5x_like.from_pretrained(folder / "run")
+print(pretrained)
+guesses = np.asarray(pretrained.model(batch).logits).argmax(-1)
+is_target = batch.loss_weights > 0
+right = (guesses == batch.target_tokens)[is_target].mean()
+print(f"with the right tokens before it, the model predicts {right:.0%} of the missing tokens")
+print("missing:  ", words(batch.target_tokens[0]))
+print("predicted:", words(guesses[0][is_target[0]]))
+
+# %% [markdown]
+# `generate` fills the gap of a text by beam search, with the sentinel `<extra_id_0>` for what is missing. Text of users is literal,
+# so the sentinel is put in as an id.
+
+# %%
+start, end = (tokenizer.encode(part) for part in ("And God said,", "and there was light."))
+prompt = [*start, tokenizer.vocab_size - 1, *end, tokenizer.special.eos]
+generated = pretrained.generate(np.array([prompt]), max_new_tokens=8, num_beams=4)
+print(pretrained.decode(generated))
 
 # %% [markdown]
 # ## Next
