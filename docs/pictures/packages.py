@@ -25,7 +25,9 @@ WORDS = {
     "partitioning": "the device mesh and its rules",
     "batch": "the contract of text and model",
     "io": "files, buckets, workers",
+    "config_class": "configurations that refuse wrong types",
     "shapes": "dimension letters",
+    "value_types": "values against annotations",
 }
 _ACCENTS = {"text": 0, "corpora": 0, "model": 1, "optimizers": 1, "training": 2, "evaluation": 2, "batch": 3}
 

@@ -17,6 +17,7 @@ _LANGUAGES = {
     ".toml": "toml",
     ".yml": "yaml",
 }
+_NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 _PICTURES = {".svg", ".png", ".gif", ".jpg"}
 _LONGEST = 200_000  # characters; a longer file is cut
 
@@ -75,4 +76,4 @@ class RepositoryFiles:
         if target.suffix == ".md":
             return self.rewrite(text, uri, target)
         fence = "`" * max(4, *(len(run) + 1 for run in re.findall(r"`+", text)), 4)
-        return f"# {target.name}\n\n`{name}`\n\n{fence}{_LANGUAGES.get(target.suffix, 'text')}\n{text}\n{fence}\n"
+        return f"{_NOT_SEARCHED}# {target.name}\n\n`{name}`\n\n{fence}{_LANGUAGES.get(target.suffix, 'text')}\n{text}\n{fence}\n"

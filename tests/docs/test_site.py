@@ -150,7 +150,8 @@ def test_a_page_that_fetches_from_a_server_is_found(page, is_fetched):
 def test_the_picture_of_packages_has_all_of_them():
     drawn = {name for names in layers() for name in names}
     there = {path.name for path in (ROOT / "t5x_like").iterdir() if (path / "__init__.py").is_file()}
-    assert drawn - {"batch", "shapes"} == there
+    assert there <= drawn
+    assert all((ROOT / "t5x_like" / f"{name}.py").is_file() for name in drawn - there)
     assert drawn == set(WORDS)
 
 
