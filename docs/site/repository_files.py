@@ -75,5 +75,6 @@ class RepositoryFiles:
         text = target.read_text(encoding="utf-8")[:_LONGEST]
         if target.suffix == ".md":
             return self.rewrite(text, uri, target)
-        fence = "`" * max(4, *(len(run) + 1 for run in re.findall(r"`+", text)), 4)
-        return f"{_NOT_SEARCHED}# {target.name}\n\n`{name}`\n\n{fence}{_LANGUAGES.get(target.suffix, 'text')}\n{text}\n{fence}\n"
+        fence = "`" * max([4, *(len(run) + 1 for run in re.findall(r"`+", text))])
+        code = f"{fence}{_LANGUAGES.get(target.suffix, 'text')}\n{text}\n{fence}\n"
+        return f"{_NOT_SEARCHED}# {target.name}\n\n`{name}`\n\n{code}"

@@ -3,12 +3,16 @@
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 
 from docs.pictures.batch_flow import PARTS
 from docs.pictures.packages import WORDS, layers
 from docs.site import command_line, gin_macros, hooks, notebooks, python_api, recipes, results
+from docs.site.doctest_blocks import fence_doctests
 from docs.site.repository_files import LINK, RepositoryFiles
 from t5x_like.cli.main import VERBS
 from tests.references import ROOT
@@ -115,6 +119,13 @@ def test_a_link_to_code_becomes_a_link_to_a_page_of_the_site():
     assert "class Batch(NamedTuple)" in files.pages["files/t5x_like/batch.py.md"]
 
 
+def test_doctests_become_blocks_of_code():
+    docstring = "Words.\n\n    >>> f([1])[0]['a']  # doctest: +SKIP\n    1\n\nMore words."
+    assert fence_doctests(docstring) == (
+        "Words.\n\n    ```pycon\n    >>> f([1])[0]['a']\n    1\n    ```\n\nMore words."
+    )
+
+
 def test_no_document_links_to_nothing():
     """mkdocs checks pages; this checks what leaves them, README and CONTRIBUTING included."""
     documents = [
@@ -134,17 +145,25 @@ def test_no_document_links_to_nothing():
 
 
 @pytest.mark.parametrize(
-    ("page", "is_fetched"),
+    ("name", "content", "is_fetched"),
     [
-        ('<script src="https://unpkg.com/mermaid"></script>', True),
-        ('<link rel="stylesheet" href="https://fonts.googleapis.com/css?family=Roboto">', True),
-        ("body { background: url(//cdn.example/a.png) }", True),
-        ('<a href="https://arxiv.org/abs/1910.10683">paper</a>', False),
-        ('<img src="../pictures/attention_light.svg"><script src="assets/bundle.js"></script>', False),
+        ("a.html", '<script src="https://unpkg.com/mermaid"></script>', True),
+        ("a.html", '<link rel="stylesheet" href="https://fonts.googleapis.com/css?family=Roboto">', True),
+        ("a.css", "body { background: url(//cdn.example/a.png) }", True),
+        ("a.html", '<a href="https://arxiv.org/abs/1910.10683">paper</a>', False),
+        (
+            "a.html",
+            '<img src="../pictures/attention_light.svg"><script src="assets/bundle.js"></script>',
+            False,
+        ),
     ],
 )
-def test_a_page_that_fetches_from_a_server_is_found(page, is_fetched):
-    assert bool(hooks.fetched(page)) == is_fetched
+def test_a_page_that_fetches_from_a_server_is_refused(tmp_path, name, content, is_fetched):
+    (tmp_path / name).write_text(content)
+    config = MkDocsConfig()
+    config.site_dir = str(tmp_path)
+    with pytest.raises(PluginError, match="fetch from a server") if is_fetched else nullcontext():
+        hooks.on_post_build(config)
 
 
 def test_the_picture_of_packages_has_all_of_them():
