@@ -23,9 +23,20 @@ def markdown_of(file: Path) -> str:
             parts.append(source)
         elif cell["cell_type"] == "code" and source:
             parts.append(f"```python\n{source}\n```")
-            parts += map(_output, cell["outputs"])
+            parts += map(_output, _joined(cell["outputs"]))
     files = f"Files: [`{file.stem}.py`]({file.stem}.py), and `{file.name}` in `docs/tutorials`."
     return "\n\n".join([*filter(None, parts), files, ""])
+
+
+def _joined(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return outputs with consecutive streams of text as one."""
+    joined: list[dict[str, Any]] = []
+    for output in outputs:
+        if joined and "text" in output and "text" in joined[-1]:
+            joined[-1] = {"text": [*joined[-1]["text"], *output["text"]]}
+        else:
+            joined.append(output)
+    return joined
 
 
 def _output(output: dict[str, Any]) -> str:

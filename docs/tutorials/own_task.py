@@ -75,10 +75,16 @@ from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
 registration.connect()  # makes seqio's tasks known; commands do it themselves
 
 
+columns = (table / "train.tsv").read_text().splitlines()[0].split("\t")
+
+
 def word(dataset):
     def one(line):
-        definition, category = tf.unstack(tf.strings.split(line, "\t"), num=2)
-        return {"inputs": tf.strings.join(["definition: ", definition]), "targets": category}
+        cells = tf.strings.split(line, "\t")
+        return {
+            "inputs": tf.strings.join(["definition: ", cells[columns.index("definition")]]),
+            "targets": cells[columns.index("category")],
+        }
 
     return dataset.map(one)
 

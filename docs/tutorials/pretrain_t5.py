@@ -101,7 +101,7 @@ print("the decoder writes:", words(batch.target_tokens[0]))
 # stopped.
 
 # %%
-STEPS = 120
+STEPS = 80
 experiment = t5x_like.Experiment(
     model=t5x_like.T5Config(
         vocab_size=1024,  # 900 pieces and 100 sentinels, rounded up to a multiple of 128
@@ -115,8 +115,8 @@ experiment = t5x_like.Experiment(
     tasks=(task,),
     train=data,
     validations=(replace(data, split="validation", shuffle=False, repeat=False),),
-    optimizer=t5x_like.Adafactor(learning_rate=t5x_like.InverseSqrt(base=1.0, warmup_steps=100)),
-    intervals=t5x_like.Intervals(log_every_steps=20, evaluate_every_steps=60, save_every_steps=STEPS),
+    optimizer=t5x_like.Adafactor(learning_rate=t5x_like.InverseSqrt(base=1.0, warmup_steps=60)),
+    intervals=t5x_like.Intervals(log_every_steps=20, evaluate_every_steps=40, save_every_steps=STEPS),
     model_dir=str(folder / "run"),
     total_steps=STEPS,
 )
