@@ -18,14 +18,28 @@ INTRODUCTION = """# Python API
 import t5x_like
 ```
 
-These names are the public interface; they load on first use. The pages of the packages have everything else.
+These names are the public interface. Each is imported when it is first used. The pages of the packages have everything
+else.
 
 """
+# Title -> packages whose public names it has.
+GROUPS = {
+    "Checkpoints and generation": ("pretrained", "inference"),
+    "Runs": ("training", "evaluation"),
+    "Data": ("text",),
+    "Models": ("model",),
+    "Optimizers and schedules": ("optimizers",),
+    "Devices": ("partitioning",),
+}
 
 
-def public_names() -> list[str]:
-    """Return the names that ``t5x_like`` exports, without its version."""
-    return [name for name in t5x_like.__all__ if not name.startswith("__")]
+def public_names() -> dict[str, list[str]]:
+    """Return the names that ``t5x_like`` exports, by the titles of ``GROUPS``."""
+    modules: dict[str, str] = t5x_like._MODULES
+    return {
+        title: [name for name, module in modules.items() if module.partition(".")[0] in packages]
+        for title, packages in GROUPS.items()
+    }
 
 
 def packages() -> list[str]:
@@ -62,10 +76,11 @@ def _is_empty(module: str) -> bool:
 
 def pages() -> dict[str, str]:
     """Return the page of public names and the pages of packages."""
-    public = INTRODUCTION + "\n".join(
-        f"::: t5x_like.{name}\n    options:\n      heading_level: 2\n" for name in public_names()
-    )
-    found = {"reference/python/index.md": public}
+    groups = [
+        f"## {title}\n\n" + "\n".join(f"::: t5x_like.{name}\n" for name in names)
+        for title, names in public_names().items()
+    ]
+    found = {"reference/python/index.md": INTRODUCTION + "\n".join(groups)}
     for package in packages():
         members = modules(package)
         if members:

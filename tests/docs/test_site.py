@@ -5,14 +5,16 @@ import subprocess
 import sys
 from contextlib import nullcontext
 
+import griffe
 import pytest
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 
+import t5x_like
 from docs.pictures.batch_flow import PARTS
 from docs.pictures.packages import WORDS, layers
 from docs.site import command_line, gin_macros, hooks, notebooks, python_api, recipes, results
-from docs.site.doctest_blocks import fence_doctests
+from docs.site.docstrings import Docstrings, to_markdown
 from docs.site.repository_files import LINK, RepositoryFiles
 from t5x_like.cli.main import VERBS
 from tests.references import ROOT
@@ -76,7 +78,9 @@ def test_an_attributes_documentation_ends_with_it():
 
 def test_every_public_name_and_package_has_its_place():
     pages = python_api.pages()
-    for name in python_api.public_names():
+    shown = [name for names in python_api.public_names().values() for name in names]
+    assert sorted(shown) == sorted(name for name in t5x_like.__all__ if not name.startswith("__"))
+    for name in shown:
         assert f"::: t5x_like.{name}\n" in pages["reference/python/index.md"]
     assert "::: t5x_like.model.layers.masks\n" in pages["reference/python/model_layers.md"]
     assert "::: t5x_like.training.experiment\n" in pages["reference/python/training.md"]
@@ -121,9 +125,16 @@ def test_a_link_to_code_becomes_a_link_to_a_page_of_the_site():
 
 def test_doctests_become_blocks_of_code():
     docstring = "Words.\n\n    >>> f([1])[0]['a']  # doctest: +SKIP\n    1\n\nMore words."
-    assert fence_doctests(docstring) == (
+    assert to_markdown(docstring) == (
         "Words.\n\n    ```pycon\n    >>> f([1])[0]['a']\n    1\n    ```\n\nMore words."
     )
+    assert to_markdown("see :func:`a.b`") == "see `a.b`"
+
+
+def test_a_configuration_class_is_shown_with_its_fields():
+    extensions = griffe.load_extensions(Docstrings)
+    module = griffe.load("t5x_like.optimizers.optimizers", search_paths=[str(ROOT)], extensions=extensions)
+    assert "learning_rate" in [parameter.name for parameter in module["AdamW"].parameters]
 
 
 def test_no_document_links_to_nothing():
