@@ -71,7 +71,7 @@ class RepositoryFiles:
             entries = sorted(
                 entry.name + "/" * entry.is_dir() for entry in target.iterdir() if entry.name[0] not in "._"
             )
-            return "\n".join([f"# {name}/", "", *(f"- `{entry}`" for entry in entries), ""])
+            return "\n".join([f"{_NOT_SEARCHED}# {name}/", "", *(f"- `{entry}`" for entry in entries), ""])
         text = target.read_text(encoding="utf-8")[:_LONGEST]
         if target.suffix == ".md":
             return self.rewrite(text, uri, target)
