@@ -149,8 +149,8 @@ def _conform_choice(value: Any, annotation: Any, choices: tuple[Any, ...]) -> An
     if any(type(value) is type(choice) and value == choice for choice in choices):
         return value
     words = [choice for choice in choices if isinstance(choice, str)]
-    near = difflib.get_close_matches(value, words, n=3) if isinstance(value, str) else []
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else ""
+    near = difflib.get_close_matches(value, words, n=1) if isinstance(value, str) else []
+    hint = f"did you mean {near[0]!r}?" if near else ""
     raise TypeMismatchError(f"needs {name_type(annotation)}, got {name_value(value)}", hint)
 
 

@@ -219,7 +219,7 @@ class HeadEvaluation:
                 len(questions),
                 self.inputs_length,
             )
-        if not questions.num_labelled:
+        if not questions.num_labeled:
             _log.warning("%s: no row has a label; predictions are given, and no scores", where)
         return plan
 

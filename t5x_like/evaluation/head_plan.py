@@ -15,7 +15,7 @@ from t5x_like.evaluation.scores_file import Entry, Row
 from t5x_like.evaluation.span_answers import best_thresholds
 from t5x_like.inference.length_batches import length_batches
 from t5x_like.text.batches.head_questions import HeadQuestions, questions_of, training_rows
-from t5x_like.text.tasks.pairs import LabelledRow, PairsTask
+from t5x_like.text.tasks.pairs import LabeledRow, PairsTask
 from t5x_like.text.tasks.rows import RawRow
 
 _BATCHES_AT_ONCE = 8  # whose answers are written together
@@ -33,7 +33,7 @@ class HeadPlan:
 
     definition: PairsTask
     split: str
-    read: list[LabelledRow]
+    read: list[LabeledRow]
     predictor: HeadPredictor
     inputs_length: int
     order: ClassOrder = field(default_factory=ClassOrder)
@@ -126,6 +126,6 @@ def predict_lines(
             yield each.row.input_text, questions.answers.written(answer)
 
 
-def _read_line(definition: PairsTask, line: str) -> LabelledRow:
+def _read_line(definition: PairsTask, line: str) -> LabeledRow:
     values = definition.line_columns(line)
-    return LabelledRow(definition.head_format().read(values), RawRow(values, "a line"))
+    return LabeledRow(definition.head_format().read(values), RawRow(values, "a line"))

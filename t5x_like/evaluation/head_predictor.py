@@ -62,9 +62,9 @@ class HeadPredictor:
 
     def __init__(self, graphdef: Any, mesh: Mesh, *, batch_size: int):
         def score(params: Any, batch: Batch, *, head: str) -> jax.Array:
-            heads = parameters.merge(graphdef, params)(multiple_choice.as_rows(batch)).heads
+            heads = parameters.merge(graphdef, params)(multiple_choice.flatten_choices(batch)).heads
             count = multiple_choice.num_choices(batch)
-            return multiple_choice.side_by_side(heads[head], count) if count else heads[head]
+            return multiple_choice.scores_by_choice(heads[head], count) if count else heads[head]
 
         self._graphdef, self._mesh, self.batch_size = graphdef, mesh, batch_size
         self._score = jax.jit(score, static_argnames="head", out_shardings=replicated(mesh))
@@ -94,7 +94,9 @@ def answers_of(
         answers: list[Answer] = [each.answer(spans.null_score_diff_threshold) for each in found]
         return HeadPredictions(answers, [each.described() for each in found])
     answers = questions.head_format.answers_of(
-        [each.row for each in questions.read], scores, lambda number: questions.examples.places(number)[0]
+        [each.row for each in questions.read],
+        scores,
+        lambda number: questions.examples.character_offsets(number)[0],
     )
     return HeadPredictions(answers, [{} for _ in questions.read])
 

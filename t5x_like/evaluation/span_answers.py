@@ -129,7 +129,9 @@ def _of_windows(
 ) -> SpanAnswers:
     assert isinstance(questions.head_format, QuestionAnswering)
     examples, context = questions.examples, questions.read[row].row.texts[0][1]
-    sizes = [(int(examples.offsets[number]), len(examples.places(number)[0])) for number in numbers]
+    sizes = [
+        (int(examples.offsets[number]), len(examples.character_offsets(number)[0])) for number in numbers
+    ]
     candidates = [
         candidate
         for number, ends, mine in zip(numbers, scores, most_context(sizes), strict=True)
@@ -138,7 +140,7 @@ def _of_windows(
     null = None
     if questions.head_format.unanswerable:
         null = min(
-            float(ends[examples.cls_place(number)].sum())
+            float(ends[examples.cls_position(number)].sum())
             for number, ends in zip(numbers, scores, strict=True)
         )
     candidates.sort(key=lambda candidate: -candidate.score)
@@ -158,10 +160,10 @@ def _of_window(
     max_answer_length: int,
     size: int,
 ) -> list[Candidate]:
-    starts, stops = questions.examples.places(number)
+    starts, stops = questions.examples.character_offsets(number)
     if not len(starts):
         return []
-    first = questions.examples.context(number)
+    first = questions.examples.context_start(number)
     inside = ends[first : first + len(starts)]
     found = n_best_spans(
         inside[:, 0],

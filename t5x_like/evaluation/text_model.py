@@ -16,14 +16,14 @@ from t5x_like.model import parameters
 from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
-from t5x_like.text.vocabularies.tokenizer import Special
+from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds
 
 
 class TextCodec(Protocol):
     """Our tokenizers, and seqio's vocabularies behind ``seqio_bridge.evaluation_rows.SeqioCodec``."""
 
     @property
-    def special(self) -> Special: ...
+    def special(self) -> SpecialTokenIds: ...
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]: ...
 

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from t5x_like.corpora.rules.c4_rules import PASSED
 from t5x_like.corpora.rules.cleaning import LineVerdict
-from t5x_like.corpora.rules.explaining import KEPT, NOT_REACHED, ExplainedPage, RuleVerdict
+from t5x_like.corpora.rules.page_explanation import KEPT, NOT_REACHED, ExplainedPage, RuleVerdict
 
 _GREEN, _RED, _FAINT, _BOLD, _PLAIN = "\033[32m", "\033[31m", "\033[2m", "\033[1m", "\033[0m"
 _ENOUGH = 20  # columns for a line's text, however narrow the terminal is

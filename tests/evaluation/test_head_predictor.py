@@ -19,7 +19,7 @@ from t5x_like.text.heads import (
 )
 from t5x_like.text.heads.span_head import squad_or_none
 from t5x_like.text.objectives.objective import Lengths
-from t5x_like.text.tasks.pairs import LabelledRow
+from t5x_like.text.tasks.pairs import LabeledRow
 from t5x_like.text.tasks.rows import RawRow
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
@@ -35,7 +35,7 @@ def tokenizer(tmp_path_factory):
 
 
 def questions_of(tokenizer, form, rows, *, length=16, stride=3):
-    read = [LabelledRow(form.read(values), RawRow(values, "here")) for values in rows]
+    read = [LabeledRow(form.read(values), RawRow(values, "here")) for values in rows]
     examples = make_examples(form, [each.row for each in read], tokenizer, length=length, stride=stride)
     return HeadQuestions(
         task="task",
@@ -44,7 +44,6 @@ def questions_of(tokenizer, form, rows, *, length=16, stride=3):
         lengths=Lengths(length, 2),
         zero_is_padding=True,
         answers=HeadAnswers(head_format=form, benchmark=None, num_choices=examples.num_choices),
-        vocab_size=tokenizer.vocab_size,
     )
 
 

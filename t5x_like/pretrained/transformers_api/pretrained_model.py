@@ -16,7 +16,7 @@ from t5x_like.inference.generator import GenerationConfig, continue_prompts
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.heads import pool
-from t5x_like.model.zoo.model_tasks import GENERATIVE, ModelTask
+from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS, ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, Family, check_dtype
 from t5x_like.pretrained.hub import local_directory
 from t5x_like.pretrained.hugging_face import write_hugging_face
@@ -355,7 +355,7 @@ class Pretrained:
             input_ids, attention_mask = encoded["input_ids"], encoded.get("attention_mask")
             if max_new_tokens is None and max_length is None:
                 max_new_tokens = GenerationConfig().max_new_tokens
-        if not hasattr(self.model, "decode_step") or self.config.task not in GENERATIVE:
+        if not hasattr(self.model, "decode_step") or self.config.task not in GENERATIVE_TASKS:
             raise ValueError(f"this model's task is {self.config.task}; it generates no text")
         check_generation(
             num_beams=num_beams,

@@ -15,7 +15,7 @@ from t5x_like.text.benchmarks.benchmark import Benchmark, MetricFunction
 from t5x_like.text.benchmarks.row_checks import empty_texts, fault_of
 from t5x_like.text.benchmarks.split_files import SplitFiles
 from t5x_like.text.heads import HeadFormat
-from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_needed
+from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_of_line, needs_columns
 from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy
 
 _log = logging.getLogger(__name__)
@@ -159,12 +159,9 @@ class BenchmarkTask(PairsTask):
         if len(texts) == 1:
             row[texts[0]] = line.split() if columns[texts[0]] == "texts" else line
         else:
-            try:
-                row |= json.loads(line)
-            except (json.JSONDecodeError, TypeError):
-                raise ValueError(columns_needed(self.name, texts, line)) from None
-        if fault_of(row, columns):
-            raise ValueError(columns_needed(self.name, texts, line))
+            row |= columns_of_line(self.name, texts, line)
+        if fault := fault_of(row, columns):
+            raise needs_columns(self.name, texts, line, fault)
         # Some wordings leave out rows without a label, which questions are.
         return (self.benchmark.word(row) or self.benchmark.word(row | {"label": 0}))[0]["inputs"]
 

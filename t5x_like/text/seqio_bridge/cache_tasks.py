@@ -8,7 +8,7 @@ from typing import Any
 import seqio
 
 from t5x_like.text.cache.cache_manifest import CacheContents, Manifest
-from t5x_like.text.cache.record_encoding import Feature, encode, in_order, token_dtype
+from t5x_like.text.cache.record_encoding import Feature, encode, sort_features, token_dtype
 from t5x_like.text.cache.shards import CacheShard, ShardWriter, finished_shard
 from t5x_like.text.cache.writing import RunUnits, run_here, write_units
 from t5x_like.text.seqio_bridge import registration
@@ -43,12 +43,12 @@ def cache_seqio_split(
     Raises:
       ValueError: as ``cache_split``.
     """
-    contents = describe(task, split, seqio_fingerprint(task, split))
+    contents = cache_contents(task, split, seqio_fingerprint(task, split))
     units = source_units(task, contents, num_units=num_shards, modules=modules)
     return write_units(contents, output, units, run_units or run_here(num_processes, task.name, prepare))
 
 
-def describe(task: seqio.Task, split: str, fingerprint: dict[str, str]) -> CacheContents:
+def cache_contents(task: seqio.Task, split: str, fingerprint: dict[str, str]) -> CacheContents:
     """What the cache of a split is going to hold.
 
     Raises:
@@ -158,4 +158,4 @@ def _features(task: seqio.Task, split: str) -> tuple[Feature, ...]:
             f"task {task.name!r}: the steps up to the cache give {', '.join(spec)}, none of the task's features "
             f"{', '.join(task.output_features)}; tokenise before the CacheDatasetPlaceholder"
         )
-    return in_order(found)
+    return sort_features(found)

@@ -12,7 +12,7 @@ from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.seqio_bridge.data_sources import numpy_examples
 from t5x_like.text.seqio_bridge.seqio_vocabulary import end_of
-from t5x_like.text.vocabularies.tokenizer import Special
+from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds
 
 _BASELINE_LENGTH = 512  # tokens of a training target, where its text isn't kept
 
@@ -22,7 +22,7 @@ class SeqioCodec:
 
     def __init__(self, vocabulary: seqio.Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self.special = Special(eos=end_of(vocabulary))
+        self.special = SpecialTokenIds(eos=end_of(vocabulary))
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of texts, without an end of sequence."""

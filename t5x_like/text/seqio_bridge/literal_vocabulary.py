@@ -111,7 +111,7 @@ def encode_all(vocabulary: seqio.Vocabulary, texts: Sequence[str]) -> list[list[
 
 def _operation(core: Tokenizer) -> Callable[[tf.Tensor], Any] | None:
     """The TensorFlow operation that encodes as ``core`` does, if there is one."""
-    if isinstance(core, SentencePieceTokenizer) and not core.is_prepared:
+    if isinstance(core, SentencePieceTokenizer) and not core.normalizes:
         return tensorflow_text.SentencepieceTokenizer(model=core.literal_model).tokenize
     if core.kind == "bytes":
         return seqio.ByteVocabulary(core.num_sentinels).encode_tf

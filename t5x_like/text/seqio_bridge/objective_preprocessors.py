@@ -8,10 +8,9 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
+from t5x_like.text.objectives.causal_lm import FullLM
 from t5x_like.text.objectives.cutting import DOCUMENTS_TOGETHER, lay_window, texts_of
-from t5x_like.text.objectives.denoising import Denoising
-from t5x_like.text.objectives.deshuffling import ALL_SHUFFLED, Deshuffling
-from t5x_like.text.objectives.full_lm import FullLM
+from t5x_like.text.objectives.denoising import ALL_SHUFFLED, Denoising, Deshuffling
 from t5x_like.text.objectives.objective import Example, Lengths, Objective
 from t5x_like.text.objectives.prefix_lm import PrefixLM
 from t5x_like.text.objectives.random_bits import seeds_of_rows

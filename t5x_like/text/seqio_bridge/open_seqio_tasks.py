@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from t5x_like.text import registry
-from t5x_like.text.batches.example_sources import PairSource
+from t5x_like.text.batches.example_sources import OpenedTask, PairSource
 from t5x_like.text.batches.in_memory import InMemoryExamples, RaggedArrayBuilder, TooManyTokens
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.stream_source import StreamSource
-from t5x_like.text.batches.task_source import OpenedTask
 from t5x_like.text.objectives.objective import Example, Lengths
 from t5x_like.text.tasks.pairs import PAIRS
 

@@ -80,7 +80,7 @@ def test_vocabulary_and_folder_can_be_given(tmp_path: Path) -> None:
     task = registry.definition(RTE)
     assert isinstance(task, BenchmarkTask)
     assert (task.on_bad_row, task.data_dir) == ("skip", str(tmp_path))
-    with pytest.raises(ValueError, match="defined otherwise"):
+    with pytest.raises(ValueError, match="already another task or mixture"):
         registration.register_benchmarks(RTE, vocabulary="bytes")
     with pytest.raises(ValueError, match="no benchmark 'glue_rte'; did you mean 'glue_rte_v002'"):
         registration.register_benchmarks("glue_rte")

@@ -78,7 +78,7 @@ def as_messages(talk):
 
 
 def parts_of(task, talk=TALK):
-    """Decoded pieces of one conversation, and for each whether it is learned."""
+    """Return the decoded pieces of one conversation, and for each whether it is learned."""
     tokenizer = task.tokenizer
     (features,) = task.tokenize([Conversation(tuple(talk), "here")])
     example = answers_only(np.array(features["tokens"]), np.array(features["answers"]), limit=10_000)

@@ -1,4 +1,4 @@
-"""Saves unread arrays through Orbax, one after the other. On disk they are as numpy's, and as any run's."""
+"""Saves lazy arrays with Orbax, one after the other. On disk they are like those of any run."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,12 +12,12 @@ from etils import epath
 from t5x_like.checkpoints.state_names import nest
 from t5x_like.model.lazy_array import Index, LazyArray
 
-# What is compressed at a time; the compressed copy is in memory too.
+# Bytes that are compressed at a time; the compressed copy is in memory too.
 _CHUNK_BYTES = 64 * 2**20
 
 
-def write_unread(directory: epath.Path, arrays: dict[str, LazyArray]) -> None:
-    """Returns when all are written. Only one process may call it."""
+def write_lazy_arrays(directory: epath.Path, arrays: dict[str, LazyArray]) -> None:
+    """Write all arrays. Only one process may call it."""
     known = ((LazyArray, _Handler()), (jax.Array, ocp.type_handlers.get_type_handler(jax.Array)))
     registry = ocp.type_handlers.create_type_handler_registry(*known)
     chunks = {name: _chunks(array) for name, array in arrays.items()}
@@ -26,10 +26,10 @@ def write_unread(directory: epath.Path, arrays: dict[str, LazyArray]) -> None:
 
 
 class _Handler(ocp.type_handlers.NumpyHandler):
-    """Orbax's own would want all arrays in memory."""
+    """Writes piece by piece; Orbax's own handler needs all arrays in memory."""
 
     async def serialize(self, values: Sequence[Any], infos: Sequence[Any], args: Any = None) -> Sequence[Any]:
-        """As Orbax's, but everything is written when it returns."""
+        """Write all values, as Orbax's handler does, but before it returns."""
         for value, info, arg in zip(values, infos, args, strict=True):
             await info.await_path_creation()
             spec = ocp.type_handlers.get_json_tspec_write(
@@ -50,14 +50,14 @@ class _Handler(ocp.type_handlers.NumpyHandler):
 
 
 def _chunks(array: LazyArray) -> ocp.SaveArgs:
-    """Whole layers where they can be read apart, so that no chunk is ever written twice."""
+    """Return chunks of whole layers where these can be read separately, so that no chunk is written twice."""
     if array.nbytes <= _CHUNK_BYTES:
         return ocp.SaveArgs()
     return ocp.SaveArgs(chunk_byte_size=_CHUNK_BYTES, shard_axes=(0,) if array.by_rows else ())
 
 
 def _pieces(array: LazyArray, chunk: Sequence[int | None]) -> Iterator[tuple[Index, np.ndarray]]:
-    """Consecutive rows of chunks."""
+    """Yield consecutive rows of chunks with their index."""
     if array.nbytes <= _CHUNK_BYTES:
         yield (), np.asarray(array)
         return

@@ -1,8 +1,8 @@
 import pytest
 
-from t5x_like.text.vocabularies.learn import learn_sentencepiece
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.sentencepiece_tokenizer import SentencePieceTokenizer
+from t5x_like.text.vocabularies.sentencepiece_training import learn_sentencepiece
 from t5x_like.text.vocabularies.token_offsets import encode_with_offsets
 
 TEXT = "The 2 quick  foxes, naïve 漢字 😀!"
@@ -61,10 +61,10 @@ def test_pieces_lie_where_their_text_is(paths):
     assert found["naive"] == "naïve"
 
 
-def test_a_vocabulary_that_changes_text_first_says_that_it_cant_tell(paths):
+def test_vocabularies_that_normalize_text_are_refused(paths):
     with open(paths["sentencepiece"], "rb") as stream:
         tokenizer = SentencePieceTokenizer(
             "albert", stream.read(), num_sentinels=0, configuration={"tokenizer_class": "AlbertTokenizer"}
         )
-    with pytest.raises(ValueError, match="'albert' changes text before it cuts it"):
+    with pytest.raises(ValueError, match="'albert' changes text before splitting it"):
         encode_with_offsets(tokenizer, TEXT)

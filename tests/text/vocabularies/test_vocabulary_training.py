@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from t5x_like.text.vocabularies.learning import Learning
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.training_corpus import Corpus
+from t5x_like.text.vocabularies.vocabulary_training import VocabularyTraining
 
 OUTPUTS = {
     "unigram": "v.model", "bpe": "v.model", "wordpiece": "v", "bytebpe": "v.json", "words": "v.json",
@@ -17,11 +17,11 @@ OUTPUTS = {
 
 
 def learn(corpus, output, **options):
-    return Learning(inputs=str(corpus), output=output, **options).run()
+    return VocabularyTraining(inputs=str(corpus), output=output, **options).run()
 
 
 @pytest.mark.parametrize(("kind", "size"), [("wordpiece", 120), ("bytebpe", 300)])
-def test_the_learnt_vocabulary_has_the_size_asked_for_and_merges_the_frequent(corpus, tmp_path, kind, size):
+def test_a_trained_vocabulary_has_the_given_size_and_merges_frequent_pairs(corpus, tmp_path, kind, size):
     assert learn(corpus, tmp_path / OUTPUTS[kind], kind=kind, size=size) == size
     tokenizer = open_tokenizer(tmp_path / OUTPUTS[kind], 0)
     assert tokenizer.vocab_size == size
@@ -90,10 +90,10 @@ def test_characters_are_kept_by_count_and_ends_of_lines_among_them(tmp_path):
 def test_another_process_learns_the_same_bytes(corpus, tmp_path, kind):
     size = {"bytebpe": 300, "wordpiece": 130, "unigram": 90}.get(kind, 110)
     program = (
-        "import sys; from t5x_like.text.vocabularies.learning import Learning\n"
+        "import sys; from t5x_like.text.vocabularies.vocabulary_training import VocabularyTraining\n"
         "kind, corpus, output, size = sys.argv[1:]\n"
         "bpe = {'kind': 'bpe', 'end_of_word': True} if kind == 'sennrich' else {'kind': kind}\n"
-        "Learning(inputs=corpus, output=output, size=int(size), max_sentences=300, seed=1, **bpe).run()"
+        "VocabularyTraining(inputs=corpus, output=output, size=int(size), max_sentences=300, seed=1, **bpe).run()"
     )
     for run, hash_seed in (("1", "1"), ("2", "2")):
         output = str(tmp_path / run / OUTPUTS.get(kind, "v.json"))
@@ -137,9 +137,11 @@ def test_bad_text_is_named_by_file_and_line_and_nothing_is_written(tmp_path, kin
 
 def test_a_size_that_the_text_cannot_give_is_refused_with_the_one_it_can(corpus, tmp_path):
     for kind in ("wordpiece", "bytebpe"):
-        with pytest.raises(ValueError, match=r"text\.txt gives \d+ ids, 9000 are asked: give more text"):
+        with pytest.raises(ValueError, match=r"text\.txt gives \d+ ids, size is 9000: give more text"):
             learn(corpus, tmp_path / OUTPUTS[kind], kind=kind, size=9000)
-    with pytest.raises(ValueError, match=r"so many characters that they take \d+ ids; ask for at least that"):
+    with pytest.raises(
+        ValueError, match=r"so many characters that they need \d+ ids; set size to at least that"
+    ):
         learn(corpus, tmp_path / "v", kind="wordpiece", size=20)
     with pytest.raises(ValueError, match="256 bytes and 3 special ids don't fit into 200 ids"):
         learn(corpus, tmp_path / "v.json", kind="bytebpe", size=200)
@@ -170,7 +172,9 @@ def test_a_size_that_the_text_cannot_give_is_refused_with_the_one_it_can(corpus,
 )
 def test_options_that_have_no_use_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        Learning(**({"kind": "unigram", "inputs": "a.txt", "output": "v.model", "size": 100} | options))
+        VocabularyTraining(
+            **({"kind": "unigram", "inputs": "a.txt", "output": "v.model", "size": 100} | options)
+        )
 
 
 def test_another_vocabularys_configuration_is_not_overwritten(corpus, tmp_path):
@@ -184,21 +188,21 @@ def test_of_many_lines_a_seeded_sample_is_drawn_evenly(tmp_path):
     (tmp_path / "a.txt").write_text("".join(f"line {number}\n" for number in range(20_000)))
 
     def drawn(seed):
-        return list(Corpus(str(tmp_path / "a.txt"), longest=100, most_lines=2000, seed=seed))
+        return list(Corpus(str(tmp_path / "a.txt"), max_bytes=100, max_lines=2000, seed=seed))
 
     assert drawn(0) == drawn(0)
     assert drawn(0) != drawn(1)
     numbers = [int(line.split()[1]) for line in drawn(0)]
     assert 1800 < len(numbers) < 2200
     assert 0.4 < sum(number < 10_000 for number in numbers) / len(numbers) < 0.6
-    whole = list(Corpus(str(tmp_path / "a.txt"), longest=100, most_lines=20_001))
+    whole = list(Corpus(str(tmp_path / "a.txt"), max_bytes=100, max_lines=20_001))
     assert len(whole) == 20_000
 
 
 def test_lines_longer_than_memory_are_read_in_parts_that_lose_nothing(tmp_path):
     text = "中文 word " * 200_000  # 2.6 MB, and blocks of 1 MB that end inside a character
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbf" + text.encode("utf-8"))
-    parts = list(Corpus(str(tmp_path / "a.txt"), longest=4192))
+    parts = list(Corpus(str(tmp_path / "a.txt"), max_bytes=4192))
     assert max(len(part.encode("utf-8")) for part in parts) <= 4192
     assert "".join("".join(parts).split()) == "".join(text.split())
 

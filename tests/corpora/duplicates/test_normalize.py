@@ -1,4 +1,4 @@
-"""Which sentences are the same, whatever differs between them."""
+"""Equality of sentences after normalization."""
 
 import string
 
@@ -20,15 +20,15 @@ from t5x_like.corpora.duplicates.duplicate_spans import has_words, normalize_sen
         ("?! ...", ""),
     ],
 )
-def test_only_words_count_in_lower_case_without_accents_and_numbers_are_alike(sentence, expected):
+def test_only_lower_case_words_without_accents_count_and_numbers_are_equal(sentence, expected):
     assert normalize_sentence(sentence) == expected
 
 
 @given(st.text(alphabet=string.printable + "\x00\x1f\x7f", max_size=40))
-def test_the_short_way_through_ascii_is_as_good_as_the_long_one(text):
+def test_the_fast_path_for_ascii_equals_the_general_case(text):
     assert f"{normalize_sentence(text)} \u4eba".strip() == normalize_sentence(f"{text} \u4eba")
 
 
 @given(st.text(max_size=20))
-def test_a_sentence_has_words_if_anything_is_left_of_it(text):
+def test_a_sentence_has_words_if_it_is_not_empty_when_normalized(text):
     assert has_words(text) == bool(normalize_sentence(text))

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whatever happens while they are written."""
+"""Atomic file writes: a file exists completely or not at all, even if its writer is killed."""
 
 import contextlib
 import errno
@@ -16,21 +16,21 @@ import google_crc32c
 from t5x_like.io.files import as_path
 
 _BLOCK = 1 << 23
-_NEIGHBOUR = re.compile(r"\.[0-9a-f]{8}$")  # of files.write_bytes
+_TEMPORARY = re.compile(r"\.[0-9a-f]{8}$")  # names by io.files.write_bytes
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def is_partial(name: str) -> bool:
-    """Whether a file of this name is what a killed writer left."""
-    return name.startswith(".") and (name.endswith(".partial") or _NEIGHBOUR.search(name) is not None)
+    """Return True if a file of this name was left by a killed writer."""
+    return name.startswith(".") and (name.endswith(".partial") or _TEMPORARY.search(name) is not None)
 
 
 @contextlib.contextmanager
 def partial_file(path: str) -> Iterator[str]:
-    """A local path to write to; what is there at the end gets the name ``path``, on a disk or in a bucket.
+    """Yield a local path to write to; at the end, the file is renamed to ``path`` or uploaded to its bucket.
 
     Raises:
-      ValueError: the disk is full; says which. What was half written is cleared away.
+      ValueError: The disk is full. The partial file is removed.
     """
     is_remote = "://" in path
     folder = tempfile.gettempdir() if is_remote else os.path.dirname(path)
@@ -54,23 +54,23 @@ def partial_file(path: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def open_whole(path: str) -> Iterator[BinaryIO]:
-    """As ``partial_file``, opened."""
+def open_atomically(path: str) -> Iterator[BinaryIO]:
+    """Open a binary file for writing; it appears under ``path`` at the end, see ``partial_file``."""
     with partial_file(path) as partial, open(partial, "wb") as stream:
         yield stream
         stream.flush()
 
 
 def disk_full(path: str, error: OSError) -> ValueError:
-    """What the user reads where there is no room for ``path``."""
+    """Return the error for a path that can't be written."""
     return ValueError(
         f"{path} can't be written ({(error.strerror or str(error)).lower()}); make room, then start the same command "
-        "again: it goes on from what is finished"
+        "again: it continues from what is finished"
     )
 
 
 def checksum_of_file(path: str) -> tuple[int, str]:
-    """Size and crc32c of a file."""
+    """Return the size and the hexadecimal crc32c of a file."""
     size, checksum = 0, 0
     with as_path(path).open("rb") as stream:
         while block := stream.read(_BLOCK):

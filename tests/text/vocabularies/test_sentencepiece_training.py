@@ -3,7 +3,7 @@ import random
 import pytest
 
 from t5x_like.text.seqio_bridge.seqio_vocabulary import load_vocabulary
-from t5x_like.text.vocabularies.learn import learn_sentencepiece
+from t5x_like.text.vocabularies.sentencepiece_training import learn_sentencepiece
 
 
 def write_corpus(path, num_lines=400, words_per_line=12):

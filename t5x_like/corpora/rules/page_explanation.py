@@ -1,4 +1,4 @@
-"""What rules for single pages make of one page, and why: every rule's verdict, and every line's."""
+"""Explanation of the decisions of page rules about one page: every rule's verdict and every line's."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,24 +14,37 @@ NOT_REACHED = "not reached"
 
 
 class RuleVerdict(NamedTuple):
-    """What one rule says; ``counts`` is what it saw inside the page."""
+    """The decision of one rule.
+
+    Attributes:
+      name: Name of the rule.
+      decision: ``passed``, ``filtered:…`` or ``not reached``.
+      counts: The rule's counts inside the page.
+    """
 
     name: str
-    decision: str  # passed, filtered:…, not reached
+    decision: str
     counts: Mapping[str, int]
 
 
 class ExplainedPage(NamedTuple):
-    """What becomes of a page. ``reason`` is that of the first rule that drops it."""
+    """The outcome for a page.
 
-    cleaned_text: str | None  # after the rules that look at lines; None where these drop the page
+    Attributes:
+      cleaned_text: Text after the rules for lines; None if these drop the page.
+      reason: Reason of the first rule that drops the page, or None.
+      rules: Decision of each rule.
+      lines: Decision about each line.
+    """
+
+    cleaned_text: str | None
     reason: str | None
     rules: tuple[RuleVerdict, ...]
     lines: tuple[LineVerdict, ...]
 
     @property
     def kept(self) -> bool:
-        """Whether every rule lets it pass."""
+        """True if every rule passes the page."""
         return self.reason is None
 
 
@@ -41,13 +54,13 @@ class _LineRule(PageRule, Protocol):
 
 
 def explain_page(page: Page, rules: Sequence[PageRule]) -> ExplainedPage:
-    """Applies rules in their order.
+    """Apply rules in order and record all decisions.
 
-    A page that is dropped before its lines are looked at goes on as it is, so that its lines are judged all the same;
-    after that no rule is asked about a page that is gone. Without a rule for lines every line passes.
+    If a page is dropped before the rules for lines, these still see it unchanged, so that its lines are explained.
+    Rules after them aren't applied to a dropped page. Without a rule for lines, every line passes.
 
     Raises:
-      ValueError: what a rule needs is missing.
+      ValueError: A resource that a rule needs is missing.
     """
     lines = tuple(LineVerdict(line, PASSED, line) for line in page.text.splitlines())
     cleaned: str | None = page.text

@@ -1,4 +1,4 @@
-"""Learning a SentencePiece vocabulary from text files, with T5's normalisation and special ids."""
+"""Training of SentencePiece vocabularies, with T5's normalization and special ids."""
 
 import io
 import os
@@ -9,7 +9,7 @@ from typing import Literal
 from t5x_like.io.files import write_bytes
 from t5x_like.text.vocabularies.training_corpus import Corpus
 
-# SentencePiece skips longer sentences (bytes); ours are cut before that, at a space where there is one.
+# SentencePiece skips longer sentences (bytes); ours are divided first, at spaces where possible.
 _MAX_SENTENCE_BYTES = 4192
 _LONG_REPETITION = 1000  # characters
 # Fixed, because the pieces depend on how the counts were split over threads.
@@ -29,33 +29,39 @@ def learn_sentencepiece(
     seed: int = 0,
     progress: bool = False,
 ) -> None:
-    """Learns ``size`` pieces from UTF-8 text files and writes the model to ``output``, whole or not at all.
+    """Train a SentencePiece model, and write it atomically.
 
-    ``size`` counts the three special ids but no sentinels, which ``load_vocabulary`` adds. Ids are T5's: 0
-    padding, 1 end of sequence, 2 unknown, no beginning of sequence; normalisation is T5's ``nmt_nfkc``. The
-    same files and seed give the same model. Files are read line by line; of more than ``max_sentences`` lines
-    about so many are drawn at random, so they may be larger than memory.
+    Special ids are T5's: 0 padding, 1 end of sequence, 2 unknown, no beginning of sequence. Normalization is T5's
+    ``nmt_nfkc``. The same files and seed give the same model. Files are streamed, so they may be larger than memory.
 
-    ``pieces`` are strings that become one piece each whatever their count, such as label words.
+    Args:
+      inputs: UTF-8 text files.
+      output: Path of the ``.model`` file.
+      size: Number of pieces, the three special ids included; sentinels are added by ``load_vocabulary``.
+      kind: Algorithm.
+      character_coverage: Fraction of all characters that get a piece.
+      byte_fallback: Encode other characters as bytes instead of the unknown id.
+      pieces: Strings that become one piece each whatever their count, such as label words.
+      max_sentences: Number of lines; of more, about that many are sampled.
+      seed: Seed of the sample.
+      progress: Show a progress bar.
 
     Raises:
-      ValueError: a file is missing, empty or not UTF-8 (named by file and line); too many or too few pieces
-        asked.
+      ValueError: A file is missing, empty or not UTF-8 (located by file and line), or ``size`` doesn't fit the text.
     """
     import sentencepiece
 
     if kind not in ("unigram", "bpe"):
         raise ValueError(f"kind must be 'unigram' or 'bpe', got {kind!r}")
-    # SentencePiece would draw too, but other lines every time, as its seed doesn't reach that draw: it never gets more
-    # than it takes.
+    # SentencePiece's own sampling ignores the seed, so it never gets more lines than it uses.
     sentences = Corpus(
-        inputs, longest=_MAX_SENTENCE_BYTES, most_lines=max_sentences, seed=seed, progress=progress
+        inputs, max_bytes=_MAX_SENTENCE_BYTES, max_lines=max_sentences, seed=seed, progress=progress
     )
     model = io.BytesIO()
     sentencepiece.set_random_generator_seed(seed)
     try:
         sentencepiece.SentencePieceTrainer.Train(
-            sentence_iterator=islice(_until_wrong(sentences), max_sentences),
+            sentence_iterator=islice(_until_error(sentences), max_sentences),
             model_writer=model,
             model_type=kind,
             vocab_size=size,
@@ -84,12 +90,12 @@ def learn_sentencepiece(
     write_bytes(output, model.getvalue())
 
 
-def _until_wrong(sentences: Corpus) -> Iterator[str]:
-    """SentencePiece would end the process' reading with a message of its own; the corpus keeps the error."""
+def _until_error(sentences: Corpus) -> Iterator[str]:
+    """Yield sentences until an error, which the corpus keeps; SentencePiece would replace it by its own message."""
     before = ""
     try:
         for sentence in sentences:
-            # Of parts of one endless repetition only one: SentencePiece takes quadratic time for them.
+            # Skip repeated parts of one long repetition, for which SentencePiece takes quadratic time.
             if sentence != before or len(sentence) < _LONG_REPETITION:
                 yield sentence
             before = sentence

@@ -1,20 +1,20 @@
-"""Learning a vocabulary of any kind, as one description of what is wanted."""
+"""Training of vocabularies of any kind, described by one configuration."""
 
 import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from t5x_like.io.files import write_json
-from t5x_like.text.vocabularies import learn, learn_by_merging
+from t5x_like.text.vocabularies import sentencepiece_training, tokenizers_training
 from t5x_like.text.vocabularies.read_vocabulary import OUR_CHARACTERS
 from t5x_like.text.vocabularies.training_corpus import Corpus
 
 Kind = Literal["unigram", "bpe", "wordpiece", "bytebpe", "words", "characters"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
-# The kinds that each option is for; the others have no use of it.
+# Kinds to which each option applies.
 _FOR: dict[str, tuple[str, ...]] = {
     "end_of_word": ("bpe",),
     "lower_case": ("wordpiece", "words", "bpe"),
@@ -29,8 +29,8 @@ _ENDINGS = {"unigram": ".model", "bpe": ".model", "words": ".json", "characters"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Learning:
-    """A vocabulary to learn: ``size`` ids, special ones included and sentinels not, from UTF-8 ``inputs``.
+class VocabularyTraining:
+    """Vocabulary to train from UTF-8 text files.
 
     | kind | output | special ids |
     |---|---|---|
@@ -40,11 +40,25 @@ class Learning:
     | ``wordpiece`` (BERT's) | a ``vocab.txt``, or a directory | BERT's five, padding 0 |
     | ``words``, ``characters`` | a ``.json`` | T5's |
 
-    Of more than ``max_sentences`` lines so many are drawn by ``seed``. The same files and options give the same
-    vocabulary, byte for byte.
+    The same files and options give the same vocabulary, byte for byte.
+
+    Attributes:
+      kind: Type of the vocabulary.
+      inputs: Text files.
+      output: File or directory to write.
+      size: Number of ids, special ones included and sentinels not.
+      end_of_word: Mark the ends of words (Sennrich's BPE).
+      lower_case: Convert text to lower case.
+      min_count: Minimum number of occurrences of a pair, word or character.
+      whitespace_only: Separate words by white space only, not also from punctuation.
+      character_coverage: Fraction of all characters that get a piece.
+      byte_fallback: Encode other characters as bytes instead of the unknown id.
+      pieces: Strings that become one piece each.
+      max_sentences: Number of lines; of more, about that many are sampled.
+      seed: Seed of the sample.
 
     Raises:
-      ValueError: an unknown kind, an option that the kind has no use of, or an output of another kind.
+      ValueError: An unknown kind, an option that doesn't apply to the kind, or an output of another kind.
     """
 
     kind: Kind
@@ -74,7 +88,7 @@ class Learning:
         defaults = {field.name: field.default for field in fields(self)}
         for name, kinds in _FOR.items():
             if getattr(self, name) != defaults[name] and not self._takes(name, kinds):
-                raise ValueError(f"{name} is not for {self._words()}, but for {_told(name, kinds)}")
+                raise ValueError(f"{name} is not for {self._words()}, but for {_listed_kinds(name, kinds)}")
         ending = "" if self.end_of_word else _ENDINGS.get(self.kind, "")
         if not os.fspath(self.output).endswith(ending):
             raise ValueError(
@@ -82,49 +96,30 @@ class Learning:
             )
 
     def run(self, *, progress: bool = False) -> int:
-        """Reads, learns and writes, all or nothing; returns the number of ids.
+        """Train the vocabulary, write it atomically, and return the number of ids.
 
         Raises:
-          ValueError: bad text (named by file and line), or text that doesn't fit ``size``.
+          ValueError: Bad text (located by file and line), or text that doesn't fit ``size``.
         """
         if self.kind in ("unigram", "bpe") and not self.end_of_word:
             return self._sentencepiece(progress)
-        corpus = learn_by_merging.corpus_of(
-            self.inputs, most_lines=self.max_sentences, seed=self.seed, progress=progress
+        corpus = tokenizers_training.corpus_of(
+            self.inputs, max_lines=self.max_sentences, seed=self.seed, progress=progress
         )
         if self.kind == "characters":
             return learn_characters(corpus, self.output, size=self.size, min_count=self.min_count)
+        options: dict[str, Any] = {"size": self.size, "lower_case": self.lower_case}
+        options |= {"min_count": self.min_count, "progress": progress}
         if self.kind == "wordpiece":
-            return learn_by_merging.learn_word_piece(
-                corpus,
-                self.output,
-                size=self.size,
-                lower_case=self.lower_case,
-                min_count=self.min_count,
-                progress=progress,
-            )
+            return tokenizers_training.learn_word_piece(corpus, self.output, **options)
         if self.kind == "words":
-            return learn_by_merging.learn_words(
-                corpus,
-                self.output,
-                size=self.size,
-                lower_case=self.lower_case,
-                punctuation_apart=not self.whitespace_only,
-                min_count=self.min_count,
-                progress=progress,
-            )
-        return learn_by_merging.learn_byte_pair(
-            corpus,
-            self.output,
-            size=self.size,
-            style="words" if self.end_of_word else "bytes",
-            lower_case=self.lower_case,
-            min_count=self.min_count,
-            progress=progress,
-        )
+            is_apart = not self.whitespace_only
+            return tokenizers_training.learn_words(corpus, self.output, punctuation_apart=is_apart, **options)
+        style = "words" if self.end_of_word else "bytes"
+        return tokenizers_training.learn_byte_pair(corpus, self.output, style=style, **options)
 
     def _sentencepiece(self, progress: bool) -> int:
-        learn.learn_sentencepiece(
+        sentencepiece_training.learn_sentencepiece(
             self.inputs,
             self.output,
             size=self.size,
@@ -147,7 +142,7 @@ class Learning:
         return f"kind {self.kind}" + (" with end_of_word" if self.end_of_word else "")
 
 
-def _told(name: str, kinds: Sequence[str]) -> str:
+def _listed_kinds(name: str, kinds: Sequence[str]) -> str:
     return ", ".join(
         "bpe with end_of_word" if kind == "bpe" and name in _SENNRICH_ONLY else kind for kind in kinds
     )
@@ -157,13 +152,21 @@ _NUM_SPECIAL = 3
 
 
 def learn_characters(corpus: Corpus, output: str | os.PathLike[str], *, size: int, min_count: int = 1) -> int:
-    """Keeps the ``size - 3`` most frequent code points that occur ``min_count`` times, after T5's special ids.
+    """Write a vocabulary of the most frequent code points after T5's three special ids.
 
-    The end of a line counts as a character, once a line. Returns the number of ids, which is less than ``size``
-    where the text has fewer characters.
+    The end of a line counts as a character.
+
+    Args:
+      corpus: Training text.
+      output: A ``.json`` file.
+      size: Maximum number of ids, special ones included.
+      min_count: Minimum number of occurrences of a character.
+
+    Returns:
+      The number of ids, less than ``size`` if the text has fewer characters.
 
     Raises:
-      ValueError: bad text (named by file and line), or no room for any character.
+      ValueError: Bad text (located by file and line), or ``size`` is too small for any character.
     """
     if size <= _NUM_SPECIAL:
         raise ValueError(
