@@ -47,7 +47,7 @@ BERT = BertConfig(**_SMALL, num_layers=1, task="masked_lm", max_position_embeddi
 GPT2 = GPT2Config(**_SMALL, num_layers=1, max_position_embeddings=64)
 GLM = GLMOrigConfig(**_SMALL, num_layers=1, max_position_embeddings=64)
 XLNET = XLNetConfig(**_SMALL, head_dim=8, num_layers=1)
-MISTRAL = MistralConfig(**_SMALL, num_kv_heads=1, num_layers=1, window=4)
+MISTRAL = MistralConfig(**_SMALL, num_kv_heads=1, num_layers=1, sliding_window=4)
 
 
 class Panel(NamedTuple):
