@@ -82,12 +82,12 @@ PANELS = (
     Panel(
         "span corruption", "T5", T5, SpanCorruption(noise_density=0.3, mean_noise_span_length=2.0), 10, 8, 1
     ),
-    Panel("prefix language model", "a decoder", GPT2, PrefixLM(), 9, 11, 1, layout="decoder"),
+    Panel("prefix language model", "a decoder", GPT2, PrefixLM(), 9, 11, layout="decoder"),
     Panel("causal language model", "GPT, LLaMA", GPT2, CausalLM(), 2, 12),
     Panel("masked tokens", "BERT", BERT, MaskedLM(), 12, 2),
-    Panel("blank infilling", "GLM", GLM, BlankInfilling(noise_density=0.4, mean_length=1.5), 2, 15, 4),
+    Panel("blank infilling", "GLM", GLM, BlankInfilling(noise_density=0.4, mean_length=1.5), 2, 15, 1),
     Panel("source and target", "UniLM", BERT, UniLM(predicts_next=False), 12, 2, 4),
-    Panel("permutation", "XLNet", XLNET, PermutationLM(partial=2, max_span=2), 12, 2),
+    Panel("permutation", "XLNet", XLNET, PermutationLM(partial=2, max_span=2), 12, 2, 1),
     Panel(
         "documents packed apart",
         "a decoder",
