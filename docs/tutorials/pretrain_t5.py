@@ -120,7 +120,7 @@ experiment = t5x_like.Experiment(
     model_dir=str(folder / "run"),
     total_steps=STEPS,
 )
-finished = t5x_like.train(experiment)
+t5x_like.train(experiment)
 sorted(path.name for path in (folder / "run").iterdir())
 
 # %% [markdown]
