@@ -33,7 +33,7 @@ def test_help_imports_nothing_heavy(flags: list[str]) -> None:
     ("arguments", "parts"),
     [
         (["traim"], ["there is no verb 'traim'", "did you mean 'train'?"]),
-        (["fly"], ["there is no verb 'fly'", "choose from: train, evaluate"]),
+        (["fly"], ["there is no verb 'fly'", "choose from: new, train, evaluate"]),
         (["--verbose"], ["there is no flag '--verbose'"]),
         (["train", "--gin_fil=x"], ["has no flag '--gin_fil'", "did you mean '--gin_file'?"]),
         (["config", "show", "--modul", "x"], ["has no flag '--modul'", "did you mean '--module'?"]),
