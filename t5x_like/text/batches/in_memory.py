@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from t5x_like.text.cache.content import content_of
+from t5x_like.text.cache.content import content_checksum
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.rows import RowPolicy
 
@@ -117,7 +117,7 @@ class InMemoryExamples:
         self._features = features
         columns = [features[name].views() for name in sorted(features)]
         # Equal to the checksum of a cache of these examples, so that a run can continue with either.
-        self.checksum = content_of(itertools.chain.from_iterable(zip(*columns, strict=True))).value
+        self.checksum = content_checksum(itertools.chain.from_iterable(zip(*columns, strict=True))).value
 
     def __len__(self) -> int:
         return len(next(iter(self._features.values())))

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Literal, NamedTuple, get_args
 
-from t5x_like.io.decompression import Cut, unpack
+from t5x_like.io.decompression import MissingBytes, decompress, split_lines
 from t5x_like.io.files import as_path
-from t5x_like.io.lines import in_lines
 from t5x_like.io.text_encoding import json_value, refuse_foreign
 from t5x_like.text.tasks.record_rows import read_examples
 from t5x_like.text.templates import RowValues
@@ -149,8 +148,8 @@ def lines_of(file: str) -> Iterator[tuple[int, bytes | BadRow]]:
         if not file.lower().endswith(_PACKED):
             yield from enumerate(stream, start=1)
             return
-        for number, line in in_lines(unpack(stream), max_bytes=_MAX_PACKED_LINE):
-            yield number, BadRow(line.reason, f"{file}:{number}") if isinstance(line, Cut) else line
+        for number, line in split_lines(decompress(stream), max_bytes=_MAX_PACKED_LINE):
+            yield number, BadRow(line.reason, f"{file}:{number}") if isinstance(line, MissingBytes) else line
 
 
 class _Lines:

@@ -301,9 +301,7 @@ def test_a_bad_row_is_named_by_its_place(tmp_path, vocabulary):
 
 
 def test_a_token_cache_is_refused(labeled, tmp_path):
-    with pytest.raises(
-        ValueError, match=r"'labeled_sentences' is read for an encoder's head.*Omit cache='"
-    ):
+    with pytest.raises(ValueError, match=r"'labeled_sentences' is read for an encoder's head.*Omit cache='"):
         build_loader(config(labeled, cache=str(tmp_path)))
 
 
