@@ -103,7 +103,7 @@ def test_a_seqio_task_trains_and_continues(tmp_path, name):
         ),
         "tasks": (),
         "train": LoaderConfig(
-            mixture=register(name, vocabulary), batch_size=2, inputs_length=24, targets_length=8
+            mixture=register(name, vocabulary), batch_size=8, inputs_length=24, targets_length=4
         ),
     }
     for total_steps in (1, 2):
