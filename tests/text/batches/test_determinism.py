@@ -203,7 +203,7 @@ def test_other_data_is_refused_with_possible_causes(make_corpus) -> None:
     state = loader.state()
     state["data"]["checksums"] = [1]
     with pytest.raises(
-        ValueError, match=r"checksums: \[1\] before, (.|\n)*an earlier version wrote the cache"
+        ValueError, match=r"checksums: \[1\] before, (.|\n)*a cache of an earlier version"
     ):
         loader.restore(state)
 
