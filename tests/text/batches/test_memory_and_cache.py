@@ -102,7 +102,9 @@ def test_other_texts_are_refused_wherever_they_come_from(tmp_path, make_corpus):
     text = file.read_text()
     file.write_text(text.replace("beginning", "ginningeb", 1))
     changed = build_loader(dataclasses.replace(settings, cache=None))
-    with pytest.raises(ValueError, match=r"checksums: \[\d+\] before, \[\d+\] now(.|\n)*differ for other texts"):
+    with pytest.raises(
+        ValueError, match=r"checksums: \[\d+\] before, \[\d+\] now(.|\n)*differ for other texts"
+    ):
         changed.restore(state)
     file.write_text(text)
     build_loader(dataclasses.replace(settings, cache=None)).restore(state)
