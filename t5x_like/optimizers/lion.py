@@ -1,33 +1,34 @@
 """Lion (Chen et al. 2023, https://arxiv.org/abs/2302.06675): the sign of a momentum, and half of Adam's memory."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 import optax
 
+from t5x_like.config_class import config_class
 from t5x_like.optimizers.optimizers import check_fraction, check_positive, clipped, decay_mask, state_axes
 from t5x_like.optimizers.parameter_groups import scale_by_depth
-from t5x_like.optimizers.schedules import Constant, Schedule
+from t5x_like.optimizers.schedules import Constant, Schedule, as_schedule
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Lion:
-    """Lion by ``optax.lion``.
+    """Lion, by ``optax.lion``.
 
-    Every weight moves by the learning rate in the direction of ``sign(beta1 * m + (1 - beta1) * gradient)``; then
-    ``m = beta2 * m + (1 - beta2) * gradient``. The paper (section 5) takes a learning rate 3 to 10 times smaller than
-    AdamW's, and a decay larger by as much.
+    Every weight moves by the learning rate in direction of ``sign(beta1 * m + (1 - beta1) * gradient)``; then
+    ``m = beta2 * m + (1 - beta2) * gradient``. The paper (§5) uses a learning rate 3 to 10 times smaller than
+    AdamW's, and a decay larger by the same factor.
 
     Attributes:
-      learning_rate: from the number of updates done.
-      beta1: weight of the momentum in an update.
-      beta2: part of the momentum that an update keeps.
-      weight_decay_rate: decoupled; norm scales, biases and relative-position tables do not decay.
-      max_gradient_norm: gradients are scaled down together to this global norm; ``None`` leaves them alone.
-      layer_decay: lower rates near the input, as in :func:`t5x_like.optimizers.parameter_groups.scale_by_depth`.
+      learning_rate: A schedule, or a number for a constant rate.
+      beta1: Weight of the momentum in an update.
+      beta2: Part of the momentum that an update keeps.
+      weight_decay_rate: Decoupled decay; norm scales, biases and relative-position tables do not decay.
+      max_gradient_norm: Gradients are scaled down together to this global norm; ``None`` leaves them.
+      layer_decay: Lower rates near the input, as in :func:`t5x_like.optimizers.parameter_groups.scale_by_depth`.
     """
 
-    learning_rate: Schedule = field(default_factory=lambda: Constant(value=1e-4))
+    learning_rate: Schedule | float = field(default_factory=lambda: Constant(value=1e-4))
     beta1: float = 0.9
     beta2: float = 0.99
     weight_decay_rate: float = 0.001
@@ -35,6 +36,7 @@ class Lion:
     layer_decay: float | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "learning_rate", as_schedule(self.learning_rate))
         check_fraction("beta1", self.beta1)
         check_fraction("beta2", self.beta2)
         check_positive("max_gradient_norm", self.max_gradient_norm)

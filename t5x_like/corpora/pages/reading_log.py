@@ -101,7 +101,7 @@ class FileLog:
             end = "" if message.endswith("?") else "."
             raise ValueError(
                 f"{message.rstrip('.')}{end} Correct the file, or set on_corruption='skip' "
-                "(--gin.ON_CORRUPTION=\"'skip'\") to leave such parts out, counted"
+                "(--set ON_CORRUPTION=skip) to leave such parts out, counted"
             )
         self._note(f"damaged:{what}", message)
 
