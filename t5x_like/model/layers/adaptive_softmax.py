@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
+from t5x_like.field_types import check_field_types
 from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.linear import Linear, Normal
 
@@ -60,6 +61,7 @@ class AdaptiveConfig:
     pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         borders = (0, *self.cutoffs, self.vocab_size)
         if list(borders) != sorted(set(borders)):
             raise ValueError(

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from t5x_like.field_types import check_field_types
 from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear, residual_init
 from t5x_like.model.layers.masks import SlidingWindow
@@ -71,6 +72,7 @@ class AttentionConfig:
     window: SlidingWindow | None = None
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         for name in ("num_heads", "head_dim"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; give a positive number")

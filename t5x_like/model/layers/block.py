@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
+from t5x_like.field_types import check_field_types
 from t5x_like.model.layers.attention import Attention, AttentionConfig
 from t5x_like.model.layers.dropout import check_rate, fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
@@ -55,6 +56,7 @@ class BlockConfig:
     init: Initializer = FanIn()
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         if self.model_dim < 1:
             raise ValueError(f"model_dim is {self.model_dim}; give a positive number")
         check_rate("dropout_rate", self.dropout_rate)

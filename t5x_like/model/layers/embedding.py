@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
+from t5x_like.field_types import check_field_types
 from t5x_like.model.layers.linear import Linear, Normal
 from t5x_like.model.layers.norm import NormConfig, build_norm
 
@@ -92,6 +93,7 @@ class EmbeddingsConfig:
     pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         for name in ("vocab_size", "embed_dim", "pad_vocab_to_multiple_of"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; give a positive number")

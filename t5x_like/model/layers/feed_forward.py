@@ -9,6 +9,7 @@ import jax
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
+from t5x_like.field_types import check_field_types
 from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear, residual_init
 
@@ -40,6 +41,7 @@ class FeedForwardConfig:
     bias: bool = False
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         if self.mlp_dim < 1:
             raise ValueError(f"mlp_dim is {self.mlp_dim}; give a positive number")
         if self.activation not in ACTIVATIONS:

@@ -6,6 +6,8 @@ from enum import IntEnum
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
+from t5x_like.field_types import check_field_types
+
 
 @dataclass(frozen=True, kw_only=True)
 class SlidingWindow:
@@ -20,6 +22,7 @@ class SlidingWindow:
     right: int = 0
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         if self.left < 0 or self.right < 0:
             raise ValueError(f"a window of {self.left} places left and {self.right} right; give 0 or more")
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from t5x_like.field_types import check_field_types
 from t5x_like.model.layers.feed_forward import Activation, FeedForward, FeedForwardConfig
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.partitioning.experts import constrain_experts
@@ -50,6 +51,7 @@ class MixtureOfExpertsConfig:
     router_z_weight: float = 0.0
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         if self.num_experts < self.num_experts_per_token:
             raise ValueError(
                 f"num_experts is {self.num_experts}; give at least num_experts_per_token, {self.num_experts_per_token}"

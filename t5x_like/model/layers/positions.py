@@ -8,6 +8,8 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
+from t5x_like.field_types import check_field_types
+
 
 @dataclass(frozen=True, kw_only=True)
 class RelativeBuckets:
@@ -25,6 +27,7 @@ class RelativeBuckets:
     max_distance: int = 128
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         if self.num_buckets < 4 or self.max_distance <= self.num_buckets // 2:
             raise ValueError(
                 f"num_buckets={self.num_buckets} with max_distance={self.max_distance}: give at least 4 buckets "

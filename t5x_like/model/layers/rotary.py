@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from t5x_like.field_types import check_field_types
+
 
 @dataclass(frozen=True, kw_only=True)
 class LinearScaling:
@@ -20,6 +22,7 @@ class LinearScaling:
     factor: float
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         _check_factor(self.factor)
 
 
@@ -42,6 +45,7 @@ class Llama3Scaling:
     original_max_position_embeddings: int
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         _check_factor(self.factor)
         if not self.low_freq_factor < self.high_freq_factor:
             raise ValueError(
@@ -70,6 +74,7 @@ class YarnScaling:
     attention_factor: float | None = None
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         _check_factor(self.factor)
         if not 0 < self.beta_slow < self.beta_fast:
             raise ValueError(
@@ -109,6 +114,7 @@ class Rotary:
     rope_scaling: RotaryScaling | None = None
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         if self.rotated_dim < 2 or self.rotated_dim % 2:
             raise ValueError(f"rotated_dim is {self.rotated_dim}; rotations need a positive even number")
         if self.rope_theta <= 0:

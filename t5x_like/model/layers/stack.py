@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
+from t5x_like.field_types import check_field_types
 from t5x_like.model.layers.attention import KeysValues
 from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
 from t5x_like.model.layers.dropout import dropout, fold
@@ -53,6 +54,7 @@ class StackConfig:
     remat: Remat = "none"
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         if not self.blocks:
             raise ValueError("a stack of no layers; give at least 1")
         if self.sharing is not None:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
+from t5x_like.field_types import check_field_types
 from t5x_like.model.layers.attention import Attention
 from t5x_like.model.layers.local_attention import GlobalKeysValues
 from t5x_like.model.layers.norm import NormConfig, build_norm
@@ -32,6 +33,7 @@ class TransientGlobalConfig:
     positions: RelativeBuckets
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         if self.block_size < 1:
             raise ValueError(f"block_size is {self.block_size}; give a positive number of tokens")
 
