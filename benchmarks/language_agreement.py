@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from t5x_like.corpora.rules.language_fasttext import FastText
 from t5x_like.corpora.rules.language_langdetect import LangDetect
-from t5x_like.corpora.rules.rule import Guess, LanguageIdentifier
+from t5x_like.corpora.rules.rule import LanguageIdentifier, LanguagePrediction
 from t5x_like.io.files import write_json
 
 SIZES = (200, 500, 1000, 3000)
@@ -119,19 +119,21 @@ def compare(pieces: Sequence[Piece]) -> dict[str, Any]:
     return row
 
 
-def guess(identifier: LanguageIdentifier, pieces: Sequence[Piece]) -> tuple[list[Guess | None], int]:
+def guess(
+    identifier: LanguageIdentifier, pieces: Sequence[Piece]
+) -> tuple[list[LanguagePrediction | None], int]:
     """The likeliest language of each, and pages per CPU second."""
-    identifier.guesses("Load the tables.")
+    identifier.predict("Load the tables.")
     start = time.process_time()
-    found = [(identifier.guesses(piece.text) or [None])[0] for piece in pieces]
+    found = [(identifier.predict(piece.text) or [None])[0] for piece in pieces]
     return found, round(len(pieces) / (time.process_time() - start))
 
 
-def is_english(found: Guess | None, threshold: float) -> bool:
+def is_english(found: LanguagePrediction | None, threshold: float) -> bool:
     return found is not None and found.language == "en" and found.probability >= threshold
 
 
-def code(found: Guess | None) -> str | None:
+def code(found: LanguagePrediction | None) -> str | None:
     return found.language.split("-")[0] if found else None
 
 

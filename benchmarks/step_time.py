@@ -1,7 +1,7 @@
 """Measures one training step: compile seconds, tokens per second, peak memory, model FLOPs utilisation.
 
-    python -m benchmarks.step_time --gin_file=gin/recipes/quickstart/pretrain.gin --gin.MODEL_DIR="'unused'"
-    python -m benchmarks.step_time --gin_file=… --gin.INPUTS_LENGTH=512 --output benchmarks/results/NAME.json
+    python -m benchmarks.step_time --gin_file=gin/recipes/quickstart/pretrain.gin --set MODEL_DIR=unused
+    python -m benchmarks.step_time --gin_file=… --set INPUTS_LENGTH=512 --output benchmarks/results/NAME.json
 
 Any training recipe will do. Rows are full of random tokens, so no data is read and nothing but the step is timed.
 Prints a JSON object; ``--output`` keeps it.
@@ -11,6 +11,7 @@ import argparse
 import json
 import resource
 import statistics
+import sys
 import time
 from typing import Any
 
@@ -19,7 +20,8 @@ import numpy as np
 
 from benchmarks.machine import about
 from t5x_like.batch import Batch
-from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments
+from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, override_flags
+from t5x_like.cli.main import split_overrides
 from t5x_like.gin_config.configuration import load
 from t5x_like.io.files import write_json
 from t5x_like.model import parameters
@@ -156,10 +158,15 @@ def main() -> None:
     add_gin_arguments(parser)
     parser.add_argument("--steps", type=int, default=20, help="steps to time (20)")
     parser.add_argument("--output", help="a JSON file to write")
-    arguments, rest = parser.parse_known_args()
-    overrides = [flag.removeprefix("--gin.") for flag in rest if flag.startswith("--gin.")]
+    overrides, plain = split_overrides(sys.argv[1:])
+    arguments = parser.parse_args(plain)
     experiment = load(arguments.gin_file, overrides, roots=[EXPERIMENT]).value
-    result = {"recipe": arguments.gin_file, "overrides": overrides, **about(), "jax": jax.__version__}
+    result = {
+        "recipe": arguments.gin_file,
+        "overrides": override_flags(overrides),
+        **about(),
+        "jax": jax.__version__,
+    }
     result |= measure(experiment, num_steps=arguments.steps)
     print(json.dumps(result, indent=2))
     if arguments.output:

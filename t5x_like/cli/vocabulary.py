@@ -11,14 +11,14 @@ from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import as_path, write_bytes, write_json
 from t5x_like.reports.vocabulary_comparison import draw_comparison
 from t5x_like.text.vocabularies.compare import Measures, measure
-from t5x_like.text.vocabularies.learning import KINDS, Learning
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.tokenizer import Tokenizer, pad_size
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
+from t5x_like.text.vocabularies.vocabulary_training import KINDS, VocabularyTraining
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like vocabulary``."""
+    """Add the flags of ``t5x-like vocabulary``."""
     verbs = parser.add_subparsers(dest="what", required=True, metavar="learn|compare|show")
     _add_learn(verbs.add_parser("learn", help="learn one and write its file", allow_abbrev=False))
     compare = verbs.add_parser("compare", help="what a text costs in each", allow_abbrev=False)
@@ -72,13 +72,13 @@ def _add_learn(learn: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Learns, compares or shows vocabularies."""
+    """Learn, compares or shows vocabularies."""
     {"learn": _learn, "compare": _compare, "show": _show}[arguments.what](arguments)
     return 0
 
 
 def _learn(arguments: argparse.Namespace) -> None:
-    size = Learning(
+    size = VocabularyTraining(
         kind=arguments.kind,
         inputs=arguments.input,
         output=arguments.output,
