@@ -5,7 +5,6 @@ sorted by frequency and cut into clusters. The first softmax covers the most fre
 further cluster; each further cluster has a softmax of its own. Rarer clusters can have narrower embeddings.
 """
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
-from t5x_like.field_types import check_field_types
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.linear import Linear, Normal
 
@@ -33,7 +32,7 @@ class Cluster(NamedTuple):
     dim: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class AdaptiveConfig:
     """A vocabulary in clusters of falling frequency. Names are those of transformers' TransfoXL.
 
@@ -61,7 +60,6 @@ class AdaptiveConfig:
     pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:
-        check_field_types(self)
         borders = (0, *self.cutoffs, self.vocab_size)
         if list(borders) != sorted(set(borders)):
             raise ValueError(

@@ -1,6 +1,5 @@
 """Transformer block: self-attention, optional cross-attention, and a feed-forward layer."""
 
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import jax
@@ -8,7 +7,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
-from t5x_like.field_types import check_field_types
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import Attention, AttentionConfig
 from t5x_like.model.layers.dropout import check_rate, fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
@@ -24,7 +23,7 @@ from t5x_like.model.layers.transient_global import TransientGlobal, TransientGlo
 FeedForwardSlot: TypeAlias = FeedForwardConfig | MixtureOfExpertsConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class BlockConfig:
     """Configuration of a block.
 
@@ -56,7 +55,6 @@ class BlockConfig:
     init: Initializer = FanIn()
 
     def __post_init__(self) -> None:
-        check_field_types(self)
         if self.model_dim < 1:
             raise ValueError(f"model_dim is {self.model_dim}; give a positive number")
         check_rate("dropout_rate", self.dropout_rate)

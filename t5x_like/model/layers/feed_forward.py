@@ -1,7 +1,6 @@
 """Position-wise feed-forward layer, plain or gated."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
@@ -9,7 +8,7 @@ import jax
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
-from t5x_like.field_types import check_field_types
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear, residual_init
 
@@ -24,7 +23,7 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class FeedForwardConfig:
     """A feed-forward layer.
 
@@ -41,7 +40,6 @@ class FeedForwardConfig:
     bias: bool = False
 
     def __post_init__(self) -> None:
-        check_field_types(self)
         if self.mlp_dim < 1:
             raise ValueError(f"mlp_dim is {self.mlp_dim}; give a positive number")
         if self.activation not in ACTIVATIONS:

@@ -1,15 +1,14 @@
 """Attention masks, made from the batch: True where a query may attend to a key."""
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from t5x_like.field_types import check_field_types
+from t5x_like.config_class import config_class
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class SlidingWindow:
     """Limits attention to keys near the query.
 
@@ -22,7 +21,6 @@ class SlidingWindow:
     right: int = 0
 
     def __post_init__(self) -> None:
-        check_field_types(self)
         if self.left < 0 or self.right < 0:
             raise ValueError(f"a window of {self.left} places left and {self.right} right; give 0 or more")
 

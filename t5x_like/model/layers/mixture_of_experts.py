@@ -6,7 +6,6 @@ row, S = E * C places in all, P experts that a token chooses, T = L * P choices 
 """
 
 import math
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import jax
@@ -14,14 +13,14 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from t5x_like.field_types import check_field_types
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.feed_forward import Activation, FeedForward, FeedForwardConfig
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.partitioning.experts import constrain_experts
 from t5x_like.partitioning.shard import constrain_rows
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class MixtureOfExpertsConfig:
     """A feed-forward layer whose tokens each use a few of many experts.
 
@@ -51,7 +50,6 @@ class MixtureOfExpertsConfig:
     router_z_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        check_field_types(self)
         if self.num_experts < self.num_experts_per_token:
             raise ValueError(
                 f"num_experts is {self.num_experts}; give at least num_experts_per_token, {self.num_experts_per_token}"

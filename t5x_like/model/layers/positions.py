@@ -1,17 +1,15 @@
 """T5's relative position bias: one learned number for each head and bucket of distances."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
-from t5x_like.field_types import check_field_types
+from t5x_like.config_class import config_class
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class RelativeBuckets:
     """Buckets of relative distances (Raffel et al. 2020, §2.1).
 
@@ -27,7 +25,6 @@ class RelativeBuckets:
     max_distance: int = 128
 
     def __post_init__(self) -> None:
-        check_field_types(self)
         if self.num_buckets < 4 or self.max_distance <= self.num_buckets // 2:
             raise ValueError(
                 f"num_buckets={self.num_buckets} with max_distance={self.max_distance}: give at least 4 buckets "

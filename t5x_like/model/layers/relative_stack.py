@@ -4,7 +4,6 @@ Two streams are XLNet's (Yang et al. 2019, https://arxiv.org/abs/1906.08237, §2
 token at its position, the query stream only the position. Both attend to the content stream, with the same weights.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -12,6 +11,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Bool, Float, Key
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
 from t5x_like.model.layers.linear import Normal
@@ -26,7 +26,7 @@ from t5x_like.model.layers.stack import REMAT_POLICIES, Remat
 from t5x_like.partitioning.shard import constrain_rows
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class RelativeStackConfig:
     """Configuration of a stack of equal blocks.
 

@@ -1,17 +1,16 @@
 """Rotary positions of queries and keys (Su et al. 2021, https://arxiv.org/abs/2104.09864)."""
 
 import math
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from t5x_like.field_types import check_field_types
+from t5x_like.config_class import config_class
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class LinearScaling:
     """Position interpolation: positions are divided by a factor (Chen et al. 2023, https://arxiv.org/abs/2306.15595).
 
@@ -22,11 +21,10 @@ class LinearScaling:
     factor: float
 
     def __post_init__(self) -> None:
-        check_field_types(self)
         _check_factor(self.factor)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Llama3Scaling:
     """Llama 3.1's scaling: divides low frequencies by a factor, keeps high ones and interpolates between.
 
@@ -45,7 +43,6 @@ class Llama3Scaling:
     original_max_position_embeddings: int
 
     def __post_init__(self) -> None:
-        check_field_types(self)
         _check_factor(self.factor)
         if not self.low_freq_factor < self.high_freq_factor:
             raise ValueError(
@@ -53,7 +50,7 @@ class Llama3Scaling:
             )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class YarnScaling:
     """YaRN: divides low frequencies by a factor, keeps high ones, and enlarges queries and keys.
 
@@ -74,7 +71,6 @@ class YarnScaling:
     attention_factor: float | None = None
 
     def __post_init__(self) -> None:
-        check_field_types(self)
         _check_factor(self.factor)
         if not 0 < self.beta_slow < self.beta_fast:
             raise ValueError(
@@ -92,7 +88,7 @@ class YarnScaling:
 RotaryScaling: TypeAlias = LinearScaling | Llama3Scaling | YarnScaling
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Rotary:
     """Rotates pairs of each head's first dimensions by angles proportional to the position.
 
@@ -114,7 +110,6 @@ class Rotary:
     rope_scaling: RotaryScaling | None = None
 
     def __post_init__(self) -> None:
-        check_field_types(self)
         if self.rotated_dim < 2 or self.rotated_dim % 2:
             raise ValueError(f"rotated_dim is {self.rotated_dim}; rotations need a positive even number")
         if self.rope_theta <= 0:
