@@ -109,8 +109,8 @@ class RelativeBlock(nnx.Module):
         dim, init = config.model_dim, config.init
         self.attention = RelativeAttention(config.attention, dim, key=attention_key, init=init)
         self.feed_forward = FeedForward(config.feed_forward, dim, key=feed_forward_key, init=init)
-        self.around_attention = Residual(config.norm, dim, norm_slots=config.norm_slots)
-        self.around_feed_forward = Residual(config.norm, dim, norm_slots=config.norm_slots)
+        self.attention_residual = Residual(config.norm, dim, norm_slots=config.norm_slots)
+        self.feed_forward_residual = Residual(config.norm, dim, norm_slots=config.norm_slots)
         self.config = config
 
     def __call__(
@@ -131,7 +131,7 @@ class RelativeBlock(nnx.Module):
         """
         content, queries = streams
         seen = content if memory is None else jnp.concatenate([memory.astype(content.dtype), content], axis=1)
-        before = self.around_attention.before
+        before = self.attention_residual.before
         relative_keys_values = self.attention.project_keys_values(
             seen if before is None else before(seen), context.distances
         )
@@ -168,8 +168,8 @@ class RelativeBlock(nnx.Module):
         def feed(x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
             return self.feed_forward(x, dropout_rate=rate, dropout_key=fold(dropout_key, 1))
 
-        stream = self.around_attention(stream, attend, dropout_rate=rate, dropout_key=fold(dropout_key, 2))
-        return self.around_feed_forward(stream, feed, dropout_rate=rate, dropout_key=fold(dropout_key, 3))
+        stream = self.attention_residual(stream, attend, dropout_rate=rate, dropout_key=fold(dropout_key, 2))
+        return self.feed_forward_residual(stream, feed, dropout_rate=rate, dropout_key=fold(dropout_key, 3))
 
 
 class RelativeStack(nnx.Module):

@@ -12,11 +12,11 @@ from t5x_like.model.layers.block import Block
 _ATTENTION = (
     "self_attention",
     "relative_bias",
-    "around_self_attention",
+    "self_attention_residual",
     "cross_attention",
-    "around_cross_attention",
+    "cross_attention_residual",
 )
-_FEED_FORWARD = ("feed_forward", "around_feed_forward")
+_FEED_FORWARD = ("feed_forward", "feed_forward_residual")
 
 
 @config_class
