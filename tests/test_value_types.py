@@ -101,6 +101,8 @@ def test_a_fitting_value_comes_back_as_the_field_wants_it(value: Any, annotation
         (True, float, "needs a float, got True"),
         (1, bool, "needs True or False, got 1"),
         (1.5, int, "needs an int, got 1.5"),
+        ((1, 2), tuple[int, str], "item 1 needs text, got 2"),
+        ((1,), tuple[int, str] | None, r"needs a tuple of 2: \(an int, text\) or None, got \(1,\)"),
         (None, str, "needs text, got None"),
         ("c", Literal["a", "b"], "needs 'a' or 'b', got 'c'"),
         (1, Literal[True, False], "needs True or False, got 1"),

@@ -1,5 +1,6 @@
-"""List tasks and mixtures, or show a task's examples. Benchmarks need no file; other tasks come from a gin file or
-from your own modules (by default, the tasks that are shipped).
+"""List tasks and mixtures, or show a task's examples.
+
+Benchmarks need no file. Other tasks come from a gin file or your own modules; the default is the shipped tasks.
 
 t5x-like tasks list                          names, splits and metrics
 t5x-like tasks show wordnet_definitions      a few examples: raw, worded and tokenized

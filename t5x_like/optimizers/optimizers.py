@@ -26,8 +26,8 @@ class Optimizer(Protocol):
     """Configuration that builds an optimizer. A new one is a frozen dataclass in a file of its own."""
 
     @property
-    def learning_rate(self) -> Any:
-        """Schedule of the learning rate, which is logged."""
+    def learning_rate(self) -> Schedule | float:
+        """Constant rate, or a schedule over the number of updates done; it is logged."""
         ...
 
     def build(self, axes: Any) -> optax.GradientTransformation:
