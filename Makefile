@@ -14,7 +14,7 @@ STAMP := .venv/.installed
 RUNS := runs/quickstart
 SHELL_SCRIPTS = .ci/run $(shell find launch -name '*.sh' -o -name 'run' -type f | sort)
 
-.PHONY: help setup test quickstart lint format types imports spelling shell pytest pytest-first pytest-second clean
+.PHONY: help setup test quickstart lint format types imports spelling shell docs notebooks pytest pytest-first pytest-second clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 14
@@ -56,27 +56,27 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $@
 	@echo "ready: $(BIN)/t5x-like --help"
 
-test: lint types imports spelling shell pytest ## lint, type-check, check import contracts, run the tests
+test: lint types imports spelling shell docs pytest ## lint, type-check, check import contracts, run the tests
 
 QUICKSTART := gin/recipes/quickstart
 
 # Finished parts are not done again: a run directory that has reached its last step ends at once.
 quickstart: $(STAMP) ## pretrain, fine-tune, evaluate, predict on the shipped data, and write runs/quickstart/report.html
 	@echo "1/5 pretraining: fill gaps in the King James Bible"
-	$(BIN)/t5x-like train --gin_file=$(QUICKSTART)/pretrain.gin --gin.MODEL_DIR="'$(RUNS)/pretrain'"
+	$(BIN)/t5x-like train --gin_file=$(QUICKSTART)/pretrain.gin --model_dir $(RUNS)/pretrain
 	@echo "2/5 fine-tuning: what does a definition define; how is a word pronounced"
-	$(BIN)/t5x-like train --gin_file=$(QUICKSTART)/finetune.gin --gin.INITIAL_CHECKPOINT="'$(RUNS)/pretrain'" \
-	  --gin.MODEL_DIR="'$(RUNS)/finetune'"
+	$(BIN)/t5x-like train --gin_file=$(QUICKSTART)/finetune.gin --set INITIAL_CHECKPOINT=$(RUNS)/pretrain \
+	  --model_dir $(RUNS)/finetune
 	@echo "3/5 evaluation on rows it never saw"
-	$(BIN)/t5x-like evaluate --gin_file=$(QUICKSTART)/evaluate.gin --gin.CHECKPOINT="'$(RUNS)/finetune'" \
-	  --gin.OUTPUT_DIR="'$(RUNS)/evaluation'"
+	$(BIN)/t5x-like evaluate --gin_file=$(QUICKSTART)/evaluate.gin --set CHECKPOINT=$(RUNS)/finetune \
+	  --set OUTPUT_DIR=$(RUNS)/evaluation
 	@echo "4/5 prediction"
-	$(BIN)/t5x-like predict --gin_file=$(QUICKSTART)/predict.gin --gin.CHECKPOINT="'$(RUNS)/finetune'" \
-	  --gin.TASK="'cmudict'" --input "t r a n s f o r m e r" --input "k i n g" --input "g o a t"
+	$(BIN)/t5x-like predict --gin_file=$(QUICKSTART)/predict.gin --set CHECKPOINT=$(RUNS)/finetune \
+	  --set TASK=cmudict --input "t r a n s f o r m e r" --input "k i n g" --input "g o a t"
 	@echo "5/5 report"
-	$(BIN)/t5x-like report --gin_file=$(QUICKSTART)/report.gin --gin.PRETRAIN_DIR="'$(RUNS)/pretrain'" \
-	  --gin.FINETUNE_DIR="'$(RUNS)/finetune'" --gin.EVALUATION_DIR="'$(RUNS)/evaluation'" \
-	  --gin.OUTPUT="'$(RUNS)/report.html'"
+	$(BIN)/t5x-like report --gin_file=$(QUICKSTART)/report.gin --set PRETRAIN_DIR=$(RUNS)/pretrain \
+	  --set FINETUNE_DIR=$(RUNS)/finetune --set EVALUATION_DIR=$(RUNS)/evaluation \
+	  --set OUTPUT=$(RUNS)/report.html
 	@echo "Open $(RUNS)/report.html; it ends with what to try next."
 
 lint: $(STAMP) ## formatting and lint
@@ -98,6 +98,13 @@ spelling: $(STAMP)
 
 shell: $(STAMP)
 	$(BIN)/shellcheck $(SHELL_SCRIPTS)
+
+# Needs no network, also when the site is read.
+docs: $(STAMP) ## build the documentation into build/site; warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+notebooks: $(STAMP) ## run the tutorials' scripts and write the notebooks with their outputs
+	$(BIN)/python -m docs.tutorials.make
 
 # About half of the time each; what is new goes to the second part by itself.
 FIRST_PART := $(addprefix tests/,checkpoints cli inference integration model optimizers pretrained)

@@ -1,25 +1,163 @@
 """t5x_like: train, fine-tune and evaluate the whole Transformer family in JAX.
 
-The public door. Names are loaded on first use, so that ``import t5x_like`` costs nothing.
+The names below are the public Python API. Each is imported when it is first used, so ``import t5x_like`` is cheap.
+
+>>> import t5x_like
+>>> t5x_like.from_pretrained("path/to/t5-small").generate("translate English to German: Good morning.")
+'Guten Morgen.'
+
+Models: ``from_pretrained``, ``Pretrained``, ``open_checkpoint``, ``export_hugging_face``; any architecture's
+configuration is in ``t5x_like.model.zoo``.
+Runs: ``Experiment``, ``train``, ``evaluate``, ``read_experiment``, and the configurations that experiments consist of.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from t5x_like.version import __version__
 
 if TYPE_CHECKING:
-    from t5x_like.pretrained.transformers_api.pretrained_model import export_hugging_face, from_pretrained
+    from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
+    from t5x_like.inference.generator import GenerationConfig
+    from t5x_like.model.zoo.bert import BertConfig
+    from t5x_like.model.zoo.gpt2 import GPT2Config
+    from t5x_like.model.zoo.llama import LlamaConfig
+    from t5x_like.model.zoo.t5 import T5Config
+    from t5x_like.optimizers.lion import Lion
+    from t5x_like.optimizers.optimizers import Adafactor, AdamW
+    from t5x_like.optimizers.schedules import (
+        Constant,
+        Factors,
+        InverseSqrt,
+        LinearWarmupCosine,
+        LinearWarmupLinearDecay,
+    )
+    from t5x_like.partitioning.mesh import MeshConfig
+    from t5x_like.pretrained.checkpoint import Checkpoint
+    from t5x_like.pretrained.initial_weights import CheckpointModel
+    from t5x_like.pretrained.open_checkpoint import open_checkpoint
+    from t5x_like.pretrained.transformers_api.pretrained_model import (
+        Pretrained,
+        export_hugging_face,
+        from_pretrained,
+    )
+    from t5x_like.text.batches.loader_config import LoaderConfig
+    from t5x_like.text.objectives.causal_lm import CausalLM
+    from t5x_like.text.objectives.masked_lm import MaskedLM
+    from t5x_like.text.objectives.span_corruption import SpanCorruption
+    from t5x_like.text.tasks.mixtures import Mixture
+    from t5x_like.text.tasks.pretraining import PretrainingTask
+    from t5x_like.text.tasks.text_task import TextTask
+    from t5x_like.training.early_stopping import EarlyStopping
+    from t5x_like.training.evaluate import evaluate
+    from t5x_like.training.experiment import Experiment, Intervals
+    from t5x_like.training.hooks import Every, Hook, RunProgress
+    from t5x_like.training.loop import Finished
+    from t5x_like.training.losses import LossConfig
+    from t5x_like.training.metric_loggers import CsvLogger, MlflowLogger, WandbLogger
+    from t5x_like.training.run_record import read_experiment
+    from t5x_like.training.train import train
 
-_DOORS = {
-    "from_pretrained": "t5x_like.pretrained.transformers_api.pretrained_model",
-    "export_hugging_face": "t5x_like.pretrained.transformers_api.pretrained_model",
+# The module of each public name; a test compares them with the imports above, which type checkers read.
+_MODULES = {
+    "Adafactor": "optimizers.optimizers",
+    "AdamW": "optimizers.optimizers",
+    "BertConfig": "model.zoo.bert",
+    "CausalLM": "text.objectives.causal_lm",
+    "Checkpoint": "pretrained.checkpoint",
+    "CheckpointModel": "pretrained.initial_weights",
+    "Constant": "optimizers.schedules",
+    "CsvLogger": "training.metric_loggers",
+    "EarlyStopping": "training.early_stopping",
+    "Every": "training.hooks",
+    "Experiment": "training.experiment",
+    "Factors": "optimizers.schedules",
+    "Finished": "training.loop",
+    "GPT2Config": "model.zoo.gpt2",
+    "GenerationConfig": "inference.generator",
+    "HeadEvaluation": "evaluation.evaluator",
+    "Hook": "training.hooks",
+    "Intervals": "training.experiment",
+    "InverseSqrt": "optimizers.schedules",
+    "LinearWarmupCosine": "optimizers.schedules",
+    "LinearWarmupLinearDecay": "optimizers.schedules",
+    "Lion": "optimizers.lion",
+    "LlamaConfig": "model.zoo.llama",
+    "LoaderConfig": "text.batches.loader_config",
+    "LossConfig": "training.losses",
+    "MaskedLM": "text.objectives.masked_lm",
+    "MeshConfig": "partitioning.mesh",
+    "Mixture": "text.tasks.mixtures",
+    "MlflowLogger": "training.metric_loggers",
+    "Pretrained": "pretrained.transformers_api.pretrained_model",
+    "PretrainingTask": "text.tasks.pretraining",
+    "RunProgress": "training.hooks",
+    "SpanCorruption": "text.objectives.span_corruption",
+    "T5Config": "model.zoo.t5",
+    "TaskEvaluation": "evaluation.evaluator",
+    "TextTask": "text.tasks.text_task",
+    "WandbLogger": "training.metric_loggers",
+    "evaluate": "training.evaluate",
+    "export_hugging_face": "pretrained.transformers_api.pretrained_model",
+    "from_pretrained": "pretrained.transformers_api.pretrained_model",
+    "open_checkpoint": "pretrained.open_checkpoint",
+    "read_experiment": "training.run_record",
+    "train": "training.train",
 }
 
-__all__ = ["__version__", "export_hugging_face", "from_pretrained"]
+__all__ = [
+    "Adafactor",
+    "AdamW",
+    "BertConfig",
+    "CausalLM",
+    "Checkpoint",
+    "CheckpointModel",
+    "Constant",
+    "CsvLogger",
+    "EarlyStopping",
+    "Every",
+    "Experiment",
+    "Factors",
+    "Finished",
+    "GPT2Config",
+    "GenerationConfig",
+    "HeadEvaluation",
+    "Hook",
+    "Intervals",
+    "InverseSqrt",
+    "LinearWarmupCosine",
+    "LinearWarmupLinearDecay",
+    "Lion",
+    "LlamaConfig",
+    "LoaderConfig",
+    "LossConfig",
+    "MaskedLM",
+    "MeshConfig",
+    "Mixture",
+    "MlflowLogger",
+    "Pretrained",
+    "PretrainingTask",
+    "RunProgress",
+    "SpanCorruption",
+    "T5Config",
+    "TaskEvaluation",
+    "TextTask",
+    "WandbLogger",
+    "__version__",
+    "evaluate",
+    "export_hugging_face",
+    "from_pretrained",
+    "open_checkpoint",
+    "read_experiment",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _DOORS:
+    if name not in _MODULES:
         raise AttributeError(f"module 't5x_like' has no attribute {name!r}")
-    return getattr(importlib.import_module(_DOORS[name]), name)
+    return getattr(importlib.import_module(f"t5x_like.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -1,8 +1,11 @@
 """The core runs on machines that have JAX and Flax and nothing for text or configuration."""
 
+import ast
+import importlib
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import t5x_like
 
@@ -35,3 +38,24 @@ def test_importing_the_package_costs_nothing():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_public_names_are_listed_typed_and_documented():
+    source = Path(t5x_like.__file__).read_text()
+    for_checkers = {
+        name.name: node.module.removeprefix("t5x_like.")
+        for block in ast.parse(source).body
+        if isinstance(block, ast.If)
+        for node in block.body
+        for name in node.names
+    }
+    assert for_checkers == t5x_like._MODULES
+    assert set(t5x_like.__all__) == {"__version__", *for_checkers} <= set(dir(t5x_like))
+    for name in for_checkers:
+        assert getattr(t5x_like, name).__doc__, name
+    assert (Path(t5x_like.__file__).parent / "py.typed").exists()
+
+
+def test_an_unknown_name_is_refused_as_in_any_module():
+    assert not hasattr(t5x_like, "tain")
+    assert importlib.import_module("t5x_like.version").__version__ == t5x_like.__version__

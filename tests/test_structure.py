@@ -12,7 +12,7 @@ sys.path.append(str(ROOT / "benchmarks"))
 from code_structure import CodeStructure, cycles, measure
 
 # File names that occur twice because they mean the same thing in both places: a command and what it runs.
-SAME_MEANING = {"perplexity.py", "scores.py", "train.py"}
+SAME_MEANING = {"evaluate.py", "perplexity.py", "scores.py", "train.py"}
 
 
 @pytest.fixture(scope="module")

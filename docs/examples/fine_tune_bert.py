@@ -9,24 +9,17 @@ The checkpoint is a Hugging Face directory or a run of ours. For a table of your
 
 import argparse
 
-from t5x_like.evaluation.evaluator import HeadEvaluation
+import t5x_like
 from t5x_like.io.files import shipped_directory
-from t5x_like.optimizers.optimizers import AdamW
-from t5x_like.optimizers.schedules import LinearWarmupLinearDecay
-from t5x_like.pretrained.initial_weights import CheckpointModel
-from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.tasks.text_task import TextTask
-from t5x_like.training.early_stopping import EarlyStopping
-from t5x_like.training.experiment import Experiment, Intervals
-from t5x_like.training.losses import LossConfig
-from t5x_like.training.train import train
 
 TABLES = shipped_directory("data") / "wordnet_definitions"
 
 
-def experiment(checkpoint: str, model_dir: str, steps: int, *, head_only: bool = False) -> Experiment:
+def experiment(
+    checkpoint: str, model_dir: str, steps: int, *, head_only: bool = False
+) -> t5x_like.Experiment:
     # A row has the columns "definition" (a text) and "category" (one of the labels).
-    task = TextTask(
+    task = t5x_like.TextTask(
         name="definitions",
         vocabulary=checkpoint,  # its own tokenizer
         files={split: str(TABLES / f"{split}.tsv") for split in ("train", "validation")},
@@ -36,22 +29,24 @@ def experiment(checkpoint: str, model_dir: str, steps: int, *, head_only: bool =
         metrics=("accuracy", "macro_f1"),
     )
     rate = 1e-3 if head_only else 5e-5
-    return Experiment(
-        model=CheckpointModel(),  # the checkpoint's own, with a head for six classes
+    return t5x_like.Experiment(
+        model=t5x_like.CheckpointModel(),  # the checkpoint's own, with a head for six classes
         start_from=checkpoint,
         trainable=("heads/*",) if head_only else ("*",),
         tasks=(task,),
         # layout="encoder": [CLS] text [SEP], and the label for the head.
-        train=LoaderConfig(
+        train=t5x_like.LoaderConfig(
             mixture=task.name, layout="encoder", batch_size=32, inputs_length=64, targets_length=2
         ),
-        evaluations=(HeadEvaluation(mixture=task.name, inputs_length=64, batch_size=64),),
-        optimizer=AdamW(
-            learning_rate=LinearWarmupLinearDecay(peak=rate, warmup_steps=steps // 10, total_steps=steps)
+        evaluations=(t5x_like.HeadEvaluation(mixture=task.name, inputs_length=64, batch_size=64),),
+        optimizer=t5x_like.AdamW(
+            learning_rate=t5x_like.LinearWarmupLinearDecay(
+                peak=rate, warmup_steps=steps // 10, total_steps=steps
+            )
         ),
-        loss=LossConfig(z_loss=0.0),
-        intervals=Intervals(log_every_steps=50, evaluate_every_steps=200, save_every_steps=200),
-        hooks=(EarlyStopping(metric="evaluation/definitions/accuracy", mode="max", patience=3),),
+        loss=t5x_like.LossConfig(z_loss=0.0),
+        intervals=t5x_like.Intervals(log_every_steps=50, evaluate_every_steps=200, save_every_steps=200),
+        hooks=(t5x_like.EarlyStopping(metric="evaluation/definitions/accuracy", mode="max", patience=3),),
         model_dir=model_dir,
         total_steps=steps,
     )
@@ -66,4 +61,4 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--head_only", action="store_true")
     flags = parser.parse_args()
-    train(experiment(flags.checkpoint, flags.model_dir, flags.steps, head_only=flags.head_only))
+    t5x_like.train(experiment(flags.checkpoint, flags.model_dir, flags.steps, head_only=flags.head_only))

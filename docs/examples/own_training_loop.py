@@ -11,24 +11,26 @@ import argparse
 import jax
 import numpy as np
 
+from t5x_like import (
+    AdamW,
+    CausalLM,
+    GPT2Config,
+    LinearWarmupCosine,
+    LoaderConfig,
+    LossConfig,
+    MeshConfig,
+    PretrainingTask,
+    open_checkpoint,
+)
 from t5x_like.batch import Batch
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.io.files import shipped_directory
-from t5x_like.model.zoo.gpt2 import GPT2Config
-from t5x_like.optimizers.optimizers import AdamW
-from t5x_like.optimizers.schedules import LinearWarmupCosine
-from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
-from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.pretrained.model_config import write_model_config
 from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
-from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.objectives.causal_lm import CausalLM
-from t5x_like.text.tasks.pretraining import PretrainingTask
 from t5x_like.text.vocabularies.opening import open_tokenizer
-from t5x_like.training.losses import LossConfig
-from t5x_like.training.metrics import summarise
+from t5x_like.training.metrics import summarize
 from t5x_like.training.state import empty, new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
 
@@ -65,7 +67,7 @@ def main(model_dir: str, steps: int) -> None:
         for number, batch in zip(range(1, steps + 1), loader, strict=False):
             state = step(state, place(batch, mesh))
             if number % 20 == 0:
-                print(f"step {number}  loss {summarise(state['totals'])['loss']:.3f}")
+                print(f"step {number}  loss {summarize(state['totals'])['loss']:.3f}")
                 state["totals"] = empty(plan.abstract["totals"])  # sums since the last line
         checkpoints.save(steps, state)
     write_model_config(model_dir, config)

@@ -7,19 +7,12 @@ python docs/examples/train_t5.py --text my_corpus.txt --steps 2000    # a docume
 import argparse
 from dataclasses import replace
 
+import t5x_like
 from t5x_like.io.files import shipped_directory
-from t5x_like.model.zoo.t5 import T5Config
-from t5x_like.optimizers.optimizers import Adafactor
-from t5x_like.optimizers.schedules import InverseSqrt
-from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.objectives.span_corruption import SpanCorruption
-from t5x_like.text.tasks.pretraining import PretrainingTask
-from t5x_like.training.experiment import Experiment, Intervals
-from t5x_like.training.train import train
 
 DATA = shipped_directory("data")
 # 4,000 pieces and 100 sentinels, rounded up to a multiple of 128: 2.0 million parameters.
-MODEL = T5Config(
+MODEL = t5x_like.T5Config(
     vocab_size=4224,
     model_dim=128,
     mlp_dim=320,
@@ -30,21 +23,21 @@ MODEL = T5Config(
 )
 
 
-def experiment(text: str, validation: str, model_dir: str, steps: int) -> Experiment:
-    task = PretrainingTask(
+def experiment(text: str, validation: str, model_dir: str, steps: int) -> t5x_like.Experiment:
+    task = t5x_like.PretrainingTask(
         name="my_text",
         vocabulary=str(DATA / "vocabulary/spiece.model"),
         files={"train": text, "validation": validation},
-        objective=SpanCorruption(),
+        objective=t5x_like.SpanCorruption(),
     )
-    data = LoaderConfig(mixture=task.name, batch_size=16, inputs_length=128, targets_length=32)
-    return Experiment(
+    data = t5x_like.LoaderConfig(mixture=task.name, batch_size=16, inputs_length=128, targets_length=32)
+    return t5x_like.Experiment(
         model=MODEL,
         tasks=(task,),
         train=data,
         validations=(replace(data, split="validation", shuffle=False, repeat=False),),
-        optimizer=Adafactor(learning_rate=InverseSqrt(base=1.0, warmup_steps=300)),
-        intervals=Intervals(log_every_steps=50, evaluate_every_steps=150, save_every_steps=300),
+        optimizer=t5x_like.Adafactor(learning_rate=t5x_like.InverseSqrt(base=1.0, warmup_steps=300)),
+        intervals=t5x_like.Intervals(log_every_steps=50, evaluate_every_steps=150, save_every_steps=300),
         model_dir=model_dir,
         total_steps=steps,
     )
@@ -56,4 +49,4 @@ if __name__ == "__main__":
     parser.add_argument("--validation", default=str(DATA / "king_james/validation.txt"))
     parser.add_argument("--model_dir", default="runs/my_t5")
     parser.add_argument("--steps", type=int, default=600)
-    train(experiment(**vars(parser.parse_args())))
+    t5x_like.train(experiment(**vars(parser.parse_args())))

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Trains on a TPU node pool of a Kubernetes cluster (GKE): one pod for each TPU host, one process in each pod.
+# Train on a TPU node pool of a Kubernetes cluster (GKE): one pod for each TPU host, one process in each pod.
 #
 #   IMAGE=REGION-docker.pkg.dev/PROJECT/REPOSITORY/t5x-like HOSTS=4 ACCELERATOR=tpu-v5-lite-podslice TOPOLOGY=4x4 \
-#     launch/gke/train.sh RECIPE.gin --gin.MODEL_DIR="'gs://bucket/run'" [...] | kubectl apply -f -
+#     launch/gke/train.sh RECIPE.gin --model_dir gs://bucket/run [...] | kubectl apply -f -
 #   kubectl logs -f job/t5x-like
 #
 # IMAGE is built from launch/Dockerfile with EXTRA=tpu. CHIPS is the number of chips of one host. A pod that is moved
 # or fails is started again, and the run continues from its last checkpoint.
 set -euo pipefail
 
-GIN_FILE=${1:?usage: IMAGE=... HOSTS=... launch/gke/train.sh RECIPE.gin [--gin.NAME=VALUE ...]}
+GIN_FILE=${1:?usage: IMAGE=... HOSTS=... launch/gke/train.sh RECIPE.gin [--set NAME=VALUE ...]}
 shift
 : "${IMAGE:?the container image}" "${HOSTS:?number of hosts in the slice}"
 : "${ACCELERATOR:?node label cloud.google.com/gke-tpu-accelerator}" "${TOPOLOGY:?node label gke-tpu-topology}"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Trains on a SLURM cluster with GPUs: one process for each GPU.
+# Train on a SLURM cluster with GPUs: one process for each GPU.
 #
-#   sbatch --nodes=4 launch/slurm/train.sh RECIPE.gin --gin.MODEL_DIR="'/shared/run'" [...]
+#   sbatch --nodes=4 launch/slurm/train.sh RECIPE.gin --model_dir /shared/run [...]
 #
 # MODEL_DIR must be a file system that all nodes see. Submit several times with `--dependency=singleton` for runs
 # longer than the time limit: each job continues where the one before it saved.
@@ -17,7 +17,7 @@
 #SBATCH --output=%x-%j.log
 set -euo pipefail
 
-GIN_FILE=${1:?usage: sbatch launch/slurm/train.sh RECIPE.gin [--gin.NAME=VALUE ...]}
+GIN_FILE=${1:?usage: sbatch launch/slurm/train.sh RECIPE.gin [--set NAME=VALUE ...]}
 shift
 export PATH="${VENV:-${SLURM_SUBMIT_DIR:-.}/.venv}/bin:${PATH}"
 

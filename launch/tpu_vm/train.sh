@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Trains on a Cloud TPU slice: copies this commit to every worker, installs it, and starts one process on each.
+# Train on a Cloud TPU slice: copies this commit to every worker, installs it, and starts one process on each.
 #
 #   gcloud compute tpus tpu-vm create NAME --zone=ZONE --accelerator-type=v5litepod-16 --version=v2-alpha-tpuv5-lite
-#   TPU_NAME=NAME ZONE=ZONE launch/tpu_vm/train.sh RECIPE.gin --gin.MODEL_DIR="'gs://bucket/run'" [...]
+#   TPU_NAME=NAME ZONE=ZONE launch/tpu_vm/train.sh RECIPE.gin --model_dir gs://bucket/run [...]
 #
 # MODEL_DIR must be a bucket: all workers write there. Run the same command again to continue after a failure.
 # Ctrl-C only stops watching; `STOP=1` with the same names asks the run to save and stop.
@@ -20,7 +20,7 @@ if [[ -n ${STOP:-} ]]; then
   exit
 fi
 
-GIN_FILE=${1:?usage: TPU_NAME=... ZONE=... launch/tpu_vm/train.sh RECIPE.gin [--gin.NAME=VALUE ...]}
+GIN_FILE=${1:?usage: TPU_NAME=... ZONE=... launch/tpu_vm/train.sh RECIPE.gin [--set NAME=VALUE ...]}
 shift
 archive=$(mktemp -d)/t5x_like.tar.gz
 trap 'rm -rf "$(dirname "${archive}")"' EXIT

@@ -3,14 +3,19 @@
 import argparse
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from t5x_like.gin_config.configuration import Configuration, load, load_one
+from t5x_like.gin_config.configuration import Configuration, Override, load, load_one
+from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError
 
 # The tasks that come with t5x-like, for verbs that are given neither a gin file nor a module.
 SHIPPED_TASKS = "gin/recipes/quickstart/tasks.gin"
+
+# Gives the macros of a run that was configured in Python.
+RECORDED_RUN = "gin/runs/recorded.gin"
 
 # The class that a recipe configures, and the verb that runs it.
 EXPERIMENT = "t5x_like.training.experiment.Experiment"
@@ -19,6 +24,8 @@ SUITE = "t5x_like.evaluation.suite_settings.SuiteEvaluation"
 PREDICTION = "t5x_like.evaluation.saved_runs.RunPrediction"
 REPORT = "t5x_like.reports.run_report.RunReport"
 CORPUS = "t5x_like.corpora.building.recipe.CorpusRecipe"
+# A recipe whose tasks a module registers needs no others.
+_DEFAULTS = ("TASKS = ()",)
 VERB_OF_CLASS = {
     EXPERIMENT: "train",
     EVALUATION: "evaluate",
@@ -32,7 +39,13 @@ VERB_OF_CLASS = {
 def add_gin_arguments(
     parser: argparse.ArgumentParser, *, file_flag: str = "--gin_file", required: bool = False
 ) -> None:
-    """``--gin_file`` (or as the verb calls it), ``--gin.NAME=value``, ``--gin_search_paths`` and ``--module``."""
+    """Add the flags for gin files, values for them, and users' modules.
+
+    Args:
+      parser: Parser of the verb.
+      file_flag: Name of the flag for gin files.
+      required: A gin file must be given.
+    """
     group = parser.add_argument_group("configuration")
     group.add_argument(
         file_flag,
@@ -44,13 +57,7 @@ def add_gin_arguments(
         help="a gin file; may be given several times, the last overrules. Looked for in the current folder, "
         "in --gin_search_paths, then among the configurations that come with t5x-like",
     )
-    group.add_argument(
-        "--gin.NAME",
-        dest="gin_bindings",
-        metavar="VALUE",
-        default=[],
-        help="overrules one value; text needs quotes inside the shell's: --gin.MODEL_DIR=\"'runs/first'\"",
-    )
+    add_override_arguments(group)
     group.add_argument(
         "--gin_search_paths",
         default="",
@@ -60,8 +67,36 @@ def add_gin_arguments(
     add_module_argument(group)
 
 
+def add_override_arguments(parser: Any) -> None:
+    """Add the help of ``--set`` and ``--gin.NAME``, which ``cli.main`` reads itself."""
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        metavar="NAME=VALUE",
+        default=[],
+        help="give a macro, or a parameter such as T5Config.num_heads, another value; may be repeated. Text needs "
+        "no quotes of gin's: --set BATCH_SIZE=4 --set INITIAL_CHECKPOINT=runs/pretrain",
+    )
+    parser.add_argument(
+        "--gin.NAME",
+        dest="overrides",
+        metavar="VALUE",
+        default=[],
+        help="the same in gin's own syntax, where text is quoted: --gin.INITIAL_CHECKPOINT=\"'runs/pretrain'\"",
+    )
+
+
+def add_model_dir_argument(parser: Any) -> None:
+    """Add ``--model_dir``, short for ``--set MODEL_DIR=``."""
+    parser.add_argument(
+        "--model_dir",
+        metavar="DIR",
+        help="the folder of the run, new or one to continue: the macro MODEL_DIR",
+    )
+
+
 def add_checkpoint_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--checkpoint``, and the gin flags that may take its place."""
+    """Add ``--checkpoint``, and the gin flags that may replace it."""
     parser.add_argument(
         "--checkpoint",
         default="",
@@ -72,26 +107,45 @@ def add_checkpoint_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | None) -> None:
-    """Completes the gin flags: a run's own ``config.gin``, then ``template``, with ``macros`` that are given.
+    """Complete the gin flags: a run's own configuration, then ``template``, with ``macros`` that are given.
+
+    Args:
+      arguments: The flags, whose ``gin_file`` and ``overrides`` are changed.
+      template: Gin file that configures what the verb runs.
+      **macros: Values for the template; None where the user gave none.
 
     Raises:
-      UserError: there is neither ``--checkpoint`` nor ``--gin_file``, or no run.
+      UserError: There is neither ``--checkpoint`` nor ``--gin_file``, or no run.
     """
+    given = {"CHECKPOINT": arguments.checkpoint, **macros}
     if not arguments.gin_file:
         if not arguments.checkpoint:
             raise UserError("say which weights: --checkpoint RUN_DIR, or a recipe by --gin_file")
-        config = Path(arguments.checkpoint) / "config.gin"
-        if not config.is_file():
+        home = Path(arguments.checkpoint)
+        if (home / "config.gin").is_file():
+            arguments.gin_file = [str(home / "config.gin"), template]
+        elif (home / "experiment.json").is_file():  # it was configured in Python
+            arguments.gin_file = [RECORDED_RUN, template]
+        else:
             hint = "a run directory has one; pass the directory that train was given as MODEL_DIR"
-            raise UserError(f"--checkpoint {arguments.checkpoint}: there is no {config}", hint=hint)
-        arguments.gin_file = [str(config), template]
-    given = {"CHECKPOINT": arguments.checkpoint, **macros}
-    flags = [f"{name}={value!r}" for name, value in given.items() if value]
-    arguments.gin_bindings = [*flags, *arguments.gin_bindings]
+            raise UserError(
+                f"--checkpoint {arguments.checkpoint}: there is no {home / 'config.gin'} or experiment.json",
+                hint=hint,
+            )
+    arguments.overrides = [*gin_macros(**given), *arguments.overrides]
+
+
+def gin_macros(**macros: Any) -> list[str]:
+    """Return bindings in gin's syntax of the macros that are given.
+
+    >>> gin_macros(CHECKPOINT="runs/first", SPLIT=None)
+    ["CHECKPOINT='runs/first'"]
+    """
+    return [f"{name}={value!r}" for name, value in macros.items() if value]
 
 
 def add_module_argument(parser: Any) -> None:
-    """``--module``, for users' own tasks."""
+    """Add ``--module``, for users' own tasks."""
     parser.add_argument(
         "--module",
         action="append",
@@ -102,7 +156,12 @@ def add_module_argument(parser: Any) -> None:
 
 
 def add_runner_arguments(parser: Any, *, note: str = "") -> None:
-    """``--runner`` and ``--beam_option``."""
+    """Add ``--runner`` and ``--beam_option``.
+
+    Args:
+      parser: Parser of the verb.
+      note: More help about ``--runner``.
+    """
     parser.add_argument(
         "--runner",
         default="",
@@ -119,52 +178,82 @@ def add_runner_arguments(parser: Any, *, note: str = "") -> None:
     )
 
 
-def import_users_modules(arguments: argparse.Namespace) -> None:
-    """Imports the modules of ``--module``; the working directory is on the path, as with ``python -m``."""
+def import_users_modules(arguments: argparse.Namespace) -> list[str]:
+    """Import the modules of ``--module``, and return their dotted names.
+
+    The working directory is on the path, as with ``python -m``.
+    """
     from t5x_like.text.seqio_bridge import registration  # imports what the loader needs
 
     registration.connect()
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
-    for name in arguments.module:
-        name = name.removesuffix(".py").replace("/", ".")
+    names = [name.removesuffix(".py").replace("/", ".") for name in arguments.module]
+    for name in names:
         try:
             importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name and (name == error.name or name.startswith(f"{error.name}.")):
                 raise UserError(f"--module {name}: there is no such module in {here} or installed") from error
             raise
+    return names
 
 
-def load_part(arguments: argparse.Namespace, root: str, parameter: str, macro: str) -> Any:
-    """Builds ``macro`` alone or, if no gin file defines it, the value bound to ``parameter`` of ``root``."""
+def load_part(
+    arguments: argparse.Namespace, root: str, parameter: str, macro: str, *, defaults: Sequence[str] = ()
+) -> Any:
+    """Build ``macro`` alone or, if no gin file defines it, the value bound to ``parameter`` of ``root``.
+
+    Args:
+      defaults: macros that gin files may leave out, ``"NAME = value"``.
+    """
     return load_one(
         arguments.gin_file,
-        arguments.gin_bindings,
+        _overrides(arguments),
         root=root,
         parameter=parameter,
         macro=macro,
         search_paths=_search_paths(arguments),
+        defaults=(*_DEFAULTS, *defaults),
     )
 
 
 def load_configuration(arguments: argparse.Namespace, *roots: str) -> Configuration:
-    """Builds the first of ``roots`` (dotted names) that the gin flags configure.
+    """Build the first of ``roots`` (dotted names) that the gin flags configure.
 
     Raises:
       UserError: No gin file was given, or the configuration can't be built.
     """
     if not arguments.gin_file:
         raise UserError("no gin file given", hint="pass --gin_file=…; recipes are in gin/recipes")
-    import_users_modules(arguments)
+    modules = import_users_modules(arguments)
     return load(
         arguments.gin_file,
-        arguments.gin_bindings,
+        _overrides(arguments),
         roots=roots,
         search_paths=_search_paths(arguments),
         verbs=VERB_OF_CLASS,
+        defaults=_DEFAULTS,
+        modules=modules,
     )
+
+
+def override_flags(overrides: Sequence[Override]) -> list[str]:
+    """Return the arguments that give another command the same values."""
+    return [
+        f"--set={each.name}={each.text}" if isinstance(each, Setting) else f"--gin.{each}"
+        for each in overrides
+    ]
+
+
+def _overrides(arguments: argparse.Namespace) -> list[Override]:
+    """Return the values of ``--set`` and ``--gin.``, and of ``--model_dir`` where a verb has it."""
+    given = getattr(arguments, "model_dir", None)
+    return [
+        *arguments.overrides,
+        *([Setting("MODEL_DIR", given, f"--model_dir {given}")] if given is not None else []),
+    ]
 
 
 def _search_paths(arguments: argparse.Namespace) -> list[str]:

@@ -18,7 +18,7 @@ from t5x_like.text.vocabularies.opening import vocabulary_files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like convert``."""
+    """Add the flags of ``t5x-like convert``."""
     parser.add_argument("--from", dest="source", required=True, metavar="PATH", help="what to read")
     parser.add_argument(
         "--to", dest="target", required=True, metavar="DIR", help="what to write; new or empty"
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Converts and says what was written."""
+    """Convert and says what was written."""
     target = Path(arguments.target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UserError(
@@ -72,20 +72,20 @@ def _check_source(arguments: argparse.Namespace) -> None:
 def _import(source: str, target: Path) -> None:
     # These import JAX and Orbax.
     from t5x_like.checkpoints.checkpoints import Checkpoints
-    from t5x_like.pretrained import checkpoint, head_classes, model_config
+    from t5x_like.pretrained import head_classes, model_config, open_checkpoint
 
-    with checkpoint.open_unread(source) as opened, Checkpoints(target) as checkpoints:
+    with open_checkpoint.open_unread(source) as opened, Checkpoints(target) as checkpoints:
         checkpoints.save(0, {"params": opened.params})
     model_config.write_model_config(target, opened.config)
     head_classes.write_classes(target, opened.class_names)
 
 
 def _export(source: str, target: Path, step: int | None, dtype: Any) -> None:
-    from t5x_like.pretrained import checkpoint, hugging_face, weight_sources  # these import JAX
+    from t5x_like.pretrained import hugging_face, open_checkpoint, weight_sources  # these import JAX
 
     if not weight_sources.is_run(source):
         raise UserError(f"--from {source} is not a run directory: it has no model.json")
-    with checkpoint.open_unread(source, step=step) as opened:
+    with open_checkpoint.open_unread(source, step=step) as opened:
         hugging_face.write_hugging_face(
             opened.config, opened.params, target, classes=opened.class_names, dtype=dtype
         )

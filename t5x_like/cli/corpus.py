@@ -50,7 +50,7 @@ Rules that look at more than one page (addresses and lines that come twice) are 
 _EVALUATION_TEXTS_HELP = """Write the inputs and targets of tasks as files that a corpus recipe keeps out of its pages.
 
 t5x-like corpus evaluation_texts glue_rte_v002 super_glue_boolq_v102 --output evaluation
-t5x-like corpus build --recipe gin/corpora/c4_en_every_rule.gin --gin.EVALUATION_TEXTS="'evaluation/*.jsonl'" …
+t5x-like corpus build --recipe gin/corpora/c4_en_every_rule.gin --set EVALUATION_TEXTS='evaluation/*.jsonl' …
 
 Writes DIR/TASK-SPLIT.jsonl, an example a line.
 """
@@ -58,7 +58,7 @@ _EXPLAIN_RECIPE = "gin/corpora/c4_en.gin"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like corpus``."""
+    """Add the flags of ``t5x-like corpus``."""
     verbs = parser.add_subparsers(dest="what", required=True, metavar="build|explain|evaluation_texts|report")
 
     def add_verb(name: str, line: str, description: str | None = None) -> argparse.ArgumentParser:
@@ -135,7 +135,7 @@ def _add_evaluation_texts(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Runs the given sub-verb."""
+    """Run the given sub-verb."""
     verbs = {
         "build": _build,
         "explain": _explain,

@@ -1,6 +1,6 @@
-"""SweepRun a recipe over a small grid and seeds, as papers tune their fine-tuning; a table of all, and the best.
+"""Run a recipe over a small grid and seeds, as papers tune their fine-tuning; a table of all, and the best.
 
-t5x-like sweep gin/recipes/bert/glue_rte.gin --gin.INITIAL_CHECKPOINT="'bert-base-uncased'" \\
+t5x-like sweep gin/recipes/bert/glue_rte.gin --set INITIAL_CHECKPOINT=bert-base-uncased \\
   --over LEARNING_RATE=5e-5,4e-5,3e-5,2e-5 --seeds 5 --output runs/bert_rte
 Values that belong together: --over BATCH_SIZE:TRAIN_STEPS=16:1556,32:778
 
@@ -11,7 +11,13 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from t5x_like.cli.arguments import EXPERIMENT, add_module_argument, load_configuration
+from t5x_like.cli.arguments import (
+    EXPERIMENT,
+    add_module_argument,
+    add_override_arguments,
+    load_configuration,
+    override_flags,
+)
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import write_json
 from t5x_like.sweep.grid import GridPoint, grid_points
@@ -20,7 +26,7 @@ from t5x_like.sweep.run_pool import Comparison, RunPool, SweepRun, is_finished, 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like sweep``."""
+    """Add the flags of ``t5x-like sweep``."""
     parser.add_argument("gin_file", nargs="+", metavar="RECIPE", help="gin files as train takes them")
     parser.add_argument(
         "--over",
@@ -48,15 +54,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="take each run's last measurement, or its best (last)",
     )
     parser.add_argument("--dry_run", action="store_true", help="say which runs there are, and stop")
-    parser.add_argument(
-        "--gin.NAME", dest="gin_bindings", metavar="VALUE", default=[], help="as for train, in all runs"
-    )
+    add_override_arguments(parser)
     parser.add_argument("--gin_search_paths", default="", metavar="DIRS", help="as for train")
     add_module_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Returns 0 if all runs have finished, 130 if interrupted, 1 if a run failed."""
+    """Return 0 if all runs have finished, 130 if interrupted, 1 if a run failed."""
     if arguments.jobs < 1:
         raise UserError(f"--jobs {arguments.jobs}: give at least 1")
     devices = [name for name in arguments.devices.split(",") if name]
@@ -89,10 +93,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _prepared(arguments: argparse.Namespace, point: GridPoint) -> SweepRun:
-    """Builds the run's configuration, so that errors show before any run has started."""
+    """Build the run's configuration, so that errors show before any run has started."""
     home = Path(arguments.output) / "runs" / point.name
-    bindings = [*arguments.gin_bindings, *point.bindings, f"MODEL_DIR={str(home)!r}"]
-    given = argparse.Namespace(**{**vars(arguments), "gin_bindings": bindings})
+    overrides = [*arguments.overrides, *point.bindings, f"MODEL_DIR={str(home)!r}"]
+    given = argparse.Namespace(**{**vars(arguments), "overrides": overrides})
     loaded = load_configuration(given, EXPERIMENT)
 
     from t5x_like.training.experiment import describe  # imports JAX
@@ -104,7 +108,7 @@ def _prepared(arguments: argparse.Namespace, point: GridPoint) -> SweepRun:
         )
     described = {name: value for name, value in describe(loaded.value).items() if name != "model_dir"}
     flags = [f"--gin_file={file}" for file in arguments.gin_file]
-    flags += [f"--gin.{binding}" for binding in bindings]
+    flags += override_flags(overrides)
     flags += [f"--module={name}" for name in arguments.module]
     if arguments.gin_search_paths:
         flags.append(f"--gin_search_paths={arguments.gin_search_paths}")
@@ -138,6 +142,6 @@ def _conclude(arguments: argparse.Namespace, outcomes: dict[str, RunOutcome], in
     if failed:
         print(f"{len(failed)} of {len(outcomes)} runs failed: {', '.join(failed)}; see their train.log")
     if interrupted or any(outcome.status == "interrupted" for outcome in outcomes.values()):
-        print("stopped; the same command goes on from here")
+        print("stopped; the same command continues from here")
         return 130
     return 1 if failed else 0

@@ -1,5 +1,6 @@
-"""List tasks and mixtures, or show a task's examples. Benchmarks need no file; other tasks come from a gin file or
-from your own modules (by default, the tasks that are shipped).
+"""List tasks and mixtures, or show a task's examples.
+
+Benchmarks need no file. Other tasks come from a gin file or your own modules; the default is the shipped tasks.
 
 t5x-like tasks list                          names, splits and metrics
 t5x-like tasks show wordnet_definitions      a few examples: raw, worded and tokenized
@@ -21,7 +22,7 @@ from t5x_like.text.seqio_bridge import task_examples
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like tasks``."""
+    """Add the flags of ``t5x-like tasks``."""
     verbs = parser.add_subparsers(dest="what", metavar="list|show")
     add_gin_arguments(parser)
     add_gin_arguments(verbs.add_parser("list", help="names, splits and metrics", allow_abbrev=False))
@@ -39,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints tasks or examples."""
+    """Print tasks or examples."""
     if not arguments.gin_file and not arguments.module:
         arguments.gin_file = [SHIPPED_TASKS]
     import_users_modules(arguments)
@@ -92,7 +93,7 @@ def _count(number: int | None) -> str:
 
 
 def _example(shown: task_examples.TaskExample) -> str:
-    """Returns an example's text and pieces; targets without loss are shown as dots."""
+    """Return an example's text and pieces; targets without loss are shown as dots."""
     weights = shown.extra_features.get("weights", [1.0] * len(shown.target_ids))
     learned = [
         f"{piece}:{number}" if weight else "·"
@@ -109,7 +110,7 @@ def _example(shown: task_examples.TaskExample) -> str:
 
 
 def _runs(numbers: Sequence[float]) -> str:
-    """Abbreviates runs of numbers: ``0 x3, 5..9, 1``."""
+    """Abbreviate runs of numbers: ``0 x3, 5..9, 1``."""
     runs: list[list[float]] = []
     for number in numbers:
         step = number - runs[-1][-1] if runs else None

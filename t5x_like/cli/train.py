@@ -1,30 +1,58 @@
-"""Train a model from a gin recipe, or continue the run that its MODEL_DIR holds."""
+"""Train a model from a gin recipe, or continue the run that its MODEL_DIR holds.
+
+t5x-like train --gin_file=gin/recipes/quickstart/pretrain.gin --model_dir runs/pretrain
+t5x-like train --model_dir runs/pretrain               continue a run with its own configuration, by gin or Python
+"""
 
 import argparse
 import sys
+from pathlib import Path
 
-from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, load_configuration
+from t5x_like.cli.arguments import (
+    EXPERIMENT,
+    add_gin_arguments,
+    add_model_dir_argument,
+    import_users_modules,
+    load_configuration,
+)
+from t5x_like.gin_config.user_error import UserError
 from t5x_like.partitioning.processes import initialize_processes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like train``."""
+    """Add the flags of ``t5x-like train``."""
     add_gin_arguments(parser)
+    add_model_dir_argument(parser)
     parser.add_argument("--dry_run", action="store_true", help="print the resolved configuration and stop")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Returns 0 after the last step, or 130 if the run was asked to stop and has saved."""
-    loaded = load_configuration(arguments, EXPERIMENT)
-    if arguments.dry_run:
-        print(loaded.annotated_text)
-        return 0
-    for line in loaded.unused:
-        print(f"t5x-like: note: {line}", file=sys.stderr)
+    """Return 0 after the last step, or 130 if the run was asked to stop and has saved."""
+    experiment, text = None, ""
+    home = Path(arguments.model_dir or "")
+    if arguments.model_dir and not arguments.gin_file and (home / "config.gin").is_file():
+        arguments.gin_file = [str(home / "config.gin")]
+    if arguments.gin_file or not (arguments.model_dir and (home / "experiment.json").is_file()):
+        loaded = load_configuration(arguments, EXPERIMENT)
+        if arguments.dry_run:
+            print(loaded.annotated_text)
+            return 0
+        for line in loaded.unused:
+            print(f"t5x-like: note: {line}", file=sys.stderr)
+        experiment, text = loaded.value, loaded.text
+    elif arguments.overrides or arguments.dry_run:
+        raise UserError(
+            f"--model_dir {home}: the run was configured in Python, so gin's flags can't change it",
+            hint=f't5x_like.train(t5x_like.read_experiment("{home}", total_steps=…)) can',
+        )
+    else:
+        import_users_modules(arguments)
 
-    # This imports JAX.
-    from t5x_like.training.train import train
+    # These import JAX.
+    from t5x_like.training import run_record, train
 
     initialize_processes()
-    finished = train(loaded.value, config_text=loaded.text)
+    if experiment is None:
+        experiment = run_record.read_experiment(home, model_dir=str(home))
+    finished = train.train(experiment, config_text=text)
     return 0 if finished.completed else 130

@@ -3,12 +3,13 @@
 import functools
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
 from jax.sharding import Mesh
 
+from t5x_like.config_class import config_class
 from t5x_like.evaluation.head_plan import HeadPlan
 from t5x_like.evaluation.head_predictor import HeadPredictor
 from t5x_like.evaluation.prediction_log import replace_rows
@@ -117,7 +118,7 @@ class Evaluator:
         return results
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class TaskEvaluation:
     """Evaluation of text outputs, in the form of the model's training examples.
 
@@ -184,7 +185,7 @@ class TaskEvaluation:
         return plan, {"split": self.split, "limit": self.limit, "method": self.method, **skipped}
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class HeadEvaluation:
     """Evaluation of a fine-tuned head.
 

@@ -1,10 +1,11 @@
 """Evaluation of and prediction with a training run, configured by frozen dataclasses."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any, NamedTuple
 
+from t5x_like.config_class import config_class
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation, TaskResult, write_results
 from t5x_like.evaluation.head_plan import predict_lines
 from t5x_like.evaluation.head_predictor import HeadPredictor
@@ -13,12 +14,12 @@ from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size
-from t5x_like.pretrained.checkpoint import open_checkpoint
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text import registry
 from t5x_like.text.seqio_bridge import registration
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class RunEvaluation:
     """Evaluation of a run on its own tasks, with the evaluators that training uses.
 
@@ -55,7 +56,7 @@ def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
     return results
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class RunPrediction:
     """Predictions of a run for lines of text.
 

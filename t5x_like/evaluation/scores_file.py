@@ -24,9 +24,9 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
-import t5x_like
 from t5x_like.io.files import PathLike, as_path, read_json, read_jsonl, write_json
 from t5x_like.text.benchmarks.suites import SUITES
+from t5x_like.version import __version__
 
 SCORES = "scores.json"
 PREDICTIONS = "predictions.jsonl"
@@ -59,7 +59,7 @@ def build_scores(
         "step": step,
         **model,
         "settings": dict(settings or {}),
-        "versions": {"t5x_like": t5x_like.__version__, "jax": version("jax"), "numpy": version("numpy")},
+        "versions": {"t5x_like": __version__, "jax": version("jax"), "numpy": version("numpy")},
         "tasks": dict(entries),
         "left_out": dict(left_out or {}),
         "averages": averages_of(entries),

@@ -30,7 +30,8 @@ from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.progress import Progress
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import check_batch_size
-from t5x_like.pretrained.checkpoint import Checkpoint, open_checkpoint
+from t5x_like.pretrained.checkpoint import Checkpoint
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.run_weights import steps_of, trained_on
 from t5x_like.pretrained.weight_sources import identity_of, is_run
 from t5x_like.text import registry

@@ -1,9 +1,10 @@
 """Configuration of an evaluation on benchmarks."""
 
 import hashlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Literal, get_args
 
+from t5x_like.config_class import config_class
 from t5x_like.evaluation.prompts import PromptStyle
 from t5x_like.evaluation.questions import is_perplexity_task
 from t5x_like.evaluation.text_answers import Normalization
@@ -30,7 +31,7 @@ _SETTINGS_THAT_DECIDE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class SuiteEvaluation:
     """Evaluation of any checkpoint on benchmarks; in gin ``suite_settings.SuiteEvaluation``.
 

@@ -4,13 +4,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from t5x_like.gin_config.imported_names import ImportedNames, Target, check_parameter, short_name
+from t5x_like.gin_config.plain_values import nested_annotations, plain_value
 from t5x_like.gin_config.statements import (
     BindingStatement,
-    ConfigurableReference,
     GinStatements,
     MacroReference,
     Origin,
+    PlainText,
+    macros_in,
+    references_in,
 )
+from t5x_like.gin_config.user_error import UserError, nearest_or_all
+from t5x_like.value_types import TypeMismatchError, parameter_types
 
 Scope = tuple[str, ...]
 
@@ -22,7 +27,7 @@ class EffectiveBinding:
     Attributes:
       target: The class or function whose parameter is bound; None for a macro.
       file_index: Index of the file's import table.
-      overruled: Origin of the earlier binding that this one replaced.
+      before: The earlier binding that this one replaced.
       used: Whether building the configuration read the binding.
     """
 
@@ -32,7 +37,7 @@ class EffectiveBinding:
     value: Any
     origin: Origin
     file_index: int
-    overruled: Origin | None = None
+    before: "EffectiveBinding | None" = None
     used: bool = False
 
     @property
@@ -49,8 +54,11 @@ class EffectiveBinding:
 class Bindings:
     """Effective bindings: macros by name, all others by scope and target.
 
+    Args:
+      sources: Statements in reading order.
+
     Raises:
-      UserError: A name or a parameter doesn't exist.
+      UserError: A name or a parameter doesn't exist, or a plain value is of another type.
     """
 
     def __init__(self, sources: GinStatements) -> None:
@@ -63,9 +71,21 @@ class Bindings:
             self.find(block.name, file_index, block.origin)
         for binding, file_index in sources.bindings:
             self._add(binding, file_index)
+        for bound in self.all():
+            if isinstance(bound.value, PlainText):
+                bound.value = self._typed(bound, bound.value)
 
     def find(self, name: str, file_index: int, origin: Origin) -> Target:
-        """Returns the class or function that ``name`` refers to in that file."""
+        """Return the class or function that ``name`` refers to.
+
+        Args:
+          name: As written, such as ``t5.T5Config``.
+          file_index: Index of the file's import table.
+          origin: Place of the name, for messages.
+
+        Raises:
+          UserError: The name is unknown or ambiguous.
+        """
         return self._names.find(name, file_index, origin)
 
     def _add(self, binding: BindingStatement, file_index: int) -> None:
@@ -82,13 +102,57 @@ class Bindings:
         before = table.get(parameter)
         if before is not None:
             self.replaced |= {(before.origin.file, asked_for) for asked_for in self.targets_in(before)}
-        overruled = before and before.origin
         table[parameter] = EffectiveBinding(
-            scope, target, parameter, binding.value, binding.origin, file_index, overruled=overruled
+            scope, target, parameter, binding.value, binding.origin, file_index, before
         )
 
+    def _typed(self, bound: EffectiveBinding, plain: PlainText) -> Any:
+        """Return the value of ``--set``, read by the types of the parameters that take it.
+
+        Raises:
+          UserError: The macro is unknown, or the value is of another type.
+        """
+        before = bound.before
+        while before and isinstance(before.value, PlainText):  # given several times
+            before = before.before
+        annotations = self._annotations_of(bound)
+        if bound.target is None and not before and not annotations:
+            known = [*self.macros, *(name for each in self.all() for name in macros_in(each.value))]
+            hint = nearest_or_all(bound.name, {name for name in known if name != bound.name})
+            raise UserError(
+                f"there is no macro {bound.name!r}",
+                where=str(bound.origin),
+                source=bound.origin.source,
+                hint=hint,
+            )
+        try:
+            return plain_value(plain, annotations, before and before.value)
+        except TypeMismatchError as mismatch:
+            hints = [mismatch.hint] if mismatch.hint.startswith(("did you mean", "write")) else []
+            hints += [f"{bound.name} is {before.value!r} in {before.origin}"] if before else []
+            raise UserError(
+                f"{bound.name} {mismatch}",
+                where=str(bound.origin),
+                source=bound.origin.source,
+                hint="\n  ".join(hints),
+            ) from mismatch
+
+    def _annotations_of(self, bound: EffectiveBinding, seen: tuple[str, ...] = ()) -> list[Any]:
+        """Return the types of the parameters that take a binding's value, through other macros too."""
+        if bound.target is not None:
+            return [parameter_types(bound.target).get(bound.parameter, Any)]
+        if bound.name in seen:
+            return []
+        return [
+            annotation
+            for user in self.all()
+            if bound.name in macros_in(user.value)
+            for whole in self._annotations_of(user, (*seen, bound.name))
+            for annotation in nested_annotations(user.value, whole, bound.name)
+        ]
+
     def applying(self, target: Target, scope: Scope) -> dict[str, EffectiveBinding]:
-        """Returns the bindings that a call in ``scope`` sees, by parameter, and marks them used.
+        """Return the bindings that a call in ``scope`` sees, by parameter, and mark them as used.
 
         Bindings of the scope's prefixes apply too; those of the longest prefix win.
         """
@@ -101,28 +165,17 @@ class Bindings:
         return merged
 
     def source_of(self, bound: EffectiveBinding) -> EffectiveBinding:
-        """Returns the binding that holds the literal value: follows macros that are set to macros."""
+        """Return the binding that holds the literal value: follows macros that are set to macros."""
         for _ in self.macros:
             if isinstance(bound.value, MacroReference) and bound.value.name in self.macros:
                 bound = self.macros[bound.value.name]
         return bound
 
     def targets_in(self, bound: EffectiveBinding) -> list[Target]:
-        """Returns the classes and functions that a binding's value refers to."""
+        """Return the classes and functions that a binding's value refers to."""
         found = references_in(bound.value)
         return [self.find(reference.name, bound.file_index, bound.origin) for reference in found]
 
     def all(self) -> list[EffectiveBinding]:
-        """Returns every effective binding, macros first."""
+        """Return every effective binding, macros first."""
         return [*self.macros.values(), *(bound for table in self.tables.values() for bound in table.values())]
-
-
-def references_in(value: Any) -> list[ConfigurableReference]:
-    """Returns the ``@references`` in a value, at any depth of tuples, lists and dicts."""
-    if isinstance(value, ConfigurableReference):
-        return [value]
-    if isinstance(value, dict):
-        return [found for pair in value.items() for item in pair for found in references_in(item)]
-    return (
-        [found for item in value for found in references_in(item)] if isinstance(value, tuple | list) else []
-    )

@@ -13,7 +13,7 @@ from t5x_like.gin_config.bindings import Bindings, EffectiveBinding, Scope
 from t5x_like.gin_config.imported_names import Target, parameters_of, short_name
 from t5x_like.gin_config.statements import REQUIRED, ConfigurableReference, MacroReference
 from t5x_like.gin_config.user_error import UserError, nearest
-from t5x_like.gin_config.value_types import TypeMismatchError, conform, parameter_types
+from t5x_like.value_types import TypeMismatchError, conform, parameter_types
 
 
 class ResolvedParameter(NamedTuple):
@@ -25,7 +25,7 @@ class ResolvedParameter(NamedTuple):
 
 
 class Resolver:
-    """Builds values from ``bindings``.
+    """Evaluator of bindings.
 
     Attributes:
       called: The classes and functions called, each with the defaults it used.
@@ -36,11 +36,11 @@ class Resolver:
         self.bindings = bindings
         self.called: dict[Target, dict[str, Any]] = {}
         self.resolved: list[ResolvedParameter] = []
-        self._missing_values: list[tuple[EffectiveBinding, Any]] = []
+        self._missing_values: list[EffectiveBinding] = []
         self._open_macros: list[str] = []
 
     def build_root(self, roots: Sequence[Target | str], verbs: Mapping[str, str]) -> Any:
-        """Calls the first root that has bindings.
+        """Call the first root that has bindings.
 
         Args:
           roots: Classes or functions, or their dotted names.
@@ -67,26 +67,26 @@ class Resolver:
         return value
 
     def _configured_root(self, root: Target | str) -> Target | None:
-        """Returns the class or function if it has bindings. Compares dotted names, so nothing is imported."""
+        """Return the class or function if it has bindings. Compares dotted names, so nothing is imported."""
         targets = (target for _, target in self.bindings.tables)
         return next(
             (each for each in targets if root in (each, f"{each.__module__}.{each.__qualname__}")), None
         )
 
     def build_macro(self, name: str) -> Any:
-        """Builds the value of a macro."""
+        """Build the value of a macro."""
         macro = self.bindings.macros[name]
-        return self._or_raise_missing(self._evaluate_macro(MacroReference(name), macro, Any))
+        return self._or_raise_missing(self._evaluate_macro(MacroReference(name), macro))
 
     def build_parameter(self, root: Target | str, parameter: str, macro: str) -> Any:
-        """Builds the value bound to one parameter of ``root``."""
+        """Build the value bound to one parameter of ``root``."""
         target = self._configured_root(root)
         bound = self.bindings.applying(target, ()).get(parameter) if target else None
         if target is None or bound is None:
             raise UserError(f"the gin files define neither {_shortened(root)}.{parameter} nor {macro}")
         annotation = parameter_types(target).get(parameter, Any)
         return self._conform(
-            self._or_raise_missing(self._evaluate(bound.value, (), bound, annotation)), annotation, bound
+            self._or_raise_missing(self._evaluate(bound.value, (), bound)), annotation, bound
         )
 
     def _or_raise_missing(self, value: Any) -> Any:
@@ -95,7 +95,7 @@ class Resolver:
         return value
 
     def unused(self) -> list[str]:
-        """Returns messages about bindings in files that nothing reads.
+        """Return messages about bindings in files that nothing reads.
 
         Shared files set macros that not every run needs, so an unused macro is reported only if its name looks
         misspelt. Bindings of a target whose reference another file overrode are not reported.
@@ -105,14 +105,14 @@ class Resolver:
         lines = []
         for bound in self.bindings.all():
             hint = nearest(bound.name, known) if bound.target is None else ""
-            if (bound.origin.file, bound.target) in replaced:
+            if (bound.origin.file, bound.target) in replaced or not bound.origin.line:
                 continue
             if not bound.used and (hint or bound.target):
                 lines.append(f"{bound.origin}: {bound.name} has no effect" + (f"; {hint}" if hint else ""))
         return lines
 
     def _replaced(self) -> set[tuple[str | None, Target]]:
-        """Returns references that a later file replaced, and everything reachable only through them."""
+        """Return references that a later file replaced, and everything reachable only through them."""
         found, new = set(), self.bindings.replaced
         while new:
             found |= new
@@ -146,14 +146,14 @@ class Resolver:
             raise config_errors.target_error(error, target, bounds, asked_by, self.bindings) from error
 
     def _configured(self, target: Target, scope: Scope) -> dict[str, Any]:
-        """Evaluates and checks the bound arguments, in the order of the signature."""
+        """Evaluate and checks the bound arguments, in the order of the signature."""
         self.called.setdefault(target, {})
         annotations, bounds = parameter_types(target), self.bindings.applying(target, scope)
         order = list(parameters_of(target))
         arguments = {}
         for name in sorted(bounds, key=lambda name: order.index(name) if name in order else len(order)):
             bound, annotation = bounds[name], annotations.get(name, Any)
-            value = self._evaluate(bound.value, scope, bound, annotation)
+            value = self._evaluate(bound.value, scope, bound)
             arguments[name] = value if _is_missing(value) else self._conform(value, annotation, bound)
             self._record(scope, bound.path, arguments[name], config_errors.origin_of(bound, self.bindings))
         return arguments
@@ -161,12 +161,12 @@ class Resolver:
     def _record(self, scope: Scope, path: str, value: Any, origin: str) -> None:
         self.resolved.append(ResolvedParameter("/".join((*scope, path)), value, origin))
 
-    def _evaluate(self, value: Any, scope: Scope, bound: EffectiveBinding, annotation: Any = Any) -> Any:
+    def _evaluate(self, value: Any, scope: Scope, bound: EffectiveBinding) -> Any:
         if value is REQUIRED:
-            self._missing_values.append((bound, annotation))
+            self._missing_values.append(bound)
             return REQUIRED
         if isinstance(value, MacroReference):
-            return self._evaluate_macro(value, bound, annotation)
+            return self._evaluate_macro(value, bound)
         if isinstance(value, ConfigurableReference):
             target = self.bindings.find(value.name, bound.file_index, bound.origin)
             inner = value.scopes or scope
@@ -178,7 +178,7 @@ class Resolver:
             return {self._evaluate(k, scope, bound): self._evaluate(v, scope, bound) for k, v in pairs}
         return value
 
-    def _evaluate_macro(self, macro: MacroReference, user: EffectiveBinding, annotation: Any) -> Any:
+    def _evaluate_macro(self, macro: MacroReference, user: EffectiveBinding) -> Any:
         if macro.name not in self.bindings.macros:
             raise config_errors.undefined_macro(macro.name, user, self.bindings)
         if macro.name in self._open_macros:
@@ -187,12 +187,12 @@ class Resolver:
         binding.used = True
         self._open_macros.append(macro.name)
         try:
-            return self._evaluate(binding.value, tuple(macro.name.split("/")), binding, annotation)
+            return self._evaluate(binding.value, tuple(macro.name.split("/")), binding)
         finally:
             self._open_macros.pop()
 
     def _function(self, target: Target, scope: Scope) -> Callable[..., Any]:
-        """Returns the target of ``@name`` without brackets, with its bindings applied as a partial."""
+        """Return the target of ``@name`` without brackets, with its bindings applied as a partial."""
         arguments = self._configured(target, scope)
         return functools.partial(target, **arguments) if arguments else target
 
@@ -216,7 +216,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _default(target: Target, name: str, parameter: Parameter) -> Any:
-    """Returns a parameter's default; calls a dataclass field's default factory."""
+    """Return a parameter's default; calls a dataclass field's default factory."""
     fields = getattr(target, "__dataclass_fields__", {})
     factory = getattr(fields.get(name), "default_factory", None)
     return factory() if callable(factory) else parameter.default

@@ -1,21 +1,24 @@
 """Gin's statements as plain data, before names are looked up. Imports no gin."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 
 class Origin(NamedTuple):
-    """The place of a statement; ``file`` is None for the command line."""
+    """The place of a statement; ``file`` is None for the command line, ``line`` 0 for a default of the verb."""
 
     file: str | None
     line: int
     source: str = ""
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}" if self.file else "command line"
+        if not self.file:
+            return "command line"
+        return f"{self.file}:{self.line}" if self.line else self.file
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ConfigurableReference:
     """``@scope/module.Name`` or, with ``call``, ``@scope/module.Name()``."""
 
@@ -23,17 +26,17 @@ class ConfigurableReference:
     name: str
     call: bool
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"@{'/'.join((*self.scopes, self.name))}{'()' if self.call else ''}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MacroReference:
     """``%NAME``."""
 
     name: str
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"%{self.name}"
 
 
@@ -45,6 +48,34 @@ class Required:
 
 
 REQUIRED = Required()
+
+
+class Setting(NamedTuple):
+    """``--set NAME=text`` of the command line, or a plain flag that means the same.
+
+    Attributes:
+      flag: The flag as it was written, for messages.
+    """
+
+    name: str
+    text: str
+    flag: str
+
+
+@dataclass(frozen=True)
+class PlainText:
+    """The value of a ``Setting`` until its type is known.
+
+    Attributes:
+      name: The macro or parameter that is set.
+      literal: Gin's reading of the text; None too if gin can't read it.
+      is_readable: True if gin can read the text.
+    """
+
+    name: str
+    text: str
+    literal: Any
+    is_readable: bool
 
 
 class BindingStatement(NamedTuple):
@@ -98,3 +129,22 @@ class GinStatements:
     blocks: list[tuple[BlockStatement, int]] = field(default_factory=list)
     imports: list[list[ImportStatement]] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
+
+
+def references_in(value: Any) -> list[ConfigurableReference]:
+    """Return the ``@references`` in a value, at any depth of tuples, lists and dicts."""
+    return [leaf for leaf in _leaves(value) if isinstance(leaf, ConfigurableReference)]
+
+
+def macros_in(value: Any) -> list[str]:
+    """Return the names of the ``%macros`` in a value, at any depth of tuples, lists and dicts."""
+    return [leaf.name for leaf in _leaves(value) if isinstance(leaf, MacroReference)]
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict | tuple | list):
+        items = [item for pair in value.items() for item in pair] if isinstance(value, dict) else value
+        for item in items:
+            yield from _leaves(item)
+    else:
+        yield value

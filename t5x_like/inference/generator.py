@@ -1,7 +1,6 @@
 """Generation: continuations of prompts by greedy decoding, sampling or beam search."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -9,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from t5x_like.field_types import check_field_types
+from t5x_like.config_class import config_class
 from t5x_like.inference.beam_search import T5LengthPenalty, beam_search
 from t5x_like.inference.length_batches import Ids, pad_prompts, place_rows
 from t5x_like.inference.sampling import sample
@@ -18,7 +17,7 @@ from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.partitioning.shard import replicated
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class GenerationConfig:
     """Length of continuations, and how to search for them. The default is greedy decoding.
 
@@ -43,7 +42,6 @@ class GenerationConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_field_types(self)
         if self.max_new_tokens < 1 or self.num_beams < 1:
             raise ValueError(
                 f"max_new_tokens={self.max_new_tokens} and num_beams={self.num_beams} must be at least 1"

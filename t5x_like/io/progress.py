@@ -57,11 +57,19 @@ class Progress:
         self._ticker = threading.Thread(target=self._tick, daemon=True) if shown else None
 
     def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> Self:
+        """Start to update the display by itself, where no ``with`` statement does."""
         if self._ticker is not None:
             self._ticker.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Leave the bar as it is, and stop updating it."""
         self._ended.set()
         if self._ticker is not None:
             self._ticker.join()
@@ -84,6 +92,7 @@ class Progress:
         with self._lock:
             self._bar.initial = done
             self._bar.n = self._done = self._before = done
+            self._start = time.monotonic()
 
     def relabel(self, label: str) -> None:
         """Change the label."""
@@ -92,7 +101,8 @@ class Progress:
             self._bar.set_description(label, refresh=False)
 
     def say(self, text: str) -> None:
-        """Print one line above the bar."""
+        """Print one line above the bar; it counts as the line that is due."""
+        self._last_line = time.monotonic()
         self._bar.write(text, file=self._stream)
         self._stream.flush()
 
@@ -111,11 +121,10 @@ class Progress:
     def _print_line_if_due(self) -> None:
         now = time.monotonic()
         if self._seconds is not None and now - self._last_line >= self._seconds:
-            self._last_line = now
             self.say(f"{self._label}: {self._describe(now - self._start)}")
 
     def _describe(self, seconds: float) -> str:
-        rate = (self._done - self._before) / seconds
+        rate = (self._done - self._before) / max(seconds, 1e-9)
         words = [_amount(self._done, self._unit)]
         if self._total:
             words = [f"{words[0]} of {_amount(self._total, self._unit)} ({self._done / self._total:.0%})"]

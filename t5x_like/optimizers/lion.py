@@ -1,23 +1,17 @@
 """Lion (Chen et al. 2023, https://arxiv.org/abs/2302.06675): the sign of a momentum, and half of Adam's memory."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 import optax
 
-from t5x_like.optimizers.optimizers import (
-    check_fraction,
-    check_optimizer,
-    check_positive,
-    clipped,
-    decay_mask,
-    state_axes,
-)
+from t5x_like.config_class import config_class
+from t5x_like.optimizers.optimizers import check_fraction, check_positive, clipped, decay_mask, state_axes
 from t5x_like.optimizers.parameter_groups import scale_by_depth
-from t5x_like.optimizers.schedules import Constant, Schedule
+from t5x_like.optimizers.schedules import Constant, Schedule, as_schedule
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Lion:
     """Lion, by ``optax.lion``.
 
@@ -42,7 +36,7 @@ class Lion:
     layer_decay: float | None = None
 
     def __post_init__(self) -> None:
-        check_optimizer(self)
+        object.__setattr__(self, "learning_rate", as_schedule(self.learning_rate))
         check_fraction("beta1", self.beta1)
         check_fraction("beta2", self.beta2)
         check_positive("max_gradient_norm", self.max_gradient_norm)

@@ -1,13 +1,13 @@
 """Optimizers as frozen configurations, and the axis names of their state."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, cast, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from t5x_like.field_types import check_field_types
+from t5x_like.config_class import config_class
 from t5x_like.optimizers.adafactor import (
     NEVER_FACTORED,
     STACKED,
@@ -18,7 +18,7 @@ from t5x_like.optimizers.adafactor import (
     is_axes,
 )
 from t5x_like.optimizers.parameter_groups import scale_by_depth
-from t5x_like.optimizers.schedules import Constant, InverseSqrt, Schedule, schedule_of
+from t5x_like.optimizers.schedules import Constant, InverseSqrt, Schedule, as_schedule
 
 
 @runtime_checkable
@@ -26,8 +26,8 @@ class Optimizer(Protocol):
     """Configuration that builds an optimizer. A new one is a frozen dataclass in a file of its own."""
 
     @property
-    def learning_rate(self) -> Any:
-        """Schedule of the learning rate, which is logged."""
+    def learning_rate(self) -> Schedule | float:
+        """Constant rate, or a schedule over the number of updates done; it is logged."""
         ...
 
     def build(self, axes: Any) -> optax.GradientTransformation:
@@ -44,7 +44,7 @@ class Optimizer(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Adafactor:
     """T5's optimizer (Shazeer and Stern 2018); see :func:`t5x_like.optimizers.adafactor.adafactor`.
 
@@ -81,7 +81,7 @@ class Adafactor:
     max_gradient_norm: float | None = None
 
     def __post_init__(self) -> None:
-        check_optimizer(self)
+        object.__setattr__(self, "learning_rate", as_schedule(self.learning_rate))
         check_fraction("momentum", self.momentum)
         check_positive("clipping_threshold", self.clipping_threshold)
         check_positive("max_gradient_norm", self.max_gradient_norm)
@@ -98,7 +98,7 @@ class Adafactor:
         return state_axes(abstract_state, axes)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class AdamW:
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101).
 
@@ -126,7 +126,7 @@ class AdamW:
     layer_decay: float | None = None
 
     def __post_init__(self) -> None:
-        check_optimizer(self)
+        object.__setattr__(self, "learning_rate", as_schedule(self.learning_rate))
         check_fraction("beta1", self.beta1)
         check_fraction("beta2", self.beta2)
         check_positive("max_gradient_norm", self.max_gradient_norm)
@@ -203,15 +203,6 @@ def state_axes(abstract_state: Any, axes: Any) -> Any:
 def clipped(max_norm: float | None, optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
     """Return ``optimizer`` with gradients clipped to a global norm of ``max_norm``; ``None`` leaves them."""
     return optimizer if max_norm is None else optax.chain(optax.clip_by_global_norm(max_norm), optimizer)
-
-
-def check_optimizer(optimizer: Any) -> None:
-    """Raise ValueError for fields of a wrong type, and replace a learning rate that is a number by a schedule."""
-    schedule = schedule_of(optimizer.learning_rate)
-    if not callable(schedule):
-        raise ValueError(f"learning_rate is {schedule!r}; give a number, or a schedule such as Constant")
-    object.__setattr__(optimizer, "learning_rate", schedule)
-    check_field_types(optimizer, ignore=("learning_rate",))
 
 
 def check_fraction(name: str, value: float | None) -> None:

@@ -1,18 +1,17 @@
 """Learning rates as functions of the number of updates already done, which is 0 for the first update."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 
-from t5x_like.field_types import check_field_types
+from t5x_like.config_class import config_class
 
 Step: TypeAlias = int | jax.Array
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Constant:
     """A constant rate; T5 fine-tunes with 0.001 (Raffel et al. 2020, §3.1.2).
 
@@ -22,14 +21,11 @@ class Constant:
 
     value: float = 1e-3
 
-    def __post_init__(self) -> None:
-        check_field_types(self)
-
     def __call__(self, step: Step) -> jax.Array:  # noqa: ARG002
         return jnp.float32(self.value)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class InverseSqrt:
     """``base / sqrt(max(step, warmup_steps))``: constant, then falling (Raffel et al. 2020, §3.1.2).
 
@@ -45,7 +41,6 @@ class InverseSqrt:
     warmup_steps: int = 10_000
 
     def __post_init__(self) -> None:
-        check_field_types(self)
         if self.warmup_steps < 1:
             raise ValueError(
                 f"warmup_steps is {self.warmup_steps}; rates start at base/sqrt(warmup_steps): give 1 or more"
@@ -55,7 +50,7 @@ class InverseSqrt:
         return self.base / jnp.sqrt(jnp.maximum(_float(step), self.warmup_steps))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class _WarmupAndDecay:
     peak: float
     warmup_steps: int
@@ -63,7 +58,6 @@ class _WarmupAndDecay:
     end: float = 0.0
 
     def __post_init__(self) -> None:
-        check_field_types(self)
         if not 0 <= self.warmup_steps < self.total_steps:
             raise ValueError(
                 f"warmup_steps={self.warmup_steps} must lie in 0 … total_steps-1; total_steps is {self.total_steps}"
@@ -76,7 +70,7 @@ class _WarmupAndDecay:
         return rise, jnp.clip(progress, 0.0, 1.0)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class LinearWarmupLinearDecay(_WarmupAndDecay):
     """Rises linearly from 0 to ``peak``, then falls linearly to ``end`` (Devlin et al. 2019).
 
@@ -92,7 +86,7 @@ class LinearWarmupLinearDecay(_WarmupAndDecay):
         return rise * (self.end + (self.peak - self.end) * (1.0 - progress))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class LinearWarmupCosine(_WarmupAndDecay):
     """Rises linearly from 0 to ``peak``, then falls by half a cosine to ``end``.
 
@@ -108,7 +102,7 @@ class LinearWarmupCosine(_WarmupAndDecay):
         return rise * (self.end + (self.peak - self.end) * 0.5 * (1.0 + jnp.cos(jnp.pi * progress)))
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Factors:
     """T5X's schedule language: a product of named factors.
 
@@ -136,7 +130,6 @@ class Factors:
     minimum: float = 1e-8
 
     def __post_init__(self) -> None:
-        check_field_types(self)
         unknown = [word for word in self._words() if word not in FACTORS]
         if unknown:
             raise ValueError(f"unknown schedule factors {unknown}; choose from {', '.join(FACTORS)}")
@@ -172,11 +165,10 @@ FACTORS: dict[str, Callable[[Factors, jax.Array], jax.Array | float]] = {
 Schedule: TypeAlias = Constant | InverseSqrt | LinearWarmupLinearDecay | LinearWarmupCosine | Factors
 
 
+def as_schedule(rate: Schedule | float) -> Schedule:
+    """Return a schedule as it is, and a number as the constant schedule of that rate."""
+    return Constant(value=rate) if isinstance(rate, int | float) else rate
+
+
 def _float(step: Step) -> jax.Array:
     return jnp.asarray(step).astype(jnp.float32)
-
-
-def schedule_of(learning_rate: Any) -> Any:
-    """Return a schedule: a number means a constant rate, other values stay."""
-    is_number = isinstance(learning_rate, int | float) and not isinstance(learning_rate, bool)
-    return Constant(value=learning_rate) if is_number else learning_rate

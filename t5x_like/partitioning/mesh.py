@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,12 +9,12 @@ import numpy as np
 from jax.experimental import mesh_utils
 from jax.sharding import AxisType, Mesh
 
-from t5x_like.field_types import check_field_types
+from t5x_like.config_class import config_class
 
 MESH_AXES = ("data", "fsdp", "model")
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class MeshConfig:
     """Number of devices along each axis; at most one may be -1, "the rest".
 
@@ -33,7 +32,6 @@ class MeshConfig:
     model: int = 1
 
     def __post_init__(self) -> None:
-        check_field_types(self)
         for name in MESH_AXES:
             if getattr(self, name) < 1 and getattr(self, name) != -1:
                 raise ValueError(

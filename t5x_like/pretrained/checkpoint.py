@@ -1,18 +1,14 @@
-"""One way to open weights, whatever wrote them: our runs, Hugging Face directories, GGUF files, T5X checkpoints."""
+"""An opened checkpoint: configuration, weights, tokenizer, special ids and class names."""
 
 import functools
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import jax
-import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from t5x_like.inference.decodable import as_ids
-from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.families.decoder import Decoder
 from t5x_like.model.families.encoder import Encoder
@@ -20,19 +16,13 @@ from t5x_like.model.families.encoder_decoder import EncoderDecoder
 from t5x_like.model.families.recurrent import Recurrent
 from t5x_like.model.families.two_stream import TwoStream
 from t5x_like.model.zoo.architectures import architecture_of
-from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.pretrained.fresh_heads import in_class_order
-from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params
-from t5x_like.pretrained.head_classes import classes_at, classes_in
-from t5x_like.pretrained.hugging_face import HuggingFaceWeights
-from t5x_like.pretrained.run_weights import (
-    RunWeights,
-    was_trained_here,
-)
+from t5x_like.pretrained.head_classes import classes_in
+from t5x_like.pretrained.run_weights import was_trained_here
 from t5x_like.pretrained.tokenizer_files import SpecialIds, find_tokenizer, required_tokenizer, special_ids_of
-from t5x_like.pretrained.weight_sources import find_weights, identity_of
+from t5x_like.pretrained.weight_sources import identity_of
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
+from t5x_like.text.heads.input_format import input_format_of
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 Kind = Literal["encoder", "decoder", "encoder_decoder"]
@@ -46,28 +36,25 @@ _FAMILIES: dict[type, Family] = {
     Recurrent: "recurrent",
     TwoStream: "two_stream",
 }
+_NO_LIMIT = 1 << 30  # tokens of a text
 # Their files give the training length as a limit, which relative positions don't have.
 _WITHOUT_LIMIT = ("t5", "mt5", "umt5")
 
 
-class NotNumbersError(ValueError):
-    """Weights that are NaN or infinite, as a training leaves that diverged."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """Weights, and all that using them needs.
+    """An opened checkpoint: weights, and everything that is needed to use them.
 
     Attributes:
-      directory: where they were found: a directory, or a GGUF file.
+      directory: the directory or GGUF file that they came from.
       step: the step of a run; ``None`` for what has no steps.
       config: the model's configuration.
       graphdef: the model's structure, for ``parameters.merge(graphdef, params)``.
       params: nested weights, float32, on ``mesh``.
       mesh: the devices; one device if none was asked for.
       fields: those of a published model's ``config.json``; empty for runs.
-      class_names: the classes of its head in the order of its outputs; empty where they have no names.
-      vocabulary: a tokenizer's path to use in place of the one beside the weights.
+      class_names: classes of its head in the order of its outputs; empty if they have no names.
+      vocabulary: a tokenizer's path to use in place of the one next to the weights.
       num_sentinels: the sentinels of that tokenizer; ``None`` for as many as the model was trained with.
     """
 
@@ -102,19 +89,24 @@ class Checkpoint:
             config=config,
             graphdef=graphdef,
             params=params,
-            mesh=_or_one_device(mesh),
+            mesh=mesh_or_one_device(mesh),
             fields=fields,
             class_names=classes_in(fields),
         )
 
     @property
     def model(self) -> Any:
-        """The model with its weights."""
+        """Model with its weights."""
         return parameters.merge(self.graphdef, self.params)
 
     @functools.cached_property
+    def family(self) -> Family:
+        """Family of the model."""
+        return family_of(self.model)
+
+    @functools.cached_property
     def kind(self) -> Kind:
-        """The family, as far as reading its answers goes.
+        """Family of the model, among those that benchmarks can evaluate.
 
         Raises:
           ValueError: a family that benchmarks can't be answered with.
@@ -123,7 +115,7 @@ class Checkpoint:
 
     @functools.cached_property
     def found_tokenizer(self) -> Tokenizer | None:
-        """The tokenizer beside the weights, or the one at ``vocabulary``; ``None`` where there is neither.
+        """Tokenizer next to the weights, or at ``vocabulary``; ``None`` if there is neither.
 
         Raises:
           ValueError: it has more ids than the model has embeddings.
@@ -138,7 +130,7 @@ class Checkpoint:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The same, where it is needed.
+        """Tokenizer, for callers that need one.
 
         Raises:
           ValueError: there is none, or it doesn't fit the model.
@@ -147,7 +139,7 @@ class Checkpoint:
 
     @functools.cached_property
     def special_ids(self) -> SpecialIds:
-        """Ids that pad, begin and end texts: those of ``config.json``, or those a run was trained with."""
+        """Ids that pad, begin and end texts: from ``config.json``, or from a run's training."""
         if self.fields:
             return special_ids_of(self.fields)
         own = None if self.found_tokenizer is None else self.found_tokenizer.special
@@ -155,20 +147,20 @@ class Checkpoint:
             model_types = architecture_of(self.config).model_types
             return special_ids_of({"model_type": model_types[0]} if model_types else {})
         pad = SHIFTED_IN if own.pad is None else own.pad
-        begin = SHIFTED_IN if isinstance(self.model, Decoder) else own.bos
+        begin = SHIFTED_IN if self.family == "decoder" else own.bos
         return SpecialIds(SHIFTED_IN, pad, as_ids(own.eos), begin, knows_padding=own.pad is not None)
 
     @property
     def start_id(self) -> int:
-        """The id that begins an encoder-decoder's answer."""
+        """First id that an encoder-decoder's decoder reads."""
         return SHIFTED_IN if was_trained_here(self.directory) else self.special_ids.decoder_start
 
     @functools.cached_property
     def end_ids(self) -> tuple[int, ...]:
-        """The ids each of which ends a text.
+        """Ids that end a text; each of them does.
 
-        Files that don't give any leave it to their model's usual vocabulary, which need not be theirs: ids that the
-        model has no embeddings for are left out, and without any the tokenizer's own id is taken.
+        Files without such ids mean those of their model's usual vocabulary, which may be another one. So ids that the
+        model has no embeddings for are left out. If none is left, the tokenizer's own id is taken.
         """
         special = special_ids_of(self.fields) if self.fields else None
         ends = () if special is None else as_ids(special.eos)
@@ -179,20 +171,39 @@ class Checkpoint:
 
     @functools.cached_property
     def begin_id(self) -> int | None:
-        """The id that begins every text that is read; ``None`` if the model wants none.
+        """Id that begins every text the model reads; ``None`` if there is none.
 
-        LLaMA's and Gemma's texts begin with an id of its own, BART's too; GPT-2's one id for both ends begins none.
+        LLaMA's, Gemma's and BART's texts begin with a special id.
+        GPT-2 has one id for both ends, and begins no text with it.
         """
-        if was_trained_here(self.directory) and self.kind == "decoder":
+        if was_trained_here(self.directory) and self.family == "decoder":
             return SHIFTED_IN
         begin = None if self.fields.get("model_type") in _WITHOUT_LIMIT else self.fields.get("bos_token_id")
         if begin is None or begin in self.end_ids or self.found_tokenizer is None:
             return None
         return begin if begin == self.found_tokenizer.special.bos else None
 
+    def text_ids(self, text: str) -> list[int]:
+        """Returns the ids of a text with the special ids that the model reads; an encoder's text is cut to fit.
+
+        Raises:
+          ValueError: there is no tokenizer, or it lacks the special ids.
+        """
+        ids = self.tokenizer.encode(text)
+        if self.family == "recurrent":
+            return ids
+        is_t5 = self.fields.get("model_type") in _WITHOUT_LIMIT  # also T5's encoder alone reads T5's inputs
+        if self.family in ("encoder", "two_stream") and not is_t5:
+            input_format = input_format_of(self.tokenizer, self.max_positions or _NO_LIMIT)
+            return input_format.join([ids]).tokens.tolist()
+        begin = [] if self.begin_id is None else [self.begin_id]
+        if self.family == "decoder":
+            return [*begin, *ids] or list(self.end_ids[:1])
+        return [*begin, *ids, *self.end_ids[:1]]
+
     @property
     def max_positions(self) -> int | None:
-        """Tokens of the longest text that the model can read; ``None`` where nothing limits it."""
+        """Length in tokens of the longest text that the model can read; ``None`` if nothing limits it."""
         if self.fields.get("model_type") in _WITHOUT_LIMIT:
             return None
         # RoBERTa's files count two more than texts can have, so that our own number comes first.
@@ -205,12 +216,12 @@ class Checkpoint:
 
     @property
     def num_parameters(self) -> int:
-        """Numbers in its weights."""
+        """Number of parameters."""
         return sum(leaf.size for leaf in jax.tree.leaves(self.params))
 
     @functools.cached_property
     def identity(self) -> str:
-        """A short hash that other weights would not have."""
+        """Short hash that identifies the weights."""
         return identity_of(self.directory, self.step)
 
     def computing_in(self, dtype: str) -> "Checkpoint":
@@ -224,181 +235,6 @@ class Checkpoint:
         return replace(self, config=config, graphdef=parameters.abstract(config)[0])
 
 
-def open_checkpoint(
-    directory: PathLike,
-    *,
-    mesh: Mesh | None = None,
-    step: int | None = None,
-    config: Any = None,
-    head: ModelTask | None = None,
-    num_labels: int | None = None,
-    seed: int = 0,
-    vocabulary: str = "",
-    num_sentinels: int | None = None,
-    needs_tokenizer: bool = False,
-    finite: bool = True,
-) -> Checkpoint:
-    """Reads weights, straight onto ``mesh`` if there is one.
-
-    >>> checkpoint = open_checkpoint("runs/quickstart", step=500)
-    >>> checkpoint.model(batch).logits
-
-    Args:
-      directory: a run or a step of it, a Hugging Face directory, a ``.gguf`` file, or a T5X checkpoint.
-      mesh: the devices to place the weights on; without one, the first device.
-      step: a step of a run; its newest good one if not given.
-      config: the model that the weights must fit, but for its heads; their own model if not given. Also opens steps
-        that have no ``model.json`` around them.
-      head: the head to open it with; its own if not given.
-      num_labels: the outputs of that head.
-      seed: of heads that the weights lack. Such are drawn, with a warning.
-      vocabulary: a tokenizer in place of the one beside the weights.
-      num_sentinels: sentinels of the tokenizer; as many as the model was trained with if not given.
-      needs_tokenizer: fail at once if there is no tokenizer.
-      finite: refuse weights that are NaN or infinite.
-
-    Raises:
-      NotNumbersError: weights that are NaN or infinite.
-      FileNotFoundError: the run has no such step.
-      ValueError: there are no weights, or those of another model; a tokenizer is needed and missing, or larger than
-        the model's embeddings.
-    """
-    found = find_weights(directory, step=step, config=config, head=head, num_labels=num_labels)
-    known = found.fields if isinstance(found, HuggingFaceWeights) else {}
-    home = found.where if isinstance(found, HuggingFaceWeights) else found.directory
-    if needs_tokenizer or vocabulary or num_sentinels is not None:
-        settings = {"vocabulary": vocabulary, "num_sentinels": num_sentinels}
-        required_tokenizer(find_tokenizer(home, found.config, known, **settings), home)
-    if isinstance(found, HuggingFaceWeights):
-        params = found.read(mesh, seed=seed)
-    else:
-        frozen = open_frozen(found.directory, found.saved, found.frozen, mesh=mesh) if found.frozen else None
-        step, params = found.read(mesh, seed=seed, frozen=frozen)
-    if finite:
-        require_numbers(params, str(directory) if step is None else f"{directory}, step {step}")
-    checkpoint = _checkpoint(found, params, mesh=mesh, step=step, config=config)
-    return replace(checkpoint, vocabulary=vocabulary, num_sentinels=num_sentinels)
-
-
-def open_initial(
-    directory: PathLike,
-    *,
-    config: Any,
-    mesh: Mesh | None,
-    step: int | None = None,
-    seed: int = 0,
-    classes: Sequence[str] = (),
-    finite: bool = True,
-) -> tuple[Checkpoint, list[str]]:
-    """Opens weights to train a model from; also returns what was changed, a line each.
-
-    Heads that are missing, or have another shape, are drawn. A head for the same ``classes`` in another order is put
-    into theirs, and one for as many others is kept.
-
-    Args:
-      directory: any checkpoint that ``open_checkpoint`` opens, or steps of a run without its ``model.json``.
-      config: the model to train.
-      mesh: the devices.
-      step: a step of a run; its newest good one if not given.
-      seed: of heads to draw.
-      classes: the class names of the tasks' head, in order.
-      finite: refuse weights that are NaN or infinite.
-
-    Raises:
-      FileNotFoundError, ValueError: no weights, or those of another model.
-    """
-    with warnings.catch_warnings(record=True) as drawn:
-        warnings.simplefilter("always")
-        checkpoint = open_checkpoint(directory, mesh=mesh, step=step, config=config, seed=seed, finite=finite)
-    notes = [str(warning.message) for warning in drawn]
-    if any("heads/scores/" in note for note in notes):
-        return checkpoint, notes
-    params, note = in_class_order(checkpoint.params, checkpoint.class_names, classes, str(directory))
-    return replace(checkpoint, params=params), [*notes, *([note] if note else [])]
-
-
-def open_frozen(
-    directory: PathLike, config: Any, record: FrozenRecord | None, *, mesh: Mesh | None
-) -> parameters.Parameters:
-    """Opens the frozen weights of a run, and checks that they are those that it was trained with.
-
-    Args:
-      directory: the run.
-      config: its model.
-      record: where they come from, from ``read_frozen_record``.
-      mesh: the devices.
-
-    Raises:
-      ValueError: they can't be opened any more, or have changed; or there is no record.
-    """
-    if record is None:
-        raise ValueError(
-            f"{directory}/frozen.json is missing, which says where the run's frozen weights come from; put it back"
-        )
-    if record.start_from is None:
-        params = fresh_params(config, mesh=mesh, seed=record.seed)
-    else:
-        try:
-            checkpoint, _ = open_initial(
-                record.start_from,
-                config=config,
-                mesh=mesh,
-                step=record.step,
-                seed=record.seed,
-                classes=classes_at(directory),
-                finite=False,
-            )
-        except (OSError, ValueError) as error:
-            raise record.missing(error, run=str(directory)) from error
-        params = checkpoint.params
-    flat = parameters.flatten(params)
-    frozen = parameters.unflatten({path: flat[path] for path in record.checksums if path in flat})
-    record.check(frozen, run=str(directory))
-    return frozen
-
-
-@contextmanager
-def open_unread(directory: PathLike, *, step: int | None = None) -> Iterator[Checkpoint]:
-    """Opens a checkpoint whose weights stay on disk; while this is open each is read whenever it is asked for.
-
-    The weights of a run on frozen weights, which are in two places, are in memory.
-
-    Raises:
-      ValueError: as ``open_checkpoint``; and published files without the head that their ``config.json`` names.
-    """
-    found = find_weights(directory, step=step)
-    if isinstance(found, HuggingFaceWeights):
-        yield _checkpoint(found, found.unread(), mesh=None, step=None)
-        return
-    if found.frozen is not None:
-        yield open_checkpoint(directory, step=step, finite=False)
-        return
-    with found.unread() as params:
-        yield _checkpoint(found, params, mesh=None, step=step)
-
-
-def _checkpoint(
-    found: RunWeights | HuggingFaceWeights,
-    params: Any,
-    *,
-    mesh: Mesh | None,
-    step: int | None,
-    config: Any = None,
-) -> Checkpoint:
-    published = isinstance(found, HuggingFaceWeights)
-    config = found.config if config is None else config
-    return Checkpoint(
-        directory=found.where if published else found.directory,
-        step=step,
-        config=config,
-        graphdef=parameters.abstract(config)[0],
-        params=params,
-        mesh=_or_one_device(mesh),
-        fields=found.fields if published else {},
-        class_names=classes_in(found.fields) if published else classes_at(found.directory),
-    )
-
-
 def check_dtype(dtype: str) -> None:
     """Checks that a model can compute in ``dtype``.
 
@@ -407,30 +243,6 @@ def check_dtype(dtype: str) -> None:
     """
     if dtype not in get_args(Dtype):
         raise ValueError(f"dtype is {dtype!r}; compute in one of {', '.join(get_args(Dtype))}")
-
-
-def _or_one_device(mesh: Mesh | None) -> Mesh:
-    return MeshConfig(data=1).build(jax.local_devices()[:1]) if mesh is None else mesh
-
-
-def require_numbers(params: Any, name: str) -> None:
-    """Checks that all weights are finite.
-
-    Raises:
-      NotNumbersError: some are NaN or infinite.
-    """
-    finite = jax.jit(lambda tree: jax.tree.map(lambda leaf: jnp.isfinite(leaf).all(), tree))(params)
-    bad = [
-        jax.tree_util.keystr(path, simple=True, separator="/")
-        for path, good in jax.tree.leaves_with_path(finite)
-        if not good
-    ]
-    if bad:
-        more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
-        raise NotNumbersError(
-            f"{name}: weights are NaN or infinite ({bad[0]}{more}), nothing can be asked of them; take others, as of "
-            "an earlier step"
-        )
 
 
 def family_of(model: Any) -> Family:
@@ -453,3 +265,8 @@ def kind_of(model: Any) -> Kind:
             "can"
         )
     return family
+
+
+def mesh_or_one_device(mesh: Mesh | None) -> Mesh:
+    """Returns ``mesh``, or one of the first device if there is none."""
+    return MeshConfig(data=1).build(jax.local_devices()[:1]) if mesh is None else mesh

@@ -84,7 +84,7 @@ def in_class_order(
         return params, None
     order = order_by_name(theirs, ours)
     if order is None:
-        kept = f"the head of {where}, for {', '.join(theirs)}, is kept and goes on to learn {', '.join(ours)}"
+        kept = f"the head of {where}, for {', '.join(theirs)}, is kept and now learns {', '.join(ours)}"
         return params, kept
     if order == tuple(range(len(ours))):
         return params, None

@@ -142,7 +142,7 @@ def _import(path: PathLike) -> Any:
 
 @contextmanager
 def _refusing(path: PathLike) -> Iterator[None]:
-    """The package takes a file at its word; what it then stumbles over comes from the file."""
+    """Turns errors of the gguf package, which does not validate files, into messages about the file."""
     if not as_path(path).is_file():
         raise ValueError(f"{path} is not a file")
     try:

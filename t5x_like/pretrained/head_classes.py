@@ -6,20 +6,20 @@ from typing import Any
 
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 
-_FILE = "classes.json"  # of a run, beside model.json
+_FILE = "classes.json"  # of a run, next to model.json
 
 # What transformers writes where nobody named the classes, and what says no more: LABEL_0, 0.
 _NO_NAME = re.compile(r"(label_?)?\d+", re.IGNORECASE)
 
 
 def write_classes(directory: PathLike, classes: Sequence[str]) -> None:
-    """Keeps a run's classes; nothing where its head has none."""
+    """Writes the class names of a run's head; nothing if it has none."""
     if classes:
         write_json(as_path(directory) / _FILE, {"classes": list(classes)})
 
 
 def classes_at(directory: PathLike) -> tuple[str, ...]:
-    """The classes of a run's head or a Hugging Face directory's; none where they are not named."""
+    """Reads the class names of a run or a Hugging Face directory; empty if they are not named."""
     home = as_path(directory)
     if (home / _FILE).exists():
         return tuple(read_json(home / _FILE)["classes"])

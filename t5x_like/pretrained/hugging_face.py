@@ -1,4 +1,4 @@
-"""Directories in Hugging Face's layout: ``config.json`` beside safetensors, to a model and back."""
+"""Directories in Hugging Face's layout: ``config.json`` and safetensors, to a model and back."""
 
 import logging
 import shutil
@@ -77,7 +77,7 @@ class HuggingFaceWeights:
         return params
 
     def unread(self) -> parameters.Parameters:
-        """Returns the weights as arrays that stay on disk; each is read whenever it is asked for.
+        """Returns the weights as arrays that stay on disk; each use reads them.
 
         Raises:
           ValueError: as ``read``; and files without the head that ``config.json`` names.
@@ -134,7 +134,7 @@ def find_hugging_face(
 
 
 def configuration_of(directory: PathLike) -> Any:
-    """The model that a directory's ``config.json`` describes.
+    """Returns the configuration that a directory's ``config.json`` describes.
 
     Raises:
       ValueError: there is none, or it is a model or a configuration that we don't know.
@@ -167,9 +167,15 @@ def write_hugging_face(
 ) -> None:
     """Writes ``config.json``, safetensors and copies of ``companions``, whole or not at all.
 
-    Leaves of ``params`` may be unread: then only those of one row of the model's table are in memory at a time.
-    ``fields`` are those of the ``config.json`` that the model was read from; what they say of the model itself and of
-    its storage is replaced. ``classes`` names those of its head, in the order of its scores.
+    Args:
+      config: the model's configuration.
+      params: its weights. Of weights that stay on disk, only one at a time is in memory.
+      directory: new or empty.
+      fields: the ``config.json`` that the model was read from. Its fields on the model and its storage are replaced.
+      classes: names of the head's classes, in the order of its scores.
+      companions: files to copy, such as the tokenizer's.
+      dtype: of the stored weights.
+      max_shard_bytes: limit for the size of each file of weights.
 
     Raises:
       ValueError: ``directory`` is there and not empty.
@@ -199,7 +205,7 @@ def write_hugging_face(
 
 
 def _table_to_write(architecture: Architecture, config: Any) -> tuple[Weight, ...]:
-    """The names in files of a model without a head have no prefix."""
+    """Removes the prefix from names, as files of models without a head have them."""
     table = architecture.hugging_face_weights(config)
     if config.task != "base":
         return table

@@ -2,21 +2,23 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from jax.sharding import Mesh
 
+from t5x_like.config_class import config_class
 from t5x_like.io.files import PathLike
 from t5x_like.model.layers.stack import Remat
-from t5x_like.pretrained.checkpoint import Checkpoint, open_initial
+from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.fresh_heads import with_head
+from t5x_like.pretrained.open_checkpoint import open_initial
 from t5x_like.pretrained.weight_sources import read_config
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class CheckpointModel:
     """Uses the model in ``start_from``, with the head that the training tasks require.
 
@@ -33,7 +35,11 @@ class CheckpointModel:
     remat: Remat = "none"
 
     def resolve(self, directory: PathLike | None, head: tuple[str, int] | None) -> Any:
-        """The checkpoint's configuration with a head: its kind and its number of scores.
+        """Returns the configuration of a checkpoint's model, with the head that training needs.
+
+        Args:
+          directory: the checkpoint.
+          head: kind of the head and its number of scores; ``None`` for the checkpoint's own.
 
         Raises:
           ValueError: no directory, one that holds no model, or a model that can't have such a head.

@@ -14,7 +14,7 @@ def write_model_config(directory: PathLike, config: Any) -> None:
 
 
 def read_model_config(directory: PathLike) -> Any:
-    """The configuration that ``write_model_config`` wrote.
+    """Reads the configuration that ``write_model_config`` wrote.
 
     Raises:
       ValueError: no such file, or not a model that this version knows.

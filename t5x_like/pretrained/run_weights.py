@@ -68,7 +68,7 @@ class RunWeights:
 
     @contextmanager
     def unread(self) -> Iterator[parameters.Parameters]:
-        """Yields the weights as arrays that stay on disk; each is read whenever it is asked for.
+        """Yields the weights as arrays that stay on disk; each use reads them.
 
         Raises:
           FileNotFoundError, ValueError: as ``read``.
@@ -124,7 +124,11 @@ def find_run(directory: PathLike) -> tuple[str, int | None] | None:
 
 
 def find_run_weights(directory: PathLike, *, step: int | None = None) -> RunWeights:
-    """Finds the weights of a run, of its newest good step unless ``step`` names one.
+    """Finds the weights of a run, without reading them.
+
+    Args:
+      directory: the run, its folder of checkpoints, or one of its steps.
+      step: the newest good one if not given.
 
     Raises:
       ValueError: not a run directory, or one of a model that this version doesn't know.
@@ -146,7 +150,7 @@ def steps_of(directory: PathLike) -> list[int]:
 
 
 def was_trained_here(directory: PathLike) -> bool:
-    """Tells a run that ``train`` wrote from a conversion, which has weights and ``model.json`` alone."""
+    """Returns whether ``train`` wrote a directory; a conversion has no ``config.json``."""
     return all((as_path(directory) / name).exists() for name in ("model.json", "config.json"))
 
 
@@ -158,9 +162,19 @@ def trained_on(directory: PathLike) -> str:
 
 
 def trained_with_sentinels(directory: PathLike) -> int | None:
-    """Returns ``num_sentinels`` of a run's tasks: 100 where they differ, ``None`` for what was not trained here."""
+    """Returns ``num_sentinels`` of a run's tasks: 100 if they differ, ``None`` for what was not trained here."""
     if not was_trained_here(directory):
         return None
-    fields = read_json(as_path(directory) / "config.json")
-    found = {fields[name] for name in fields if re.fullmatch(r"tasks\.\d+\.num_sentinels", name)}
+    found = _values_of_tasks(directory, "num_sentinels")
     return found.pop() if len(found) == 1 else 100
+
+
+def trained_with_vocabulary(directory: PathLike) -> str:
+    """Returns the vocabulary of a run's tasks; an empty string if they differ, or it was not trained here."""
+    found = _values_of_tasks(directory, "vocabulary") if was_trained_here(directory) else set()
+    return found.pop() if len(found) == 1 else ""
+
+
+def _values_of_tasks(directory: PathLike, field: str) -> set[Any]:
+    fields = read_json(as_path(directory) / "config.json")
+    return {value for name, value in fields.items() if re.fullmatch(rf"tasks\.\d+\.{field}", name)}

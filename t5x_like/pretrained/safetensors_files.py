@@ -42,7 +42,7 @@ class SafetensorsReader:
         self._file_of = self._find()
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of every tensor by name; no tensor is read."""
+        """Returns the shape of every tensor by name, without reading tensors."""
         shapes: dict[str, tuple[int, ...]] = {}
         for file in dict.fromkeys(self._file_of.values()):
             with self._open(file) as opened:
@@ -57,7 +57,7 @@ class SafetensorsReader:
         return shapes
 
     def read(self, name: str) -> np.ndarray:
-        """The tensor as float32, whatever floating point number it is stored as.
+        """Reads a tensor of any stored floating-point type as float32.
 
         Raises:
           ValueError: it is stored as something else, as quantised weights are.
@@ -107,7 +107,7 @@ class SafetensorsReader:
         strange = [repr(file) for file in files if not _is_plain_name(file)]
         if strange:
             raise ValueError(
-                f"{index} names {_listed(strange)}; only .safetensors files beside the index are read"
+                f"{index} names {_listed(strange)}; only .safetensors files next to the index are read"
             )
         absent = [file for file in files if not (self._directory / file).is_file()]
         if absent:
@@ -116,7 +116,7 @@ class SafetensorsReader:
 
 
 def _is_plain_name(name: str) -> bool:
-    """Returns true for a name that stays in its directory, whatever the system."""
+    """Returns whether a file name stays in its directory on every operating system."""
     alone = all(kind(name).name == name for kind in (PurePosixPath, PureWindowsPath))
     return alone and name.endswith(".safetensors") and "\0" not in name
 
@@ -143,6 +143,13 @@ def write_safetensors(
     """Writes ``tensors``, which come in the order of their ``shapes``; never more than one is in memory.
 
     The format: https://github.com/huggingface/safetensors#format (the library writes whole files only).
+
+    Args:
+      directory: where to write.
+      tensors: names and arrays, in the order of ``shapes``.
+      shapes: by name.
+      dtype: to store them in.
+      max_shard_bytes: limit for the size of each file.
     """
     code, stored = _STORED[dtype]
     sizes = {name: stored.itemsize * math.prod(shape) for name, shape in shapes.items()}

@@ -1,4 +1,4 @@
-"""Checkpoints of T5X (https://github.com/google-research/t5x): a msgpack file beside one zarr folder per weight.
+"""Checkpoints of T5X (https://github.com/google-research/t5x): a msgpack file and one zarr folder for each weight.
 
 ::
 
@@ -36,7 +36,7 @@ class _Array(NamedTuple):
 
 
 def read_t5x(directory: PathLike) -> WeightSource:
-    """The weights of one ``checkpoint_<step>`` folder, or of the newest in a run's, by T5X's names of unscanned layers.
+    """Finds the weights of a ``checkpoint_<step>`` folder or of a run's newest, by T5X's names of unscanned layers.
 
     Raises:
       ValueError: there is no such checkpoint, or it is damaged; says which file.
@@ -65,7 +65,7 @@ def read_t5x(directory: PathLike) -> WeightSource:
 
 
 def t5_config_of(source: WeightSource, **fields: Any) -> T5Config:
-    """The sizes that the shapes tell, and ``fields`` for what they don't: dropout, distances, the dtype to compute in.
+    """Returns a configuration with the sizes of the shapes; ``fields`` give the rest, such as dropout.
 
     Two up-projections mean gated gelu, one relu; without a head of its own, the model scores with its embeddings.
 
@@ -109,7 +109,7 @@ def is_t5x(directory: PathLike) -> bool:
 
 
 def _find(directory: epath.Path) -> tuple[epath.Path, epath.Path]:
-    """The folder of the weights and the msgpack file in it."""
+    """Returns the folder of the weights and the msgpack file in it."""
     steps = {}
     if directory.is_dir():
         steps = {
@@ -175,7 +175,7 @@ def _stored(place: Any, name: str, folder: epath.Path) -> _Array:
     plain = place.rstrip("/") if isinstance(place, str) else ""
     if not plain or plain in (".", "..") or set(plain) & {"/", "\\", "\0"}:
         raise ValueError(
-            f"{folder / 'checkpoint'}: {name} is said to be in {place!r}; weights lie in folders beside it"
+            f"{folder / 'checkpoint'}: {name} is said to be in {place!r}; weights lie in folders next to it"
         )
     path = folder / plain
     with _naming(path):

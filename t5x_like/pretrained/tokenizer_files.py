@@ -1,4 +1,4 @@
-"""The tokenizer that lies beside a model's weights, and the ids that pad, begin and end its texts."""
+"""Tokenizer files next to a model's weights, and the ids that pad, begin and end its texts."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model.zoo.architecture import T5_SPECIAL_IDS
 from t5x_like.model.zoo.architectures import architecture_of, by_model_type
-from t5x_like.pretrained.run_weights import trained_with_sentinels
-from t5x_like.text.vocabularies.opening import BYTES, open_tokenizer, vocabulary_files
+from t5x_like.pretrained.run_weights import trained_with_sentinels, trained_with_vocabulary
+from t5x_like.text.vocabularies.opening import BYTES, TIKTOKEN_NAMES, open_tokenizer, vocabulary_files
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 # Fields of a config.json, which an export writes as they were read.
@@ -77,7 +77,9 @@ def find_tokenizer(
     if not vocabulary and fields.get("tokenizer_class") == "ByT5Tokenizer":
         vocabulary, num_sentinels = BYTES, architecture_of(config).num_byte_sentinels
     if not vocabulary and not tokenizer_files(directory):
-        return None
+        vocabulary = trained_with_vocabulary(directory)
+        if vocabulary != BYTES and vocabulary not in TIKTOKEN_NAMES:  # one without a file
+            return None
     is_derived = num_sentinels is None
     if num_sentinels is None:
         num_sentinels = trained_with_sentinels(directory)
@@ -95,11 +97,11 @@ def find_tokenizer(
 
 
 def required_tokenizer(tokenizer: Tokenizer | None, directory: PathLike) -> Tokenizer:
-    """Narrows the result of ``find_tokenizer``.
+    """Returns the result of ``find_tokenizer`` where a tokenizer is needed.
 
     Raises:
       ValueError: there is no tokenizer.
     """
     if tokenizer is None:
-        raise ValueError(f"{directory} has no vocabulary beside its weights; name it: --vocabulary PATH")
+        raise ValueError(f"{directory} has no vocabulary next to its weights; name it: --vocabulary PATH")
     return tokenizer

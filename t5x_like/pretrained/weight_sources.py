@@ -46,7 +46,7 @@ def checkpoint_format(directory: PathLike) -> Format:
 
 
 def is_run(directory: PathLike) -> bool:
-    """Tells our runs from other checkpoints.
+    """Returns whether a checkpoint is a run of ours.
 
     Raises:
       ValueError: there is no checkpoint.
@@ -70,7 +70,7 @@ def read_config(directory: PathLike) -> Any:
 
 
 def identity_of(directory: PathLike, step: int | None) -> str:
-    """Returns a short hash that other weights would not have."""
+    """Returns a short hash that identifies weights, of a run those of ``step``."""
     path = as_path(directory)
     digest = hashlib.sha256()
     if step is not None:

@@ -1,13 +1,13 @@
 """Early stopping: a hook that ends a run when a metric on held-out data stops improving."""
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
+from t5x_like.config_class import config_class
 from t5x_like.training.hooks import Hook, RunProgress
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class EarlyStopping(Hook):
     """Stops when a metric has not improved for ``patience`` evaluations in a row; the last step is saved.
 

@@ -2,9 +2,10 @@
 
 import dataclasses
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.optimizers.optimizers import Adafactor, Optimizer
@@ -16,7 +17,7 @@ from t5x_like.training.hooks import Hook
 from t5x_like.training.losses import LossConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Intervals:
     """Steps between logging, evaluating and saving; with 0 each happens at the last step only.
 
@@ -41,7 +42,7 @@ class Intervals:
             )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Experiment:
     """One training run. The same experiment on the same code gives the same losses, bit for bit on CPU.
 
@@ -63,6 +64,8 @@ class Experiment:
       trainable: patterns of the paths of trained weights, such as ``("heads/*",)`` for a head on a frozen encoder.
         Checkpoints hold trained weights only, and ``frozen.json`` says where the others come from.
       seed: of fresh weights and dropout.
+      allow_compute_dtype_change: let a continued run compute in another type than before. Mesh, microbatches and remat
+        may always change.
     """
 
     model: ModelConfig | CheckpointModel
@@ -81,6 +84,7 @@ class Experiment:
     start_from: str | None = None
     trainable: tuple[str, ...] = ("*",)
     seed: int = 0
+    allow_compute_dtype_change: bool = False
 
     def __post_init__(self) -> None:
         if self.total_steps < 1:
@@ -96,16 +100,18 @@ class Experiment:
             )
 
 
-# Fields that may differ between a run and its continuation. The loader checks that their tokens are the same.
+# Fields that may differ between a run and its continuation: those of hardware, logging and evaluation. The loader
+# checks that a cache has the same tokens.
 FREE_ON_RESUME = re.compile(
-    r"(total_steps|intervals|hooks|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates"
-    r"|train\.(num_workers|cache|max_tokens_in_memory|on_corruption))(\.|$)"
+    r"(total_steps|intervals|hooks|mesh|model_dir|validations|evaluations|tasks\.\d+\.rates|num_microbatches"
+    r"|allow_compute_dtype_change|model\.remat|train\.(num_workers|cache|max_tokens_in_memory|on_corruption))(\.|$)"
 )
+_COMPUTE_DTYPE = "model.compute_dtype"
 
 
 def describe(value: Any, prefix: str = "") -> dict[str, Any]:
     """Flattens a tree of dataclasses to JSON values such as ``{"optimizer.learning_rate.base": 1.0}``."""
-    if hasattr(value, "described") and not isinstance(value, type):  # it has parts that no text stands for
+    if hasattr(value, "described") and not isinstance(value, type):  # it has parts without a text
         return {f"{prefix}is": type(value).__name__} | describe(value.described(), prefix)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         described: dict[str, Any] = {}
@@ -135,7 +141,10 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
             new[key] is None or new[key] is False
         ):  # an earlier version lacked it; it is off
             continue
-        lines.append(
-            f"{key}: the run has {old.get(key, 'nothing')!r}, you ask for {new.get(key, 'nothing')!r}"
-        )
+        line = f"{key}: the run has {old.get(key, 'nothing')!r}, you ask for {new.get(key, 'nothing')!r}"
+        if key == _COMPUTE_DTYPE:
+            if new.get("allow_compute_dtype_change"):
+                continue
+            line += "; allow_compute_dtype_change=True allows that"
+        lines.append(line)
     return lines

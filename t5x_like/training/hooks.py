@@ -1,7 +1,7 @@
 """Hooks: work that the training loop does between steps, such as logging, evaluation and saving."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -11,8 +11,9 @@ from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.evaluation.evaluator import write_results
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.optimizers.optimizers import Optimizer
+from t5x_like.optimizers.schedules import as_schedule
 from t5x_like.text.batches.loader import Loader
-from t5x_like.training.metrics import summarise
+from t5x_like.training.metrics import summarize
 from t5x_like.training.state import State, StatePlan, empty, saved_part
 from t5x_like.training.step_timer import StepTimer
 from t5x_like.training.validation import Validator
@@ -28,9 +29,11 @@ class RunProgress:
       state: weights, optimizer state and sums to log; a hook may replace it.
       loader_state: the position in the data just after this step.
       lines: everything that was logged, in order; a resumed run has its earlier lines.
-      stop_reason: why the run ends at this step; ``None`` while it goes on.
+      model_dir: the run's directory.
+      config: the run's configuration, flattened: ``{"optimizer.beta1": 0.9}``.
+      stop_reason: why the run ends at this step; ``None`` while it continues.
       preempted: whether a signal stops the run, which then is not complete.
-      timer: measures training without what hooks do inside ``timer.paused()``.
+      timer: measures training without what hooks do inside ``run.paused(…)``.
     """
 
     def __init__(
@@ -41,8 +44,11 @@ class RunProgress:
         total_steps: int,
         writers: Writers | None = None,
         lines: Sequence[dict[str, Any]] = (),
+        model_dir: str = "",
+        config: Mapping[str, Any] = {},
     ) -> None:
         self.state, self.step, self.total_steps = state, step, total_steps
+        self.model_dir, self.config = model_dir, config
         self.loader_state: dict[str, Any] = {}
         self.lines = list(lines)
         self.stop_reason: str | None = None
@@ -53,12 +59,22 @@ class RunProgress:
 
     @property
     def is_last(self) -> bool:
-        """Whether no step follows."""
+        """True if no step follows."""
         return self.stop_reason is not None or self.step >= self.total_steps
 
     def stop(self, reason: str) -> None:
         """Ends the run after this step; hooks that run at the end run now."""
         self.stop_reason = reason
+
+    @contextlib.contextmanager
+    def paused(self, activity: str) -> Iterator[None]:
+        """Leaves what happens inside out of the training speed, and shows ``activity`` as progress."""
+        if self._writers is not None:
+            self._writers.doing(activity)
+        with self.timer.paused():
+            yield
+        if self._writers is not None:
+            self._writers.doing("training")
 
     def log(self, split: str, line: dict[str, Any]) -> None:
         """Writes numbers to ``metrics.jsonl``, TensorBoard and the terminal.
@@ -115,7 +131,8 @@ class TrainLog:
     """Logs the means of the steps since it was last called, and starts new sums."""
 
     def __init__(self, plan: StatePlan, optimizer: Optimizer, loader: Loader) -> None:
-        self._plan, self._optimizer, self._loader = plan, optimizer, loader
+        self._plan, self._loader = plan, loader
+        self._schedule = as_schedule(optimizer.learning_rate)
         self._weight_norm = jax.jit(optax.tree.norm)
 
     def __call__(self, run: RunProgress) -> None:
@@ -123,8 +140,8 @@ class TrainLog:
         run.log(
             "train",
             {
-                **summarise(totals, tuple(self._loader.task_names)),
-                "learning_rate": float(self._optimizer.learning_rate(run.step - 1)),
+                **summarize(totals, self._loader.task_names, head=self._loader.head),
+                "learning_rate": float(self._schedule(run.step - 1)),
                 "weight_norm": float(self._weight_norm(self._plan.weights(run.state))),
                 **run.timer.rates(float(totals.tokens)),
                 "row_share_filled": self._loader.share_filled,  # of this process's rows, since it began
@@ -150,7 +167,7 @@ class Evaluation:
 
     def __call__(self, run: RunProgress) -> None:
         weights = self._plan.weights(run.state)
-        with run.timer.paused():
+        with run.paused("evaluating"):
             for validator in self._validators:
                 run.log(f"validation/{validator.name}", validator.measure(weights))
             for evaluator in self._evaluators:
@@ -175,7 +192,7 @@ class Save:
         self._checkpoints = checkpoints
 
     def __call__(self, run: RunProgress) -> None:
-        with run.timer.paused():
+        with run.paused("saving"):
             self._checkpoints.save(run.step, saved_part(run.state), loader_state=run.loader_state)
 
 

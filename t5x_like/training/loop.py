@@ -1,7 +1,7 @@
 """The training loop: batches through the compiled step, hooks between the steps."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jax.sharding import Mesh
@@ -16,7 +16,7 @@ from t5x_like.training.writers import Writers
 
 
 class Finished(NamedTuple):
-    """Where a run ended.
+    """Result of a run: its last step and newest log lines.
 
     Attributes:
       step: the last step that was done.
@@ -44,6 +44,8 @@ class Loop:
       hooks: called after each step. A hook that stops the run makes those before it run once more.
       writers: progress bar, log files and terminal; none if not given.
       lines: what a resumed run logged before.
+      model_dir: the run's directory, for hooks.
+      config: the run's configuration, flattened, for hooks.
     """
 
     def __init__(
@@ -56,15 +58,24 @@ class Loop:
         hooks: Sequence[Hook] = (),
         writers: Writers | None = None,
         lines: Sequence[dict[str, Any]] = (),
+        model_dir: str = "",
+        config: Mapping[str, Any] = {},
     ):
         self._step, self._loader, self._mesh = step, loader, mesh
-        self._total_steps, self._hooks, self._writers, self._lines = total_steps, hooks, writers, lines
+        self._hooks, self._writers = hooks, writers
+        self._facts: dict[str, Any] = {
+            "total_steps": total_steps,
+            "writers": writers,
+            "lines": lines,
+            "model_dir": model_dir,
+            "config": config,
+        }
 
     def run(self, state: State, start_step: int = 0) -> Finished:
         """Trains from ``start_step`` to the last step, to a hook's stop, or to the step at which a signal asks to."""
-        run = RunProgress(
-            state, step=start_step, total_steps=self._total_steps, writers=self._writers, lines=self._lines
-        )
+        run = RunProgress(state, step=start_step, **self._facts)
+        if self._writers is not None:
+            self._writers.doing("compiling")
         del state  # its memory is the step's to reuse
         for hook in self._hooks:
             hook.start(run)
@@ -78,12 +89,15 @@ class Loop:
                 prefetched = next(batches)
                 run.state = self._step(run.state, prefetched.batch)
                 run.step, run.loader_state = run.step + 1, prefetched.loader_state
-                run.timer.tick(run.state["step"], prefetched.waited_seconds)
+                compile_seconds = run.timer.tick(run.state["step"], prefetched.waited_seconds)
                 if self._writers is not None:
                     self._writers.step()
+                    if compile_seconds is not None:
+                        self._writers.compiled(compile_seconds)
+                        self._writers.doing("training")
                 if preemption.requested_at(run.step):
                     run.preempted = True
-                    run.stop(f"stopped at step {run.step} as asked; the same command goes on from here")
+                    run.stop(f"stopped at step {run.step} as asked; the same command continues from here")
                 self._call_hooks(run)
         if run.stop_reason is not None and self._writers is not None:
             self._writers.say(run.stop_reason)

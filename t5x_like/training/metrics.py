@@ -1,6 +1,6 @@
-"""What is measured during training: sums kept on the device, turned into readable numbers when they are logged."""
+"""Training metrics: sums kept on the device, turned into means when they are logged."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -19,10 +19,10 @@ class Totals(NamedTuple):
     correct: jax.Array  # [] weighted count of targets that were the most likely token
     target_tokens: jax.Array  # [] sum of loss weights
     tokens: jax.Array  # [] real tokens seen, both streams
-    sequence_loss: jax.Array  # [] of a head (cross entropy, or squared errors), summed over labeled sequences
-    sequence_correct: jax.Array  # [] count of those told right: class, choice, both ends, a number within 0.5
+    sequence_loss: jax.Array  # [] of a head (cross entropy or squared error), summed over labeled sequences
+    sequence_correct: jax.Array  # [] correct classes, choices and spans (both ends), or numbers within 0.5
     sequences: jax.Array  # [] labeled sequences
-    balance_loss: jax.Array  # [] what routers of experts were charged, summed over steps
+    balance_loss: jax.Array  # [] load-balancing loss of experts' routers, summed over steps
     gradient_norm: jax.Array  # [] sum over steps
     steps: jax.Array  # []
     task_loss: jax.Array  # [T] cross entropy summed for each task
@@ -31,7 +31,7 @@ class Totals(NamedTuple):
 
 
 def zero_totals(num_tasks: int, measures: Iterable[str] = ()) -> Totals:
-    """Nothing measured yet; ``measures`` are the names of a model's own."""
+    """Returns sums of nothing; ``measures`` are the names of a model's own."""
     scalars = (jnp.zeros((), jnp.float32) for _ in range(12))
     tasks = (jnp.zeros((num_tasks,), jnp.float32) for _ in range(2))
     own = {name: Measure(jnp.zeros((), jnp.float32), jnp.zeros((), jnp.float32)) for name in measures}
@@ -43,8 +43,17 @@ def add(left: Totals, right: Totals) -> Totals:
     return jax.tree.map(jnp.add, left, right)
 
 
-def summarise(totals: Totals, task_names: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Means per target token (losses in nats), means per step (gradient norm), and counts."""
+def summarize(
+    totals: Totals, task_names: Sequence[str] = (), *, head: tuple[str, int] | None = None
+) -> dict[str, Any]:
+    """Returns means per target token (losses in nats) and per step (gradient norm), and counts.
+
+    Args:
+      totals: sums over some steps.
+      task_names: of the mixture, whose cross entropies are given one by one if there are several.
+      head: the head that reads whole sequences, and its number of scores. With one score it predicts a number, as in
+        transformers: its loss is the squared error.
+    """
     sums = jax.tree.map(np.asarray, totals)
     weight = max(float(sums.target_tokens), 1e-9)
     summary: dict[str, Any] = {
@@ -55,11 +64,14 @@ def summarise(totals: Totals, task_names: tuple[str, ...] = ()) -> dict[str, Any
         "target_tokens": float(sums.target_tokens),
     }
     if sums.sequences > 0:
-        summary["sequence_cross_entropy"] = float(sums.sequence_loss) / float(sums.sequences)
-        summary["sequence_accuracy"] = float(sums.sequence_correct) / float(sums.sequences)
+        predicts_number = head == ("sequence_classification", 1)
+        names = ("squared_error", "share_within_0.5") if predicts_number else ("cross_entropy", "accuracy")
+        means = [float(each) / float(sums.sequences) for each in (sums.sequence_loss, sums.sequence_correct)]
         if sums.target_tokens == 0:  # nothing else is learned
-            loss, accuracy = summary["sequence_cross_entropy"], summary["sequence_accuracy"]
-            summary |= {"loss": loss, "cross_entropy": loss, "accuracy": accuracy}
+            if predicts_number:
+                summary = {"target_tokens": 0.0}
+            summary |= {"loss": means[0], **dict(zip(names, means, strict=True))}
+        summary |= {f"sequence_{name}": mean for name, mean in zip(names, means, strict=True)}
     if sums.steps > 0:
         summary["gradient_norm"] = float(sums.gradient_norm) / float(sums.steps)
         if sums.balance_loss > 0:

@@ -11,6 +11,7 @@ from t5x_like.pretrained.model_config import write_model_config
 from t5x_like.text.batches.head_source import classes_for
 from t5x_like.text.vocabularies.opening import files_of
 from t5x_like.training.experiment import Experiment, describe, differences
+from t5x_like.training.run_record import write_experiment
 
 
 def refuse_another_run(experiment: Experiment) -> None:
@@ -36,9 +37,9 @@ def claim(
 ) -> None:
     """Makes ``experiment.model_dir`` the home of this run.
 
-    It then holds ``config.json`` (every value, to compare with), ``config.gin`` (to read and to run again),
-    ``model.json``, the names of its head's classes and the vocabulary's files; also ``frozen.json`` (where frozen
-    weights come from) if it has some.
+    It then holds ``config.json`` (every value, to compare with), ``experiment.json`` (to build the configuration
+    again), ``model.json``, the names of its head's classes and the vocabulary's files. Also ``config.gin`` if gin
+    configured it, and ``frozen.json`` (where frozen weights come from) if it has some.
     """
     if jax.process_index() != 0:
         return
@@ -51,4 +52,5 @@ def claim(
     write_classes(home, classes_for(experiment.train))
     for name, file in files_of(vocabulary).items():
         write_bytes(home / name, as_path(file).read_bytes())
+    write_experiment(home, experiment)
     write_json(home / "config.json", describe(experiment))

@@ -20,7 +20,7 @@ State = dict[str, Any]
 
 
 class StatePlan(NamedTuple):
-    """What is known of the state before an array exists.
+    """Structure, shapes and shardings of the training state, known before an array exists.
 
     Attributes:
       graphdef: the model's structure.
@@ -130,7 +130,13 @@ def shardings_of(abstract: Any) -> Any:
 
 
 def new_state(plan: StatePlan, model_config: Any, *, seed: int) -> State:
-    """Returns the state at step 0 with fresh weights drawn from ``seed``, each drawn where it is placed."""
+    """Returns the state at step 0 with fresh weights, each drawn on the devices that hold it.
+
+    Args:
+      plan: shapes and shardings.
+      model_config: the model.
+      seed: of the weights.
+    """
 
     def initialize(key: jax.Array) -> State:
         _, params = parameters.split(model_config.build(key))

@@ -18,15 +18,16 @@ class StepTimer:
         self._waited = 0.0
         self._paused = 0.0
 
-    def tick(self, step: jax.Array, waited_seconds: float) -> None:
-        """Counts one step, just dispatched. The first one compiles, and is timed apart."""
+    def tick(self, step: jax.Array, waited_seconds: float) -> float | None:
+        """Counts one step, just dispatched. The first one compiles; returns the seconds that it took, else ``None``."""
         if self._compile_seconds is None:
             step.block_until_ready()
             self._compile_seconds = time.perf_counter() - self._start
             self._start, self._uncounted_steps = time.perf_counter(), 1
-            return
+            return self._compile_seconds
         self._steps += 1
         self._waited += waited_seconds
+        return None
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

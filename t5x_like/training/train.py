@@ -12,14 +12,14 @@ from jax.sharding import Mesh
 from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.checkpoints.steps import absolute
 from t5x_like.partitioning.shard import check_batch_size, row_share
-from t5x_like.pretrained.checkpoint import open_frozen
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums, fresh_params, read_frozen_record
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, check_length, initial_checkpoint
+from t5x_like.pretrained.open_checkpoint import open_frozen
 from t5x_like.text import registry
 from t5x_like.text.batches.head_source import classes_for, head_for
 from t5x_like.text.batches.loader import Loader, build_loader
 from t5x_like.text.seqio_bridge import registration
-from t5x_like.training.experiment import Experiment
+from t5x_like.training.experiment import Experiment, describe
 from t5x_like.training.hooks import Evaluation, Every, Profile, Save, TrainLog
 from t5x_like.training.loop import Finished, Loop
 from t5x_like.training.run_directory import claim, refuse_another_run
@@ -103,6 +103,8 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
                 ],
                 writers=writers,
                 lines=lines,
+                model_dir=home,
+                config=describe(experiment),
             )
             return loop.run(state, start_step)
 
@@ -196,13 +198,20 @@ def opening_lines(experiment: Experiment, plan: StatePlan, mesh: Mesh, start_ste
     )
     frozen = f", of which {num_trained:,} are trained," if num_frozen else ""
     origin = f"from the weights of {experiment.start_from}" if experiment.start_from else "from fresh weights"
-    if start_step:
-        origin = f"resumed at step {start_step}"
+    steps = f"{origin}, {experiment.total_steps} steps in all"
+    if start_step >= experiment.total_steps:
+        steps = f"complete at step {start_step}"
+        if start_step > experiment.total_steps:
+            steps += (
+                f", {experiment.total_steps} were asked for; give more than {start_step} total_steps to go on"
+            )
+    elif start_step:
+        steps = f"resumed at step {start_step}, {experiment.total_steps} steps in all"
     sizes = " x ".join(f"{name} {size}" for name, size in mesh.shape.items())
     devices = f"{mesh.size} {mesh.devices.flat[0].platform} device{'s' * (mesh.size > 1)} ({sizes})"
     return "\n".join(
         [
-            f"{experiment.model_dir}: {origin}, {experiment.total_steps} steps in all",
+            f"{experiment.model_dir}: {steps}",
             f"{num_trained + num_frozen:,} parameters{frozen} on {devices}",
             *plan.notes,
         ]

@@ -14,7 +14,7 @@ from t5x_like.partitioning.shard import place, row_share
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.training.losses import LossConfig
-from t5x_like.training.metrics import summarise, zero_totals
+from t5x_like.training.metrics import summarize, zero_totals
 from t5x_like.training.state import StatePlan, empty, plan_memory
 from t5x_like.training.step import validation_step
 
@@ -28,7 +28,7 @@ class Validator:
         """Raises ValueError if there is no such split, or it can't be read."""
         self.name = config.mixture
         self._config = replace(config, repeat=False, shuffle=False)
-        # Opened before training: what can't be measured is found now, and texts are tokenised once.
+        # Opened before training: a split that can't be read is found now, and texts are tokenized once.
         self._loader = build_loader(self._config, *row_share(mesh))
         self._beginning = self._loader.state()
         self._plan, self._mesh = plan, mesh
@@ -36,8 +36,10 @@ class Validator:
         self._count = jax.jit(lambda batch: count_targets(batch, vocab_size))
 
     def measure(self, params: Any) -> dict[str, Any]:
-        """Averages over all target tokens of the split, in nats; ``unigram_entropy`` is the yardstick: what a model
-        that knows each target token's frequency in this very split, and nothing else, would reach.
+        """Averages the loss over all target tokens of the split, in nats.
+
+        ``unigram_entropy`` is a baseline: the loss of a model that only knows how frequent each target token of this
+        split is.
 
         Raises:
           ValueError: there was no target token to average over.
@@ -51,13 +53,12 @@ class Validator:
             placed = place(batch, mesh=self._mesh)
             totals, memory = self._step(params, placed, totals, memory)
             counts = counts + np.asarray(self._count(placed), np.float64)
-        if not float(totals.target_tokens) and float(totals.sequences):
-            return summarise(totals, tuple(loader.task_names))
-        if not float(totals.target_tokens):
-            raise ValueError(
-                f"no target token in {self._config.split!r} of {self.name!r}; is the split empty?"
-            )
-        return summarise(totals, tuple(loader.task_names)) | {"unigram_entropy": entropy(np.asarray(counts))}
+        summary = summarize(totals, loader.task_names, head=loader.head)
+        if float(totals.target_tokens):
+            return summary | {"unigram_entropy": entropy(np.asarray(counts))}
+        if float(totals.sequences):
+            return summary
+        raise ValueError(f"no target token in {self._config.split!r} of {self.name!r}; is the split empty?")
 
     def _new_memory(self) -> Memory | None:
         plan, num_rows = self._plan, self._config.batch_size
@@ -66,11 +67,11 @@ class Validator:
 
 
 def count_targets(batch: Batch, vocab_size: int) -> jax.Array:
-    """How often each token is a target to learn: float32 [V]."""
+    """Returns the sum of loss weights of each target token, float32 [V]."""
     return jnp.zeros(vocab_size, jnp.float32).at[batch.target_tokens].add(batch.loss_weights)
 
 
 def entropy(counts: np.ndarray) -> float:
-    """Of the distribution that ``counts`` describe, in nats."""
+    """Returns the entropy of the distribution with these counts, in nats."""
     shares = counts[counts > 0] / counts.sum()
     return float(-(shares * np.log(shares)).sum())

@@ -1,13 +1,12 @@
 """Writers of logged numbers: a JSONL file, TensorBoard and the terminal."""
 
 import json
-import sys
 from typing import Any, TextIO
 
 import jax
-from tqdm import tqdm
 
 from t5x_like.io.files import as_path, read_jsonl, write_jsonl
+from t5x_like.io.progress import Progress
 
 
 def logged_lines(path: str, *, up_to_step: int) -> list[dict[str, Any]]:
@@ -53,11 +52,19 @@ class TensorBoardWriter:
 
 
 class TerminalWriter:
-    """A progress bar with ETA on a terminal; one plain line for every log elsewhere."""
+    """A progress bar with ETA on a terminal. Elsewhere a line for every log, and one after 30 seconds without any.
+
+    Args:
+      total_steps: the number of the last step.
+      start_step: the steps that were done before.
+      stream: where to write; standard error if not given.
+      seconds_between_lines: the longest silence where there is no terminal.
+    """
 
     _SHOWN = (
         "loss",
         "cross_entropy",
+        "squared_error",
         "accuracy",
         "learning_rate",
         "gradient_norm",
@@ -65,22 +72,36 @@ class TerminalWriter:
         "tokens_per_second",
     )
 
-    def __init__(self, *, total_steps: int, start_step: int, stream: TextIO | None = None):
-        self._stream: TextIO = stream or sys.stderr
-        self._bar = tqdm(
-            total=total_steps,
-            initial=start_step,
-            unit="step",
-            file=self._stream,
-            disable=not self._stream.isatty(),
-            smoothing=0.1,
-        )
-        self._total = total_steps
+    def __init__(
+        self,
+        *,
+        total_steps: int,
+        start_step: int,
+        stream: TextIO | None = None,
+        seconds_between_lines: float = 30.0,
+    ):
+        self._total, self._done = total_steps, start_step
+        self._progress = Progress(
+            "preparing", total_steps, "steps", stream=stream, seconds_between_lines=seconds_between_lines
+        ).start()
+        self._progress.skip(start_step)
 
     def step(self) -> None:
-        self._bar.update(1)
+        """Counts one step."""
+        self._done += 1
+        self._progress.add(1)
+
+    def doing(self, activity: str) -> None:
+        """Names what is going on, such as "evaluating"."""
+        self._progress.relabel(activity)
+
+    def compiled(self, seconds: float) -> None:
+        """Prints how long the first step took to compile; rates count from here."""
+        self.say(f"compiled in {seconds:.{0 if seconds >= 10 else 1}f} s")
+        self._progress.skip(self._done)
 
     def write(self, line: dict[str, Any]) -> None:
+        """Prints the most important numbers of a log line."""
         shown = {name: line[name] for name in self._SHOWN if name in line}
         if line["split"] != "train":
             shown |= {
@@ -91,11 +112,11 @@ class TerminalWriter:
 
     def say(self, text: str) -> None:
         """Prints one line without tearing the bar."""
-        self._bar.write(text, file=self._stream)
-        self._stream.flush()
+        self._progress.say(text)
 
     def close(self) -> None:
-        self._bar.close()
+        """Removes the bar."""
+        self._progress.close()
 
 
 def _short(value: Any) -> str:
@@ -127,6 +148,16 @@ class Writers:
         """Moves the progress bar."""
         if self._terminal:
             self._terminal.step()
+
+    def doing(self, activity: str) -> None:
+        """Names what is going on, for the progress bar."""
+        if self._terminal:
+            self._terminal.doing(activity)
+
+    def compiled(self, seconds: float) -> None:
+        """Says how long the first step took to compile."""
+        if self._terminal:
+            self._terminal.compiled(seconds)
 
     def say(self, text: str) -> None:
         """Prints to the terminal only."""

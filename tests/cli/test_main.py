@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import t5x_like
 from t5x_like.cli import main as command_line
-from t5x_like.cli.main import VERBS, main, split_gin_bindings
+from t5x_like.cli.main import VERBS, main, split_overrides
+from t5x_like.gin_config.statements import Setting
 
 HEAVY = {"jax", "flax", "tensorflow", "seqio", "gin", "orbax", "matplotlib", "apache_beam"}
 
@@ -32,7 +34,7 @@ def test_help_imports_nothing_heavy(flags: list[str]) -> None:
     ("arguments", "parts"),
     [
         (["traim"], ["there is no verb 'traim'", "did you mean 'train'?"]),
-        (["fly"], ["there is no verb 'fly'", "choose from: train, evaluate"]),
+        (["fly"], ["there is no verb 'fly'", "choose from: new, train, evaluate"]),
         (["--verbose"], ["there is no flag '--verbose'"]),
         (["train", "--gin_fil=x"], ["has no flag '--gin_fil'", "did you mean '--gin_file'?"]),
         (["config", "show", "--modul", "x"], ["has no flag '--modul'", "did you mean '--module'?"]),
@@ -42,6 +44,13 @@ def test_help_imports_nothing_heavy(flags: list[str]) -> None:
         (["train", "--gin_file=nowhere.gin"], ["there is no gin file 'nowhere.gin'"]),
         (["train", "--gin_file"], ["--gin_file: expected one argument"]),
         (["vocabulary", "learn", "--input=a", "--output=b", "--size=3", "--gin.X=1"], ["reads no gin"]),
+        (
+            ["vocabulary", "learn", "--input=a", "--output=b", "--size=3", "--set", "X=1"],
+            ["reads no gin configuration, so it can't use --set X=1"],
+        ),
+        (["train", "--set", "X"], ["--set X: give a name and a value", "write --set NAME=value"]),
+        (["train", "--set"], ["give a name and a value"]),
+        (["evaluate", "--model_dir", "x"], ["has no flag '--model_dir'"]),
         (["vocabulary", "learn", "--size=many"], ["--size: invalid int value: 'many'"]),
     ],
     ids=lambda value: " ".join(value),
@@ -55,6 +64,11 @@ def test_a_users_mistake_ends_with_2_and_one_message(
     assert captured.err.startswith("t5x-like: ")
     for part in parts:
         assert part in captured.err
+
+
+def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"t5x-like {t5x_like.__version__}\n"
 
 
 def test_no_verb_prints_the_overview_as_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,9 +101,15 @@ def test_a_missing_file_is_a_mistake(
     assert capsys.readouterr().err == "t5x-like: /nowhere/at/all: no such file or directory\n"
 
 
-def test_gin_bindings_are_taken_out_in_both_spellings() -> None:
-    bindings, plain = split_gin_bindings(["--gin.A='x=y'", "--gin_file=f", "--gin.b.C", "3", "--dry_run"])
-    assert bindings == ["A='x=y'", "b.C=3"]
+def test_overrides_are_taken_out_in_every_spelling_and_in_order() -> None:
+    given = ["--gin.A='x=y'", "--gin_file=f", "--set", "D=x=y", "--gin.b.C", "3", "--set=E=", "--dry_run"]
+    overrides, plain = split_overrides(given)
+    assert overrides == [
+        "A='x=y'",
+        Setting("D", "x=y", "--set D=x=y"),
+        "b.C=3",
+        Setting("E", "", "--set E="),
+    ]
     assert plain == ["--gin_file=f", "--dry_run"]
 
 

@@ -19,7 +19,7 @@ MISTAKES: list[tuple[str, ...]] = [
     ("baker.Loaf.grams = 3", "run.gin:6: unknown name 'baker.Loaf'", "did you mean 'bakery.Loaf'?"),
     ("bakery.Oven.degree = 3", "run.gin:6: bakery.Oven has no parameter 'degree'", "did you mean 'degrees'?"),
     ("bakery.Bakery.vessel = @bakery.Ovn()", "run.gin:6: bakery has no 'Ovn'", "did you mean 'bakery.Oven'?"),
-    ("bakery.Bakery.days = %DAYS", "run.gin:6: %DAYS is not defined", "or pass --gin.DAYS=…"),
+    ("bakery.Bakery.days = %DAYS", "run.gin:6: %DAYS is not defined", "or pass --set DAYS=…"),
     (
         "bakery.Bakery.days = '3'",
         "run.gin:6: bakery.Bakery.days needs an int, got '3' (text)",
@@ -57,7 +57,7 @@ MISTAKES: list[tuple[str, ...]] = [
 ]
 FLAG_MISTAKES: list[tuple[str, ...]] = [
     ("Loaf.gramms=3", "command line: bakery.Loaf has no parameter 'gramms'\n    --gin.Loaf.gramms=3\n"),
-    ("STREET=runs/x", "'runs/x' is not a gin value", "text needs quotes: --gin.STREET=\"'runs/x'\""),
+    ("STREET=runs/x", "'runs/x' is not a gin value", "--gin.STREET=\"'runs/x'\", or --set STREET=runs/x"),
     ("DAYS", "--gin.DAYS gives no value", "write --gin.DAYS=value"),
     ("DAYS=", "command line: DAYS is given no value"),
     ("DAYZ=3", "command line: nothing here uses DAYZ\n    --gin.DAYZ=3\n", "did you mean 'DAYS'?"),
@@ -96,8 +96,8 @@ def test_all_values_still_to_be_given_are_listed_as_flags(load_text: LoadText) -
         load_text(text)
     assert str(caught.value).splitlines() == [
         "2 values are still to be given; pass, or set in your recipe:",
-        "  --gin.STREET=\"'…'\"   # run.gin:3",
-        "  --gin.DAYS=…         # run.gin:4",
+        "  --set STREET=…   # run.gin:3",
+        "  --set DAYS=…     # run.gin:4",
     ]
 
 

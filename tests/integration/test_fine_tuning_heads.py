@@ -148,7 +148,7 @@ def test_a_head_goes_on_with_the_same_classes_in_another_order(tuned, tasks, tmp
     assert "has its classes in another order, and is put into that of the task" in caplog.text
     other = replace(tasks[0], name="other", label_words={"vowel": "yes", "none": "no"}, labels=())
     train(experiment((other,), "other", run, tmp_path / "other", **still))
-    assert "for vowel, none, is kept and goes on to learn yes, no" in caplog.text
+    assert "for vowel, none, is kept and now learns yes, no" in caplog.text
 
 
 def test_tasks_whose_classes_differ_share_no_head(tasks, published):

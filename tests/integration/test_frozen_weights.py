@@ -19,10 +19,10 @@ from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.pretrained.frozen_weights import fresh_params
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.initial_weights import CheckpointModel
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.experiment import Experiment, Intervals

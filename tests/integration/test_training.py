@@ -11,7 +11,7 @@ from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluat
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.model import parameters
-from t5x_like.pretrained.checkpoint import open_checkpoint
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.seqio_bridge import registration
@@ -198,7 +198,7 @@ def test_a_batch_that_the_mesh_cannot_share_out_is_refused(directory):
 
 
 def test_metrics_that_ask_for_likelihoods_get_them(pretrained, directory):
-    seqio = registration.tell_seqio()
+    seqio = registration.export_to_seqio()
 
     def mean_likelihood(targets, scores):
         assert len(targets) == len(scores) == 80

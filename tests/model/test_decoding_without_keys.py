@@ -7,7 +7,7 @@ import pytest
 
 from t5x_like.batch import Batch
 from t5x_like.pretrained.checkpoint import Checkpoint
-from t5x_like.pretrained.transformers_api.pretrained_model import PretrainedModel
+from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 from tests.model.zoo.tiny_models import TINY
 
 PROMPTS = np.array([[5, 6, 7, 8, 9], [11, 12, 13, 14, 15]], np.int32)
@@ -16,7 +16,7 @@ PROMPTS = np.array([[5, 6, 7, 8, 9], [11, 12, 13, 14, 15]], np.int32)
 @pytest.fixture(scope="module")
 def xlnet():
     config = TINY["xlnet"]
-    return PretrainedModel(Checkpoint.in_memory(jax.jit(config.build)(jax.random.key(0)), config))
+    return Pretrained(Checkpoint.in_memory(jax.jit(config.build)(jax.random.key(0)), config))
 
 
 def test_xlnet_scores_the_next_token_by_a_query_at_its_place(xlnet):
@@ -43,7 +43,7 @@ def test_a_padded_prompt_goes_on_as_it_does_alone(xlnet):
 @pytest.mark.parametrize("name", ["xlnet", "transfo_xl"])
 def test_beams_are_at_least_as_likely_as_the_greedy_way(name):
     config = TINY[name]
-    model = PretrainedModel(Checkpoint.in_memory(jax.jit(config.build)(jax.random.key(1)), config))
+    model = Pretrained(Checkpoint.in_memory(jax.jit(config.build)(jax.random.key(1)), config))
     options = {"max_new_tokens": 3, "eos_token_id": 60, "length_penalty": 0.0}
     best = model.generate(PROMPTS, **options, num_beams=61, return_dict_in_generate=True)
     greedy = model.generate(PROMPTS, **options)

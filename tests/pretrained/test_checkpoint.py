@@ -16,9 +16,9 @@ from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.pretrained.checkpoint import NotNumbersError, open_checkpoint, open_unread
 from t5x_like.pretrained.hugging_face import write_hugging_face
 from t5x_like.pretrained.model_config import write_model_config
+from t5x_like.pretrained.open_checkpoint import NotNumbersError, open_checkpoint, open_unread
 from t5x_like.pretrained.weight_sources import checkpoint_format, read_config
 from tests.model.zoo.tiny_models import TINY
 
@@ -106,7 +106,7 @@ def test_a_hugging_face_directory_brings_its_tokenizer_ids_and_classes(published
 def test_without_a_tokenizer_there_is_none_until_it_is_needed(run):
     checkpoint = open_checkpoint(run)
     assert checkpoint.found_tokenizer is None
-    message = "has no vocabulary beside its weights; name it: --vocabulary PATH"
+    message = "has no vocabulary next to its weights; name it: --vocabulary PATH"
     with pytest.raises(ValueError, match=message):
         _ = checkpoint.tokenizer
     with pytest.raises(ValueError, match=message):

@@ -10,7 +10,7 @@ from t5x_like.batch import Batch
 from t5x_like.model.zoo.bart import BartConfig
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.pretrained.checkpoint import Checkpoint
-from t5x_like.pretrained.transformers_api.pretrained_model import PretrainedModel
+from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 
 T5 = T5Config(
     vocab_size=16,
@@ -40,17 +40,15 @@ IDS = np.array([[5, 6, 1, 7, 8, 1], [9, 4, 1, 0, 0, 0]])
 
 
 @pytest.fixture(scope="module", params=[T5, BART], ids=["T5", "BART"])
-def pretrained(request, tmp_path_factory) -> PretrainedModel:
+def pretrained(request, tmp_path_factory) -> Pretrained:
     """Written and read again."""
     directory = tmp_path_factory.mktemp("classifier") / "model"
-    model = PretrainedModel(
-        Checkpoint.in_memory(request.param.build(jax.random.key(0)), request.param, SPECIAL)
-    )
+    model = Pretrained(Checkpoint.in_memory(request.param.build(jax.random.key(0)), request.param, SPECIAL))
     t5x_like.export_hugging_face(model, directory)
     return t5x_like.from_pretrained(directory)
 
 
-def test_the_decoder_reads_the_input_and_its_last_end_is_scored(pretrained: PretrainedModel) -> None:
+def test_the_decoder_reads_the_input_and_its_last_end_is_scored(pretrained: Pretrained) -> None:
     answer = pretrained(IDS, attention_mask=(IDS > 0).astype(int), labels=[2, 0])
     batch = Batch(
         encoder_input_tokens=IDS,
@@ -66,6 +64,6 @@ def test_the_decoder_reads_the_input_and_its_last_end_is_scored(pretrained: Pret
     np.testing.assert_allclose(answer.loss, -(log_probs[0, 2] + log_probs[1, 0]) / 2, rtol=1e-5)
 
 
-def test_a_row_without_an_end_is_refused(pretrained: PretrainedModel) -> None:
+def test_a_row_without_an_end_is_refused(pretrained: Pretrained) -> None:
     with pytest.raises(ValueError, match="row 1 of input_ids has no end of sequence, id 1"):
         pretrained([[5, 1], [5, 6]])

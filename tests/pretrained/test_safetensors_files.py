@@ -91,7 +91,7 @@ def test_no_pickle_is_ever_opened(tmp_path: Path, name: str) -> None:
 )
 def test_an_index_can_only_name_safetensors_beside_it(directory: Path, file: object) -> None:
     write_index(directory, {"a": file})
-    with pytest.raises(ValueError, match=r"index\.json names .*; only \.safetensors files beside the index"):
+    with pytest.raises(ValueError, match=r"index\.json names .*; only \.safetensors files next to the index"):
         SafetensorsReader(directory)
 
 

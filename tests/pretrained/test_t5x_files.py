@@ -180,7 +180,7 @@ def test_weights_are_read_from_beside_the_checkpoint_only(tmp_path: Path, place:
     spec = {"driver": "zarr", "kvstore": {"driver": "file", "path": place}}
     tree = {"version": 3, "optimizer": {"target": {"a": spec}}}
     (tmp_path / "checkpoint").write_bytes(serialization.to_bytes(tree))
-    with pytest.raises(ValueError, match=r"a is said to be in .*; weights lie in folders beside it"):
+    with pytest.raises(ValueError, match=r"a is said to be in .*; weights lie in folders next to it"):
         read_t5x(tmp_path)
 
 

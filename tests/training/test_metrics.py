@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import pytest
 
-from t5x_like.training.metrics import add, summarise, zero_totals
+from t5x_like.training.metrics import add, summarize, zero_totals
 
 
 def some_totals(scale: float):
@@ -20,7 +20,7 @@ def some_totals(scale: float):
 
 
 def test_batches_weigh_by_their_tokens_and_not_by_their_number():
-    summary = summarise(add(some_totals(1.0), some_totals(3.0)), ("words", "glosses"))
+    summary = summarize(add(some_totals(1.0), some_totals(3.0)), ("words", "glosses"))
     assert summary["loss"] == pytest.approx(3.0)
     assert summary["accuracy"] == pytest.approx(0.5)
     assert summary["gradient_norm"] == pytest.approx(3.0)
@@ -30,4 +30,4 @@ def test_batches_weigh_by_their_tokens_and_not_by_their_number():
 
 def test_a_task_without_a_token_has_no_loss_rather_than_a_zero():
     totals = some_totals(1.0)._replace(task_tokens=jnp.asarray([2.0, 0.0]))
-    assert "cross_entropy/glosses" not in summarise(totals, ("words", "glosses"))
+    assert "cross_entropy/glosses" not in summarize(totals, ("words", "glosses"))

@@ -18,7 +18,7 @@ from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
 from t5x_like.training.losses import LossConfig
-from t5x_like.training.metrics import summarise, zero_totals
+from t5x_like.training.metrics import summarize, zero_totals
 from t5x_like.training.state import State, empty, new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step, validation_step
 
@@ -77,7 +77,7 @@ def trained(
             if number == steps - last:
                 state["totals"] = empty(plan.abstract["totals"])
             state = step(state, place(repeated(number), built))
-    return state, summarise(state["totals"])
+    return state, summarize(state["totals"])
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_validation_measures_the_same_without_chance(learned: tuple[State, dict[
     nothing = zero_totals(1, plan.abstract["totals"].measures)
     first, again = (step(state["params"], repeated(5), nothing, None)[0] for _ in range(2))
     jax.tree.map(np.testing.assert_array_equal, first, again)
-    assert set(summarise(first)) - {"gradient_norm"} == set(line) - {"gradient_norm"}
+    assert set(summarize(first)) - {"gradient_norm"} == set(line) - {"gradient_norm"}
 
 
 def test_the_gradient_is_that_of_both_losses_weighed() -> None:

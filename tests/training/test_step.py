@@ -13,7 +13,7 @@ from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
 from t5x_like.training.losses import LossConfig
-from t5x_like.training.metrics import summarise
+from t5x_like.training.metrics import summarize
 from t5x_like.training.state import new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step, validation_step
 
@@ -114,7 +114,7 @@ def test_validation_sums_each_task_and_draws_no_dropout():
     totals, _ = step(state["params"], random_batch(0), nothing, None)
     again, _ = step(state["params"], random_batch(0), nothing, None)
     assert float(totals.loss) == float(again.loss)
-    summary = summarise(totals, ("words", "glosses"))
+    summary = summarize(totals, ("words", "glosses"))
     tokens = np.asarray(totals.task_tokens)
     assert tokens.tolist() == [32.0, 40.0]
     mixed = (summary["cross_entropy/words"] * 32 + summary["cross_entropy/glosses"] * 40) / 72

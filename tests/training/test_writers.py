@@ -1,6 +1,7 @@
 """Metrics land in one JSON line a step, once, however often the run was killed."""
 
 import io
+import time
 
 from t5x_like.io.files import read_jsonl
 from t5x_like.training.writers import JsonLinesWriter, TerminalWriter, Writers
@@ -38,3 +39,44 @@ def test_tensorboard_files_are_written(tmp_path):
     with Writers(str(tmp_path), total_steps=2, start_step=0) as writers:
         writers.write({"step": 1, "split": "train", "loss": 1.0})
     assert list((tmp_path / "tensorboard").glob("events.out.tfevents.*"))
+
+
+def test_elsewhere_than_on_a_terminal_silence_ends_after_a_while():
+    stream = io.StringIO()
+    writer = TerminalWriter(total_steps=20, start_step=4, stream=stream, seconds_between_lines=0.02)
+    writer.doing("compiling")
+    time.sleep(0.2)
+    writer.step()
+    writer.compiled(22.4)
+    writer.doing("training")
+    writer.step()
+    time.sleep(0.2)
+    writer.close()
+    lines = stream.getvalue().splitlines()
+    assert lines[0].startswith("compiling: 4 steps of 20 steps (20%), 0 s")
+    assert "compiled in 22 s" in lines
+    assert lines[-1].startswith("training: 6 steps of 20 steps (30%)")
+    assert lines[-1].endswith("left")
+    written = stream.getvalue()
+    time.sleep(0.1)
+    assert stream.getvalue() == written, "a closed writer is silent"
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_has_a_bar_with_the_time_left():
+    stream = Terminal()
+    writer = TerminalWriter(total_steps=20, start_step=0, stream=stream)
+    writer.doing("training")
+    for _ in range(5):
+        time.sleep(0.3)
+        writer.step()
+    writer.close()
+    assert "training" in stream.getvalue()
+    assert "/20 [" in stream.getvalue()
+    assert "steps/s" in stream.getvalue()

@@ -11,8 +11,7 @@ _EXAMPLES = 5
 
 @dataclass
 class ReadLog:
-    """Counts with keys such as ``split-wet-file:passed`` or ``split-wet-file:damaged:truncated``; can be pickled and
-    merged.
+    """Counts with keys such as ``split-wet-file:passed``, which can be pickled and merged.
 
     Keys with ``filtered`` count content that isn't a page. Keys with ``damaged`` count unreadable content; the first of
     it raises an error if ``on_corruption`` is "fail". Keys with ``noticed`` count oddities of pages that were read.
@@ -101,7 +100,7 @@ class FileLog:
             end = "" if message.endswith("?") else "."
             raise ValueError(
                 f"{message.rstrip('.')}{end} Correct the file, or set on_corruption='skip' "
-                "(--gin.ON_CORRUPTION=\"'skip'\") to leave such parts out, counted"
+                "(--set ON_CORRUPTION=skip) to leave such parts out, counted"
             )
         self._note(f"damaged:{what}", message)
 

@@ -14,7 +14,7 @@ from t5x_like.evaluation.harness.requests import Likelihood, RequestRunner, roll
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.inference.scorer import LikelihoodRequest
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.pretrained.checkpoint import open_checkpoint
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
 
 _NO_LIMIT = {"decoder": 2048, "encoder_decoder": 512}  # tokens, for models without a limit
 _DEFAULT_BATCH = 32

@@ -1,8 +1,9 @@
 """ALBERT (Lan et al. 2020, https://arxiv.org/abs/1909.11942): narrow tables, and layers that share weights."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.sharing import Sharing
@@ -16,7 +17,7 @@ from t5x_like.model.zoo.weights import Weight
 SharedParts = Literal["all", "attention", "feed_forward", "none"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class AlbertConfig(BertLikeConfig):
     """An ALBERT of any size, for any task: ``BertLikeConfig`` and these fields.
 

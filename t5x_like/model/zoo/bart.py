@@ -1,8 +1,9 @@
 """BART (Lewis et al. 2020, https://arxiv.org/abs/1910.13461)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder_decoder import EncoderDecoderConfig
 from t5x_like.model.heads import WordsConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
@@ -17,7 +18,7 @@ from t5x_like.model.zoo.model_tasks import ModelTask, encoder_decoder_heads, enc
 from t5x_like.model.zoo.weights import Weight, WeightTransform, module_rows, padded_rows, per_layer
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class BartConfig(CommonConfig):
     """A BART of any size. Each stack has its own positions and a norm of its inputs.
 

@@ -1,7 +1,6 @@
 """BERT (Devlin et al. 2019, https://arxiv.org/abs/1810.04805)."""
 
-from dataclasses import dataclass
-
+from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder import EncoderConfig
 from t5x_like.model.zoo.architecture import FieldTable
 from t5x_like.model.zoo.bert_like import BertLikeConfig, bert_like, bert_like_weights
@@ -9,7 +8,7 @@ from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.model.zoo.weights import Weight
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class BertConfig(BertLikeConfig):
     """A BERT of any size, for any task. Fields are those of ``BertLikeConfig``."""
 

@@ -1,9 +1,10 @@
 """BERT and its descendants: shared configuration, fields of ``config.json`` and names of weights."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
+from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder import EncoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
@@ -48,7 +49,7 @@ def post_norm_block(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class BertLikeConfig(CommonConfig):
     """An encoder with learned positions, a norm after each residual and biases everywhere, of any size.
 

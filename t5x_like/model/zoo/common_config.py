@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import jax
 
-from t5x_like.field_types import check_field_types
+from t5x_like.config_class import check_fields
 from t5x_like.model.layers.dropout import check_rate
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.stack import Remat
@@ -48,7 +48,7 @@ class CommonConfig:
     pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:
-        check_field_types(self)
+        check_fields(self, type(self).__name__)
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in _POSITIVE and value is not None and value <= 0:

@@ -1,9 +1,9 @@
 """Decoders: shared configuration, heads, class names and weight tables."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
+from t5x_like.config_class import config_class
 from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, WordsConfig
 from t5x_like.model.layers.block import BlockConfig
@@ -22,7 +22,7 @@ from t5x_like.model.zoo.weights import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class DecoderLikeConfig(CommonConfig):
     """Embeddings, blocks, a final norm and heads. Members give ``block`` and ``norm``.
 

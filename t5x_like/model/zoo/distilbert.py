@@ -1,8 +1,8 @@
 """DistilBERT (Sanh et al. 2019, https://arxiv.org/abs/1910.01108): half of BERT's layers, no types, no pooler."""
 
-from dataclasses import dataclass
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
 from t5x_like.model.zoo.architecture import FieldTable, published
 from t5x_like.model.zoo.bert_like import BertLikeConfig, bert_like_weights
@@ -13,7 +13,7 @@ from t5x_like.model.zoo.weights import Weight
 _NORM_EPSILON = 1e-12  # config.json has no field for it
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class DistilBertConfig(BertLikeConfig):
     """A DistilBERT of any size, for any task: ``BertLikeConfig`` and one field.
 

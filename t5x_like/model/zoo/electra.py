@@ -1,8 +1,9 @@
 """ELECTRA's discriminator and generator (Clark et al. 2020, https://arxiv.org/abs/2003.10555)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
@@ -20,7 +21,7 @@ _POOLERS: dict[ModelTask, str] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class ElectraConfig(BertLikeConfig):
     """An ELECTRA of any size, for any task: ``BertLikeConfig`` and these fields.
 

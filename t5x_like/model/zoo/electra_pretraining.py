@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from t5x_like.field_types import check_field_types
+from t5x_like.config_class import check_fields
 from t5x_like.model.families.generator_discriminator import (
     GeneratorDiscriminator,
     GeneratorDiscriminatorConfig,
@@ -71,7 +71,7 @@ class ElectraPretrainingConfig:
     pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:
-        check_field_types(self)
+        check_fields(self, type(self).__name__)
         if self.discriminator_weight < 0:
             raise ValueError(
                 f"discriminator_weight is {self.discriminator_weight}; give 0 or more, as the paper's 50"

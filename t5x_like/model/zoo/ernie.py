@@ -3,9 +3,10 @@
 Both are BERTs with other pretraining: 1.0 masks entities and phrases, 2.0 trains several tasks and embeds their types.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.zoo.architecture import FieldTable
 from t5x_like.model.zoo.bert import bert_classes, bert_weights
@@ -13,7 +14,7 @@ from t5x_like.model.zoo.bert_like import BertLikeConfig, bert_like
 from t5x_like.model.zoo.config_fields import ConfigFields
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class ErnieConfig(BertLikeConfig):
     """An ERNIE of any size, for any task: ``BertLikeConfig`` and one field.
 

@@ -1,8 +1,9 @@
 """Gemma (Gemma Team 2024, https://arxiv.org/abs/2403.08295): zero-centered norms, scaled words, a GELU gate."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
@@ -15,7 +16,7 @@ from t5x_like.model.zoo.llama_like_files import llama_like
 SPECIAL_IDS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1}
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class GemmaConfig(LlamaLikeConfig):
     """A Gemma of any size: ``LlamaLikeConfig`` and one field. Word embeddings are scaled and tied to the output.
 

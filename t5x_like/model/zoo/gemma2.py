@@ -1,9 +1,10 @@
 """Gemma 2 (Gemma Team 2024, https://arxiv.org/abs/2408.00118): Gemma with more norms, soft caps and windows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.heads import WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
@@ -13,7 +14,7 @@ from t5x_like.model.zoo.gemma import SPECIAL_IDS, GemmaConfig, refuse_bidirectio
 from t5x_like.model.zoo.llama_like_files import llama_like
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Gemma2Config(GemmaConfig):
     """A Gemma 2 of any size: ``GemmaConfig`` and these fields. Each layer has norms before and after.
 

@@ -1,7 +1,8 @@
 """GLM-4 (Team GLM 2024, https://arxiv.org/abs/2406.12793): Llama's block, half of each head rotated, as neighbors."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.rotary import Rotary
 from t5x_like.model.zoo.decoder_like import decoder_classes
@@ -10,7 +11,7 @@ from t5x_like.model.zoo.llama_like_files import llama_like
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, module_rows, split_columns
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Glm4Config(LlamaLikeConfig):
     """A GLM-4 of any size: ``LlamaLikeConfig`` and these fields.
 

@@ -1,11 +1,12 @@
 """The first GLM (Du et al. 2022, https://arxiv.org/abs/2103.10360): fills blanks in a text, autoregressively."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.zoo.architecture import FieldTable, published
 from t5x_like.model.zoo.config_fields import Field
@@ -14,7 +15,7 @@ from t5x_like.model.zoo.gpt_like import GPTLikeConfig
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, module_rows, split_columns
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class GLMOrigConfig(GPTLikeConfig):
     """A GLM of any size, as its authors published it: ``GPTLikeConfig`` and one field.
 

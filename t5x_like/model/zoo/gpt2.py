@@ -1,9 +1,10 @@
 """GPT-2 (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners")."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.residual import NormSlot
 from t5x_like.model.zoo.architecture import FieldTable, published
@@ -22,7 +23,7 @@ SUMMARY_FIELDS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class GPT2Config(GPTLikeConfig):
     """A GPT-2 of any size: ``GPTLikeConfig`` and these fields.
 

@@ -1,14 +1,15 @@
 """GPT-3 (Brown et al. 2020, https://arxiv.org/abs/2005.14165): GPT-2 with a sliding window in every other layer."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.zoo.architecture import unpublished
 from t5x_like.model.zoo.gpt_like import GPTLikeConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class GPT3Config(GPTLikeConfig):
     """A GPT-3 of any size: ``GPTLikeConfig`` and these fields.
 

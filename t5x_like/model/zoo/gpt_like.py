@@ -1,7 +1,6 @@
 """The configuration that GPT and the decoders with layer norms and biases after it share."""
 
-from dataclasses import dataclass
-
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
@@ -12,7 +11,7 @@ from t5x_like.model.zoo.common_config import head_dim_of
 from t5x_like.model.zoo.decoder_like import DecoderLikeConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class GPTLikeConfig(DecoderLikeConfig):
     """A decoder with learned positions, layer norms and biases everywhere: ``DecoderLikeConfig`` and these fields.
 

@@ -1,8 +1,9 @@
 """GPT-Neo (Black et al. 2021, https://doi.org/10.5281/zenodo.5297715): every other layer has a sliding window."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.masks import SlidingWindow
@@ -16,7 +17,7 @@ from t5x_like.model.zoo.weights import Weight, module_rows
 AttentionType = Literal["global", "local"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class GPTNeoConfig(GPTLikeConfig):
     """A GPT-Neo of any size: ``GPTLikeConfig`` and these fields. Attention scores are not scaled.
 

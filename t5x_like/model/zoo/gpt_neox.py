@@ -1,10 +1,11 @@
 """GPT-NeoX (Black et al. 2022, https://arxiv.org/abs/2204.06745) and Pythia (Biderman et al. 2023)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
@@ -19,7 +20,7 @@ from t5x_like.model.zoo.rope import rope_fields, take_rope
 from t5x_like.model.zoo.weights import Weight, WeightTransform, module_rows
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class GPTNeoXConfig(GPTLikeConfig):
     """A GPT-NeoX of any size: ``GPTLikeConfig`` with rotary positions and these fields.
 

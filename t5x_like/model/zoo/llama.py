@@ -1,8 +1,9 @@
 """Llama (Touvron et al. 2023, https://arxiv.org/abs/2302.13971), Llama 2 and Llama 3 (Dubey et al. 2024)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.feed_forward import FeedForwardConfig
 from t5x_like.model.zoo.config_fields import ConfigFields
@@ -11,7 +12,7 @@ from t5x_like.model.zoo.llama_like import LlamaLikeConfig
 from t5x_like.model.zoo.llama_like_files import llama_like
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class LlamaConfig(LlamaLikeConfig):
     """A Llama of any size and generation: ``LlamaLikeConfig`` and these fields.
 

@@ -1,7 +1,6 @@
 """The configuration that Llama and its descendants share."""
 
-from dataclasses import dataclass
-
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
@@ -13,7 +12,7 @@ from t5x_like.model.zoo.common_config import head_dim_of
 from t5x_like.model.zoo.decoder_like import DecoderLikeConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class LlamaLikeConfig(DecoderLikeConfig):
     """A decoder with RMS norms, rotary positions and gated feed-forward layers: ``DecoderLikeConfig`` and these fields.
 

@@ -1,9 +1,9 @@
 """LongT5 (Guo et al. 2022, https://arxiv.org/abs/2112.07916): T5 1.1 whose encoder has local attention."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder import EncoderConfig
 from t5x_like.model.families.encoder_decoder import EncoderDecoderConfig
 from t5x_like.model.layers.masks import SlidingWindow
@@ -26,7 +26,7 @@ from t5x_like.model.zoo.t5_like import (
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, module_rows, per_layer
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class LongT5Config(T5LikeConfig):
     """A LongT5 of any size: ``T5LikeConfig`` and these fields.
 

@@ -1,15 +1,15 @@
 """Mistral 7B (Jiang et al. 2023, https://arxiv.org/abs/2310.06825): Llama's block with a sliding window."""
 
-from dataclasses import dataclass
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.zoo.config_fields import ConfigFields
 from t5x_like.model.zoo.decoder_like import decoder_classes
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
 from t5x_like.model.zoo.llama_like_files import llama_like
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class MistralConfig(LlamaLikeConfig):
     """A Mistral of any size: ``LlamaLikeConfig`` and one field.
 

@@ -1,9 +1,9 @@
 """ModernBERT (Warner et al. 2024, https://arxiv.org/abs/2412.13663): rotary, gated, mostly local, without biases."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder import EncoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
@@ -31,7 +31,7 @@ from t5x_like.model.zoo.weights import (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class ModernBertConfig(CommonConfig):
     """A ModernBERT of any size.
 

@@ -1,14 +1,15 @@
 """OLMo 2 (OLMo Team 2024, https://arxiv.org/abs/2501.00656): Llama's block with norms after its layers and inside."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig, QKNormConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
 from t5x_like.model.zoo.llama_like_files import llama_like
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Olmo2Config(LlamaLikeConfig):
     """An OLMo 2 of any size: ``LlamaLikeConfig`` and one field.
 

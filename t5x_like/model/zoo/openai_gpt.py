@@ -1,8 +1,9 @@
 """GPT (Radford et al. 2018, "Improving Language Understanding by Generative Pre-Training")."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.linear import Normal
 from t5x_like.model.zoo.architecture import published
@@ -11,7 +12,7 @@ from t5x_like.model.zoo.gpt2 import gpt_table, gpt_weights
 from t5x_like.model.zoo.gpt_like import GPTLikeConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class OpenAIGPTConfig(GPTLikeConfig):
     """A GPT of any size: norms after each residual, as in the first Transformer, and none at the end.
 

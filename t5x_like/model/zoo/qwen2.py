@@ -1,9 +1,10 @@
 """Qwen 2 and 2.5 (Yang et al. 2024, https://arxiv.org/abs/2407.10671): Llama's block with biased queries and keys."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.zoo.config_fields import ConfigFields
 from t5x_like.model.zoo.decoder_like import decoder_classes
@@ -11,7 +12,7 @@ from t5x_like.model.zoo.llama_like import LlamaLikeConfig
 from t5x_like.model.zoo.llama_like_files import llama_like
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Qwen2Config(LlamaLikeConfig):
     """A Qwen 2 of any size: ``LlamaLikeConfig`` and these fields.
 

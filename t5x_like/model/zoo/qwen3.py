@@ -1,14 +1,15 @@
 """Qwen 3's dense models (Yang et al. 2025, https://arxiv.org/abs/2505.09388): Qwen 2 with normed queries and keys."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig, QKNormConfig
 from t5x_like.model.zoo.decoder_like import decoder_classes
 from t5x_like.model.zoo.llama_like_files import llama_like
 from t5x_like.model.zoo.qwen2 import Qwen2Config, read_late_windows, write_late_windows
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Qwen3Config(Qwen2Config):
     """A Qwen 3 of any size: ``Qwen2Config`` and one field. Each head's queries and keys are normalized.
 

@@ -1,7 +1,6 @@
 """The configuration that Transformer-XL and XLNet share."""
 
-from dataclasses import dataclass
-
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
 from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
@@ -13,7 +12,7 @@ from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.model.zoo.weights import WeightTransform
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class RelativeLikeConfig(CommonConfig):
     """Blocks with attention by relative distance and a memory of earlier segments, of any size.
 

@@ -1,8 +1,9 @@
 """RoBERTa (Liu et al. 2019, https://arxiv.org/abs/1907.11692) and XLM-R (Conneau et al. 2020, arXiv:1911.02116)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.heads import PoolerConfig, TransformConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.zoo.architecture import FieldTable
@@ -12,7 +13,7 @@ from t5x_like.model.zoo.model_tasks import ModelTask, classifier_dropout_of
 from t5x_like.model.zoo.weights import Weight
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class RobertaConfig(BertLikeConfig):
     """A RoBERTa of any size, for any task: ``BertLikeConfig`` and one field.
 

@@ -5,9 +5,10 @@ Its published files are BERT's: ``zoo/bert.py`` reads them, and export leaves ou
 
 import dataclasses
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder import EncoderConfig
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.span_boundary import SpanBoundaryConfig
@@ -15,7 +16,7 @@ from t5x_like.model.zoo import bert
 from t5x_like.model.zoo.model_tasks import ModelTask
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class SpanBertConfig(bert.BertConfig):
     """A SpanBERT of any size: ``BertLikeConfig`` and these fields.
 

@@ -3,9 +3,10 @@
 With two experts for each token it is GShard's layer (Lepikhin et al. 2020, https://arxiv.org/abs/2006.16668).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder_decoder import EncoderDecoderConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.mixture_of_experts import MixtureOfExpertsConfig
@@ -15,7 +16,7 @@ from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.model.zoo.t5_like import T5LikeConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class SwitchTransformerConfig(T5LikeConfig):
     """A Switch Transformer of any size: ``T5LikeConfig`` and these fields.
 

@@ -4,9 +4,9 @@ UMT5 (Chung et al. 2023, https://arxiv.org/abs/2304.09151) is mT5 with a table o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder import EncoderConfig
 from t5x_like.model.families.encoder_decoder import EncoderDecoderConfig
 from t5x_like.model.heads import HeadsConfig
@@ -29,7 +29,7 @@ from t5x_like.model.zoo.t5_like import (
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, module_rows, padded_rows, per_layer
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class T5Config(T5LikeConfig):
     """A T5 of any size: ``T5LikeConfig`` and these fields.
 

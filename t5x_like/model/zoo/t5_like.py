@@ -1,9 +1,9 @@
 """T5 and its descendants: shared configuration, fields of ``config.json`` and names of weights."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from t5x_like.config_class import config_class
 from t5x_like.model.heads import HeadsConfig, WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig, Positions
 from t5x_like.model.layers.block import BlockConfig
@@ -29,7 +29,7 @@ T5FeedForward = Literal["relu", "gated_gelu"]
 UNUSED = ("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class T5LikeConfig(CommonConfig):
     """Blocks with RMS norms before each layer, relative positions and no biases, of any size.
 

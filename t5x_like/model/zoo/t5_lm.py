@@ -3,8 +3,7 @@
 https://arxiv.org/abs/1910.10683. None is published, so there are no other names for their weights.
 """
 
-from dataclasses import dataclass
-
+from t5x_like.config_class import config_class
 from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.heads import HeadsConfig
 from t5x_like.model.zoo.architecture import unpublished
@@ -12,7 +11,7 @@ from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.model.zoo.t5_like import T5LikeConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class T5LanguageModelConfig(T5LikeConfig):
     """A decoder of T5's blocks of any size: ``T5LikeConfig`` and these fields.
 

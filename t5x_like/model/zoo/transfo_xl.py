@@ -1,8 +1,9 @@
 """Transformer-XL (Dai et al. 2019, https://arxiv.org/abs/1901.02860)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.families.recurrent import RecurrentConfig
 from t5x_like.model.heads import HeadsConfig, WordsConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig
@@ -13,7 +14,7 @@ from t5x_like.model.zoo.relative_like import RelativeLikeConfig
 from t5x_like.model.zoo.transfo_xl_weights import transfo_xl_weights
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class TransfoXLConfig(RelativeLikeConfig):
     """A Transformer-XL of any size: ``RelativeLikeConfig`` and these fields.
 

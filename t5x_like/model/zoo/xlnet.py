@@ -1,8 +1,8 @@
 """XLNet (Yang et al. 2019, https://arxiv.org/abs/1906.08237)."""
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from t5x_like.config_class import config_class
 from t5x_like.model.families.two_stream import Direction, TwoStreamConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
@@ -20,7 +20,7 @@ from t5x_like.model.zoo.relative_like import RelativeLikeConfig, reshaped
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, module_rows, padded_rows, per_layer
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class XLNetConfig(RelativeLikeConfig):
     """An XLNet of any size: ``RelativeLikeConfig`` and these fields.
 

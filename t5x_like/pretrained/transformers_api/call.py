@@ -10,7 +10,7 @@ import numpy as np
 from t5x_like.pretrained.tokenizer_files import SpecialIds
 from t5x_like.pretrained.transformers_api.call_arguments import mask_rows, token_rows
 
-# Names of what may be asked for.
+# Names of outputs that may be absent.
 _OPTIONAL = (
     "loss",
     "hidden_states",
@@ -23,25 +23,25 @@ _OPTIONAL = (
 
 
 class Context(NamedTuple):
-    """The model's side of a call, for reading arguments."""
+    """Facts of the model that reading arguments needs."""
 
     config: Any
     special_ids: SpecialIds
 
 
 class Call(Protocol):
-    """Checks arguments outside of ``jax.jit``, computes inside of it."""
+    """Call of a family: checks arguments outside of ``jax.jit``, computes inside of it."""
 
     ARGUMENTS: tuple[str, ...]
 
     @staticmethod
     def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
-        """Numpy arrays by name, checked; absent ones are missing."""
+        """Returns the checked arguments as numpy arrays by name."""
         ...
 
     @staticmethod
     def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: bool) -> dict[str, Any]:
-        """Outputs under transformers' names."""
+        """Returns outputs under transformers' names."""
         ...
 
 
@@ -62,7 +62,7 @@ def read_ids(given: dict[str, Any], names: dict[str, int], read: dict[str, Any])
 
 
 def read_mask(mask: Any, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """``attention_mask`` [B, L] of what is real, or [B, L, M] of who may look at whom."""
+    """Reads ``attention_mask``: [B, L] with 1 for real tokens, or [B, L, M] with 1 where attention is allowed."""
     if mask is None:
         return {}
     mask = np.asarray(mask)
@@ -75,20 +75,20 @@ def read_mask(mask: Any, ids: np.ndarray) -> dict[str, np.ndarray]:
         raise ValueError(f"attention_mask has shape {mask.shape}; for ids of shape {ids.shape} give {wanted}")
     if not np.isin(mask, (0, 1)).all():
         raise ValueError(
-            "attention_mask [batch, from, to] holds more than 0 and 1; give 1 where a look is allowed"
+            "attention_mask [batch, from, to] holds more than 0 and 1; give 1 where attention is allowed"
         )
     return {"attention_mask": mask > 0}
 
 
 def hidden_states(stacked: Any, name: str) -> dict[str, Any]:
-    """A stack's hidden states as transformers' tuple, if they were collected."""
+    """Returns a stack's hidden states as transformers' tuple, if they were collected."""
     return {} if stacked is None else {name: tuple(stacked)}
 
 
 class Outputs(dict[str, Any]):
     """Numpy arrays under Hugging Face's names, as attributes or by key.
 
-    What was not asked for is ``None`` as an attribute and absent as a key, as in transformers.
+    Outputs that were not requested are ``None`` as attributes and absent as keys, as in transformers.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -98,7 +98,7 @@ class Outputs(dict[str, Any]):
 
 
 def to_outputs(computed: Mapping[str, Any]) -> Outputs:
-    """Arrays, or tuples of them, from any device as float32."""
+    """Returns arrays, or tuples of them, from any device as float32 numpy arrays."""
     return Outputs({name: _to_numpy(value) for name, value in computed.items()})
 
 
@@ -109,13 +109,13 @@ def _to_numpy(value: Any) -> Any:
 
 
 def our_memory(inputs: Mapping[str, Any]) -> jax.Array | None:
-    """``mems``, time-major [time, batch, model] for each layer, as [layers, batch, time, model]."""
+    """Returns ``mems``, [time, batch, model] for each layer, as [layers, batch, time, model]."""
     if "mems" not in inputs:
         return None
     return jnp.swapaxes(jnp.stack([jnp.asarray(layer) for layer in inputs["mems"]]), 1, 2)
 
 
 def their_memory(memory: jax.Array | None) -> tuple[jax.Array, ...]:
-    """The inverse: a tuple of layers."""
+    """Returns segment memory as transformers' tuple of layers, the inverse of ``our_memory``."""
     assert memory is not None, "it was asked for"
     return tuple(jnp.swapaxes(memory, 1, 2))

@@ -1,4 +1,4 @@
-"""Checks what users hand to a pretrained model, and turns token ids and masks into numpy."""
+"""Checks of the arguments of a pretrained model, and conversion of token ids and masks to numpy."""
 
 import difflib
 import inspect
@@ -11,7 +11,7 @@ IGNORED = -100  # Hugging Face's label for positions that are not to be learned
 
 
 def token_rows(ids: Any, name: str, vocab_size: int, *, is_label: bool = False) -> np.ndarray:
-    """``ids`` as int32 [B, L]; labels may also be -100.
+    """Returns ``ids`` as int32 [B, L]; labels may also be -100.
 
     Raises:
       ValueError: not rows of whole numbers, or one that the model has no row for.
@@ -35,8 +35,15 @@ def token_rows(ids: Any, name: str, vocab_size: int, *, is_label: bool = False) 
     return rows.astype(np.int32)
 
 
+def is_text(given: Any) -> bool:
+    """Returns whether a call is given a text, or a list of texts, in place of token ids."""
+    if isinstance(given, str):
+        return True
+    return isinstance(given, Sequence) and bool(given) and all(isinstance(each, str) for each in given)
+
+
 def mask_rows(mask: Any, name: str, ids: np.ndarray) -> np.ndarray | None:
-    """``mask`` as int32 of 0 and 1 in the shape of ``ids``; ``None`` stays.
+    """Returns ``mask`` as int32 of 0 and 1 in the shape of ``ids``; ``None`` stays ``None``.
 
     Raises:
       ValueError: another shape, or other numbers.
@@ -93,13 +100,13 @@ def check_generation(
 
 
 def argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The arguments that ``function`` names."""
+    """Returns the names of a function's arguments."""
     parameters = inspect.signature(function).parameters.values()
     return tuple(known.name for known in parameters if known.kind is not inspect.Parameter.VAR_KEYWORD)
 
 
 def refuse_unknown(given: Iterable[str], names: Sequence[str]) -> None:
-    """Names an argument that is none of ``names``, and its nearest neighbour.
+    """Refuses arguments that are not among ``names``, and suggests the nearest name.
 
     Raises:
       TypeError: if there is one, as Python would.
@@ -113,7 +120,7 @@ def refuse_unknown(given: Iterable[str], names: Sequence[str]) -> None:
 
 
 def numbers(values: Any, name: str) -> np.ndarray:
-    """``values`` as int32 or float32.
+    """Returns ``values`` as int32 or float32.
 
     Raises:
       ValueError: they are ragged, or no numbers.

@@ -40,14 +40,14 @@ class Prompts(NamedTuple):
           max_length: counts the prompt or the start token, too.
 
         Raises:
-          ValueError: no room for any, or more than the model has positions for.
+          ValueError: there is space for none, or they are more than the model has positions for.
         """
         if max_new_tokens is not None:
             check_length(max_new_tokens)
         number = max_length - self.num_before if max_new_tokens is None else max_new_tokens
         if number < 1:
             raise ValueError(
-                f"max_length={max_length} leaves no room after {self.num_before} tokens; raise it, or give "
+                f"max_length={max_length} leaves no space after {self.num_before} tokens; raise it, or give "
                 "max_new_tokens"
             )
         embeddings = getattr(config, "decoder_embeddings", None) or getattr(config, "embeddings", None)
@@ -92,7 +92,16 @@ def read_prompts(
     *,
     in_encoder: bool,
 ) -> Prompts:
-    """Checks the prompts of a call. Without a mask, padding is not attended to; without ids, ``bos`` begins a text.
+    """Checks the prompts of a call.
+
+    Args:
+      input_ids: rows of ids; without any, ``bos`` begins a text.
+      attention_mask: 1 where a token is real; without it, padding is not attended to.
+      config: the model's configuration.
+      special: its special ids.
+      eos_ids: ids that end a text.
+      pad: the id of padding, if there is one.
+      in_encoder: whether an encoder reads the prompts.
 
     Raises:
       ValueError: ids or masks that make no sense, or no prompt and nothing to start with.

@@ -1,6 +1,8 @@
 """``from_pretrained``: a checkpoint to be called as transformers' models are."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, Literal
 
 import jax
@@ -10,13 +12,15 @@ from jax.sharding import Mesh
 
 from t5x_like.inference.beam_search import EarlyStopping
 from t5x_like.inference.decodable import as_ids
-from t5x_like.inference.generator import continue_prompts
+from t5x_like.inference.generator import GenerationConfig, continue_prompts
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.heads import pool
 from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS, ModelTask
-from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, Family, check_dtype, family_of, open_checkpoint
+from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, Family, check_dtype
+from t5x_like.pretrained.hub import local_directory
 from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.tokenizer_files import tokenizer_files
 from t5x_like.pretrained.transformers_api import (
     decoder_call,
@@ -29,6 +33,7 @@ from t5x_like.pretrained.transformers_api.call import Call, Context, Outputs, to
 from t5x_like.pretrained.transformers_api.call_arguments import (
     argument_names,
     check_generation,
+    is_text,
     refuse_unknown,
 )
 from t5x_like.pretrained.transformers_api.generation import padding_of, read_prompts, search_settings
@@ -53,43 +58,60 @@ def from_pretrained(
     num_labels: int | None = None,
     seed: int = 0,
     step: int | None = None,
-) -> "PretrainedModel":
+    revision: str | None = None,
+    cache_dir: PathLike | None = None,
+) -> "Pretrained":
     """Opens a checkpoint to be called as transformers' models are.
 
     >>> pretrained = t5x_like.from_pretrained("path/to/t5-v1_1-small")
     >>> pretrained(input_ids=ids, labels=labels).loss
 
     Args:
-      directory: a Hugging Face directory, a GGUF file, a T5X checkpoint, or a run of ours.
+      directory: a Hugging Face directory, a GGUF file, a T5X checkpoint, or a run of ours. Or a name on the Hugging
+        Face Hub, such as ``google/flan-t5-small``; files in its local cache are used without a network.
       dtype: of computation; weights are float32.
       mesh: places every weight straight on these devices.
       task: the head to use; that of the class in ``config.json`` if not given.
       num_labels: the outputs of that head.
       seed: of a head that the files lack. It is drawn, with a warning.
       step: a run's step; its newest good one if not given.
+      revision: a branch, tag or commit on the Hub; the main branch if not given.
+      cache_dir: the Hub's local cache; its usual place if not given.
 
     Raises:
       ValueError: no checkpoint, a model that we don't know, or weights that don't fit its configuration.
     """
     check_dtype(dtype)
     checkpoint = open_checkpoint(
-        directory, mesh=mesh, step=step, head=task, num_labels=num_labels, seed=seed, finite=False
+        local_directory(directory, revision=revision, cache_dir=cache_dir),
+        mesh=mesh,
+        step=step,
+        head=task,
+        num_labels=num_labels,
+        seed=seed,
+        finite=False,
     )
-    return PretrainedModel(checkpoint.computing_in(dtype))
+    return Pretrained(checkpoint.computing_in(dtype))
 
 
 def export_hugging_face(
     model: Any, directory: PathLike, *, config: Any = None, max_shard_bytes: int = 5 * 10**9
 ) -> None:
-    """Writes a ``PretrainedModel``, or a model with its ``config``, in files that Hugging Face loads.
+    """Writes a ``Pretrained``, or a model with its ``config``, in files that Hugging Face loads.
 
-    A ``PretrainedModel`` takes along what it came with: special ids, other fields of ``config.json``, its vocabulary.
+    A ``Pretrained`` is exported with its special ids, other fields of ``config.json`` and its vocabulary.
+
+    Args:
+      model: with its weights.
+      directory: new or empty.
+      config: of a model that is not a ``Pretrained``.
+      max_shard_bytes: limit for the size of each file of weights.
 
     Raises:
       ValueError: the directory is not empty, or ``config`` is needed and missing.
     """
     fields, companions = {}, ()
-    if isinstance(model, PretrainedModel):
+    if isinstance(model, Pretrained):
         fields, companions = model.fields, model.companions
         model, config = model.model, model.config
     if config is None:
@@ -106,49 +128,124 @@ def export_hugging_face(
     )
 
 
-class PretrainedModel:
-    """A checkpoint's model, called as transformers' models are.
+class Pretrained:
+    """A checkpoint's model with its tokenizer, called as transformers' models are; texts work in place of ids.
+
+    >>> pretrained = t5x_like.from_pretrained("path/to/t5-small")
+    >>> pretrained.generate("translate English to German: Good morning.")
+    'Guten Morgen.'
 
     Attributes:
-      checkpoint: what it was opened from.
-      model: with its weights.
+      model: the model with its weights. There is no other copy: when it is trained, calls and exports change.
       config: the model's configuration.
-      fields: those of ``config.json``, for what is not about the model; empty for runs.
+      fields: those of ``config.json`` that are not about the model; empty for runs.
       special_ids: ids that pad, begin and end texts.
     """
 
     def __init__(self, checkpoint: Checkpoint):
-        self.checkpoint = checkpoint
         self.model = checkpoint.model
         self.config = checkpoint.config
         self.fields = checkpoint.fields
         self.special_ids = checkpoint.special_ids
-        self._call = CALLS[family_of(self.model)]
-        self._graphdef, self._params = parameters.split(self.model)
-        self._forward = jax.jit(self._compute, static_argnames="collect_hidden")
-        self._generate = jax.jit(self._write, static_argnames=("settings",))
+        shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), checkpoint.params)
+        self._opened = replace(checkpoint, params=shapes)  # the weights themselves are in self.model alone
+        self._call = CALLS[self._opened.family]
+        self._forward = jax.jit(self._compute, static_argnames=("graphdef", "collect_hidden"))
+        self._generate = jax.jit(self._continue, static_argnames=("graphdef", "settings"))
+
+    def __repr__(self) -> str:
+        opened = self._opened
+        tokenizer = f"{self.vocabulary.vocab_size:,} token ids" if self.vocabulary else "no tokenizer"
+        step = "" if opened.step is None else f", step {opened.step}"
+        name, task = type(self.config).__name__.removesuffix("Config"), getattr(self.config, "task", None)
+        return (
+            f"Pretrained({name}, task {task}, "
+            f"{opened.num_parameters:,} parameters, {tokenizer}, computes in {self.config.compute_dtype}, "
+            f"from {opened.directory!r}{step})"
+        )
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Checkpoint that it was opened from, with the weights that the model has now."""
+        graphdef, params = parameters.split(self.model)
+        return replace(self._opened, graphdef=graphdef, params=params)
 
     @property
     def companions(self) -> tuple[PathLike, ...]:
-        """The files beside the weights that belong to the model."""
-        return tokenizer_files(self.checkpoint.directory)
+        """Files of the tokenizer, next to the weights."""
+        return tokenizer_files(self._opened.directory)
 
     @property
     def vocabulary(self) -> Tokenizer | None:
-        """The tokenizer beside the weights; ``None`` where there is none.
+        """Tokenizer next to the weights; ``None`` if there is none.
 
         Raises:
           ValueError: it has more ids than the model has embeddings.
         """
-        return self.checkpoint.found_tokenizer
+        return self._opened.found_tokenizer
+
+    def encode(
+        self, text: str | Sequence[str], *, padding_side: Literal["left", "right"] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Returns the arguments of a call for one text or several, with the special ids that the model reads.
+
+        >>> pretrained(**pretrained.encode(["a first text", "and a second one"])).last_hidden_state
+
+        Args:
+          text: one text, which makes a row, or several.
+          padding_side: where shorter rows are padded; if not given, on the left for decoders, whose texts continue.
+
+        Returns:
+          ``input_ids`` and ``attention_mask``, int32 [B, L].
+
+        Raises:
+          ValueError: there is no tokenizer, or the model takes no padding and the texts differ in length.
+        """
+        texts = [text] if isinstance(text, str) else list(text)
+        rows = [self._opened.text_ids(each) for each in texts]
+        length = max(map(len, rows), default=0)
+        if not length:
+            raise ValueError(f"{text!r} has no token; give a text, or a list of at least one text")
+        ids = np.full((len(rows), length), self.special_ids.pad, np.int32)
+        mask = np.zeros((len(rows), length), np.int32)
+        if padding_side is None:
+            padding_side = "left" if self._opened.family == "decoder" else "right"
+        for number, row in enumerate(rows):
+            places = slice(length - len(row), length) if padding_side == "left" else slice(len(row))
+            ids[number, places], mask[number, places] = row, 1
+        if "attention_mask" in self._call.ARGUMENTS:
+            return {"input_ids": ids, "attention_mask": mask}
+        if not mask.all():
+            raise ValueError(
+                "this model takes no padding; give one text at a time, or texts of as many tokens"
+            )
+        return {"input_ids": ids}
+
+    def decode(self, ids: Any) -> Any:
+        """Returns the text of token ids [L], or the list of texts of rows [B, L], up to the end of each.
+
+        Raises:
+          ValueError: there is no tokenizer.
+        """
+        rows = np.asarray(ids)
+        if rows.ndim == 2:
+            return [self.decode(row) for row in rows]
+        special = self.special_ids
+        silent = {special.pad, special.decoder_start, *as_ids(special.eos)}
+        start = next((place for place, number in enumerate(rows.tolist()) if number not in silent), len(rows))
+        return self._opened.tokenizer.decode(rows[start:].tolist())
 
     def __call__(
         self, input_ids: Any = None, *, output_hidden_states: bool = False, **arguments: Any
     ) -> Outputs:
-        """Scores what a transformers model of this class scores: arrays in, float32 arrays out, by its names.
+        """Computes what a transformers model of this class computes: arrays in, float32 arrays out, by its names.
 
-        ``attention_mask`` is [B, L] of 0 and 1, or [B, L, L] of who may look at whom. With ``labels`` (-100 where
-        nothing is to be said), or what the class has in their place, there is a ``loss``.
+        Args:
+          input_ids: token ids, [B, L].
+          output_hidden_states: also return each layer's hidden states.
+          **arguments: those of the transformers class. ``attention_mask`` is [B, L] of 0 and 1, or [B, L, L] with 1
+            where a position may attend to another. With ``labels`` (-100 where there is none), or what the class has
+            in their place, there is a ``loss``.
 
         Raises:
           ValueError: values out of their range, or shapes that don't belong together.
@@ -159,8 +256,9 @@ class PretrainedModel:
             raise ValueError("give input_ids, [batch, length]")
         given = {"input_ids": input_ids, **arguments}
         inputs = self._call.read(given, Context(self.config, self.special_ids))
+        graphdef, params = parameters.split(self.model)
         with self._precision():
-            computed = self._forward(self._params, inputs, collect_hidden=output_hidden_states)
+            computed = self._forward(params, inputs, graphdef=graphdef, collect_hidden=output_hidden_states)
         return to_outputs(computed)
 
     def embed(
@@ -172,14 +270,30 @@ class PretrainedModel:
         normalized: bool = True,
         **arguments: Any,
     ) -> np.ndarray:
-        """One vector for each text, float32 [B, D]: the mean over its tokens, or its first or last token.
+        """Returns a vector for each text (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084).
 
-        ``normalized`` vectors have length 1, so that inner products are cosines (Reimers and Gurevych 2019,
-        https://arxiv.org/abs/1908.10084).
+        Args:
+          input_ids: token ids [B, L], or a text or list of texts.
+          attention_mask: 1 where a token is real, [B, L]; made for texts.
+          takes: the mean over a text's tokens, or the state of its first or last token.
+          normalized: scale vectors to length 1, so that inner products are cosines.
+          **arguments: others of a call, such as ``token_type_ids``.
+
+        Returns:
+          float32 [B, D]; [D] for a single string.
         """
-        answers = self(input_ids, attention_mask=attention_mask, **arguments)
-        states = answers.get("encoder_last_hidden_state")
-        states = answers["last_hidden_state"] if states is None else states
+        if is_text(input_ids):
+            encoded = self.encode(input_ids, padding_side="right")
+            vectors = self.embed(**encoded, takes=takes, normalized=normalized, **arguments)
+            return vectors[0] if isinstance(input_ids, str) else vectors
+        if attention_mask is not None:
+            arguments["attention_mask"] = attention_mask
+        if "decoder_input_ids" in self._call.ARGUMENTS:  # an encoder-decoder embeds by its encoder
+            start = np.full((len(input_ids), 1), self.special_ids.decoder_start, np.int32)
+            arguments.setdefault("decoder_input_ids", start)
+        outputs = self(input_ids, **arguments)
+        states = outputs.get("encoder_last_hidden_state")
+        states = outputs["last_hidden_state"] if states is None else states
         real = np.ones(states.shape[:2], bool) if attention_mask is None else np.asarray(attention_mask) > 0
         vectors = np.asarray(pool(jnp.asarray(states), jnp.asarray(real), takes))
         return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True) if normalized else vectors
@@ -190,7 +304,7 @@ class PretrainedModel:
         attention_mask: Any = None,
         *,
         max_new_tokens: int | None = None,
-        max_length: int = 20,
+        max_length: int | None = None,
         num_beams: int = 1,
         length_penalty: float = 1.0,
         early_stopping: EarlyStopping = False,
@@ -210,10 +324,10 @@ class PretrainedModel:
         Arguments and defaults are transformers'.
 
         Args:
-          input_ids: prompts, [B, M]. A decoder without any begins with its ``bos`` token.
-          attention_mask: 1 where a token is real, [B, M]; without it, padding is not attended to.
-          max_new_tokens: the most to generate for each row.
-          max_length: the same, counting the prompt or the start token; used without ``max_new_tokens``.
+          input_ids: prompts, [B, M], or a text or list of texts. A decoder without any begins with its ``bos`` token.
+          attention_mask: 1 where a token is real, [B, M]; without it, padding is not attended to. Made for texts.
+          max_new_tokens: the most to generate for each row; 64 for texts without ``max_length``.
+          max_length: the same, counting the prompt or the start token; 20 for ids without ``max_new_tokens``.
           num_beams: more than 1 for beam search.
           length_penalty: of beam search.
           early_stopping: of beam search.
@@ -228,14 +342,21 @@ class PretrainedModel:
           return_dict_in_generate: return ``.sequences`` and, of beams, ``.sequences_scores``.
 
         Returns:
-          int32 [B * num_return_sequences, length], prompts included, without columns that no row needs.
+          int32 [B * num_return_sequences, length], prompts included, without columns that no row needs. For texts a
+          list of new texts without their prompts; for a single string and one sequence, one text.
 
         Raises:
           ValueError: a setting out of its range, or settings that exclude each other.
         """
         refuse_unknown(unknown, argument_names(self.generate))
+        text = input_ids if is_text(input_ids) else None
+        if text is not None:
+            encoded = self.encode(text)
+            input_ids, attention_mask = encoded["input_ids"], encoded.get("attention_mask")
+            if max_new_tokens is None and max_length is None:
+                max_new_tokens = GenerationConfig().max_new_tokens
         if not hasattr(self.model, "decode_step") or self.config.task not in GENERATIVE_TASKS:
-            raise ValueError(f"this model's task is {self.config.task}; it writes nothing")
+            raise ValueError(f"this model's task is {self.config.task}; it generates no text")
         check_generation(
             num_beams=num_beams,
             num_return_sequences=num_return_sequences,
@@ -246,11 +367,15 @@ class PretrainedModel:
         special = self.special_ids
         eos_ids = as_ids(special.eos if eos_token_id is None else eos_token_id)
         pad = padding_of(pad_token_id, special, eos_ids)
-        in_encoder = family_of(self.model) == "encoder_decoder"
+        in_encoder = self._opened.family == "encoder_decoder"
         prompts = read_prompts(
             input_ids, attention_mask, self.config, special, eos_ids, pad, in_encoder=in_encoder
         )
-        num_new = prompts.num_new_tokens(self.config, max_new_tokens=max_new_tokens, max_length=max_length)
+        num_new = prompts.num_new_tokens(
+            self.config,
+            max_new_tokens=max_new_tokens,
+            max_length=20 if max_length is None else max_length,
+        )
         settings = search_settings(
             do_sample=do_sample,
             temperature=temperature,
@@ -270,27 +395,41 @@ class PretrainedModel:
         if do_sample:
             ids, mask = (np.repeat(rows, num_return_sequences, axis=0) for rows in (ids, mask))
         key = jax.random.key(seed) if do_sample else None
+        graphdef, params = parameters.split(self.model)
         with self._precision():
-            new, scores = self._generate(self._params, ids, mask, key, settings=tuple(settings.items()))
+            new, scores = self._generate(
+                params, ids, mask, key, graphdef=graphdef, settings=tuple(settings.items())
+            )
         rows = np.asarray(new).reshape(-1, num_new)
         sequences = prompts.sequences(rows, start=special.decoder_start, eos_ids=eos_ids)
+        texts = None if text is None else self.decode(rows)
         if not return_dict_in_generate:
-            return sequences
+            if texts is None:
+                return sequences
+            return texts[0] if isinstance(text, str) and len(texts) == 1 else texts
         found = {} if scores is None else {"sequences_scores": np.asarray(scores).reshape(-1)}
-        return Outputs(sequences=sequences, **found)
+        return Outputs(sequences=sequences, **found, **({} if texts is None else {"texts": texts}))
 
     def _precision(self) -> AbstractContextManager[Any]:
         """float32 means float32: left alone, GPUs would multiply in TF32 and TPUs in bfloat16."""
         exact = self.config.compute_dtype == "float32"
         return jax.default_matmul_precision("float32") if exact else nullcontext()
 
-    def _compute(self, params: Any, inputs: dict[str, Any], *, collect_hidden: bool) -> dict[str, Any]:
-        model = parameters.merge(self._graphdef, params)
-        return self._call.compute(model, self.config, inputs, collect_hidden)
+    def _compute(
+        self, params: Any, inputs: dict[str, Any], *, graphdef: Any, collect_hidden: bool
+    ) -> dict[str, Any]:
+        return self._call.compute(parameters.merge(graphdef, params), self.config, inputs, collect_hidden)
 
-    def _write(
-        self, params: Any, ids: Any, mask: Any, key: Any, *, settings: tuple[tuple[str, Any], ...]
+    def _continue(
+        self,
+        params: Any,
+        ids: Any,
+        mask: Any,
+        key: Any,
+        *,
+        graphdef: Any,
+        settings: tuple[tuple[str, Any], ...],
     ) -> Any:
-        model = parameters.merge(self._graphdef, params)
+        model = parameters.merge(graphdef, params)
         start = self.special_ids.decoder_start
         return continue_prompts(model, ids, mask, key, start_id=start, settings=dict(settings))

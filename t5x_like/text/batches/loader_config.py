@@ -1,14 +1,14 @@
 """Configuration of a data loader."""
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
+from t5x_like.config_class import config_class
 from t5x_like.text.objectives.objective import Layout
 
 PrefixAttention = Literal["bidirectional", "causal"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class LoaderConfig:
     """Examples to load, and their layout in batches.
 
@@ -67,20 +67,11 @@ class LoaderConfig:
         for name in ("inputs_length", "targets_length"):
             if getattr(self, name) < 2:
                 raise ValueError(f"{name} must be at least 2, a token and its end, got {getattr(self, name)}")
-        if self.prefix_attention not in get_args(PrefixAttention):
-            raise ValueError(
-                f"prefix_attention must be 'bidirectional' or 'causal', got {self.prefix_attention!r}"
-            )
-        if not isinstance(self.loss_on_targets_only, bool):
-            raise ValueError(f"loss_on_targets_only must be True or False, got {self.loss_on_targets_only!r}")
         if not self.loss_on_targets_only and self.layout != "decoder":
             raise ValueError(
                 "loss_on_targets_only=False learns inputs too, which needs a decoder's joint stream of inputs and "
                 "targets; set layout='decoder', or omit loss_on_targets_only"
             )
-        if self.layout is not None and self.layout not in get_args(Layout):
-            known = ", ".join(map(repr, get_args(Layout)))
-            raise ValueError(f"layout must be one of {known}, or None for a task's own; got {self.layout!r}")
         if self.group_by_length and self.layout != "encoder":
             raise ValueError(
                 "group_by_length is for tasks of encoders' heads (layout='encoder'); others are packed"

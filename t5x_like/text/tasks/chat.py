@@ -3,9 +3,10 @@
 import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, NamedTuple
 
+from t5x_like.config_class import config_class
 from t5x_like.text.objectives.causal_lm import SFT_SPEC
 from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.chat_templates import TEMPLATES, ChatTemplate
@@ -27,7 +28,7 @@ class Conversation(NamedTuple):
     place: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class ChatTask(FileTask[Conversation]):
     """Supervised fine-tuning of a decoder on conversations; the loss counts answers and the ids that end them.
 

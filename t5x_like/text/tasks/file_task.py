@@ -2,9 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
+from t5x_like.config_class import config_class
 from t5x_like.io.paths import find_files
 from t5x_like.text.heads import HeadFormat
 from t5x_like.text.objectives.objective import ExampleSpec
@@ -33,7 +34,7 @@ class TaskVisitor(Protocol[FoundT_co]):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class FileTask(ABC, Generic[ReadT]):
     """Base of tasks that read ``files``.
 

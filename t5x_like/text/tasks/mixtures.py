@@ -1,12 +1,13 @@
 """Mixtures of tasks, sampled by rates."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from t5x_like.config_class import config_class
 
 T5_MAXIMUM = 2**19  # Raffel et al. 2020, §3.5.2: limit of a task's size
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Proportional:
     """Examples-proportional mixing: ``min(examples * scale, maximum) ** (1 / temperature)``.
 
@@ -34,7 +35,7 @@ class Proportional:
         return float(size) if self.temperature == 1.0 else size ** (1.0 / self.temperature)
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Mixture:
     """Tasks that are sampled by rates.
 

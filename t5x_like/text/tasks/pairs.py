@@ -3,9 +3,9 @@
 import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from t5x_like.config_class import config_class
 from t5x_like.text.heads.head_format import HeadRow
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.objectives.objective import ExampleSpec
@@ -45,7 +45,7 @@ class LabeledRow(NamedTuple):
     raw: RawRow
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class PairsTask(FileTask[TextPair]):
     """Base of tasks that read rows as inputs and targets, and score predictions."""
 

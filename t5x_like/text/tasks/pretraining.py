@@ -1,9 +1,10 @@
 """Pretraining tasks: a corpus, from plain files or built by ``t5x-like corpus build``, and an objective."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, Literal
 
+from t5x_like.config_class import config_class
 from t5x_like.text.objectives.objective import ExampleSpec, Objective
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.tasks.corpus_files import CorpusFiles
@@ -17,7 +18,7 @@ from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
 from t5x_like.text.tasks.rows import BadRow
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class PretrainingTask(FileTask[Document]):
     """Documents that are joined, cut into runs and corrupted by an objective, anew in every epoch.
 

@@ -1,9 +1,10 @@
 """Text-to-text tasks from plain files: templates for inputs and targets, and metrics."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.text.heads import SequenceClassification
 from t5x_like.text.metrics.by_name import MetricFunction, check_metric, metric_function
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_of_line
@@ -21,7 +22,7 @@ from t5x_like.text.tasks.rows import (
 from t5x_like.text.templates import Template
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class TextTask(PairsTask):
     """Text-to-text task from TSV, CSV, JSONL or parquet files, optionally compressed by gzip or zstd.
 

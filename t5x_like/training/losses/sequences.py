@@ -72,7 +72,7 @@ def _regression(scores: jax.Array, batch: Batch) -> SequenceMeasures:
 
 
 def _question_answering(scores: jax.Array, batch: Batch) -> SequenceMeasures:
-    """The mean cross entropy of both ends among the row's real tokens, from scores [B, L, 2]."""
+    """Returns the mean cross entropy of both ends among the row's real tokens, from scores [B, L, 2]."""
     real = jnp.ones(scores.shape[:2], bool)
     real = real if batch.encoder_segment_ids is None else batch.encoder_segment_ids > 0
     ends = jnp.where(real[..., None], scores.astype(jnp.float32), -1e9)

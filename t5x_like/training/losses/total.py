@@ -59,7 +59,13 @@ def with_targets(batch: Batch) -> Batch:
 
 
 def normalize(batch: Batch, config: LossConfig, *, num_parts: int = 1) -> tuple[jax.Array, Normalizers]:
-    """Returns the weight of each target, shaped as in the batch, and the numbers that ``total`` divides by."""
+    """Returns the weight of each target, shaped as in the batch, and the numbers that ``total`` divides by.
+
+    Args:
+      batch: with targets (``with_targets``).
+      config: options of the loss over target tokens.
+      num_parts: microbatches that the batch is cut into.
+    """
     rows = flatten_choices(batch)
     weights, divisor = weigh_tokens(rows.target_tokens, rows.loss_weights, config, _target_segment_ids(rows))
     normalizers = Normalizers(
@@ -100,7 +106,7 @@ def total(
 
 
 def measure(predictions: Predictions, batch: Batch, config: LossConfig, num_tasks: int) -> Totals:
-    """Returns the sums to log of a batch that nothing is learned from; arguments as for ``total``."""
+    """Returns the sums to log of a validation batch; arguments as for ``total``."""
     return _measure(predictions, flatten_choices(batch), config, num_tasks)[1]
 
 
@@ -169,7 +175,7 @@ def _token_logits(predictions: Predictions, batch: Batch) -> jax.Array:
 
 
 def _measures(predictions: Predictions, batch: Batch) -> dict[str, Measure]:
-    """The model's own measures, and its extra losses as means over real tokens."""
+    """Returns the model's own measures, and its extra losses as means over real tokens."""
     losses = (predictions.extra_losses or {}).items()
     return {
         **(predictions.measures or {}),

@@ -15,7 +15,7 @@ from t5x_like.inference.generator import GenerationConfig
 from t5x_like.inference.scorer import LikelihoodRequest
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.pretrained.checkpoint import open_checkpoint
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.run_weights import was_trained_here
 
 REQUESTS = [

@@ -9,8 +9,8 @@ from t5x_like.checkpoints.steps import find_checkpoints
 from t5x_like.evaluation.every_checkpoint import evaluate_steps
 from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.io.files import read_json, write_json
-from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.pretrained.model_config import write_model_config
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
 
 
 @pytest.fixture

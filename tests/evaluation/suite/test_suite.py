@@ -10,8 +10,8 @@ from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.pretrained.checkpoint import open_checkpoint
 from t5x_like.pretrained.model_config import write_model_config
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.transformers_api.pretrained_model import from_pretrained
 
 COLA = ("glue_cola_v002",)
@@ -249,7 +249,7 @@ def test_a_run_of_ours_is_evaluated_at_its_newest_step(t5, data, tmp_path):
         for step in (3, 7):
             checkpoints.save(step, {"params": params})
     write_model_config(tmp_path / "run", config)
-    with pytest.raises(ValueError, match="no vocabulary beside its weights"):
+    with pytest.raises(ValueError, match="no vocabulary next to its weights"):
         evaluate_suite(run_of(str(tmp_path / "run"), data, tmp_path / "out"), shown=False)
     run = run_of(str(tmp_path / "run"), data, tmp_path / "out", vocabulary=f"{t5}/spiece.model", limit=8)
     assert evaluate_suite(run, shown=False)["step"] == 7

@@ -9,7 +9,7 @@ from t5x_like.evaluation.perplexity import PerplexityPlan, measure_texts
 from t5x_like.evaluation.questions import Question, Questions
 from t5x_like.io.progress import Progress
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.pretrained.checkpoint import open_checkpoint
+from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.transformers_api.pretrained_model import from_pretrained
 from t5x_like.text.metrics.perplexity import perplexities
 

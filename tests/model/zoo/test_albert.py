@@ -14,7 +14,7 @@ from t5x_like.model.layers.sharing import Sharing
 from t5x_like.model.zoo import albert
 from t5x_like.model.zoo.albert import ALBERT
 from t5x_like.pretrained.checkpoint import Checkpoint
-from t5x_like.pretrained.transformers_api.pretrained_model import PretrainedModel
+from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 from tests.model.zoo.golden_encoders import (
     with_pooler,
     with_pooler_activation,
@@ -76,7 +76,7 @@ def config_of(**changes: Any) -> albert.AlbertConfig:
 
 def test_hidden_states_are_those_between_groups() -> None:
     config = config_of(num_layers=2, inner_group_num=2, num_hidden_groups=2)
-    pretrained = PretrainedModel(Checkpoint.in_memory(config.build(jax.random.key(0)), config))
+    pretrained = Pretrained(Checkpoint.in_memory(config.build(jax.random.key(0)), config))
     answers = pretrained(input_ids=np.ones((1, 3), np.int32), output_hidden_states=True)
     assert len(answers.hidden_states) == 3
     np.testing.assert_array_equal(answers.hidden_states[-1], answers.last_hidden_state)

@@ -9,7 +9,7 @@ import pytest
 
 import t5x_like
 from t5x_like.model.layers.masks import AttentionDirection, direction_mask
-from t5x_like.pretrained.transformers_api.pretrained_model import PretrainedModel
+from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 
 RECORDED = {
     "bidir": AttentionDirection.BIDIRECTIONAL,
@@ -42,7 +42,7 @@ def recorded(golden: Path) -> dict[str, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def pretrained(golden: Path) -> PretrainedModel:
+def pretrained(golden: Path) -> Pretrained:
     return t5x_like.from_pretrained(golden / "models/unilm")
 
 
@@ -54,7 +54,7 @@ def mask_of(recorded: dict[str, np.ndarray], look: AttentionDirection) -> jax.Ar
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_masks_and_scores_are_the_recorded_ones(
-    recorded: dict[str, np.ndarray], pretrained: PretrainedModel, name: str
+    recorded: dict[str, np.ndarray], pretrained: Pretrained, name: str
 ) -> None:
     mask = np.asarray(mask_of(recorded, RECORDED[name]))
     real = np.arange(mask.shape[1])[None] < recorded["in_total_len"][:, None]

@@ -139,7 +139,7 @@ def test_learning_all_is_refused_where_it_means_nothing(make_text_task, make_tal
     settings = in_one_stream(make_text_task(), loss_on_targets_only=False)
     with pytest.raises(ValueError, match=r"only a decoder's one stream .* can; set layout='decoder'"):
         dataclasses.replace(settings, layout=None)
-    with pytest.raises(ValueError, match="loss_on_targets_only must be True or False, got 'inputs'"):
+    with pytest.raises(ValueError, match="loss_on_targets_only needs True or False, got 'inputs'"):
         dataclasses.replace(settings, loss_on_targets_only="inputs")  # pyright: ignore[reportArgumentType]
     talks = make_talks()
     with pytest.raises(ValueError, match=f"task '{talks}' defines its own loss weights"):

@@ -185,8 +185,8 @@ def test_missing_files_and_splits_are_named(tmp_path):
         ({"input_template": "text: {text"}, "write {{ and }} for braces"),
         ({"input_template": "{text!r}"}, "only plain {column} fields"),
         ({"metrics": ("accurate",)}, "did you mean 'accuracy'"),
-        ({"on_bad_row": "ignore"}, "must be 'fail' or 'skip'"),
-        ({"format": "xlsx"}, "format must be one of"),
+        ({"on_bad_row": "ignore"}, "on_bad_row needs 'fail' or 'skip', got 'ignore'"),
+        ({"format": "xlsx"}, "format needs 'tsv', "),
         ({"files": {}}, "has no files"),
     ],
 )

@@ -13,7 +13,7 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import place
 from t5x_like.training.losses import LossConfig, normalize, with_targets
 from t5x_like.training.losses.total import measure_sequences
-from t5x_like.training.metrics import summarise
+from t5x_like.training.metrics import summarize
 from t5x_like.training.state import new_state, plan_state, shardings_of
 from t5x_like.training.step import train_step
 
@@ -131,7 +131,7 @@ def streams(*shape):
     }
 
 
-def summary_after(config, batch, *, steps, num_devices=1, num_microbatches=1):
+def summary_after(config, batch, *, steps, num_devices=1, num_microbatches=1, head=None):
     mesh = MeshConfig().build(jax.devices()[:num_devices])
     optimizer = AdamW(learning_rate=Constant(value=0.01))
     plan = plan_state(config, optimizer, mesh, num_tasks=1)
@@ -144,7 +144,7 @@ def summary_after(config, batch, *, steps, num_devices=1, num_microbatches=1):
         before = state["totals"]
         state = step(state, place(batch, mesh))
     last = jax.tree.map(lambda new, old: new - old, state["totals"], before)
-    return summarise(last)
+    return summarize(last, head=head)
 
 
 def examples_for(task):
@@ -179,9 +179,14 @@ def examples_for(task):
 )
 def test_every_head_learns_its_examples_by_heart(task, num_labels):
     config = model_for("sequence_classification" if task == "regression" else task, num_labels)
-    summary = summary_after(config, Batch(**examples_for(task)), steps=100)
-    assert summary["accuracy"] == 1.0
+    summary = summary_after(config, Batch(**examples_for(task)), steps=100, head=(config.task, num_labels))
     assert summary["loss"] < 0.05
+    if task == "regression":
+        assert summary["share_within_0.5"] == 1.0
+        assert summary["squared_error"] == summary["sequence_squared_error"] == summary["loss"]
+        assert not [name for name in summary if "cross_entropy" in name or "accuracy" in name]
+    else:
+        assert summary["accuracy"] == 1.0
 
 
 @pytest.mark.slow

@@ -1,14 +1,20 @@
 """Type checks of configured values against a field's annotation, before anything is computed."""
 
 import collections.abc
+import difflib
 import functools
 import inspect
+import numbers
+import os
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-from t5x_like.gin_config.user_error import nearest
+_LITERAL = re.compile(r"[-+]?[\d._]+([eE][-+]?\d+)?|True|False")  # text that means a number, or yes or no
+SEQUENCES = (tuple, list, collections.abc.Sequence, collections.abc.Iterable)
+MAPPINGS = (dict, collections.abc.Mapping)
 
 
 class TypeMismatchError(Exception):
@@ -20,7 +26,7 @@ class TypeMismatchError(Exception):
 
 
 def parameter_types(target: Callable[..., Any]) -> dict[str, Any]:
-    """Returns the annotations of a class's or function's parameters; empty if they can't be evaluated."""
+    """Return the annotations of a class's or function's parameters; empty if they can't be evaluated."""
     owner = target
     if inspect.isclass(target) and not hasattr(target, "__dataclass_fields__"):
         owner = target.__init__
@@ -31,7 +37,7 @@ def parameter_types(target: Callable[..., Any]) -> dict[str, Any]:
 
 
 def conform(value: Any, annotation: Any) -> Any:
-    """Converts ``value`` to the annotated type where that is safe (an int to float, a list to tuple).
+    """Convert ``value`` to the annotated type where that is safe (an int to float, a list to tuple, a path to text).
 
     Raises:
       TypeMismatchError: The value has another type.
@@ -44,15 +50,16 @@ def conform(value: Any, annotation: Any) -> Any:
         return _conform_choice(value, annotation, arguments)
     if origin in (typing.Union, types.UnionType):
         return _conform_union(value, annotation, arguments)
-    if origin in (tuple, list, collections.abc.Sequence, collections.abc.Iterable) or annotation in (
-        tuple,
-        list,
-    ):
+    if origin in SEQUENCES or annotation in (tuple, list):
         return _conform_sequence(value, annotation, origin or annotation, arguments)
-    if origin in (dict, collections.abc.Mapping):
+    if origin in MAPPINGS:
         return _conform_mapping(value, annotation, arguments)
-    if annotation is float and type(value) is int:
+    if annotation is float and isinstance(value, numbers.Real) and not isinstance(value, bool):
         return float(value)
+    if annotation is int and isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)  # also NumPy's
+    if annotation is str and isinstance(value, os.PathLike):
+        return os.fspath(value)
     if not _is_a(value, annotation, origin):
         raise TypeMismatchError(
             f"needs {name_type(annotation)}, got {name_value(value)}", _hint(value, annotation)
@@ -60,8 +67,19 @@ def conform(value: Any, annotation: Any) -> Any:
     return value
 
 
+def union_members(annotation: Any) -> tuple[Any, ...]:
+    """Return the types of a union; of any other annotation itself.
+
+    >>> union_members(int | None)
+    (<class 'int'>, <class 'NoneType'>)
+    """
+    annotation = _unwrap(annotation)
+    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    return tuple(map(_unwrap, typing.get_args(annotation))) if is_union else (annotation,)
+
+
 def name_type(annotation: Any) -> str:
-    """Returns the annotation in words: ``an int``, ``'a' or 'b'``, ``a tuple of text``."""
+    """Return the annotation in words: ``an int``, ``'a' or 'b'``, ``a tuple of text``."""
     annotation = _unwrap(annotation)
     simple = {
         int: "an int",
@@ -80,9 +98,9 @@ def name_type(annotation: Any) -> str:
         return _either(name_type(argument) for argument in arguments)
     if origin is tuple and arguments[-1:] != (...,):
         return f"a tuple of {len(arguments)}: ({', '.join(name_type(argument) for argument in arguments)})"
-    if origin in (tuple, list, collections.abc.Sequence, collections.abc.Iterable) and arguments:
+    if origin in SEQUENCES and arguments:
         return f"a {'list' if origin is list else 'tuple'}, each {name_type(arguments[0])}"
-    if origin in (dict, collections.abc.Mapping) and arguments:
+    if origin in MAPPINGS and arguments:
         return f"a dict of {name_type(arguments[0])} to {name_type(arguments[1])}"
     if origin is collections.abc.Callable:
         return "a function or something callable"
@@ -91,7 +109,7 @@ def name_type(annotation: Any) -> str:
 
 
 def name_value(value: Any) -> str:
-    """Returns the value and its type in words, cut to one line: ``'300' (text)``."""
+    """Return the value and its type in words, cut to one line: ``'300' (text)``."""
     maker = value.func if isinstance(value, functools.partial) else value
     if inspect.isclass(maker) or inspect.isroutine(maker):
         return f"{maker.__name__} itself, not a value it made"
@@ -113,8 +131,8 @@ def _unwrap(annotation: Any) -> Any:
 
 
 def _is_a(value: Any, annotation: Any, origin: Any) -> bool:
-    if annotation is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+    if annotation in (int, float):
+        return False  # numbers were taken before
     if origin is collections.abc.Callable or annotation is collections.abc.Callable:
         return callable(value)
     if origin is type:
@@ -130,11 +148,9 @@ def _is_a(value: Any, annotation: Any, origin: Any) -> bool:
 def _conform_choice(value: Any, annotation: Any, choices: tuple[Any, ...]) -> Any:
     if any(type(value) is type(choice) and value == choice for choice in choices):
         return value
-    hint = (
-        nearest(value, [choice for choice in choices if isinstance(choice, str)])
-        if isinstance(value, str)
-        else ""
-    )
+    words = [choice for choice in choices if isinstance(choice, str)]
+    near = difflib.get_close_matches(value, words, n=1) if isinstance(value, str) else []
+    hint = f"did you mean {near[0]!r}?" if near else ""
     raise TypeMismatchError(f"needs {name_type(annotation)}, got {name_value(value)}", hint)
 
 
@@ -170,10 +186,12 @@ def _conform_sequence(value: Any, annotation: Any, kind: Any, members: tuple[Any
 
 
 def _conform_mapping(value: Any, annotation: Any, members: tuple[Any, ...]) -> Any:
-    if not isinstance(value, dict):
+    if not isinstance(value, collections.abc.Mapping):
         raise TypeMismatchError(
             f"needs {name_type(annotation)}, got {name_value(value)}", "write {'key': value}"
         )
+    if not isinstance(value, dict):
+        return value  # such as files that are looked up when they are needed
     key_type, value_type = members or (Any, Any)
     items = {}
     for key, item in value.items():
@@ -185,7 +203,7 @@ def _conform_mapping(value: Any, annotation: Any, members: tuple[Any, ...]) -> A
 
 
 def _hint(value: Any, annotation: Any) -> str:
-    if annotation in (int, float, bool) and isinstance(value, str):
+    if annotation in (int, float, bool) and isinstance(value, str) and _LITERAL.fullmatch(value):
         return "drop the quotes"
     if annotation is int and isinstance(value, float) and value.is_integer():
         return f"write {int(value)}"

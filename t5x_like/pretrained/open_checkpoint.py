@@ -1,0 +1,226 @@
+"""Opening of weights in all formats: our runs, Hugging Face directories, GGUF files, T5X checkpoints."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from t5x_like.io.files import PathLike
+from t5x_like.model import parameters
+from t5x_like.model.zoo.model_tasks import ModelTask
+from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
+from t5x_like.pretrained.fresh_heads import in_class_order
+from t5x_like.pretrained.frozen_weights import FrozenRecord, fresh_params
+from t5x_like.pretrained.head_classes import classes_at, classes_in
+from t5x_like.pretrained.hugging_face import HuggingFaceWeights
+from t5x_like.pretrained.run_weights import RunWeights
+from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer
+from t5x_like.pretrained.weight_sources import find_weights
+
+
+class NotNumbersError(ValueError):
+    """Weights that are NaN or infinite, as a training leaves that diverged."""
+
+
+def open_checkpoint(
+    directory: PathLike,
+    *,
+    mesh: Mesh | None = None,
+    step: int | None = None,
+    config: Any = None,
+    head: ModelTask | None = None,
+    num_labels: int | None = None,
+    seed: int = 0,
+    vocabulary: str = "",
+    num_sentinels: int | None = None,
+    needs_tokenizer: bool = False,
+    finite: bool = True,
+) -> Checkpoint:
+    """Reads weights, straight onto ``mesh`` if there is one.
+
+    >>> checkpoint = open_checkpoint("runs/quickstart", step=500)
+    >>> checkpoint.model(batch).logits
+
+    Args:
+      directory: a run or a step of it, a Hugging Face directory, a ``.gguf`` file, or a T5X checkpoint.
+      mesh: the devices to place the weights on; without one, the first device.
+      step: a step of a run; its newest good one if not given.
+      config: the model that the weights must fit, but for its heads; their own model if not given. Also opens steps
+        that have no ``model.json`` around them.
+      head: the head to open it with; its own if not given.
+      num_labels: the outputs of that head.
+      seed: of heads that the weights lack. Such are drawn, with a warning.
+      vocabulary: a tokenizer in place of the one next to the weights.
+      num_sentinels: sentinels of the tokenizer; as many as the model was trained with if not given.
+      needs_tokenizer: fail at once if there is no tokenizer.
+      finite: refuse weights that are NaN or infinite.
+
+    Raises:
+      NotNumbersError: weights that are NaN or infinite.
+      FileNotFoundError: the run has no such step.
+      ValueError: there are no weights, or those of another model; a tokenizer is needed and missing, or larger than
+        the model's embeddings.
+    """
+    found = find_weights(directory, step=step, config=config, head=head, num_labels=num_labels)
+    known = found.fields if isinstance(found, HuggingFaceWeights) else {}
+    home = found.where if isinstance(found, HuggingFaceWeights) else found.directory
+    if needs_tokenizer or vocabulary or num_sentinels is not None:
+        settings = {"vocabulary": vocabulary, "num_sentinels": num_sentinels}
+        required_tokenizer(find_tokenizer(home, found.config, known, **settings), home)
+    if isinstance(found, HuggingFaceWeights):
+        params = found.read(mesh, seed=seed)
+    else:
+        frozen = open_frozen(found.directory, found.saved, found.frozen, mesh=mesh) if found.frozen else None
+        step, params = found.read(mesh, seed=seed, frozen=frozen)
+    if finite:
+        require_numbers(params, str(directory) if step is None else f"{directory}, step {step}")
+    checkpoint = _checkpoint(found, params, mesh=mesh, step=step, config=config)
+    return replace(checkpoint, vocabulary=vocabulary, num_sentinels=num_sentinels)
+
+
+def open_initial(
+    directory: PathLike,
+    *,
+    config: Any,
+    mesh: Mesh | None,
+    step: int | None = None,
+    seed: int = 0,
+    classes: Sequence[str] = (),
+    finite: bool = True,
+) -> tuple[Checkpoint, list[str]]:
+    """Opens weights to train a model from; also returns what was changed, a line each.
+
+    Heads that are missing, or have another shape, are drawn. A head for the same ``classes`` in another order is put
+    into theirs, and one for as many others is kept.
+
+    Args:
+      directory: any checkpoint that ``open_checkpoint`` opens, or steps of a run without its ``model.json``.
+      config: the model to train.
+      mesh: the devices.
+      step: a step of a run; its newest good one if not given.
+      seed: of heads to draw.
+      classes: the class names of the tasks' head, in order.
+      finite: refuse weights that are NaN or infinite.
+
+    Raises:
+      FileNotFoundError, ValueError: no weights, or those of another model.
+    """
+    with warnings.catch_warnings(record=True) as drawn:
+        warnings.simplefilter("always")
+        checkpoint = open_checkpoint(directory, mesh=mesh, step=step, config=config, seed=seed, finite=finite)
+    notes = [str(warning.message) for warning in drawn]
+    if any("heads/scores/" in note for note in notes):
+        return checkpoint, notes
+    params, note = in_class_order(checkpoint.params, checkpoint.class_names, classes, str(directory))
+    return replace(checkpoint, params=params), [*notes, *([note] if note else [])]
+
+
+def open_frozen(
+    directory: PathLike, config: Any, record: FrozenRecord | None, *, mesh: Mesh | None
+) -> parameters.Parameters:
+    """Opens the frozen weights of a run, and checks that they are those that it was trained with.
+
+    Args:
+      directory: the run.
+      config: its model.
+      record: where they come from, from ``read_frozen_record``.
+      mesh: the devices.
+
+    Raises:
+      ValueError: they can't be opened any more, or have changed; or there is no record.
+    """
+    if record is None:
+        raise ValueError(
+            f"{directory}/frozen.json is missing, which says where the run's frozen weights come from; put it back"
+        )
+    if record.start_from is None:
+        params = fresh_params(config, mesh=mesh, seed=record.seed)
+    else:
+        try:
+            checkpoint, _ = open_initial(
+                record.start_from,
+                config=config,
+                mesh=mesh,
+                step=record.step,
+                seed=record.seed,
+                classes=classes_at(directory),
+                finite=False,
+            )
+        except (OSError, ValueError) as error:
+            raise record.missing(error, run=str(directory)) from error
+        params = checkpoint.params
+    flat = parameters.flatten(params)
+    frozen = parameters.unflatten({path: flat[path] for path in record.checksums if path in flat})
+    record.check(frozen, run=str(directory))
+    return frozen
+
+
+@contextmanager
+def open_unread(directory: PathLike, *, step: int | None = None) -> Iterator[Checkpoint]:
+    """Opens a checkpoint whose weights stay on disk; while this is open, each use reads them.
+
+    Weights of a run with frozen weights, which are in two places, are in memory.
+
+    Args:
+      directory: any checkpoint that ``open_checkpoint`` opens.
+      step: a step of a run; its newest good one if not given.
+
+    Raises:
+      ValueError: as ``open_checkpoint``; and published files without the head that their ``config.json`` names.
+    """
+    found = find_weights(directory, step=step)
+    if isinstance(found, HuggingFaceWeights):
+        yield _checkpoint(found, found.unread(), mesh=None, step=None)
+        return
+    if found.frozen is not None:
+        yield open_checkpoint(directory, step=step, finite=False)
+        return
+    with found.unread() as params:
+        yield _checkpoint(found, params, mesh=None, step=step)
+
+
+def _checkpoint(
+    found: RunWeights | HuggingFaceWeights,
+    params: Any,
+    *,
+    mesh: Mesh | None,
+    step: int | None,
+    config: Any = None,
+) -> Checkpoint:
+    published = isinstance(found, HuggingFaceWeights)
+    config = found.config if config is None else config
+    return Checkpoint(
+        directory=found.where if published else found.directory,
+        step=step,
+        config=config,
+        graphdef=parameters.abstract(config)[0],
+        params=params,
+        mesh=mesh_or_one_device(mesh),
+        fields=found.fields if published else {},
+        class_names=classes_in(found.fields) if published else classes_at(found.directory),
+    )
+
+
+def require_numbers(params: Any, name: str) -> None:
+    """Checks that all weights are finite.
+
+    Raises:
+      NotNumbersError: some are NaN or infinite.
+    """
+    finite = jax.jit(lambda tree: jax.tree.map(lambda leaf: jnp.isfinite(leaf).all(), tree))(params)
+    bad = [
+        jax.tree_util.keystr(path, simple=True, separator="/")
+        for path, good in jax.tree.leaves_with_path(finite)
+        if not good
+    ]
+    if bad:
+        more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+        raise NotNumbersError(
+            f"{name}: weights are NaN or infinite ({bad[0]}{more}), they can't be used; take others, such as those of "
+            "an earlier step"
+        )

@@ -1,0 +1,73 @@
+"""Evaluation of a run on its own tasks, with the settings that its ``experiment.json`` holds."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation, TaskResult
+from t5x_like.evaluation.saved_runs import RunEvaluation, evaluate_run
+from t5x_like.inference.generator import GenerationConfig
+from t5x_like.io.files import PathLike
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.training.run_record import read_recorded
+
+
+def evaluate(
+    run: PathLike,
+    *,
+    split: str | None = None,
+    evaluations: Sequence[TaskEvaluation | HeadEvaluation] = (),
+    step: int | None = None,
+    limit: int | None = None,
+    batch_size: int | None = None,
+    output_dir: PathLike | None = None,
+    mesh: MeshConfig | None = None,
+) -> dict[str, TaskResult]:
+    """Scores the weights of a run on held-out rows; writes ``scores.json`` and ``TASK/predictions.jsonl``.
+
+    >>> t5x_like.evaluate("runs/finetune")["cmudict"].scores
+    {'sequence_accuracy': 61.2}
+
+    Args:
+      run: the run's directory. The tasks that it was trained with are registered.
+      split: the rows to score; each evaluation's own if not given, which is "validation" by default.
+      evaluations: what to evaluate; if not given what the run evaluated during training, or the tasks it trained on.
+      step: the step whose weights to take; the newest good one if not given.
+      limit: the most rows of each task; all if not given.
+      batch_size: rows at once; each evaluation's own if not given.
+      output_dir: where results are written; ``evaluation`` in the run's directory if not given.
+      mesh: the devices; all of them as data-parallel copies if not given.
+
+    Raises:
+      ValueError: not a run, no such step or split, or tasks that have no answers.
+    """
+    given = {"split": split, "limit": limit, "batch_size": batch_size}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    chosen = evaluations or read_recorded(run, "evaluations") or (own_evaluation(run),)
+    return evaluate_run(
+        RunEvaluation(
+            checkpoint=str(run),
+            evaluations=tuple(replace(each, **changes) for each in chosen),
+            output_dir=f"{str(run).rstrip('/')}/evaluation" if output_dir is None else str(output_dir),
+            tasks=read_recorded(run, "tasks"),
+            step=step,
+            mesh=MeshConfig() if mesh is None else mesh,
+        )
+    )
+
+
+def own_evaluation(run: PathLike) -> TaskEvaluation | HeadEvaluation:
+    """Returns the evaluation of the tasks that a run trains on, with the lengths of its training data.
+
+    Raises:
+      ValueError: not a run.
+    """
+    train = read_recorded(run, "train")
+    if train.layout == "encoder":
+        return HeadEvaluation(mixture=train.mixture, inputs_length=train.inputs_length)
+    return TaskEvaluation(
+        mixture=train.mixture,
+        inputs_length=train.inputs_length,
+        targets_length=train.targets_length,
+        generation=GenerationConfig(max_new_tokens=train.targets_length),
+    )

@@ -1,0 +1,201 @@
+"""The configuration of a run as data: ``experiment.json``, from which the same ``Experiment`` is built again.
+
+``train`` writes it, whether the run was configured in Python or by gin. Classes and functions are named by their
+modules, as in pickle, but only configuration classes and the makers of benchmark tasks are called.
+"""
+
+import dataclasses
+import functools
+import importlib
+import inspect
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from t5x_like.io.files import PathLike, as_path, read_json, write_json
+from t5x_like.training.experiment import Experiment
+from t5x_like.value_types import TypeMismatchError, conform, parameter_types
+
+_FILE = "experiment.json"
+
+# Keys that say which kind of value a JSON object is.
+_CLASS, _CALL, _PARTIAL, _REFERENCE = "$class", "$call", "$partial", "$reference"
+_ITEMS, _NUMBER, _UNRECORDED = "$items", "$number", "$unrecorded"
+
+# Modules of the only functions that reading a record calls: tasks of benchmarks are made by name.
+_MAKERS = "t5x_like.text.benchmarks."
+
+
+def write_experiment(directory: PathLike, experiment: Experiment) -> None:
+    """Writes ``experiment.json``. Values that can't be written, such as a lambda, are recorded as their ``repr``."""
+    write_json(as_path(directory) / _FILE, to_data(experiment))
+
+
+def has_experiment(directory: PathLike) -> bool:
+    """Returns whether a directory holds the configuration of a run."""
+    return (as_path(directory) / _FILE).exists()
+
+
+def read_experiment(directory: PathLike, **changes: Any) -> Experiment:
+    """Builds the configuration of a run, to continue it or to use its parts.
+
+    >>> train(read_experiment("runs/my_t5", total_steps=2000))
+
+    Args:
+      directory: the run.
+      **changes: fields of ``Experiment`` with other values, which are not read.
+
+    Raises:
+      ValueError: not a run, or a value that can't be built here; the message says which.
+    """
+    fields = _fields(directory)
+    return Experiment(
+        **{name: _read(fields, name, directory) for name in fields if name not in changes}, **changes
+    )
+
+
+def read_recorded(directory: PathLike, name: str) -> Any:
+    """Builds a single field of a run's ``Experiment``, such as ``tasks``.
+
+    Raises:
+      ValueError: not a run, or a value that can't be built here.
+    """
+    return _read(_fields(directory), name, directory)
+
+
+def recorded_value(directory: str, field: str) -> Any:
+    """Returns a value of a run's configuration by its path, such as ``train.mixture``; for gin files."""
+    name, *parts = field.split(".")
+    value = read_recorded(directory, name)
+    for part in parts:
+        value = getattr(value, part)
+    return value
+
+
+def to_data(value: Any) -> Any:
+    """Returns a configuration as JSON values: dataclasses, functions and classes by name, tuples as lists."""
+    if isinstance(value, float) and not math.isfinite(value):  # JSON has no word for it
+        return {_NUMBER: str(value)}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if inspect.isclass(value) or inspect.isroutine(value):
+        return {_REFERENCE: name_of(value)} if _is_found(value) else {_UNRECORDED: repr(value)}
+    if isinstance(value, functools.partial) and not value.args and _is_found(value.func):
+        return {_PARTIAL: name_of(value.func), "arguments": to_data(value.keywords)}
+    if type(value).__reduce__ is not object.__reduce__:  # it says itself what it is made of
+        return _reduced(value)
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value) if field.init]
+        return {_CLASS: name_of(type(value)), **{name: to_data(getattr(value, name)) for name in names}}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {
+            _CLASS: name_of(type(value)),
+            **{name: to_data(getattr(value, name)) for name in value._fields},
+        }
+    if isinstance(value, tuple | list):
+        return [to_data(each) for each in value]
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) and not key.startswith("$") for key in value):
+            return {key: to_data(each) for key, each in value.items()}
+        return {_ITEMS: [[to_data(key), to_data(each)] for key, each in value.items()]}
+    return {_UNRECORDED: repr(value)}
+
+
+def from_data(data: Any) -> Any:
+    """Builds what ``to_data`` was given; lists become tuples.
+
+    Raises:
+      ValueError: a name that can't be imported, isn't allowed here, or a value that was not recorded.
+    """
+    if isinstance(data, list):
+        return tuple(map(from_data, data))
+    if not isinstance(data, dict):
+        return data
+    if _UNRECORDED in data:
+        raise ValueError(
+            f"it was {data[_UNRECORDED]}, which can't be recorded; use a dataclass, or a function of a module, or "
+            "give the value in Python"
+        )
+    if _ITEMS in data:
+        return {from_data(key): from_data(each) for key, each in data[_ITEMS]}
+    if _NUMBER in data:
+        return float(data[_NUMBER])
+    if _REFERENCE in data:
+        return _find(data[_REFERENCE])
+    if _PARTIAL in data:
+        return functools.partial(_find(data[_PARTIAL]), **from_data(data["arguments"]))
+    if _CALL in data:
+        if not data[_CALL].startswith(_MAKERS):
+            raise ValueError(f"{data[_CALL]} doesn't make a part of a configuration")
+        return _find(data[_CALL])(**from_data(data["arguments"]))
+    if _CLASS not in data:
+        return {key: from_data(each) for key, each in data.items()}
+    owner = _find(data[_CLASS])
+    if not (dataclasses.is_dataclass(owner) or hasattr(owner, "_fields")):
+        raise ValueError(f"{data[_CLASS]} is not a configuration class")
+    values = {name: from_data(each) for name, each in data.items() if name != _CLASS}
+    return _build(owner, values)
+
+
+def name_of(target: Any) -> str:
+    """Returns ``module:name`` of a class or function, by which ``from_data`` finds it."""
+    return f"{target.__module__}:{target.__qualname__}"
+
+
+def _fields(directory: PathLike) -> dict[str, Any]:
+    path = as_path(directory) / _FILE
+    if not path.exists():
+        raise ValueError(
+            f"{path} is missing: {directory} is not a run that this version of t5x_like has trained"
+        )
+    return {name: value for name, value in read_json(path).items() if name != _CLASS}
+
+
+def _read(fields: dict[str, Any], name: str, directory: PathLike) -> Any:
+    try:
+        return from_data(fields[name])
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{as_path(directory) / _FILE}, {name}: {error}") from error
+
+
+def _is_found(value: Any) -> bool:
+    """Returns True if a class or function is found under its name."""
+    try:
+        return _find(name_of(value)) is value
+    except ValueError:
+        return False
+
+
+def _reduced(value: Any) -> dict[str, Any]:
+    made_by, *rest = value.__reduce__()
+    is_plain = isinstance(made_by, functools.partial) and rest == [()] and not made_by.args
+    if is_plain and name_of(made_by.func).startswith(_MAKERS):
+        return {_CALL: name_of(made_by.func), "arguments": to_data(made_by.keywords)}
+    return {_UNRECORDED: repr(value)}
+
+
+def _find(name: str) -> Any:
+    """Imports a class or function by ``module:name``; what Python itself brings is not configuration."""
+    module, _, path = name.partition(":")
+    if module.split(".")[0] in sys.stdlib_module_names:
+        raise ValueError(f"{name} is not a part of a configuration")
+    try:
+        found = importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        moved = "; move it from the script into a module of its own" if module == "__main__" else ""
+        raise ValueError(f"there is no {name} here{moved}") from error
+    if not (inspect.isclass(found) or inspect.isfunction(found)):
+        raise ValueError(f"{name} is no class or function")
+    return found
+
+
+def _build(owner: Any, values: dict[str, Any]) -> Any:
+    """Builds a dataclass, with lists for the fields that want them."""
+    annotations = parameter_types(owner)
+    try:
+        return owner(**{name: conform(each, annotations.get(name, Any)) for name, each in values.items()})
+    except TypeMismatchError as mismatch:
+        raise ValueError(f"{name_of(owner)}: {mismatch}") from mismatch

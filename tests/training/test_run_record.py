@@ -1,0 +1,98 @@
+"""A run's configuration as JSON: it builds the same configuration again, and nothing else."""
+
+import functools
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from t5x_like.gin_config.configuration import load
+from t5x_like.io.files import read_json, write_json
+from t5x_like.text.objectives.span_corruption import SpanCorruption
+from t5x_like.training.experiment import Experiment, Intervals
+from t5x_like.training.hooks import Every
+from t5x_like.training.losses import LossConfig
+from t5x_like.training.run_record import (
+    from_data,
+    read_experiment,
+    read_recorded,
+    to_data,
+    write_experiment,
+)
+from tests.integration.tiny_run import experiment as tiny_experiment
+from tests.recipes.test_recipes import GIN, RECIPES, ROOTS, required_macros
+
+
+@pytest.mark.parametrize("file", RECIPES, ids=lambda file: str(file.relative_to(GIN)))
+def test_the_configuration_of_a_recipe_comes_back(file: Path, tmp_path: Path) -> None:
+    value: Any = load([str(file)], required_macros(file), roots=ROOTS).value
+    if not isinstance(value, Experiment):
+        assert from_data(json.loads(json.dumps(to_data(value)))) == value
+        return
+    write_experiment(tmp_path, value)
+    assert read_experiment(tmp_path) == value
+
+
+@pytest.mark.parametrize("value", [math.inf, {"a": 1, "$class": 2}, {1: "one"}, SpanCorruption(), LossConfig])
+def test_values_come_back(value: Any) -> None:
+    assert from_data(json.loads(json.dumps(to_data(value)))) == value
+
+
+def test_functions_of_python_itself_are_no_part_of_a_configuration() -> None:
+    assert "$unrecorded" in to_data(replace)
+
+
+def test_a_function_with_arguments_comes_back() -> None:
+    found = from_data(to_data(functools.partial(tiny_experiment, total_steps=3)))
+    assert (found.func, found.keywords) == (tiny_experiment, {"total_steps": 3})
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"$reference": "os:system"}, "os:system is not a part of a configuration"),
+        ({"$call": "os:system", "arguments": {"command": "ls"}}, "doesn't make a part"),
+        (
+            {"$call": "t5x_like.io.files:write_text", "arguments": {"path": "x", "text": ""}},
+            "doesn't make a part",
+        ),
+        ({"$class": "t5x_like.training.hooks:TrainLog"}, "is not a configuration class"),
+        ({"$class": "no_such_module:Config"}, "there is no no_such_module:Config here"),
+        (
+            {"$class": "t5x_like.training.experiment:Intervals", "log_every_steps": "3"},
+            "needs an int, got '3'",
+        ),
+    ],
+)
+def test_what_is_no_configuration_is_refused(data: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        from_data(data)
+
+
+def test_what_cannot_be_recorded_is_needed_by_nobody_else(tmp_path: Path) -> None:
+    given = tiny_experiment(tmp_path, model_dir="run", total_steps=3)
+    write_experiment(tmp_path, replace(given, hooks=(Every(1, print),)))
+    assert read_recorded(tmp_path, "tasks") == given.tasks
+    with pytest.raises(
+        ValueError, match=r"experiment.json, hooks: it was <.*Every.*>, which can't be recorded"
+    ):
+        read_experiment(tmp_path)
+    assert read_experiment(tmp_path, hooks=()) == given
+
+
+def test_a_run_without_a_record_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"experiment.json is missing: .* is not a run"):
+        read_experiment(tmp_path)
+
+
+def test_a_damaged_record_names_the_field(tmp_path: Path) -> None:
+    given = tiny_experiment(tmp_path, model_dir="run", total_steps=3, intervals=Intervals(log_every_steps=5))
+    write_experiment(tmp_path, given)
+    fields = read_json(tmp_path / "experiment.json")
+    fields["intervals"]["log_every_steps"] = -1
+    write_json(tmp_path / "experiment.json", fields)
+    with pytest.raises(ValueError, match=r"experiment\.json, intervals: log_every_steps is -1"):
+        read_experiment(tmp_path)
