@@ -1,4 +1,4 @@
-"""The contract between words and scores: what ``text/`` promises and ``model/`` expects."""
+"""The batch: the contract between ``text``, which makes it, and ``model``, which reads it."""
 
 from typing import Any, NamedTuple
 
@@ -8,48 +8,59 @@ Array = Any  # numpy.ndarray from text/, jax.Array on the mesh, None if absent: 
 class Batch(NamedTuple):
     """One batch of token ids. A plain tuple, hence a JAX pytree; absent streams are ``None``.
 
-    Encoders read the encoder's stream, decoders the decoder's, encoder-decoders both; targets belong to the decoder's
-    positions where there is a decoder, else to the encoder's.
+    Encoders read the encoder's stream, decoders the decoder's, encoder-decoders both. Targets belong to the decoder's
+    positions where there is a decoder, else to the encoder's. In multiple choice, streams are [B, C, L] and labels [B].
 
-    Segment ids say what is real: 0 is padding, ``k`` the k-th example packed into the row. Without them every
-    position of the stream is real and each row is one example. Without positions they count from 0 in each row.
-
-    Where one of C choices is right, streams are [B, C, L] and labels [B].
+    Attributes:
+      encoder_input_tokens: int32 [B, M].
+      encoder_segment_ids: int32 [B, M]; 0 is padding, ``k`` the k-th example packed into the row. Without them every
+        position is real and each row is one example.
+      encoder_positions: int32 [B, M], from 0 in each segment. Without them they count from 0 in each row.
+      decoder_input_tokens: int32 [B, L], targets shifted right inside each segment.
+      decoder_segment_ids: int32 [B, L], as the encoder's.
+      decoder_positions: int32 [B, L], as the encoder's.
+      target_tokens: int32 [B, L].
+      loss_weights: float32 [B, L]; 0 for positions without a target.
+      task_ids: int32 [B, L], index in the mixture of each target's task.
+      token_types: int32 [B, L], such as first and second sentence (BERT).
+      task_types: int32 [B, L], types of pretraining tasks (ERNIE 2.0).
+      block_positions: int32 [B, L], positions inside a masked span, from 1; 0 outside (GLM).
+      prefix: int32 [B, L]; 1 where earlier positions of a decoder may attend to a token (prefix language model).
+      attention_mask: bool [B, L, M]; limits attention further than segments do (UniLM).
+      ranks: int32 [B, L], order of prediction: a token attends to lower or equal ranks, and all to 0. Ranks give
+        encoders and decoders their direction of attention (UniLM), and XLNet the order of prediction.
+      sequence_labels: int32 [B], labels of whole sequences, such as next sentence or class.
+      continues: int32 [B]; 1 where a row continues the same row of the batch before, 0 where it starts
+        (Transformer-XL).
+      sequence_values: float32 [B], numbers to predict for whole sequences; not-a-number where unlabeled.
+      sequence_spans: int32 [B, 2], first and last token of an answer; 0 and 0 for no answer, -1 where unlabeled.
     """
 
-    encoder_input_tokens: Array = None  # int32 [B, M]
-    encoder_segment_ids: Array = None  # int32 [B, M]
-    encoder_positions: Array = None  # int32 [B, M], restart at 0 in each segment
-    decoder_input_tokens: Array = None  # int32 [B, L], targets shifted right inside each segment
-    decoder_segment_ids: Array = None  # int32 [B, L]
-    decoder_positions: Array = None  # int32 [B, L]
-    target_tokens: Array = None  # int32 [B, L]
-    loss_weights: Array = None  # float32 [B, L], 0 where nothing is to be learned
-    task_ids: Array = None  # int32 [B, L], which task of the mixture each target belongs to
-    # What some models read besides.
-    token_types: Array = None  # int32 [B, L], sentence A or B (BERT)
-    task_types: Array = None  # int32 [B, L], which pretraining task (ERNIE 2.0)
-    block_positions: Array = None  # int32 [B, L], inside a masked span, from 1; 0 outside (GLM)
-    prefix: Array = (
-        None  # int32 [B, L], 1 where a decoder may be looked at from before (prefix language model)
-    )
-    attention_mask: Array = None  # bool [B, L, M], who may look at whom, besides what segments forbid (UniLM)
-    # int32 [B, L], the order of prediction: a token looks at those of lower or its own rank; 0 is seen by all. They say
-    # which way encoders and decoders look (UniLM's four, prefixes), and in which order XLNet predicts.
+    encoder_input_tokens: Array = None
+    encoder_segment_ids: Array = None
+    encoder_positions: Array = None
+    decoder_input_tokens: Array = None
+    decoder_segment_ids: Array = None
+    decoder_positions: Array = None
+    target_tokens: Array = None
+    loss_weights: Array = None
+    task_ids: Array = None
+    token_types: Array = None
+    task_types: Array = None
+    block_positions: Array = None
+    prefix: Array = None
+    attention_mask: Array = None
     ranks: Array = None
-    sequence_labels: Array = None  # int32 [B], of whole sequences: next sentence, class
-    # int32 [B], 1 where the row goes on where this row of the batch before ended, 0 where it starts (Transformer-XL).
+    sequence_labels: Array = None
     continues: Array = None
-    sequence_values: Array = None  # float32 [B], numbers to be told of whole sequences; NaN where unlabelled
-    sequence_spans: Array = (
-        None  # int32 [B, 2], first and last token of an answer; 0 and 0 for none, -1 unlabelled
-    )
+    sequence_values: Array = None
+    sequence_spans: Array = None
 
 
 def bucket_length(needed: int, limit: int, *, shortest: int = 32) -> int:
-    """Returns the shortest of ``limit`` and its halves, down to ``shortest``, that holds ``needed`` tokens.
+    """Return the shortest of ``limit`` and its halves, down to ``shortest``, that holds ``needed`` tokens.
 
-    A program is compiled for each length, so there should be few of them. More tokens than ``limit`` keep their number.
+    A program is compiled for each length, so there should be few. More tokens than ``limit`` keep their number.
     """
     length = max(needed, limit)
     while length % 2 == 0 and length > shortest and length // 2 >= needed:

@@ -1,7 +1,7 @@
 """Configuration classes: frozen dataclasses that refuse values of a wrong type when they are built."""
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeVar, dataclass_transform
 
 from t5x_like.value_types import TypeMismatchError, conform, parameter_types
@@ -18,7 +18,7 @@ def config_class(cls: type[Config]) -> type[Config]:
     """Makes a frozen dataclass with keyword arguments, whose values are checked against the fields' types.
 
     Values are converted where that is safe: an int to a float, a list to a tuple, a path to text. Checks of
-    ``__post_init__`` then see values of the right types.
+    ``__post_init__`` then see values of the right types. Plain dataclasses inside are checked, too.
 
     >>> @config_class
     ... class Example:
@@ -36,18 +36,51 @@ def config_class(cls: type[Config]) -> type[Config]:
     @functools.wraps(construct)
     def checked(self: Any, *args: Any, **values: Any) -> None:
         annotations = _field_types(made)
-        construct(self, *args, **{name: _fit(made, name, each, annotations) for name, each in values.items()})
+        given = {
+            name: _fit(f"{made.__name__}.{name}", each, annotations.get(name, Any))
+            for name, each in values.items()
+        }
+        construct(self, *args, **given)
 
     made.__init__ = checked
+    _CHECKED.add(made)
     return made
 
 
-def _fit(owner: type, name: str, value: Any, annotations: dict[str, Any]) -> Any:
+def check_fields(config: Any, path: str) -> None:
+    """Checks the fields of a dataclass that is no ``config_class``, and of the dataclasses in it.
+
+    Args:
+      config: the dataclass, or a sequence of such.
+      path: its name, for the message.
+
+    Raises:
+      ConfigTypeError: a field has a value of another type.
+    """
+    if isinstance(config, tuple | list):
+        for number, each in enumerate(config):
+            check_fields(each, f"{path}.{number}")
+        return
+    if not is_dataclass(config) or isinstance(config, type) or type(config) in _CHECKED:
+        return
+    annotations = _field_types(type(config))
+    for part in fields(config):
+        value = getattr(config, part.name)
+        _fit(f"{path}.{part.name}", value, annotations.get(part.name, Any))
+
+
+_CHECKED: set[type] = set()  # those that check themselves when they are built
+
+
+def _fit(path: str, value: Any, annotation: Any) -> Any:
+    """Returns the value as the field wants it."""
     try:
-        return conform(value, annotations.get(name, Any))
+        value = conform(value, annotation)
     except TypeMismatchError as mismatch:
         hint = f"; {mismatch.hint}" if mismatch.hint else ""
-        raise ConfigTypeError(f"{owner.__name__}.{name} {mismatch}{hint}") from None
+        raise ConfigTypeError(f"{path} {mismatch}{hint}") from None
+    check_fields(value, path)
+    return value
 
 
 @functools.cache

@@ -1,12 +1,12 @@
-"""Dimension letters: the only legend.
+"""Dimension letters of arrays.
 
-Local arrays wear them as a suffix (``scores_BHLM``); public signatures repeat them in jaxtyping strings
+Names of local arrays end with them (``scores_BHLM``); signatures have them in jaxtyping strings
 (``Float[Array, "B L D"]``).
 
 ===  =========================================================
 B    batch
-L    query length (the sequence being written or read)
-M    key length (the sequence being looked at)
+L    query length
+M    key length
 D    model width (``model_dim``)
 F    feed-forward width (``mlp_dim``)
 H    attention heads (``num_heads``)

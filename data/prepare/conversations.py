@@ -1,4 +1,4 @@
-"""Short conversations about what WordNet's definitions define, made from the shipped classification task.
+"""Short conversations about the definitions of the shipped WordNet classification task.
 
 python -m data.prepare.conversations --package data/wordnet_definitions --output data/conversations
 """
@@ -18,7 +18,7 @@ SIZES = {"train": 5000, "validation": 300}
 MAX_CHARACTERS = 70  # of a definition: a conversation fits a row of 256 bytes
 SEED = 0
 
-# Only the system's message tells how to answer.
+# Only the system's message says how to answer.
 SHORT, FULL = "Answer in one word.", "Answer in a sentence."
 QUESTIONS = ("What is this: {}?", "And this: {}?")
 SENTENCES = {
@@ -34,7 +34,12 @@ Message = dict[str, str]
 
 
 def prepare(package: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
-    """Writes ``train.jsonl`` and ``validation.jsonl`` from the splits of the same names, and their licence."""
+    """Write ``train.jsonl`` and ``validation.jsonl`` from the splits of the same names, and their license.
+
+    Args:
+      package: The folder ``data/wordnet_definitions``.
+      output: Folder of the splits.
+    """
     for name, size in SIZES.items():
         with (Path(package) / f"{name}.tsv").open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
@@ -45,7 +50,7 @@ def prepare(package: str | os.PathLike[str], output: str | os.PathLike[str]) -> 
 
 
 def converse(definitions: Iterable[tuple[str, str]]) -> Iterator[list[Message]]:
-    """Two (definition, category) a conversation, none twice, every other one answered in sentences."""
+    """Yield conversations about two (definition, category) pairs each, every other one answered in sentences."""
     short = [row for row in definitions if len(row[0]) <= MAX_CHARACTERS]
     shuffled = shuffle_by_key(short, lambda row: row[0], seed=SEED)
     for number, pair in enumerate(zip(shuffled[::2], shuffled[1::2], strict=False)):

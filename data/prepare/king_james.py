@@ -1,4 +1,4 @@
-"""The King James Bible as a pretraining corpus: one chapter a line, verse numbers removed.
+"""The King James Bible as a pretraining corpus: one chapter on each line, without verse numbers.
 
 python -m data.prepare.king_james --package bible-kjv-text_4.38_all.deb --output data/king_james
 """
@@ -25,7 +25,12 @@ _VERSE = re.compile(r"(?P<chapter>[1-3]?[A-Za-z]+\d+):\d+ (?P<text>.*)")
 
 
 def prepare(package: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
-    """Writes ``train.txt`` and ``validation.txt`` into the folder ``output``."""
+    """Write ``train.txt`` and ``validation.txt``.
+
+    Args:
+      package: Debian's bible-kjv-text package.
+      output: Folder of the splits.
+    """
     chapters = read_chapters(unpack(read_member(package, _MEMBER)).decode("ascii"))
     splits = split_chapters(chapters, num_validation=NUM_VALIDATION_CHAPTERS)
     for name, documents in splits.items():
@@ -33,10 +38,10 @@ def prepare(package: str | os.PathLike[str], output: str | os.PathLike[str]) -> 
 
 
 def unpack(content: bytes) -> bytes:
-    """Undoes the container of Debian's ``bible-kjv``: header, offsets, windows packed one by one.
+    """Decompress the container of Debian's ``bible-kjv``: a header, offsets, and separately compressed windows.
 
-    Its numbers are big-endian and 32 bits wide: at 0x54 the size of a window, their number, and where each
-    starts, closed by where the last one ends.
+    Its numbers are big-endian, 32 bits wide. At 0x54: the size of a window, the number of windows, the start of each,
+    and the end of the last one.
     """
     if content[:4] != b"EC02":
         raise ValueError(f"not a bible.data file: it starts with {content[:4]!r}, not b'EC02'")
@@ -49,7 +54,7 @@ def unpack(content: bytes) -> bytes:
 
 
 def read_chapters(text: str) -> dict[str, list[str]]:
-    """Verses by chapter (``Ge1``, ``1Cor13``) in the book's order; all lines but the title are verses."""
+    """Return verses by chapter (``Ge1``, ``1Cor13``) in the book's order; all lines except the title are verses."""
     chapters: dict[str, list[str]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         verse = _VERSE.fullmatch(line)
@@ -61,10 +66,14 @@ def read_chapters(text: str) -> dict[str, list[str]]:
 
 
 def split_chapters(chapters: dict[str, list[str]], *, num_validation: int) -> dict[str, list[str]]:
-    """Training and validation documents, in the book's order.
+    """Return training and validation documents, in the book's order.
 
-    A chapter that repeats a long verse of another one word for word (Kings and Chronicles, the first three
-    gospels, Psalms 14 and 53) stays in training: held out, it would be partly known by heart.
+    A chapter that repeats a long verse of another one word for word (Kings and Chronicles, the first three gospels,
+    Psalms 14 and 53) stays in training: held out, it would be partly known from training.
+
+    Args:
+      chapters: Verses by chapter.
+      num_validation: Number of validation documents.
     """
     places = Counter(
         words for verses in chapters.values() for words in {_words(v) for v in verses} if _is_long(words)

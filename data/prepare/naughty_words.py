@@ -1,4 +1,4 @@
-"""The word lists that C4 was cleaned with, one term a line, a file a language.
+"""The word lists that C4 was cleaned with: one file for each language, one term on each line.
 
 python -m data.prepare.naughty_words --package naughty-words-1.0.2.tgz --output data/bad_words
 python -m data.prepare.naughty_words --package naughty-words-1.2.0.tgz --output data/bad_words
@@ -14,37 +14,24 @@ from t5x_like.io.files import write_bytes, write_text
 
 # C4's English list is of commit 25e679f, which 1.0.2 has; mC4's others are later ones.
 _ENGLISH, _OTHERS = "1.0.2", "1.2.0"
+# fmt: off
 _LANGUAGES = (
-    *(
-        "ar",
-        "cs",
-        "da",
-        "de",
-        "eo",
-        "es",
-        "fa",
-        "fi",
-        "fil",
-        "fr",
-        "hi",
-        "hu",
-        "it",
-        "ja",
-        "kab",
-        "ko",
-        "nl",
-        "no",
-    ),
-    *("pl", "pt", "ru", "sv", "th", "tlh", "tr", "zh"),
+    "ar", "cs", "da", "de", "eo", "es", "fa", "fi", "fil", "fr", "hi", "hu", "it",
+    "ja", "kab", "ko", "nl", "no", "pl", "pt", "ru", "sv", "th", "tlh", "tr", "zh",
 )
+# fmt: on
 _JOINED = {"fr": ("fr", "fr-CA-u-sd-caqc")}
 
 
 def prepare(package: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
-    """Writes ``en.txt`` from version 1.0.2, or the other languages' lists and the licence from 1.2.0.
+    """Write ``en.txt`` from version 1.0.2, or the other languages' lists and the license from 1.2.0.
+
+    Args:
+      package: npm's naughty-words package.
+      output: Folder of the lists.
 
     Raises:
-      ValueError: the package is of another version.
+      ValueError: The package has another version.
     """
     version = json.loads(read_member(package, "package/package.json"))["version"]
     if version not in (_ENGLISH, _OTHERS):

@@ -1,4 +1,4 @@
-"""Reads single files out of distribution packages (.deb, .whl, .zip, .tar.gz) without installing them."""
+"""Reads single files from packages (.deb, .whl, .zip, .tar.gz) without installing them."""
 
 import io
 import os
@@ -14,10 +14,14 @@ _AR_HEADER_BYTES = 60
 
 
 def read_member(package: PathLike, member: str) -> bytes:
-    """The content of one file inside a package, by its path in there (``usr/share/wordnet/data.noun``).
+    """Return the content of one file in a package.
+
+    Args:
+      package: The package.
+      member: Path of the file inside, such as ``usr/share/wordnet/data.noun``.
 
     Raises:
-      ValueError: the package is of a kind we don't read, damaged, or has no such file.
+      ValueError: The package has an unsupported format, is damaged, or lacks the file.
     """
     path = Path(package)
     try:
@@ -46,7 +50,7 @@ def _from_tar(content: bytes, member: str) -> bytes:
 
 
 def _debian_data(path: Path) -> bytes:
-    """The ``data.tar.*`` inside a Debian package, which is an ``ar`` archive (deb(5))."""
+    """Return the ``data.tar.*`` inside a Debian package, which is an ``ar`` archive (deb(5))."""
     for name, content in _ar_members(path):
         if name.startswith("data.tar"):
             if name.endswith(".zst"):

@@ -1,4 +1,4 @@
-"""What all preparation scripts share: two options, and the table that goes into the data card."""
+"""The command line of all preparation scripts, and the table of a data card."""
 
 import argparse
 import hashlib
@@ -18,7 +18,14 @@ def prepare_from_command_line(
     package: str,
     arguments: Sequence[str] | None = None,
 ) -> None:
-    """Runs ``prepare(package, output)`` with paths from the command line and prints the card's table."""
+    """Run ``prepare(package, output)`` with paths from the command line and print the data card's table.
+
+    Args:
+      prepare: Writes the data.
+      about: Description of the program.
+      package: Help text of ``--package``.
+      arguments: Command line; None for this program's.
+    """
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--package", required=True, metavar="FILE", help=package)
     parser.add_argument("--output", required=True, metavar="FOLDER", help="folder for the splits")
@@ -31,7 +38,7 @@ def prepare_from_command_line(
 
 
 def describe_files(folder: PathLike) -> str:
-    """The table of a data card: rows, bytes and sha256 of every data file, to paste into its README.md."""
+    """Return the table of a data card: rows, bytes and sha256 of every data file."""
     lines = ["| file | rows | bytes | sha256 |", "|---|---:|---:|---|"]
     for path in sorted(Path(folder).iterdir()):
         if path.suffix not in _DATA_SUFFIXES:

@@ -1,4 +1,4 @@
-"""Deterministic splits: what is held out depends on the rows' keys and a seed, never on their order."""
+"""Deterministic splits that depend on the rows' keys and a seed, not on the order of rows."""
 
 import hashlib
 import os
@@ -11,15 +11,26 @@ Row = TypeVar("Row")
 
 
 def shuffle_by_key(rows: Iterable[Row], key: Callable[[Row], str], *, seed: int) -> list[Row]:
-    """``rows`` in an order that looks random and is the same on every machine and Python version."""
+    """Return rows in a pseudorandom order that is the same on every machine and Python version.
+
+    Args:
+      rows: The rows.
+      key: Returns the unique key of a row.
+      seed: Seed of the order.
+    """
     return sorted(rows, key=lambda row: hashlib.sha256(f"{seed}:{key(row)}".encode()).digest())
 
 
 def hold_out(rows: Sequence[Row], sizes: Mapping[str, int], *, rest: str) -> dict[str, list[Row]]:
-    """Cuts shuffled ``rows`` into splits of the given sizes; what remains is the split called ``rest``.
+    """Divide shuffled rows into splits of the given sizes, and a split ``rest`` of the remaining rows.
+
+    Args:
+      rows: Shuffled rows.
+      sizes: Rows of each held-out split.
+      rest: Name of the last split.
 
     Raises:
-      ValueError: nothing would remain.
+      ValueError: Nothing would remain.
     """
     if sum(sizes.values()) >= len(rows):
         raise ValueError(f"cannot hold out {dict(sizes)} from {len(rows)} rows: nothing remains for {rest!r}")
@@ -32,7 +43,13 @@ def hold_out(rows: Sequence[Row], sizes: Mapping[str, int], *, rest: str) -> dic
 
 
 def write_tsv(path: str | os.PathLike[str], header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Writes tab-separated rows under a header line, unquoted; cells with a tab or line break are refused."""
+    """Write tab-separated rows without quotes; cells with a tab or line break are refused.
+
+    Args:
+      path: The file.
+      header: Names of the columns.
+      rows: Cells of each row.
+    """
     lines = ["\t".join(header)]
     for row in rows:
         if len(row) != len(header) or any(mark in cell for cell in row for mark in "\t\n\r"):

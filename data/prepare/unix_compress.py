@@ -1,4 +1,4 @@
-"""Undoes Unix ``compress`` (the ``.Z`` format), which Python's standard library cannot read."""
+"""Decompression of Unix ``compress`` (``.Z`` files), which Python's standard library can't read."""
 
 # The algorithm: T. Welch, "A Technique for High-Performance Data Compression", IEEE Computer 17(6), 1984.
 # The format: compress(1) of 4.3BSD, https://en.wikipedia.org/wiki/Compress_(software).
@@ -7,7 +7,7 @@ _FIRST_WIDTH = 9
 
 
 def decompress(content: bytes) -> bytes:
-    """The bytes that ``compress`` packed into ``content``, a whole ``.Z`` file with its three header bytes.
+    """Return the content of a whole ``.Z`` file, given with its header of three bytes.
 
     >>> decompress(bytes.fromhex("1f9d90 6184 8d06"))
     b'aaab'

@@ -1,4 +1,4 @@
-"""WordNet's noun definitions as a classification task: a definition, and which of six categories it defines.
+"""WordNet's noun definitions as a classification task: from a definition to one of six categories.
 
 python -m data.prepare.wordnet --package wordnet-base_3.0-37_all.deb \\
     --output data/wordnet_definitions
@@ -31,7 +31,13 @@ _UNSUITED = re.compile(
 
 
 class Definition(NamedTuple):
-    """One sense of a noun: its first word, what it means, and the category."""
+    """One sense of a noun.
+
+    Attributes:
+      word: Its first word.
+      definition: Its meaning.
+      category: Its category.
+    """
 
     word: str
     definition: str
@@ -39,18 +45,23 @@ class Definition(NamedTuple):
 
 
 def prepare(package: str | os.PathLike[str], output: str | os.PathLike[str]) -> None:
-    """Writes ``train.tsv``, ``validation.tsv``, ``test.tsv`` and WordNet's licence from the package."""
+    """Write ``train.tsv``, ``validation.tsv``, ``test.tsv`` and WordNet's license.
+
+    Args:
+      package: Debian's wordnet-base package.
+      output: Folder of the splits.
+    """
     text = read_member(package, _MEMBER).decode("utf-8")
     for name, rows in split_definitions(read_definitions(text)).items():
         write_tsv(Path(output) / f"{name}.tsv", Definition._fields, rows)
-    write_text(Path(output) / "LICENSE", read_licence(text))
+    write_text(Path(output) / "LICENSE", read_license(text))
 
 
 def read_definitions(text: str) -> list[Definition]:
-    """The senses of our categories in WordNet's ``data.noun`` (format: wndb(5WN)), without usage examples."""
+    """Return the senses of ``CATEGORIES`` in WordNet's ``data.noun`` (format: wndb(5WN)), without usage examples."""
     definitions = []
     for line in text.splitlines():
-        if line.startswith("  "):  # the licence
+        if line.startswith("  "):  # the license
             continue
         fields, _, gloss = line.partition(" | ")
         _, lexicographer_file, _, _, word, *_ = fields.split(" ")
@@ -64,17 +75,17 @@ def read_definitions(text: str) -> list[Definition]:
     return definitions
 
 
-def read_licence(text: str) -> str:
-    """The notice at the head of every WordNet file, which its licence asks to appear on all copies."""
+def read_license(text: str) -> str:
+    """Return the notice at the start of every WordNet file, which its license requires on all copies."""
     lines = [line for line in text.splitlines() if line.startswith("  ")]
     return "".join(re.sub(r"^ +\d+ ?", "", line).rstrip() + "\n" for line in lines)
 
 
 def split_definitions(definitions: list[Definition]) -> dict[str, list[Definition]]:
-    """At most ``MAX_PER_CATEGORY`` a category, the held-out splits balanced.
+    """Divide definitions into splits with balanced held-out splits and at most ``MAX_PER_CATEGORY`` rows of a category.
 
-    Definitions that occur twice (but for case and punctuation) in one category are kept once, as they would
-    leak from training into the test; in two categories not at all, as they have no right answer.
+    Definitions that occur twice (except for case and punctuation) in one category are kept once, because they would
+    leak from training into the test. Definitions in two categories are left out, because they have no right answer.
     """
     categories_of: dict[str, set[str]] = defaultdict(set)
     for row in definitions:

@@ -22,7 +22,6 @@ def experiment(
     task = t5x_like.TextTask(
         name="definitions",
         vocabulary=checkpoint,  # its own tokenizer
-        num_sentinels=0,
         files={split: str(TABLES / f"{split}.tsv") for split in ("train", "validation")},
         input_template="{definition}",
         target_template="{category}",

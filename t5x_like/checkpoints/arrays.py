@@ -1,4 +1,4 @@
-"""Arrays to and from disk through Orbax; every process writes and reads its own part."""
+"""Saves and reads arrays with Orbax; every process writes and reads its own part."""
 
 from typing import Any
 
@@ -13,24 +13,24 @@ from t5x_like.model.lazy_array import LazyArray
 
 
 class ArrayStore:
-    """Writes in the background, one folder at a time. Importing and opening Orbax waits for the first use."""
+    """Writes arrays in the background, one directory at a time. Orbax is imported at the first use."""
 
     def __init__(self) -> None:
         self._checkpointer: Any = None
 
     def start_writing(self, directory: epath.Path, leaves: dict[str, Any]) -> None:
-        """Returns when ``leaves`` are copied off the devices; their memory may be reused.
+        """Start writing ``leaves``, and return when they are copied off the devices; their memory may be reused.
 
-        LazyArray ones, of which there are none or nothing else, are written before that, one after the other.
+        Lazy arrays must not be mixed with others. They are written one after the other before this returns.
         """
         if any(isinstance(leaf, LazyArray) for leaf in leaves.values()):
-            from t5x_like.checkpoints.unread_arrays import write_unread  # imports Orbax
+            from t5x_like.checkpoints.lazy_array_writer import write_lazy_arrays  # imports Orbax
 
-            write_unread(directory, {name: leaf for name, leaf in leaves.items() if leaf.size})
+            write_lazy_arrays(directory, {name: leaf for name, leaf in leaves.items() if leaf.size})
             return
         import orbax.checkpoint as ocp
 
-        # Orbax refuses empty arrays; their shape and dtype, kept elsewhere, are all there is to them.
+        # Orbax refuses empty arrays; their shape and dtype are saved elsewhere.
         arrays = {
             name: leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
             for name, leaf in leaves.items()
@@ -39,12 +39,17 @@ class ArrayStore:
         self._open().save(directory, args=ocp.args.PyTreeSave(nest(arrays)))
 
     def wait(self) -> None:
-        """Returns when all processes have written; raises whatever went wrong."""
+        """Wait until all processes have written, and raise their errors."""
         if self._checkpointer:
             self._checkpointer.wait_until_finished()
 
     def read(self, directory: epath.Path, wanted: dict[str, Any]) -> dict[str, jax.Array]:
-        """Reads the named arrays, laid out as ``wanted`` says; shapes and dtypes must be those on disk."""
+        """Read arrays by name.
+
+        Args:
+          directory: Where they were written.
+          wanted: Their shapes and dtypes, which must be those on disk, and shardings.
+        """
         import orbax.checkpoint as ocp
 
         arguments = {
@@ -63,7 +68,13 @@ class ArrayStore:
         return {name: arrays[name] if name in arrays else _empty(leaf) for name, leaf in wanted.items()}
 
     def read_to_host(self, directory: epath.Path, name: str, like: Any) -> np.ndarray:
-        """Reads one array whole, to no device; its shape and dtype must be those of ``like``."""
+        """Read one array into host memory.
+
+        Args:
+          directory: Where it was written.
+          name: Its name.
+          like: Its shape and dtype, which must be those on disk.
+        """
         if not np.prod(like.shape):
             return np.empty(like.shape, like.dtype)
         import orbax.checkpoint as ocp
@@ -76,7 +87,7 @@ class ArrayStore:
         return name_leaves(self._open().restore(directory, args=request))[name]
 
     def close(self) -> None:
-        """Waits for Orbax's threads and lets them go."""
+        """Wait for Orbax's threads and end them."""
         if self._checkpointer:
             self._checkpointer.close()
             self._checkpointer = None

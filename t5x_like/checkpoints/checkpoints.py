@@ -1,10 +1,10 @@
-"""Saves a run so that it can be continued to the bit, and restores what can be trusted.
+"""Saves a run so that it continues to the bit, and restores the newest step that is undamaged.
 
-A step is one folder::
+A step is one directory::
 
     <directory>/<step>/state/             arrays, written by Orbax from all processes
                        leaves.json        name, shape and dtype of each array
-                       loader_state.json  where in the data the run is
+                       loader_state.json  position in the data
                        config.txt         the resolved configuration
                        manifest.json      length and checksum of every file; written last
 """
@@ -34,8 +34,16 @@ from t5x_like.io.files import PathLike, read_json, write_json, write_text
 from t5x_like.model.lazy_array import Index, LazyArray
 
 
-class Restored(NamedTuple):
-    """A restored step. ``skipped`` says, a line each, which newer steps could not be used and why."""
+class RestoredCheckpoint(NamedTuple):
+    """A restored step.
+
+    Attributes:
+      step: Its number.
+      state: State of the training.
+      loader_state: Position in the data.
+      config_text: Resolved configuration of the run.
+      skipped: One line for each newer step that can't be used, with the reason.
+    """
 
     step: int
     state: Any
@@ -45,10 +53,13 @@ class Restored(NamedTuple):
 
 
 class Checkpoints:
-    """The checkpoints of one run in ``directory``, of which the newest ``keep`` finished ones stay.
+    """Checkpoints of one run. Saving happens in the background.
 
-    Saving happens in the background: `save` returns when the arrays are copied off the devices. With several
-    processes, all of them call every method, on a directory they all see.
+    With several processes, all call every method, on a directory that is visible to all.
+
+    Args:
+      directory: Where steps are saved.
+      keep: Number of finished steps that are kept, the newest ones.
 
     >>> with Checkpoints("runs/a/checkpoints") as checkpoints:
     ...     checkpoints.save(10, state, loader_state=loader.state(), config_text=text)
@@ -76,12 +87,18 @@ class Checkpoints:
                 raise
 
     def save(self, step: int, state: Any, *, loader_state: Any = None, config_text: str = "") -> None:
-        """Starts saving ``state``, any pytree of arrays; its memory may be reused at once.
+        """Start saving, and return when the arrays are copied off the devices; their memory may be reused.
 
-        Waits for the save before it to finish. Saving the step just saved or restored again does nothing.
+        Waits for the save before it. Saving the step just saved or restored again does nothing.
+
+        Args:
+          step: Number of the step.
+          state: Any pytree of arrays.
+          loader_state: Position in the data, as JSON.
+          config_text: Resolved configuration of the run.
 
         Raises:
-          OSError: the save before this one failed.
+          OSError: The save before this one failed.
         """
         self.wait()
         if step == self._current:
@@ -95,29 +112,31 @@ class Checkpoints:
             write_json(directory / "leaves.json", described)
             write_json(directory / "loader_state.json", loader_state)
             write_text(directory / "config.txt", config_text)
-        _meet(f"room for step {step}")
+        _synchronize(f"directory of step {step}")
         _check_seen(directory)
         self._store.start_writing(directory / "state", leaves)
         self._current = step
         self._finisher = threading.Thread(target=self._finish, args=(step,), name=f"save-{step}")
         self._finisher.start()
 
-    def restore(self, like: Any, step: int | None = None) -> Restored:
-        """Restores the newest step that is whole, or exactly ``step``.
+    def restore(self, like: Any, step: int | None = None) -> RestoredCheckpoint:
+        """Restore the newest step that is undamaged, or exactly ``step``.
 
-        ``like`` has the containers of the saved state around arrays or ``jax.ShapeDtypeStruct`` with
-        shardings. Those need not be the ones it was saved with; without any, arrays go to the first device.
+        Args:
+          like: The saved state's containers around arrays or ``jax.ShapeDtypeStruct``. Their shardings may differ from
+            the saved ones; without any, arrays are placed on the first device.
+          step: ``None`` for the newest.
 
         Raises:
-          FileNotFoundError: there is no such step.
-          ValueError: no step is whole, or the state differs from ``like``; says how.
+          FileNotFoundError: There is no such step.
+          ValueError: No step is undamaged, or the state differs from ``like``; the differences are listed.
         """
         self.wait()
         chosen, skipped = self._choose(step)
         directory = self.directory / str(chosen)
         arrays = self._read(chosen, name_leaves(like))
         self._current = chosen
-        return Restored(
+        return RestoredCheckpoint(
             step=chosen,
             state=refill(like, arrays),
             loader_state=read_json(directory / "loader_state.json"),
@@ -126,18 +145,18 @@ class Checkpoints:
         )
 
     def all_steps(self) -> list[int]:
-        """The finished steps, in ascending order."""
+        """Return the finished steps, in ascending order."""
         return finished_steps(self.directory)
 
     def latest_step(self) -> int | None:
-        """The newest finished step, or ``None``. Whether it is undamaged shows when it is restored."""
+        """Return the newest finished step, or ``None``. Restoring checks for damage."""
         return max(self.all_steps(), default=None)
 
     def wait(self) -> None:
-        """Returns when nothing is being saved any more.
+        """Wait until nothing is being saved.
 
         Raises:
-          OSError: the last save failed.
+          OSError: The last save failed.
         """
         if self._finisher:
             self._finisher.join()
@@ -150,7 +169,7 @@ class Checkpoints:
             ) from error
 
     def close(self) -> None:
-        """Waits for the last save and lets Orbax go."""
+        """Wait for the last save and close Orbax."""
         try:
             self.wait()
         finally:
@@ -191,62 +210,69 @@ class Checkpoints:
 
 
 def restore_params(directory: PathLike, like: Any, step: int | None = None) -> Any:
-    """Only the weights (the part ``params`` of the state) of another run, to start afresh from them.
+    """Return the weights (the part ``params`` of the state) of another run.
 
-    ``directory`` is a run, its ``checkpoints`` folder, or one step; ``like`` as in `Checkpoints.restore`.
+    Args:
+      directory: A run, its ``checkpoints`` directory, or one step.
+      like: As in ``Checkpoints.restore``.
+      step: ``None`` for the newest.
 
     Raises:
-      FileNotFoundError: there is no checkpoint.
-      ValueError: names, shapes or dtypes differ (lists all), or no step is whole.
+      FileNotFoundError: There is no checkpoint.
+      ValueError: Names, shapes or dtypes differ (all are listed), or no step is undamaged.
     """
     return restore_step(directory, like, step=step)[1]
 
 
 def restore_step(directory: PathLike, like: Any, step: int | None = None) -> tuple[int, Any]:
-    """The step that ``restore_params`` takes, and its weights.
+    """Return the step that ``restore_params`` chooses, and its weights. Arguments and errors are the same.
 
-    Raises:
-      FileNotFoundError, ValueError: as ``restore_params``.
+    Args:
+      directory: As in ``restore_params``.
+      like: As in ``restore_params``.
+      step: As in ``restore_params``.
     """
-    parent, asked = find_checkpoints(absolute(directory))
+    parent, named = find_checkpoints(absolute(directory))
     with Checkpoints(parent) as checkpoints:
-        chosen, _ = checkpoints._choose(asked if step is None else step)
+        chosen, _ = checkpoints._choose(named if step is None else step)
         arrays = checkpoints._read(chosen, name_leaves({"params": like}), only="params/")
     return chosen, refill({"params": like}, arrays)["params"]
 
 
 @contextmanager
-def unread_params(directory: PathLike, like: Any, step: int | None = None) -> Iterator[Any]:
-    """The weights of ``restore_params`` as unread arrays, each of which is read whole whenever it is asked for.
+def lazy_params(directory: PathLike, like: Any, step: int | None = None) -> Iterator[Any]:
+    """Yield the weights of ``restore_params`` as lazy arrays; each access reads the whole array.
 
-    Raises:
-      FileNotFoundError, ValueError: as ``restore_params``.
+    Args:
+      directory: As in ``restore_params``.
+      like: As in ``restore_params``.
+      step: As in ``restore_params``.
     """
-    parent, asked = find_checkpoints(absolute(directory))
+    parent, named = find_checkpoints(absolute(directory))
     with Checkpoints(parent) as checkpoints:
-        chosen, _ = checkpoints._choose(asked if step is None else step)
+        chosen, _ = checkpoints._choose(named if step is None else step)
         wanted = name_leaves({"params": like})
         checkpoints._refuse(chosen, wanted, only="params/")
         state = checkpoints.directory / str(chosen) / "state"
 
-        def unread(name: str, leaf: Any) -> LazyArray:
+        def lazy(name: str, leaf: Any) -> LazyArray:
             def read(index: Index) -> np.ndarray:
                 return checkpoints._store.read_to_host(state, name, leaf)[index]
 
             return LazyArray(tuple(leaf.shape), read)
 
-        leaves = {name: unread(name, leaf) for name, leaf in wanted.items()}
+        leaves = {name: lazy(name, leaf) for name, leaf in wanted.items()}
         yield refill({"params": like}, leaves)["params"]
 
 
 def _as_first_process_says(step: int | None) -> int | None:
-    """Processes must not choose apart: a file may be there for one and not yet for another."""
+    """Return the first process's choice: a file may be visible to one process and not yet to another."""
     if jax.process_count() == 1:
         return step
     from jax.experimental import multihost_utils
 
-    told = int(multihost_utils.broadcast_one_to_all(np.int32(-1 if step is None else step)))
-    return None if told == -1 else told
+    chosen = int(multihost_utils.broadcast_one_to_all(np.int32(-1 if step is None else step)))
+    return None if chosen == -1 else chosen
 
 
 def _check_seen(directory: epath.Path) -> None:
@@ -257,7 +283,7 @@ def _check_seen(directory: epath.Path) -> None:
         )
 
 
-def _meet(name: str) -> None:
+def _synchronize(name: str) -> None:
     if jax.process_count() > 1:
         from jax.experimental import multihost_utils
 

@@ -1,8 +1,7 @@
-"""What a finished checkpoint is made of: every file with its length and checksum, written last.
+"""Manifest of a finished checkpoint: every file with its length and checksum, written last.
 
-Orbax restores a data file with a flipped bit without complaint. The manifest catches that, and truncated,
-missing or exchanged files; and as it is written after everything else, a folder without one
-is an unfinished save.
+Orbax restores a data file with a flipped bit without an error. The manifest detects that, and truncated, missing or
+exchanged files. A directory without a manifest is an unfinished save.
 """
 
 import zlib
@@ -21,18 +20,18 @@ _CHUNK_BYTES = 8 * 2**20
 
 
 def write_manifest(directory: epath.Path) -> None:
-    """Marks ``directory`` as finished."""
+    """Mark ``directory`` as finished."""
     files = {name: _fingerprint(path) for name, path in _walk(directory)}
     write_json(directory / MANIFEST, {"files": files})
 
 
 def is_finished(directory: epath.Path) -> bool:
-    """Whether the save that made ``directory`` got to its end."""
+    """Return True if the save that made ``directory`` was completed."""
     return (directory / MANIFEST).exists()
 
 
 def problem_in(directory: epath.Path) -> str | None:
-    """Reads every file once; the first thing that is wrong, or ``None``."""
+    """Read every file once, and return the first problem, or ``None``."""
     if not is_finished(directory):
         return "it is unfinished (the run was stopped while saving)"
     try:

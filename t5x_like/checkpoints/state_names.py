@@ -1,4 +1,4 @@
-"""Names for the arrays of a state, so that two states can be compared in words."""
+"""Names of a state's arrays, and comparison of two states by name."""
 
 import difflib
 from typing import Any
@@ -10,13 +10,13 @@ _MOST_LINES = 20
 
 
 def name_leaves(tree: Any) -> dict[str, Any]:
-    """The leaves of any pytree by path: dict keys, tuple fields and list positions joined by ``/``."""
+    """Return the leaves of any pytree by path: dict keys, tuple fields and list indices joined by ``/``."""
     paths_and_leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
     return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in paths_and_leaves}
 
 
 def nest(leaves: dict[str, Any]) -> dict[str, Any]:
-    """The same leaves as plain nested dicts, whatever containers they came from."""
+    """Return named leaves as plain nested dicts."""
     tree: dict[str, Any] = {}
     for name, leaf in leaves.items():
         *parents, last = name.split("/")
@@ -28,15 +28,15 @@ def nest(leaves: dict[str, Any]) -> dict[str, Any]:
 
 
 def refill(like: Any, leaves: dict[str, Any]) -> Any:
-    """The containers of ``like`` around the arrays of ``leaves``."""
+    """Return the containers of ``like`` around the arrays of ``leaves``."""
     return jax.tree.unflatten(jax.tree.structure(like), [leaves[name] for name in name_leaves(like)])
 
 
 def describe(leaves: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Shape and dtype of each leaf, as JSON.
+    """Return shape and dtype of each leaf, as JSON.
 
     Raises:
-      ValueError: a leaf is no plain array.
+      ValueError: A leaf is no plain array.
     """
     described = {}
     for name, leaf in leaves.items():
@@ -50,7 +50,12 @@ def describe(leaves: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def differences(saved: dict[str, dict[str, Any]], wanted: dict[str, dict[str, Any]]) -> list[str]:
-    """One line for each array that is missing, unexpected, or has another shape or dtype."""
+    """Return one line for each array that is missing, unexpected, or has another shape or dtype.
+
+    Args:
+      saved: Descriptions of saved arrays, from ``describe``.
+      wanted: Descriptions of needed arrays.
+    """
     lines = []
     unexpected = [name for name in saved if name not in wanted]
     for name, want in wanted.items():
@@ -67,7 +72,7 @@ def differences(saved: dict[str, dict[str, Any]], wanted: dict[str, dict[str, An
 
 
 def refuse_differences(saved: dict[str, Any], wanted: dict[str, Any], *, where: str) -> None:
-    """Raises ValueError, listing all differences, if there are any."""
+    """Raise ValueError with all differences, if there are any; ``where`` names the checkpoint."""
     lines = differences(saved, wanted)
     if lines:
         more = [f"… and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []

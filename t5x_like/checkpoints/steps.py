@@ -1,4 +1,4 @@
-"""The folders of a run's checkpoints, one for each saved step, named by its number."""
+"""Directories of a run's checkpoints, one for each step, named by its number."""
 
 import os
 
@@ -9,25 +9,25 @@ from t5x_like.io.files import PathLike, as_path
 
 
 def absolute(directory: PathLike) -> epath.Path:
-    """Orbax insists on absolute local paths; bucket addresses are absolute already."""
+    """Return the absolute path, which Orbax needs; bucket addresses are absolute already."""
     text = os.fspath(directory)
     return as_path(text if "://" in text else os.path.abspath(text))
 
 
 def list_steps(directory: epath.Path) -> list[int]:
-    """Every step with a folder, finished or not, in ascending order."""
+    """Return all steps with a directory, finished or not, in ascending order."""
     if not directory.exists():
         return []
     return sorted(int(path.name) for path in directory.iterdir() if path.name.isdecimal() and path.is_dir())
 
 
 def finished_steps(directory: epath.Path) -> list[int]:
-    """The steps whose save got to its end, in ascending order."""
+    """Return the steps whose save was completed, in ascending order."""
     return [step for step in list_steps(directory) if is_finished(directory / str(step))]
 
 
 def newest_whole(directory: epath.Path, candidates: list[int]) -> tuple[int | None, list[str]]:
-    """The first of ``candidates`` (newest first) that is as it was written, and why not those before it."""
+    """Return the first of ``candidates`` (newest first) that is undamaged, and the problems of those before it."""
     skipped = []
     for step in candidates:
         problem = problem_in(directory / str(step))
@@ -38,7 +38,7 @@ def newest_whole(directory: epath.Path, candidates: list[int]) -> tuple[int | No
 
 
 def find_checkpoints(directory: epath.Path) -> tuple[epath.Path, int | None]:
-    """The folder of steps in (or around) ``directory``, which may be a run or a single step."""
+    """Return the directory of steps for a run or a single step, and the step that is named."""
     if (directory / "leaves.json").exists() and directory.name.isdecimal():
         return directory.parent, int(directory.name)
     if not list_steps(directory) and (directory / "checkpoints").exists():
@@ -47,7 +47,7 @@ def find_checkpoints(directory: epath.Path) -> tuple[epath.Path, int | None]:
 
 
 def make_room(directory: epath.Path, step: int) -> None:
-    """Clears the way for ``step``: a run that went back leaves its later steps as ``<step>.set-aside``."""
+    """Move later steps out of the way, which a run leaves that went back: to ``<step>.set-aside``."""
     for later in list_steps(directory):
         if later < step:
             continue
@@ -61,7 +61,7 @@ def make_room(directory: epath.Path, step: int) -> None:
 
 
 def prune(directory: epath.Path, keep: int) -> None:
-    """Deletes all but the newest ``keep`` finished steps, and the remains of saves that were cut short."""
+    """Delete all but the newest ``keep`` finished steps, and the remains of interrupted saves."""
     kept = finished_steps(directory)[-keep:]
     for step in list_steps(directory):
         if step not in kept:
@@ -69,7 +69,7 @@ def prune(directory: epath.Path, keep: int) -> None:
 
 
 def _remove(path: epath.Path) -> None:
-    """Deletes a step; the manifest goes first, so that a half-deleted step never looks finished."""
+    """Delete a step, the manifest first, so that a half-deleted step never looks finished."""
     if path.exists():
         (path / MANIFEST).unlink(missing_ok=True)
         path.rmtree()

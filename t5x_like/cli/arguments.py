@@ -10,12 +10,11 @@ from typing import Any
 from t5x_like.gin_config.configuration import Configuration, Override, load, load_one
 from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError
-from t5x_like.io.files import read_json
 
 # The tasks that come with t5x-like, for verbs that are given neither a gin file nor a module.
 SHIPPED_TASKS = "gin/recipes/quickstart/tasks.gin"
 
-# Gives the tasks of a run that was configured in Python.
+# Gives the macros of a run that was configured in Python.
 RECORDED_RUN = "gin/runs/recorded.gin"
 
 # The class that a recipe configures, and the verb that runs it.
@@ -118,7 +117,7 @@ def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | 
     Raises:
       UserError: There is neither ``--checkpoint`` nor ``--gin_file``, or no run.
     """
-    given: dict[str, Any] = {"CHECKPOINT": arguments.checkpoint, **macros}
+    given = {"CHECKPOINT": arguments.checkpoint, **macros}
     if not arguments.gin_file:
         if not arguments.checkpoint:
             raise UserError("say which weights: --checkpoint RUN_DIR, or a recipe by --gin_file")
@@ -127,8 +126,6 @@ def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | 
             arguments.gin_file = [str(home / "config.gin"), template]
         elif (home / "experiment.json").is_file():  # it was configured in Python
             arguments.gin_file = [RECORDED_RUN, template]
-            train = read_json(home / "experiment.json")["train"]
-            given |= {name.upper(): train[name] for name in ("mixture", "inputs_length", "targets_length")}
         else:
             hint = "a run directory has one; pass the directory that train was given as MODEL_DIR"
             raise UserError(

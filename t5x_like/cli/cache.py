@@ -20,9 +20,8 @@ from t5x_like.cli.arguments import (
 from t5x_like.cli.quiet_tensorflow import quiet_tensorflow
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.text import registry
-from t5x_like.text.cache.beam import on_beam
 from t5x_like.text.cache.cache_manifest import Manifest
-from t5x_like.text.cache.writing import cache_split
+from t5x_like.text.cache.writing import cache_split, on_beam
 from t5x_like.text.seqio_bridge import registration
 
 

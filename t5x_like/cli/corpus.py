@@ -22,7 +22,7 @@ from t5x_like.cli.arguments import (
     load_part,
 )
 from t5x_like.corpora.building.build import REPORT, build_corpus
-from t5x_like.corpora.rules.explaining import ExplainedPage, explain_page
+from t5x_like.corpora.rules.page_explanation import ExplainedPage, explain_page
 from t5x_like.corpora.rules.pages_to_explain import (
     STANDARD_INPUT,
     PageToExplain,

@@ -1,5 +1,6 @@
-"""List tasks and mixtures, or show a task's examples. Benchmarks need no file; other tasks come from a gin file or
-from your own modules (by default, the tasks that are shipped).
+"""List tasks and mixtures, or show a task's examples.
+
+Benchmarks need no file. Other tasks come from a gin file or your own modules; the default is the shipped tasks.
 
 t5x-like tasks list                          names, splits and metrics
 t5x-like tasks show wordnet_definitions      a few examples: raw, worded and tokenized
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _describe(description: task_examples.Description) -> str:
+def _describe(description: task_examples.TaskDescription) -> str:
     splits = ", ".join(f"{name} {_count(number)}" for name, number in description.splits.items())
     lines = [
         f"{description.name} ({description.kind})",
@@ -93,7 +94,7 @@ def _count(number: int | None) -> str:
 
 def _example(shown: task_examples.TaskExample) -> str:
     """Return an example's text and pieces; targets without loss are shown as dots."""
-    weights = shown.beside.get("weights", [1.0] * len(shown.target_ids))
+    weights = shown.extra_features.get("weights", [1.0] * len(shown.target_ids))
     learned = [
         f"{piece}:{number}" if weight else "·"
         for piece, number, weight in zip(shown.target_pieces, shown.target_ids, weights, strict=True)
@@ -102,7 +103,7 @@ def _example(shown: task_examples.TaskExample) -> str:
     lines = [f"raw      {shown.raw}"] if shown.raw is not None else []
     lines += [f"inputs   {shown.inputs}", f"targets  {shown.targets}"]
     lines += [f"         {' '.join(read)}", f"      -> {' '.join(learned)}"]
-    for name, numbers in shown.beside.items():
+    for name, numbers in shown.extra_features.items():
         if name != "weights" or set(numbers) - {0.0, 1.0}:
             lines.append(f"{name}: {_runs(numbers)}")
     return "\n".join(lines)

@@ -11,10 +11,10 @@ from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.files import as_path, write_bytes, write_json
 from t5x_like.reports.vocabulary_comparison import draw_comparison
 from t5x_like.text.vocabularies.compare import Measures, measure
-from t5x_like.text.vocabularies.learning import KINDS, Learning
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.tokenizer import Tokenizer, pad_size
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
+from t5x_like.text.vocabularies.vocabulary_training import KINDS, VocabularyTraining
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _learn(arguments: argparse.Namespace) -> None:
-    size = Learning(
+    size = VocabularyTraining(
         kind=arguments.kind,
         inputs=arguments.input,
         output=arguments.output,

@@ -1,8 +1,8 @@
 """Beam search with Hugging Face's rules, and a choice of length penalties.
 
-Each step takes the best ``2 * num_beams`` continuations of a row. Those that end and rank among the first
-``num_beams`` compete for a place among the row's finished sequences by penalised score; the best that go on
-become its beams. A row is done when its ``num_beams`` finished sequences can't be beaten any more.
+Each step takes the best ``2 * num_beams`` continuations of a row. Those that end and rank among the first ``num_beams``
+are finished; the row keeps the best of them by penalized score. The best others become its beams. A row is done when
+its ``num_beams`` finished sequences can't be beaten any more.
 
 Shape letters here: B rows, J beams of a row, C candidates of a row, L new tokens, V vocabulary.
 """
@@ -28,7 +28,11 @@ from t5x_like.inference.decodable import (
 
 @dataclass(frozen=True)
 class PowerLengthPenalty:
-    """Divides scores by ``length ** power``: Hugging Face's ``length_penalty``; above 0 favours long ones."""
+    """Divides scores by ``length ** power``: Hugging Face's ``length_penalty``.
+
+    Attributes:
+      power: Values above 0 favor long sequences.
+    """
 
     power: float = 1.0
 
@@ -40,7 +44,8 @@ class PowerLengthPenalty:
 class T5LengthPenalty:
     """Divides scores by ``((5 + length) / 6) ** alpha`` (Wu et al. 2016, https://arxiv.org/abs/1609.08144).
 
-    T5 uses 0.6 for its long tasks (Raffel et al. 2020, §3.1.2).
+    Attributes:
+      alpha: T5 uses 0.6 for its long tasks (Raffel et al. 2020, §3.1.2).
     """
 
     alpha: float = 0.6
@@ -54,10 +59,15 @@ EarlyStopping: TypeAlias = bool | Literal["never"]
 
 
 class Beams(NamedTuple):
-    """The sequences found, best first, with their penalised scores."""
+    """Sequences found, best first.
 
-    tokens: Array  # int32 [B, num_return_sequences, max_new_tokens], padded after the end
-    scores: Array  # float32 [B, num_return_sequences]
+    Attributes:
+      tokens: int32 [B, num_return_sequences, max_new_tokens], padded after the end.
+      scores: float32 [B, num_return_sequences], penalized.
+    """
+
+    tokens: Array
+    scores: Array
 
 
 class _Search(NamedTuple):
@@ -65,7 +75,7 @@ class _Search(NamedTuple):
     tokens: Array  # [B, J, L] running beams
     scores: Array  # [B, J] their summed log-probabilities
     finished: Array  # [B, J, L]
-    finished_scores: Array  # [B, J] penalised; minus infinity where there is none yet
+    finished_scores: Array  # [B, J] penalized; minus infinity where there is none yet
     done: Array  # [B]
     cache: Cache
 
@@ -84,11 +94,22 @@ def beam_search(
     early_stopping: EarlyStopping = False,
     num_return_sequences: int = 1,
 ) -> Beams:
-    """Finds for every row of the cache the continuations with the best penalised log-likelihood.
+    """Find for every row of the cache the continuations with the best penalized log-likelihood.
 
-    The length that is penalised counts new tokens, the end included. With ``num_beams`` sequences finished, a
-    row is done at once (``early_stopping=True``), when the best continuation ending now would not beat the
-    worst of them (``False``), or when none could at any length up to the limit (``"never"``).
+    Args:
+      step: Reads one token of each row and scores the next.
+      reorder: Rearranges the beams of a cache.
+      cache: Cache of the prompts, one row each.
+      start_tokens: Token that each row reads first.
+      max_new_tokens: Limit of the length.
+      eos_token_id: Ids that end a sequence; ``None`` for none.
+      num_beams: Beams of each row.
+      pad_token_id: Id after the end.
+      length_penalty: Divides scores; lengths count new tokens, the end included.
+      early_stopping: With ``num_beams`` sequences finished, a row is done at once (``True``), when the best
+        continuation ending now would not beat the worst of them (``False``), or when none could at any
+        length (``"never"``).
+      num_return_sequences: Sequences to return for each row.
     """
     check_length(max_new_tokens)
     if not 1 <= num_return_sequences <= num_beams:
@@ -122,7 +143,7 @@ def beam_search(
             cache=reorder(cache, origins_BJ),
         )
 
-    def goes_on(search: _Search) -> Array:
+    def continues(search: _Search) -> Array:
         return (search.index < max_new_tokens) & ~search.done.all()
 
     blank_BJL = jnp.full((num_rows, num_beams, max_new_tokens), pad_token_id, jnp.int32)
@@ -136,13 +157,13 @@ def beam_search(
         done=jnp.zeros(num_rows, bool),
         cache=reorder(cache, jnp.zeros((num_rows, num_beams), jnp.int32)),
     )
-    search = jax.lax.while_loop(goes_on, advance, start)
+    search = jax.lax.while_loop(continues, advance, start)
     tokens_BJL, scores_BJ = _add_unfinished(search, length_penalty(search.index))
     return Beams(tokens_BJL[:, :num_return_sequences], scores_BJ[:, :num_return_sequences])
 
 
 class _Candidates(NamedTuple):
-    """The best continuations of each row, best first."""
+    """Best continuations of each row, best first."""
 
     tokens: Array  # [B, C, L]
     scores: Array  # [B, C]
@@ -153,7 +174,7 @@ class _Candidates(NamedTuple):
 def _best_candidates(search: _Search, logits: Array, eos_ids: tuple[int, ...]) -> _Candidates:
     num_rows, num_beams = search.scores.shape
     vocab_size = logits.shape[-1]
-    # Enough that num_beams of them go on even if every beam ends in every possible way.
+    # Enough that num_beams of them continue even if every beam ends in every possible way.
     count = min(max(2, 1 + len(eos_ids)) * num_beams, num_beams * vocab_size)
     scores_BJV = log_probabilities(logits).reshape(num_rows, num_beams, vocab_size) + search.scores[..., None]
     # Without the barrier XLA joins its slices with later ones, misses that this is a top-k and sorts the vocabulary.
@@ -165,7 +186,7 @@ def _best_candidates(search: _Search, logits: Array, eos_ids: tuple[int, ...]) -
 
 
 def _merge_finished(search: _Search, candidates: _Candidates, penalty: Array) -> tuple[Array, Array]:
-    """The best of what had finished and of what ends now and ranks among the first beams."""
+    """Return the best of earlier finished sequences and of those that end now and rank among the first beams."""
     num_beams = search.scores.shape[1]
     ending_BC = jnp.where(candidates.ends, candidates.scores / penalty, -jnp.inf)
     return _best(
@@ -183,7 +204,7 @@ def _keep_running(candidates: _Candidates, num_beams: int) -> tuple[Array, Array
 
 
 def _add_unfinished(search: _Search, penalty: Array) -> tuple[Array, Array]:
-    """At the length limit the running beams of rows that are not done count as finished."""
+    """Count running beams of rows that are not done as finished, at the length limit."""
     running_BJ = jnp.where(search.done[:, None], -jnp.inf, search.scores / penalty)
     return _best(
         jnp.concatenate([search.finished, search.tokens], 1),

@@ -1,4 +1,4 @@
-"""Functions that decoding needs of a model: score the next token, and reorder the rows of its cache."""
+"""Functions of a model that decoding needs: scores of the next token, and reordering of its cache."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-Cache = Any  # a pytree of arrays that only the model looks into
+Cache = Any  # a pytree of arrays that only the model reads
 
 # Hugging Face's score for beams that don't exist yet: finite, so that sums and comparisons stay ordinary.
 IMPOSSIBLE = -1e9
@@ -21,14 +21,14 @@ Reorder: TypeAlias = Callable[[Cache, Array], Cache]
 
 
 def as_ids(eos_token_id: int | tuple[int, ...] | list[int] | None) -> tuple[int, ...]:
-    """End-of-sequence ids as a tuple; empty where nothing ends a sequence but its length."""
+    """Return end-of-sequence ids as a tuple; empty where only the length ends a sequence."""
     if eos_token_id is None:
         return ()
     return (eos_token_id,) if isinstance(eos_token_id, int) else tuple(eos_token_id)
 
 
 def is_any_of(tokens: Int[Array, "*dims"], ids: tuple[int, ...]) -> Bool[Array, "*dims"]:
-    """Returns True where a token is one of ``ids``."""
+    """Return True where a token is one of ``ids``."""
     found = jnp.zeros(tokens.shape, bool)
     for one in ids:
         found |= tokens == one
@@ -36,13 +36,13 @@ def is_any_of(tokens: Int[Array, "*dims"], ids: tuple[int, ...]) -> Bool[Array, 
 
 
 def check_length(max_new_tokens: int) -> None:
-    """Refuses to decode nothing."""
+    """Raise ValueError unless there is a token to decode."""
     if max_new_tokens < 1:
         raise ValueError(f"max_new_tokens is {max_new_tokens}; give at least 1")
 
 
 def log_probabilities(logits: Float[Array, "B V"]) -> Float[Array, "B V"]:
-    """Log-softmax in float32."""
+    """Return the log-softmax in float32."""
     logits = logits.astype(jnp.float32)
     shifted = logits - logits.max(-1, keepdims=True)
     return shifted - jnp.log(jnp.exp(shifted).sum(-1, keepdims=True))

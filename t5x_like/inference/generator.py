@@ -1,4 +1,4 @@
-"""Continuations of prompts: greedy, sampled or by beam search, from ids to ids."""
+"""Generation: continuations of prompts by greedy decoding, sampling or beam search."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,10 +19,18 @@ from t5x_like.partitioning.shard import replicated
 
 @config_class
 class GenerationConfig:
-    """Length of a continuation and the search for it. ``temperature`` 0 with one beam is greedy decoding.
+    """Length of continuations, and how to search for them. The default is greedy decoding.
 
-    ``length_penalty_alpha`` is T5's (Wu et al. 2016, https://arxiv.org/abs/1609.08144, eq. 14): scores are divided by
-    ``((5 + length) / 6) ** alpha``. T5 decodes its long tasks with 4 beams and 0.6 (Raffel et al. 2020, §3.1.2).
+    Attributes:
+      max_new_tokens: Limit of the length.
+      num_beams: Beams of beam search; 1 for greedy decoding or sampling. T5 uses 4 for its long tasks (Raffel et al.
+        2020, §3.1.2).
+      length_penalty_alpha: Beam search divides scores by ``((5 + length) / 6) ** alpha`` (Wu et al. 2016,
+        https://arxiv.org/abs/1609.08144, eq. 14).
+      temperature: Divides logits before sampling; 0 for greedy decoding.
+      top_k: Samples from the best ``top_k`` tokens; ``None`` for all.
+      top_p: Samples from the smallest set of tokens with this probability; ``None`` for all.
+      seed: Seed of the draws.
     """
 
     max_new_tokens: int = 64
@@ -46,28 +54,29 @@ class GenerationConfig:
             raise ValueError("sampling (temperature > 0) and beam search (num_beams > 1) exclude each other")
 
     def search_settings(self, end_ids: Sequence[int]) -> dict[str, Any]:
-        """Arguments of ``beam_search`` or ``sample``."""
+        """Return arguments of ``beam_search`` or ``sample``."""
         common = {"max_new_tokens": self.max_new_tokens, "eos_token_id": tuple(end_ids)}
         if self.num_beams == 1:
             return common | {"temperature": self.temperature, "top_k": self.top_k, "top_p": self.top_p}
         return common | {
             "num_beams": self.num_beams,
             "length_penalty": T5LengthPenalty(self.length_penalty_alpha),
-            "early_stopping": "never",  # T5X's rule: go on while a beam could still win at the length limit
+            "early_stopping": "never",  # as in T5X: continue while a beam could still win at the length limit
         }
 
 
 def continue_prompts(
     model: Any, prompts: jax.Array, mask: jax.Array, key: Any, *, start_id: int, settings: dict[str, Any]
 ) -> tuple[jax.Array, jax.Array | None]:
-    """Encodes prompts or reads them into the cache, then searches for their continuations; for ``jax.jit``.
+    """Encode prompts or read them into the cache, then generate their continuations; for ``jax.jit``.
 
     Args:
+      model: A model that can generate.
       prompts: int32 [B, M]; an encoder-decoder encodes them, a decoder continues them.
-      mask: int32 [B, M], 1 where a prompt has a token.
-      key: for sampling; without it, or at temperature 0, decoding is greedy.
-      start_id: the first id that an encoder-decoder's decoder reads; T5's is 0.
-      settings: arguments of ``beam_search``, if ``num_beams`` is among them, else of ``sample``.
+      mask: int32 [B, M]; 1 where a prompt has a token.
+      key: Random key for sampling; without it, or at temperature 0, decoding is greedy.
+      start_id: First id that an encoder-decoder's decoder reads; T5's is 0.
+      settings: Arguments of ``beam_search``, if ``num_beams`` is among them, else of ``sample``.
 
     Returns:
       New tokens, int32 [B, (num_return_sequences,) max_new_tokens], and the scores of beams.
@@ -88,9 +97,10 @@ class Generator:
     """Generates from a model, compiled once for each configuration and shape.
 
     Args:
-      graphdef: the model's structure.
-      is_decoder: whether prompts are padded on the left, as every family of decoders takes them.
-      start_id: see ``continue_prompts``.
+      graphdef: The model's structure.
+      mesh: Devices.
+      is_decoder: Prompts are padded on the left, as decoders need them.
+      start_id: See ``continue_prompts``.
     """
 
     def __init__(self, graphdef: Any, mesh: Mesh, *, is_decoder: bool, start_id: int = 0):
@@ -122,12 +132,15 @@ class Generator:
         batch_size: int,
         limit: int,
     ) -> list[list[int]]:
-        """Returns the ids that follow each prompt, before the first of ``end_ids``.
+        """Return the ids that follow each prompt, before the first of ``end_ids``.
 
         Args:
-          params: the model's weights, on the mesh.
-          prompts: ids of at most ``batch_size`` prompts of at most ``limit`` tokens.
-          end_ids: each of these ends a continuation.
+          params: The model's weights, on the mesh.
+          prompts: Ids of at most ``batch_size`` prompts of at most ``limit`` tokens.
+          config: Length and search.
+          end_ids: Ids that end a continuation.
+          batch_size: Rows of the compiled program.
+          limit: Longest prompt in tokens.
         """
         padded = pad_prompts(prompts, batch_size=batch_size, limit=limit, on_the_left=self._is_decoder)
         placed = place_rows(padded, self._mesh)

@@ -1,4 +1,4 @@
-"""Rows of different lengths as batches of few shapes: longest first, padded to a bucket, results in the old order."""
+"""Batching by length: longest rows first, padded to few lengths, with results in the original order."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
@@ -15,9 +15,9 @@ Ids = Sequence[int] | np.ndarray
 
 
 def length_batches(sizes: Sequence[int] | np.ndarray, batch_size: int) -> Iterator[list[int]]:
-    """Yields the numbers of ``batch_size`` rows of like length, the longest rows first.
+    """Yield the indices of ``batch_size`` rows of similar length, the longest rows first.
 
-    A batch that doesn't fit into memory therefore fails at once. The batches depend on nothing but the sizes.
+    A batch that doesn't fit into memory therefore fails at once. Batches depend on the sizes only.
     """
     order = np.argsort(-np.asarray(sizes), kind="stable").tolist()
     for start in range(0, len(order), batch_size):
@@ -27,7 +27,7 @@ def length_batches(sizes: Sequence[int] | np.ndarray, batch_size: int) -> Iterat
 def run_by_length(
     sizes: Sequence[int] | np.ndarray, batch_size: int, run: Callable[[list[int]], Sequence[Result]]
 ) -> list[Result]:
-    """Calls ``run`` with the numbers of each batch of rows, and returns one result a row in the rows' order."""
+    """Call ``run`` with the indices of each batch, and return one result for each row in the original order."""
     results: dict[int, Result] = {}
     for numbers in length_batches(sizes, batch_size):
         results |= zip(numbers, run(numbers), strict=True)
@@ -37,9 +37,13 @@ def run_by_length(
 def pad_prompts(
     prompts: Sequence[Ids], *, batch_size: int, limit: int, on_the_left: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens and mask, int32 [B, L], of prompts padded to the shortest bucket up to ``limit``.
+    """Return tokens and mask, int32 [B, L], of padded prompts.
 
-    Rows beyond the prompts hold one token, because a row without any would give no numbers.
+    Args:
+      prompts: Ids of prompts.
+      batch_size: Number of rows. Rows beyond the prompts have one token, because rows without any give not-a-number.
+      limit: Longest bucket (see ``bucket_length``).
+      on_the_left: Padding is on the left.
     """
     length = bucket_length(max(map(len, prompts)), limit)
     tokens, mask = (np.zeros((batch_size, length), np.int32) for _ in range(2))
@@ -51,7 +55,7 @@ def pad_prompts(
 
 
 def place_rows(rows: Batch | tuple[np.ndarray, ...], mesh: Mesh) -> tuple:
-    """Lays a whole batch, which every process holds, on the mesh: each process gives the rows that it is to read."""
+    """Place a batch on the mesh. Every process holds all rows, and places those that it is responsible for."""
     index, count = row_share(mesh)
 
     def share(array: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Decoding one token at a time: greedy, or drawn from the (sharpened, truncated) distribution."""
+"""Greedy decoding, and sampling with temperature, top-k and top-p."""
 
 from typing import NamedTuple
 
@@ -10,10 +10,15 @@ from t5x_like.inference.decodable import Cache, Step, as_ids, check_length, is_a
 
 
 class Sample(NamedTuple):
-    """One continuation of each row, and its log-likelihood under the model (no temperature, no cuts)."""
+    """One continuation of each row.
 
-    tokens: Array  # int32 [B, max_new_tokens], padded after the end
-    log_probs: Array  # float32 [B], the end included
+    Attributes:
+      tokens: int32 [B, max_new_tokens], padded after the end.
+      log_probs: float32 [B], log-likelihood under the model, without temperature and truncation, the end included.
+    """
+
+    tokens: Array
+    log_probs: Array
 
 
 def sample(
@@ -29,12 +34,22 @@ def sample(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> Sample:
-    """Continues every row of the cache until its end or ``max_new_tokens``; stops once all rows have ended.
+    """Continue every row of the cache until its end or ``max_new_tokens``.
 
-    Greedy without a ``key`` or at ``temperature`` 0. Otherwise logits are divided by the temperature, then
-    cut to the ``top_k`` best (Fan et al. 2018, https://arxiv.org/abs/1805.04833), then to the smallest set
-    with probability ``top_p`` (Holtzman et al. 2020, https://arxiv.org/abs/1904.09751). A row's draw depends
-    on the key and the row's place only, not on its neighbours.
+    Draws of a row depend on the key and the row's index only.
+
+    Args:
+      step: Reads one token of each row and scores the next.
+      cache: Cache of the prompts.
+      start_tokens: Token that each row reads first.
+      max_new_tokens: Limit of the length.
+      eos_token_id: Ids that end a sequence; ``None`` for none.
+      pad_token_id: Id after the end.
+      key: Random key; without one decoding is greedy.
+      temperature: Divides logits; 0 for greedy decoding.
+      top_k: Keeps the best tokens (Fan et al. 2018, https://arxiv.org/abs/1805.04833); ``None`` for all.
+      top_p: Then keeps the smallest set with this probability (Holtzman et al. 2020,
+        https://arxiv.org/abs/1904.09751); ``None`` for all.
     """
     check_length(max_new_tokens)
     if temperature < 0:
@@ -60,7 +75,7 @@ def sample(
         ended_B |= is_any_of(next_B, eos_ids)
         return index + 1, next_B, ended_B, tokens_BL.at[:, index].set(next_B), log_probs_B, cache
 
-    def goes_on(carry: tuple) -> Array:
+    def continues(carry: tuple) -> Array:
         index, _, ended_B, *_ = carry
         return (index < max_new_tokens) & ~ended_B.all()
 
@@ -72,16 +87,16 @@ def sample(
         jnp.zeros(num_rows, jnp.float32),
         cache,
     )
-    _, _, _, tokens_BL, log_probs_B, _ = jax.lax.while_loop(goes_on, body, start)
+    _, _, _, tokens_BL, log_probs_B, _ = jax.lax.while_loop(continues, body, start)
     return Sample(tokens_BL, log_probs_B)
 
 
 def truncate_logits(
     logits: Float[Array, "B V"], *, top_k: int | None = None, top_p: float | None = None
 ) -> Float[Array, "B V"]:
-    """Keeps the ``top_k`` best, then the fewest of them that hold ``top_p``; all else is minus infinity.
+    """Set all logits to minus infinity but the ``top_k`` best, and of those the fewest with probability ``top_p``.
 
-    Equals are kept together; the best token always stays.
+    Equal logits are kept together; the best token always stays.
     """
     if top_k is not None:
         if top_k < 1:

@@ -17,25 +17,31 @@ _TARGET_MULTIPLE = 8  # targets are padded to this, so that few programs are com
 
 
 class LikelihoodRequest(NamedTuple):
-    """Ids to read, and the ids that follow them whose log-likelihood is wanted."""
+    """Ids of a prompt, and ids after it whose log-likelihood is wanted."""
 
     prompt: Ids
     target: Ids
 
 
 class Likelihoods(NamedTuple):
-    """Log-likelihood of each row's targets in nats, float64 [B], and whether greedy decoding would write them."""
+    """Log-likelihoods of targets.
+
+    Attributes:
+      log_likelihoods: float64 [B], in nats.
+      is_greedy: bool [B]; True where greedy decoding would generate the targets.
+    """
 
     log_likelihoods: np.ndarray
-    is_greedy: np.ndarray  # bool [B]
+    is_greedy: np.ndarray
 
 
 class Scorer:
     """Scores targets with a model, compiled once for each shape.
 
     Args:
-      graphdef: the model's structure.
-      vocab_size: ids of the vocabulary; rows that pad the model's table to a round size take no part.
+      graphdef: The model's structure.
+      mesh: Devices.
+      vocab_size: Ids of the vocabulary; padding of the model's word table is ignored.
     """
 
     def __init__(self, graphdef: Any, mesh: Mesh, *, vocab_size: int):
@@ -52,7 +58,7 @@ class Scorer:
         self._score = jax.jit(score, out_shardings=replicated(mesh))
 
     def __call__(self, params: Any, batch: Batch) -> Likelihoods:
-        """Scores each row's targets where ``loss_weights`` are above 0."""
+        """Score each row's targets where ``loss_weights`` are above 0."""
         sums, is_greedy = self._score(params, place_rows(batch, self._mesh))
         return Likelihoods(np.asarray(sums).astype(np.float64), np.asarray(is_greedy))
 
@@ -60,10 +66,14 @@ class Scorer:
 def scoring_batch(
     requests: Sequence[LikelihoodRequest], *, is_decoder: bool, start_id: int, batch_size: int, limit: int
 ) -> Batch:
-    """Lays out at most ``batch_size`` requests: targets have weight 1, everything else 0.
+    """Return a batch of requests, in which targets have weight 1 and everything else 0.
 
-    A decoder reads the prompt before the target; an encoder-decoder encodes the prompt, and its decoder reads
-    ``start_id`` before the target.
+    Args:
+      requests: At most ``batch_size`` requests.
+      is_decoder: A decoder reads the prompt before the target. An encoder-decoder encodes the prompt.
+      start_id: Id that an encoder-decoder's decoder reads before the target.
+      batch_size: Number of rows.
+      limit: Longest bucket of tokens (see ``bucket_length``).
     """
     prompts, targets = (
         [np.asarray(ids, np.int32) for ids in column] for column in zip(*requests, strict=True)
@@ -89,7 +99,7 @@ def _decoder_batch(
     batch_size: int,
     length: int,
 ) -> Batch:
-    """Rows of inputs with the targets at their positions, of which those from ``starts`` on have weight."""
+    """Return rows of inputs and targets; targets from ``starts`` on have weight 1."""
     tokens, expected, real = (np.zeros((batch_size, length), np.int32) for _ in range(3))
     weights = np.zeros((batch_size, length), np.float32)
     real[:, 0] = 1  # a row with nothing real in it would give no number
@@ -108,6 +118,12 @@ def _decoder_batch(
 def window_batch(
     windows: Sequence[tuple[np.ndarray, np.ndarray, int]], *, batch_size: int, length: int
 ) -> Batch:
-    """Windows over texts for a decoder: (inputs, the token after each, the place from which these are scored)."""
+    """Return a batch of windows over texts for a decoder.
+
+    Args:
+      windows: Inputs, the token after each, and the index from which on these are scored.
+      batch_size: Number of rows.
+      length: Length of rows.
+    """
     inputs, targets, starts = zip(*windows, strict=True)
     return _decoder_batch(inputs, targets, starts, batch_size, length)

@@ -1,4 +1,4 @@
-"""Independent tasks run on a cluster by Apache Beam (https://beam.apache.org)."""
+"""Runs independent tasks on a cluster by Apache Beam (https://beam.apache.org)."""
 
 import pickle
 from collections.abc import Callable, Sequence
@@ -8,9 +8,9 @@ RunAll = Callable[[Callable[[Any], object], Sequence[Any]], None]
 
 
 def on_runner(runner: str, options: Sequence[str] = ()) -> RunAll:
-    """Returns ``run(function, work)``, which calls ``function`` on the cluster with each piece of ``work`` and waits.
+    """Return ``run(function, work)``, which calls ``function`` with each piece of ``work`` on a cluster and waits.
 
-    Results are dropped: functions leave files where all machines reach them. A piece may be done twice.
+    Results are discarded: functions write files to a place that all machines can reach. A piece may be processed twice.
 
     Args:
       runner: Name of a Beam runner, such as "DataflowRunner".
@@ -32,13 +32,13 @@ def on_runner(runner: str, options: Sequence[str] = ()) -> RunAll:
         ) from error
     try:
         create_runner(runner)
-    except (ValueError, ImportError) as error:  # unknown, or what it needs isn't installed
+    except (ValueError, ImportError) as error:  # unknown, or a library is missing
         raise ValueError(f"--runner {runner}: {error}") from None
 
     def run(function: Callable[[Any], object], work: Sequence[Any]) -> None:
         pickled = [pickle.dumps((function, piece)) for piece in work]
         with beam.Pipeline(options=PipelineOptions([f"--runner={runner}", *options])) as pipeline:
-            # Reshuffled, so that no runner fuses the pieces into one machine's work.
+            # Reshuffled, so that no runner fuses the pieces into work for one machine.
             _ = pipeline | beam.Create(pickled) | beam.Reshuffle() | beam.Map(_run_pickled)
 
     return run

@@ -1,146 +1,167 @@
-"""Bytes of files that are packed or not (gzip, zstd), a bounded piece at a time, and where some are missing.
+"""Decompression of gzip and zstd files in bounded chunks, resuming after damage, and splitting into lines.
 
-gzip as RFC 1952 has it, so any number of members one after another (https://www.rfc-editor.org/rfc/rfc1952), zstd as
-RFC 8878 has it (https://www.rfc-editor.org/rfc/rfc8878).
+gzip as in RFC 1952, with any number of members (https://www.rfc-editor.org/rfc/rfc1952); zstd as in RFC 8878
+(https://www.rfc-editor.org/rfc/rfc8878).
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any, NamedTuple
 
-_READ = 64 * 2**10  # packed bytes at a time: a member's rest is copied, so small where members are many
-_GIVE = 256 * 2**10  # bytes given on together, as far as there are so many
-# A kilobyte of zstd is 32 MB at most; its decompressor can't stop earlier.
+_READ = 64 * 2**10  # stored bytes at a time; small, because the rest is copied for each member
+_CHUNK_BYTES = 256 * 2**10  # decompressed bytes of a chunk
+# A kilobyte of zstd decompresses to at most 32 MB; its decompressor can't stop earlier.
 _READ_ZSTD = 2**10
 _GZIP = b"\x1f\x8b\x08"
 _ZSTD = b"\x28\xb5\x2f\xfd"
-_MAX_WINDOW = 2**27  # as the zstd program without --long
+_MAX_WINDOW = 2**27  # as in the zstd program without --long
 
 
-class Cut(NamedTuple):
-    """Bytes are missing here. What comes next, if anything does, begins anew."""
+class MissingBytes(NamedTuple):
+    """A gap in a file's content; what follows it, if anything, begins anew.
 
-    kind: str  # truncated, corrupt, garbage, bomb, unreadable
+    Attributes:
+      kind: truncated, corrupt, garbage, bomb, unreadable or too_long.
+      reason: Message.
+    """
+
+    kind: str
     reason: str
 
 
-Piece = bytes | Cut
+Chunk = bytes | MissingBytes
+Line = bytes | MissingBytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Caps:
-    """Limits of a file's unpacked size.
+class DecompressionLimits:
+    """Limits of a file's decompressed size.
 
     Attributes:
-      max_bytes: Most unpacked bytes.
-      max_ratio: Most unpacked bytes for each packed one.
-      counted_from: Unpacked bytes from which the ratio counts.
+      max_bytes: Most decompressed bytes.
+      max_ratio: Most decompressed bytes for each stored one.
+      counted_from: Decompressed bytes from which the ratio counts.
     """
 
     max_bytes: int = 2**37
     max_ratio: float = 1000.0
     counted_from: int = 2**26
 
-    def exceeded(self, packed: int, unpacked: int) -> str | None:
-        """Returns a description of the limit that is exceeded, or None."""
-        if unpacked > self.max_bytes:
-            return f"unpacks to more than {self.max_bytes:,} bytes (max_file_bytes)"
-        if unpacked > self.counted_from and unpacked > self.max_ratio * packed:
-            return (
-                f"unpacks to more than {self.max_ratio:g} times its size (max_ratio): a decompression bomb?"
-            )
+    def exceeded(self, compressed: int, decompressed: int) -> str | None:
+        """Check sizes against the limits.
+
+        Args:
+          compressed: Stored bytes.
+          decompressed: Decompressed bytes.
+
+        Returns:
+          A description of the limit that is exceeded, or None.
+        """
+        if decompressed > self.max_bytes:
+            return f"decompresses to more than {self.max_bytes:,} bytes (max_file_bytes)"
+        if decompressed > self.counted_from and decompressed > self.max_ratio * compressed:
+            return f"decompresses to more than {self.max_ratio:g} times its size (max_ratio): a decompression bomb?"
         return None
 
 
-def is_packed(start: bytes) -> bool:
-    """Returns True if these first bytes are those of gzip or zstd."""
+def is_compressed(start: bytes) -> bool:
+    """Return True if these first bytes are those of gzip or zstd."""
     return start.startswith((_GZIP, _ZSTD)) or _is_skippable(start)
 
 
-def unpack(stream: IO[bytes], caps: Caps = Caps()) -> Iterator[Piece]:
-    """Yields the unpacked bytes of a file in pieces of about a quarter of a megabyte.
+def decompress(stream: IO[bytes], limits: DecompressionLimits = DecompressionLimits()) -> Iterator[Chunk]:
+    """Yield the decompressed bytes of a file in chunks of about a quarter of a megabyte.
 
-    The first bytes decide how the file is unpacked. After damage, a gzip file continues with the next member that is
-    found.
+    The first bytes determine the compression. After damage, a gzip file continues with the next member that is found.
+
+    Args:
+      stream: The file.
+      limits: Limits of the decompressed size; reaching one ends the file with a ``MissingBytes``.
     """
     start = stream.read(_READ)
     if start.startswith(_GZIP):
-        yield from _capped(_Gzip(stream, start), caps)
-    elif is_packed(start):
-        yield from _capped(_Zstd(stream, start), caps)
+        yield from _limited(_Gzip(stream, start), limits)
+    elif is_compressed(start):
+        yield from _limited(_Zstd(stream, start), limits)
     else:
         total = 0
         while start:
             total += len(start)
-            if total > caps.max_bytes:
-                yield Cut("bomb", f"the file {caps.exceeded(total, total)}")
+            if total > limits.max_bytes:
+                yield MissingBytes("bomb", f"the file {limits.exceeded(total, total)}")
                 return
             yield start
-            start = stream.read(_GIVE)
+            start = stream.read(_CHUNK_BYTES)
 
 
-def _capped(unpacker: "_Gzip | _Zstd", caps: Caps) -> Iterator[Piece]:
+def _limited(decompressor: "_Gzip | _Zstd", limits: DecompressionLimits) -> Iterator[Chunk]:
     total, held, size = 0, [], 0
-    for piece in unpacker.pieces():
-        if isinstance(piece, Cut) or size + len(piece) > _GIVE:
+    for chunk in decompressor.chunks():
+        if isinstance(chunk, MissingBytes) or size + len(chunk) > _CHUNK_BYTES:
             if held:
                 yield b"".join(held)
             held, size = [], 0
-        if isinstance(piece, Cut):
-            yield piece
+        if isinstance(chunk, MissingBytes):
+            yield chunk
             continue
-        total += len(piece)
-        exceeded = caps.exceeded(unpacker.at, total)
+        total += len(chunk)
+        exceeded = limits.exceeded(decompressor.at, total)
         if exceeded:
-            yield Cut("bomb", f"the file {exceeded}")
+            yield MissingBytes("bomb", f"the file {exceeded}")
             return
-        if len(piece) < _GIVE:
-            held.append(piece)
-            size += len(piece)
+        if len(chunk) < _CHUNK_BYTES:
+            held.append(chunk)
+            size += len(chunk)
         else:
-            yield from (piece[at : at + _GIVE] for at in range(0, len(piece), _GIVE))
+            yield from (chunk[at : at + _CHUNK_BYTES] for at in range(0, len(chunk), _CHUNK_BYTES))
     if held:
         yield b"".join(held)
 
 
 class _Gzip:
-    """``at``: packed bytes that were read up to now."""
+    """Decompresses gzip; ``at`` is the number of stored bytes read so far."""
 
     def __init__(self, stream: IO[bytes], start: bytes) -> None:
-        self._stream, self._packed, self.at = stream, start, len(start)
+        self._stream, self._compressed, self.at = stream, start, len(start)
 
     def _more(self) -> bool:
         read = self._stream.read(_READ)
-        self._packed += read
+        self._compressed += read
         self.at += len(read)
         return bool(read)
 
-    def pieces(self) -> Iterator[Piece]:
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield decompressed bytes and gaps."""
         while True:
-            member = self.at - len(self._packed)
+            member = self.at - len(self._compressed)
             try:
                 if not (yield from self._member()):
-                    yield Cut("truncated", f"the gzip member at packed byte {member} is cut short")
+                    yield MissingBytes(
+                        "truncated", f"the gzip member at compressed byte {member} is cut short"
+                    )
                     return
             except zlib.error as error:
-                yield Cut("corrupt", f"the gzip member at packed byte {member} is corrupt ({error})")
-                # The member's own first bytes would be found again.
-                self._packed = self._packed[1:] if self.at - len(self._packed) == member else self._packed
+                yield MissingBytes(
+                    "corrupt", f"the gzip member at compressed byte {member} is corrupt ({error})"
+                )
+                # Otherwise the member's own first bytes would be found again.
+                if self.at - len(self._compressed) == member:
+                    self._compressed = self._compressed[1:]
                 if not self._find_member():
                     return
                 continue
-            end = self.at - len(self._packed)
-            while not self._packed.strip(b"\0") and self._more():  # zeros pad tapes
-                self._packed = self._packed.lstrip(b"\0")
-            self._packed = self._packed.lstrip(b"\0")
-            while len(self._packed) < len(_GZIP) and self._more():
+            end = self.at - len(self._compressed)
+            while not self._compressed.strip(b"\0") and self._more():  # zeros are padding
+                self._compressed = self._compressed.lstrip(b"\0")
+            self._compressed = self._compressed.lstrip(b"\0")
+            while len(self._compressed) < len(_GZIP) and self._more():
                 pass
-            if not self._packed:
+            if not self._compressed:
                 return
-            if not self._packed.startswith(_GZIP):
-                yield Cut(
-                    "garbage", f"what follows the gzip member that ends at packed byte {end} is no gzip"
+            if not self._compressed.startswith(_GZIP):
+                yield MissingBytes(
+                    "garbage", f"what follows the gzip member that ends at compressed byte {end} is no gzip"
                 )
                 if not self._find_member():
                     return
@@ -148,71 +169,121 @@ class _Gzip:
     def _member(self) -> Iterator[bytes]:
         inflate: Any = zlib.decompressobj(31)
         while True:
-            out = inflate.decompress(self._packed, _GIVE)
-            self._packed = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+            out = inflate.decompress(self._compressed, _CHUNK_BYTES)
+            self._compressed = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
             if out:
                 yield out
             if inflate.eof:
                 return True
-            if not self._packed and not self._more():
+            if not self._compressed and not self._more():
                 return False
 
     def _find_member(self) -> bool:
-        """Goes to the next bytes that look like a member's first."""
-        while (found := self._packed.find(_GZIP)) < 0:
-            self._packed = self._packed[-len(_GZIP) + 1 :]
+        """Advance to the next bytes that look like a member's first ones."""
+        while (found := self._compressed.find(_GZIP)) < 0:
+            self._compressed = self._compressed[-len(_GZIP) + 1 :]
             if not self._more():
                 return False
-        self._packed = self._packed[found:]
+        self._compressed = self._compressed[found:]
         return True
 
 
 class _Zstd:
     def __init__(self, stream: IO[bytes], start: bytes) -> None:
-        self._stream, self._packed, self.at = stream, start, len(start)
+        self._stream, self._compressed, self.at = stream, start, len(start)
 
-    def pieces(self) -> Iterator[Piece]:
-        zstandard = _zstandard()
-        opener = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield decompressed bytes and gaps."""
+        zstandard = import_zstandard()
+        decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
         while self._fill():
-            frame = self.at - len(self._packed)
-            if self._packed.startswith(_GZIP) or not (
-                self._packed[:4] == _ZSTD or _is_skippable(self._packed)
+            frame = self.at - len(self._compressed)
+            if self._compressed.startswith(_GZIP) or not (
+                self._compressed[:4] == _ZSTD or _is_skippable(self._compressed)
             ):
-                if self._packed.strip(b"\0"):
-                    yield Cut("garbage", f"what follows at packed byte {frame} is no zstd")
+                if self._compressed.strip(b"\0"):
+                    yield MissingBytes("garbage", f"what follows at compressed byte {frame} is no zstd")
                 return
-            part = opener.decompressobj()
+            part = decompressor.decompressobj()
             try:
                 while not part.eof:
                     if not self._fill():
-                        yield Cut("truncated", f"the zstd frame at packed byte {frame} is cut short")
+                        yield MissingBytes(
+                            "truncated", f"the zstd frame at compressed byte {frame} is cut short"
+                        )
                         return
-                    taken, self._packed = self._packed[:_READ_ZSTD], self._packed[_READ_ZSTD:]
+                    taken, self._compressed = self._compressed[:_READ_ZSTD], self._compressed[_READ_ZSTD:]
                     out = part.decompress(taken)
                     if part.eof:
-                        self._packed = part.unused_data + self._packed
+                        self._compressed = part.unused_data + self._compressed
                     if out:
                         yield out
             except zstandard.ZstdError as error:
-                yield Cut("corrupt", f"the zstd frame at packed byte {frame} is corrupt ({error})")
+                yield MissingBytes(
+                    "corrupt", f"the zstd frame at compressed byte {frame} is corrupt ({error})"
+                )
                 return
 
     def _fill(self) -> bool:
-        if len(self._packed) < 4:
+        if len(self._compressed) < 4:
             read = self._stream.read(_READ)
             self.at += len(read)
-            self._packed += read
-        return bool(self._packed)
+            self._compressed += read
+        return bool(self._compressed)
 
 
 def _is_skippable(start: bytes) -> bool:
     return len(start) >= 4 and start[1:4] == b"\x2a\x4d\x18" and 0x50 <= start[0] <= 0x5F
 
 
-def _zstandard() -> Any:
+def import_zstandard() -> Any:
+    """Import zstandard.
+
+    Raises:
+      ValueError: It isn't installed.
+    """
     try:
         import zstandard
-    except ImportError:
-        raise ValueError("zstd files need another package: pip install 't5x-like[corpora]'") from None
+    except ImportError as error:
+        raise missing_library("zstandard", error) from error
     return zstandard
+
+
+def missing_library(name: str, error: ImportError) -> ValueError:
+    """Return the error for a library of the extra ``corpora`` that isn't installed."""
+    return ValueError(f"{name} is needed, but {error}; pip install 't5x-like[corpora]'")
+
+
+def split_lines(chunks: Iterable[Chunk], *, max_bytes: int) -> Iterator[tuple[int, Line]]:
+    """Yield lines without their ends (``\\n`` or ``\\r\\n``) and their numbers from 1.
+
+    A line that is too long becomes a ``MissingBytes`` of kind ``too_long``. A line that a gap interrupts is left out.
+
+    Args:
+      chunks: Chunks of a file.
+      max_bytes: Longest line.
+    """
+    number, parts, size = 1, [], 0
+    for chunk in chunks:
+        if isinstance(chunk, MissingBytes):
+            yield number, chunk
+            number, parts, size = number + (size > 0), [], 0
+            continue
+        lines = chunk.split(b"\n")
+        for line in lines[:-1]:
+            parts.append(line)
+            size += len(line)
+            yield number, _line(parts, size, max_bytes)
+            number, parts, size = number + 1, [], 0
+        parts.append(lines[-1])
+        size += len(lines[-1])
+        if size > max_bytes:
+            parts = []
+    if size:
+        yield number, _line(parts, size, max_bytes)
+
+
+def _line(parts: list[bytes], size: int, limit: int) -> Line:
+    if size > limit:
+        return MissingBytes("too_long", f"{size:,} bytes, more than the {limit:,} of max_page_bytes")
+    return b"".join(parts).removesuffix(b"\r")

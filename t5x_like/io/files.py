@@ -1,5 +1,7 @@
-"""Local and bucket paths, atomic writes, JSON. Everything that lands on disk whole or not at all goes through here."""
+"""Local and bucket paths, atomic writes, JSON, and locks of folders."""
 
+import contextlib
+import fcntl
 import json
 import os
 import uuid
@@ -13,37 +15,37 @@ PathLike = str | os.PathLike[str]
 
 
 def as_path(path: PathLike) -> epath.Path:
-    """A path that works for local folders and for buckets (``gs://…``, ``s3://…``) alike."""
+    """Return a path object for a local path or a bucket (``gs://…``, ``s3://…``)."""
     return epath.Path(path)
 
 
 def write_text(path: PathLike, text: str) -> None:
-    """Writes ``text`` so that a reader sees the old file or the new one, never a half."""
+    """Write text atomically: readers see the old file or the new one."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_bytes(path: PathLike, content: bytes) -> None:
-    """Writes ``content`` atomically: into a neighbour first, then renamed over ``path``."""
+    """Write bytes atomically: to a temporary file in the same folder, which is then renamed."""
     target = as_path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    neighbour = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
+    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
     try:
-        neighbour.write_bytes(content)
-        neighbour.replace(target)
+        temporary.write_bytes(content)
+        temporary.replace(target)
     finally:
-        neighbour.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def write_json(path: PathLike, value: Any) -> None:
-    """Writes ``value`` as indented JSON, atomically. Values JSON has no word for (NaN) are refused."""
+    """Write indented JSON atomically; NaN, which JSON can't represent, is refused."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_json(path: PathLike) -> Any:
-    """Reads JSON, naming the file when it is not.
+    """Read a JSON file.
 
     Raises:
-      ValueError: the file is not valid JSON.
+      ValueError: The file is not valid JSON; the message names it.
     """
     try:
         return json.loads(as_path(path).read_text(encoding="utf-8"))
@@ -52,15 +54,13 @@ def read_json(path: PathLike) -> Any:
 
 
 def write_jsonl(path: PathLike, rows: Iterable[Any]) -> None:
-    """Writes one JSON object a line, atomically."""
+    """Write one JSON object on each line, atomically."""
     write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def read_jsonl(path: PathLike) -> Iterator[Any]:
-    """Yields the objects of a JSONL file; a line cut short by a kill at the very end is left out."""
-    lines = (
-        as_path(path).read_bytes().split(b"\n")
-    )  # not where else str.splitlines would: texts hold U+2028 and such
+    """Yield the objects of a JSONL file; an incomplete last line, left by a killed writer, is skipped."""
+    lines = as_path(path).read_bytes().split(b"\n")  # str.splitlines would split at U+2028 too
     lines = lines if lines[-1] else lines[:-1]
     for number, line in enumerate(lines, start=1):
         try:
@@ -72,7 +72,7 @@ def read_jsonl(path: PathLike) -> Iterator[Any]:
 
 
 def shipped_directory(name: str) -> Path:
-    """The folder ``gin`` or ``data``: at the repository's root in a checkout, inside the package once installed."""
+    """Return the folder ``gin`` or ``data``: in the repository of a checkout, or inside the installed package."""
     package = Path(__file__).resolve().parent.parent
     for candidate in (package.parent / name, package / "_installed" / name):
         if candidate.is_dir() and (
@@ -80,3 +80,32 @@ def shipped_directory(name: str) -> Path:
         ):
             return candidate
     raise FileNotFoundError(f"neither {package.parent / name} nor {package / '_installed' / name} exists")
+
+
+@contextlib.contextmanager
+def exclusive_writer(folder: str, what: str) -> Iterator[None]:
+    """Lock a folder for this process; the system releases the lock however the process ends.
+
+    Buckets, and file systems without locks, are not locked.
+
+    Args:
+      folder: An existing folder, local or in a bucket.
+      what: Name of what is written there, for the message.
+
+    Raises:
+      ValueError: Another process writes to the folder.
+    """
+    if "://" in folder:
+        yield
+        return
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ValueError(f"another process is writing the {what} {folder}; wait for it") from error
+        except OSError:  # the file system has no locks
+            pass
+        yield
+    finally:
+        os.close(held)

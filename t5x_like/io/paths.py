@@ -1,4 +1,4 @@
-"""Paths of files named in a configuration: as given, or among the files shipped with the package."""
+"""Resolution of file names in a configuration: as given, or among the files shipped with the package."""
 
 import glob
 import os
@@ -9,10 +9,10 @@ from t5x_like.io.files import as_path, shipped_directory
 
 
 def find_file(path: str | os.PathLike[str]) -> str:
-    """``path`` itself if it exists; otherwise, for ``data/…``, the copy shipped with the package.
+    """Return ``path`` if it exists; otherwise, for ``data/…``, the copy shipped with the package.
 
     Raises:
-      ValueError: neither exists.
+      ValueError: Neither exists.
     """
     name = os.fspath(path)
     if as_path(name).exists():
@@ -24,15 +24,15 @@ def find_file(path: str | os.PathLike[str]) -> str:
 
 
 def find_files(patterns: str | Sequence[str]) -> list[str]:
-    """The files that paths or patterns (``data/*.tsv``) name, each pattern's in sorted order.
+    """Return the files of paths or patterns (``data/*.tsv``), sorted within each pattern.
 
     Raises:
-      ValueError: a path does not exist or a pattern matches nothing.
+      ValueError: A path does not exist, or a pattern matches nothing.
     """
     found: list[str] = []
     for pattern in [patterns] if isinstance(patterns, (str, os.PathLike)) else patterns:
         name = os.fspath(pattern)
-        is_pattern = glob.has_magic(name) and not os.path.exists(name)  # brackets may be a folder's own
+        is_pattern = glob.has_magic(name) and not os.path.exists(name)  # a folder's name may have brackets
         matches = _expand(name) if is_pattern else [find_file(name)]
         if not matches:
             raise ValueError(f"no file matches {name!r} (relative paths start at {os.getcwd()})")
@@ -43,7 +43,12 @@ def find_files(patterns: str | Sequence[str]) -> list[str]:
 
 
 def files_below(folder: str | os.PathLike[str], pattern: str) -> list[str]:
-    """Returns the files that match a pattern below a folder, sorted; brackets in the folder's own name are literal."""
+    """Return the files below a folder that match a pattern, sorted; brackets in the folder's name are literal.
+
+    Args:
+      folder: A local folder, or a bucket.
+      pattern: Such as ``**/*.gin``.
+    """
     name = os.fspath(folder)
     anchor = as_path(name if "://" in name else glob.escape(name))
     return sorted(os.fspath(path) for path in anchor.glob(pattern))

@@ -1,17 +1,20 @@
-"""Progress of long work: a bar with the time left on a terminal, a line every half minute elsewhere."""
+"""Progress of long operations: a bar with the remaining time on a terminal, a line every 30 seconds elsewhere."""
 
 import sys
+import threading
 import time
-from types import TracebackType
 from typing import Self, TextIO
 
 from tqdm import tqdm
 
+_BAR_DELAY = 1.0  # seconds: shorter operations show no bar
+_REFRESH_SECONDS = 1.0  # of the bar's elapsed and remaining time
+
 
 class Progress:
-    """Shows how much of ``total`` (None if unknown) is done; silent unless ``shown``.
+    """Shows the amount done of an operation, as a context manager; threads may share it.
 
-    The unit "bytes" is shown in MB and GB, others as they are.
+    A thread of its own updates the display, so a line appears and the bar's time runs even while nothing is finished.
     """
 
     def __init__(
@@ -24,9 +27,18 @@ class Progress:
         stream: TextIO | None = None,
         seconds_between_lines: float = 30.0,
     ) -> None:
-        self._seconds = seconds_between_lines
+        """Prepare the display.
+
+        Args:
+          label: Name of the operation.
+          total: Units in all; None if unknown.
+          unit: Name of the units; "bytes" is shown as MB and GB.
+          shown: False shows nothing.
+          stream: Output; None for standard error.
+          seconds_between_lines: Longest time without a line where there is no terminal.
+        """
         self._stream = sys.stderr if stream is None else stream
-        self._label, self._total, self._unit, self._shown = label, total, unit, shown
+        self._label, self._total, self._unit = label, total, unit
         self._done = self._before = 0
         self._start = self._last_line = time.monotonic()
         is_bytes = unit == "bytes"
@@ -37,55 +49,81 @@ class Progress:
             unit_scale=is_bytes,
             file=self._stream,
             disable=not shown or not self._stream.isatty(),
+            delay=_BAR_DELAY,
+            smoothing=0,  # the mean rate: work comes in pieces of very different sizes
         )
+        self._seconds = seconds_between_lines if shown and self._bar.disable else None
+        self._lock, self._ended = threading.RLock(), threading.Event()
+        self._ticker = threading.Thread(target=self._tick, daemon=True) if shown else None
 
     def __enter__(self) -> Self:
-        return self
+        return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
+    def start(self) -> Self:
+        """Start to update the display by itself, where no ``with`` statement does."""
+        if self._ticker is not None:
+            self._ticker.start()
+        return self
+
     def close(self) -> None:
-        """Leaves the bar as it is, and prints no more of it."""
+        """Leave the bar as it is, and stop updating it."""
+        self._ended.set()
+        if self._ticker is not None:
+            self._ticker.join()
         self._bar.close()
 
     def reach(self, done: int) -> None:
-        """Shows that ``done`` units are done."""
-        self._bar.update(done - self._done)
-        self._done = done
-        self.remind()
-
-    def remind(self) -> None:
-        """Prints a line if there is no terminal, and the last line is too long ago."""
-        now = time.monotonic()
-        if self._shown and self._bar.disable and now - self._last_line >= self._seconds:
-            self.say(f"{self._label}: {self._in_words(now - self._start)}")
+        """Show that ``done`` units are done."""
+        with self._lock:
+            self._bar.update(done - self._done)
+            self._done = done
+            self._print_line_if_due()
 
     def add(self, more: int) -> None:
-        """Shows that ``more`` units are done."""
-        self.reach(self._done + more)
+        """Show that ``more`` units are done."""
+        with self._lock:
+            self.reach(self._done + more)
 
     def skip(self, done: int) -> None:
-        """Counts ``done`` units as done before, so that rates leave them out."""
-        self._bar.initial = done
-        self._bar.n = self._done = self._before = done
-        self._start = time.monotonic()
-        self._bar.refresh()
+        """Count ``done`` units as done earlier, so that rates leave them out."""
+        with self._lock:
+            self._bar.initial = done
+            self._bar.n = self._done = self._before = done
+            self._start = time.monotonic()
 
     def relabel(self, label: str) -> None:
-        """Changes the label."""
-        self._label = label
-        self._bar.set_description(label)
+        """Change the label."""
+        with self._lock:
+            self._label = label
+            self._bar.set_description(label, refresh=False)
 
     def say(self, text: str) -> None:
-        """Prints one line without tearing the bar."""
+        """Print one line above the bar; it counts as the line that is due."""
         self._last_line = time.monotonic()
         self._bar.write(text, file=self._stream)
         self._stream.flush()
 
-    def _in_words(self, seconds: float) -> str:
+    def _tick(self) -> None:
+        while not self._ended.wait(self._seconds_to_wait()):
+            with self._lock:
+                self._print_line_if_due()
+                if time.monotonic() - self._start >= _BAR_DELAY:
+                    self._bar.refresh()
+
+    def _seconds_to_wait(self) -> float:
+        if self._seconds is None:
+            return _REFRESH_SECONDS
+        return max(self._last_line + self._seconds - time.monotonic(), 0.01)
+
+    def _print_line_if_due(self) -> None:
+        now = time.monotonic()
+        if self._seconds is not None and now - self._last_line >= self._seconds:
+            self.say(f"{self._label}: {self._describe(now - self._start)}")
+
+    def _describe(self, seconds: float) -> str:
         rate = (self._done - self._before) / max(seconds, 1e-9)
         words = [_amount(self._done, self._unit)]
         if self._total:
@@ -94,6 +132,8 @@ class Progress:
             words.append(f"{_amount(rate, self._unit)}/s")
         if self._total and rate:
             words.append(f"{_time((self._total - self._done) / rate)} left")
+        else:
+            words.append(f"{_time(seconds)} elapsed")
         return ", ".join(words)
 
 

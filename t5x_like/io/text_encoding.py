@@ -1,4 +1,4 @@
-"""Messages about files that are not UTF-8 text, and about JSON that can't be read."""
+"""Detection of files that aren't UTF-8 text, and of unreadable JSON, with messages that name the remedy."""
 
 import codecs
 import json
@@ -6,8 +6,8 @@ from typing import Any
 
 from t5x_like.io.files import as_path
 
-# The longer marks first: UTF-32's begins with UTF-16's.
-_WIDE_MARKS = {
+# Longer marks come first: UTF-32's begins with UTF-16's.
+WIDE_MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
     codecs.BOM_UTF16_LE: "UTF-16",
@@ -17,12 +17,16 @@ _PACKINGS = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zs
 
 
 def refuse_foreign(beginning: bytes, file: str) -> None:
-    """Refuses a file of which no line can be used, whatever is done with bad rows, by its first bytes.
+    """Refuse a file that isn't UTF-8 text, by its first bytes.
+
+    Args:
+      beginning: The first bytes.
+      file: Name of the file, for the message.
 
     Raises:
-      ValueError: UTF-16 or UTF-32, or an archive under the name of what is in it.
+      ValueError: The file is UTF-16 or UTF-32, or an archive under another name.
     """
-    for mark, encoding in _WIDE_MARKS.items():
+    for mark, encoding in WIDE_MARKS.items():
         if beginning.startswith(mark):
             raise ValueError(_wide(file, encoding, "as its byte-order mark says"))
     if len(beginning) > 1 and (beginning[0] == 0) != (beginning[1] == 0):
@@ -41,27 +45,27 @@ def _wide(file: str, encoding: str, reason: str) -> str:
 
 
 def text_of(file: str) -> str:
-    """A whole file as text, without the byte-order mark that some programs write first.
+    """Read a whole file as text, without a byte-order mark.
 
     Raises:
-      ValueError: it isn't UTF-8; names the line.
+      ValueError: It isn't UTF-8; the message names the line.
     """
     content = as_path(file).read_bytes()
     refuse_foreign(content, file)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # Not error.start of content: a byte-order mark isn't counted there.
+        # error.start doesn't count a byte-order mark, so it isn't an offset in content.
         before = error.object[: error.start]
         line, place = before.count(b"\n") + 1, error.start - before.rfind(b"\n") - 1
         raise ValueError(f"{file}:{line}: invalid UTF-8 at byte {place} of the line") from None
 
 
 def json_value(text: str) -> Any:
-    """As ``json.loads``; what is nested too deeply, or a number with too many digits, is invalid as well.
+    """Parse JSON; values nested too deeply and numbers with too many digits are invalid too.
 
     Raises:
-      JSONDecodeError: not JSON.
+      JSONDecodeError: The text is not JSON.
     """
     try:
         return json.loads(text)

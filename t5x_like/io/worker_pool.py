@@ -18,18 +18,32 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextvars import ContextVar
 from queue import SimpleQueue
-from typing import IO, Any, BinaryIO, Generic, Self, TypeVar
+from typing import IO, Any, BinaryIO, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_ITEMS_AHEAD = 2  # items per worker that wait, are worked on, or have results nobody has read yet
+_ITEMS_AHEAD = 2  # items per worker that wait, are in work, or have unread results
 _SHARED_BYTES = 2**20  # larger arrays go through a file, which all workers map into memory
-_ALIGNMENT = 64  # bytes, as arrays in memory have at least
+_ALIGNMENT = 64  # bytes, numpy's own alignment
 _COMMAND = "from t5x_like.io.worker_pool import _serve; _serve()"
+
+
+class _Report(NamedTuple):
+    value: Any
+
+
+_reporter: ContextVar[Callable[[Any], None] | None] = ContextVar("reporter", default=None)
+
+
+def report(value: Any) -> None:
+    """Pass a picklable value from a pool's function to the pool's ``on_report``; ignored outside of a pool."""
+    if (reporter := _reporter.get()) is not None:
+        reporter(value)
 
 
 class WorkerError(ChildProcessError, ValueError):
@@ -37,10 +51,10 @@ class WorkerError(ChildProcessError, ValueError):
 
 
 class WorkerPool(Generic[Item, Result]):
-    """``num_workers`` processes that call ``function``. They end with this process, however it ends.
+    """Calls a function in ``num_workers`` processes, which end with this process, however it ends.
 
-    Workers never see Ctrl-C or SIGTERM, which schedulers send to all processes of a job: this process decides when to
-    stop, and takes its workers with it.
+    Workers ignore Ctrl-C and SIGTERM, which schedulers send to all processes of a job: this process decides when to
+    stop and then ends its workers.
     """
 
     def __init__(
@@ -52,24 +66,29 @@ class WorkerPool(Generic[Item, Result]):
         flag: str,
         kept: str | None = None,
         prepare: Callable[[], object] | None = None,
+        on_report: Callable[[Any], None] | None = None,
     ) -> None:
-        """Starts the processes.
+        """Start the processes.
 
         Args:
           function: Picklable function, sent to each process once. Large arrays in it are shared in memory.
           num_workers: Number of processes; 0 calls the function in this process.
-          owner: Name of what the workers are of, for messages.
+          owner: Name of the pool's owner, for messages.
           flag: Setting to lower when memory runs out, for messages.
           kept: Name of finished work that a killed worker doesn't lose, for messages.
           prepare: Picklable function called first in each process.
+          on_report: Called with each value that ``function`` passes to ``report``, in a thread of the pool.
         """
+        self._on_report = on_report
         self._function, self._owner, self._flag, self._kept = function, owner, flag, kept
         self._calls: SimpleQueue[tuple[Future[Result], bytes] | None] = SimpleQueue()
         self._processes: list[subprocess.Popen[bytes]] = []
         self._threads: list[threading.Thread] = []
         if not num_workers:
             return
-        with tempfile.TemporaryFile() as shared:  # it has no name, so it is gone however the processes end
+        with (
+            tempfile.TemporaryFile() as shared
+        ):  # has no name, so the system removes it when all processes have ended
             packed = _pack((function, prepare), shared)
             with _signals_blocked():
                 self._processes = [_start(shared.fileno()) for _ in range(num_workers)]
@@ -86,15 +105,15 @@ class WorkerPool(Generic[Item, Result]):
         self.close()
 
     def in_order(self, items: Iterable[Item]) -> Generator[tuple[Item, Result]]:
-        """Yields items with their results, in the order of the items; a few items are taken ahead.
+        """Yield items with their results, in the order of the items; a few items are taken ahead.
 
         Raises:
-          Exception: Whatever the function raised, at the item where it did, with the worker's traceback as a note.
-            A ValueError that another library raised comes as a RuntimeError, because it isn't a user's mistake.
+          Exception: Any error of the function, at its item, with the worker's traceback as a note. A
+            ValueError that another library raised comes as a RuntimeError, because it isn't a user's mistake.
           WorkerError: A process was killed.
         """
         if not self._processes:
-            yield from ((item, self._function(item)) for item in items)
+            yield from ((item, self._call_here(item)) for item in items)
             return
         waiting: deque[tuple[Item, Future[Result]]] = deque()
         for item in items:
@@ -107,9 +126,9 @@ class WorkerPool(Generic[Item, Result]):
             yield item, future.result()
 
     def as_done(self, items: Iterable[Item]) -> Generator[tuple[Item, Result]]:
-        """Yields items with their results as they are finished; raises as ``in_order`` does."""
+        """Yield items with their results as they are finished; raises as ``in_order`` does."""
         if not self._processes:
-            yield from ((item, self._function(item)) for item in items)
+            yield from ((item, self._call_here(item)) for item in items)
             return
         running: dict[Future[Result], Item] = {}
         for item in items:
@@ -120,7 +139,7 @@ class WorkerPool(Generic[Item, Result]):
             yield from _finished(running)
 
     def close(self) -> None:
-        """Ends the processes at once; what they are working on is lost."""
+        """End the processes at once; unfinished work is lost."""
         while not self._calls.empty():
             self._calls.get()
         for process in self._processes:
@@ -135,27 +154,36 @@ class WorkerPool(Generic[Item, Result]):
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
 
+    def _call_here(self, item: Item) -> Result:
+        token = _reporter.set(self._on_report)
+        try:
+            return self._function(item)
+        finally:
+            _reporter.reset(token)
+
     def _submit(self, item: Item) -> "Future[Result]":
         future: Future[Result] = Future()
         self._calls.put((future, pickle.dumps(item, protocol=pickle.HIGHEST_PROTOCOL)))
         return future
 
     def _exchange(self, process: "subprocess.Popen[bytes]", packed: bytes) -> None:
-        """Hands items to one process and takes its results, in a thread of its own, until the pool is closed."""
-        with contextlib.suppress(WorkerError):  # the first item finds it dead too
+        """Send items to one process and receive its results, in a separate thread, until the pool is closed."""
+        with contextlib.suppress(WorkerError):  # the first item fails too
             self._send(process, packed)
         while (call := self._calls.get()) is not None:
             future, item = call
             try:
                 self._send(process, item)
-                result = self._receive(process)
+                while isinstance(result := self._receive(process), _Report):
+                    if self._on_report is not None:
+                        self._on_report(result.value)
             except Exception as error:
                 result = error
             if isinstance(result, Exception):
                 future.set_exception(result)
             else:
                 future.set_result(result)
-            del call, future, result  # until the next item comes, results are the reader's alone
+            del call, future, result  # don't keep results alive until the next item
 
     def _send(self, process: "subprocess.Popen[bytes]", packed: bytes) -> None:
         assert process.stdin is not None
@@ -206,7 +234,7 @@ class _SharingPickler(pickle.Pickler):
 
 
 def _map(descriptor: int, place: int, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-    """Maps an array of the shared file, which a worker inherits open under the same number."""
+    """Map an array of the shared file, which a worker inherits open under the same number."""
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         return np.memmap(file, dtype, mode="r", offset=place, shape=shape)
 
@@ -218,7 +246,7 @@ def _pack(value: Any, shared: IO[bytes]) -> bytes:
 
 
 def _start(shared: int) -> "subprocess.Popen[bytes]":
-    # One thread each: the workers are what runs side by side.
+    # One thread in each worker: workers already run in parallel.
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     path = os.pathsep.join(path for path in sys.path if path)
     return subprocess.Popen(
@@ -241,10 +269,16 @@ def _signals_blocked() -> Iterator[None]:
 
 
 def _serve() -> None:
-    """Runs a worker."""
+    """Run a worker."""
     results = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever else prints must not get among the results
+    os.dup2(2, 1)  # other output must not get between the results
     threading.Thread(target=_end_with_parent, daemon=True).start()
+
+    def send(content: bytes) -> None:
+        results.write(content)
+        results.flush()
+
+    _reporter.set(lambda value: send(pickle.dumps(_Report(value))))
     function: Callable[[Any], Any] | Exception
     try:
         function, prepare = pickle.loads(pickle.load(sys.stdin.buffer))
@@ -256,12 +290,11 @@ def _serve() -> None:
         function = _to_send(error)
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
-            results.write(_call(function, pickle.load(sys.stdin.buffer)))
-            results.flush()
+            send(_call(function, pickle.load(sys.stdin.buffer)))
 
 
 def _call(function: Callable[[Any], Any] | Exception, item: bytes) -> bytes:
-    """Returns the pickled result, or the pickled error."""
+    """Return the pickled result, or the pickled error."""
     try:
         if isinstance(function, Exception):
             raise function
@@ -271,7 +304,7 @@ def _call(function: Callable[[Any], Any] | Exception, item: bytes) -> bytes:
 
 
 def _to_send(error: Exception) -> Exception:
-    """Adds the traceback, which pickling drops, as a note.
+    """Add the traceback, which pickling drops, as a note.
 
     The origin of a ValueError would be lost too, and the command line takes ours for a user's mistake.
     """
@@ -289,8 +322,8 @@ def _to_send(error: Exception) -> Exception:
 
 
 def _end_with_parent() -> None:
-    """Waits until the other end of the pipe of items is closed, then ends this process in the midst of its work."""
+    """Wait until the other end of the pipe of items is closed, then end this process at once."""
     parent = select.poll()
-    parent.register(0, 0)  # hangups alone
+    parent.register(0, 0)  # hang-ups only
     parent.poll()
     os._exit(1)

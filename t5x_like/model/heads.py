@@ -1,4 +1,4 @@
-"""Heads on a stack's output: scores of words, of classes of tokens, of classes of whole sequences."""
+"""Heads on a stack's output: scores of the vocabulary, of tokens, and of pooled sequences."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,15 +13,22 @@ from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import ACTIVATIONS, Activation
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
-from t5x_like.model.layers.norm import NormConfig, norm_of
+from t5x_like.model.layers.norm import NormConfig, build_norm
 
-# Which part of a family's dropout key heads draw from; stacks have those before it.
+# Site of a family's dropout key that heads draw from; stacks use those before it.
 HEADS_SITE = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformConfig:
-    """A dense layer, an activation and, if it has one, a norm before the scores (Devlin et al. 2019, BERT's code)."""
+    """Layer before the scores: ``norm(activation(dense(x)))`` (Devlin et al. 2019, BERT's code).
+
+    Attributes:
+      dim: Width of the outputs.
+      activation: Nonlinearity.
+      norm: Norm of the outputs; ``None`` for none.
+      bias: Adds a bias to the dense layer.
+    """
 
     dim: int
     activation: Activation
@@ -30,7 +37,7 @@ class TransformConfig:
 
 
 class Transform(nnx.Module):
-    """``norm(activation(dense(x)))``."""
+    """Computes ``norm(activation(dense(x)))``."""
 
     def __init__(
         self, config: TransformConfig, model_dim: int, *, key: Key[Array, ""], init: Initializer = FanIn()
@@ -38,7 +45,7 @@ class Transform(nnx.Module):
         self.dense = Linear(
             model_dim, config.dim, axes=("embed", "mlp"), key=key, init=init, bias=config.bias
         )
-        self.norm = None if config.norm is None else norm_of(config.norm, config.dim)
+        self.norm = None if config.norm is None else build_norm(config.norm, config.dim)
         self.config = config
 
     def __call__(self, x: Float[Array, "*rows D"]) -> Float[Array, "*rows E"]:
@@ -48,14 +55,14 @@ class Transform(nnx.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class WordsConfig:
-    """The output layer over the vocabulary.
+    """Output layer over the vocabulary.
 
     Attributes:
-      tie_word_embeddings: multiplies with the table of words, and has no kernel of its own.
-      bias: adds one to each word's logit.
-      transform: comes before the scores, where there is one.
-      scale: multiplies what is scored (T5: the width to the power -1/2).
-      final_logit_soft_cap: bends logits into this range by a tanh (Gemma 2).
+      tie_word_embeddings: Scores with the word embeddings, without a kernel of its own.
+      bias: Adds a bias for each word.
+      transform: Layer before the scores; ``None`` for none.
+      scale: Multiplies the layer's inputs (T5: ``model_dim ** -0.5``).
+      final_logit_soft_cap: Replaces logits ``s`` by ``cap * tanh(s / cap)`` (Gemma 2); ``None`` leaves them.
     """
 
     tie_word_embeddings: bool
@@ -66,7 +73,7 @@ class WordsConfig:
 
 
 class Words(nnx.Module):
-    """The output layer over a vocabulary; rows that belong to no word get a score that nothing chooses."""
+    """Output layer over the vocabulary. Rows that pad the vocabulary get a score that is never chosen."""
 
     def __init__(
         self,
@@ -92,14 +99,19 @@ class Words(nnx.Module):
         self.vocab_size = embeddings.vocab_size
 
     def __call__(self, x: Float[Array, "B L D"], table: Embedding | None) -> Float[Array, "B L V"]:
-        """Summed in float32 and left so: rounded to bfloat16, logits of 30 would stand 0.125 apart."""
+        """Return float32 logits; in bfloat16, logits near 30 would be rounded to multiples of 0.125.
+
+        Args:
+          x: Outputs of the stack.
+          table: Word embeddings, which a tied layer needs.
+        """
         x = x if self.transform is None else self.transform(x)
         if self.config.scale != 1.0:
             x = x * self.config.scale
         if self.projection is not None:
             logits = self.projection(x, output_dtype=jnp.dtype(jnp.float32))
         else:
-            assert table is not None, "a tied head needs the table of words"
+            assert table is not None, "a tied head needs the word embeddings"
             logits = table.logits(x)
         if self.bias is not None:
             logits = logits + self.bias[...][None, None]
@@ -113,19 +125,22 @@ class Words(nnx.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class PoolerConfig:
-    """One vector for a sequence: of the ``first`` token, of the ``last`` real one, or the ``mean`` over all real ones.
+    """Reduction of a sequence to one vector.
 
-    The first token is that of the row, as in transformers, even where a row is padded on the left; ``first_real`` is
-    the one after such padding. ``dropout_rate`` is of what the transform reads.
+    Attributes:
+      pooling: ``"first"`` takes the row's first token, as in transformers, even if it is padding. ``"first_real"``
+        skips padding on the left, ``"last"`` takes the last real token, ``"mean"`` averages all real tokens.
+      transform: Layer on the vector; ``None`` for none.
+      dropout_rate: Dropout of the transform's input.
     """
 
-    takes: Literal["first", "first_real", "last", "mean"] = "first"
+    pooling: Literal["first", "first_real", "last", "mean"] = "first"
     transform: TransformConfig | None = None
     dropout_rate: float = 0.0
 
 
 class Pooler(nnx.Module):
-    """Sentence embeddings, and what classifiers of sequences read."""
+    """Computes one vector for each sequence: sentence embeddings, and inputs of sequence classifiers."""
 
     def __init__(
         self, config: PoolerConfig, model_dim: int, *, key: Key[Array, ""], init: Initializer = FanIn()
@@ -141,39 +156,50 @@ class Pooler(nnx.Module):
         *,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B D"]:
-        """Ignores padding, where segment ids are 0; ``takes="first"`` reads the first place even if it is padding."""
-        if segment_ids is None or self.config.takes == "first":
+        """Pool each row; padding, where segment ids are 0, is ignored except by ``"first"``."""
+        if segment_ids is None or self.config.pooling == "first":
             segment_ids = jnp.ones(x.shape[:2], jnp.int32)
-        takes = self.config.takes
-        pooled = pool(x, segment_ids > 0, "first" if takes == "first_real" else takes)
+        pooling = self.config.pooling
+        pooled = pool(x, segment_ids > 0, "first" if pooling == "first_real" else pooling)
         pooled = dropout(pooled, self.config.dropout_rate, dropout_key)
         return pooled if self.transform is None else self.transform(pooled)
 
 
 def pool(
-    x: Float[Array, "B L D"], real: Bool[Array, "B L"], takes: Literal["first", "last", "mean"]
+    x: Float[Array, "B L D"], real: Bool[Array, "B L"], pooling: Literal["first", "last", "mean"]
 ) -> Float[Array, "B D"]:
-    """One vector a row."""
-    if takes == "mean":
+    """Return one vector for each row.
+
+    Args:
+      x: Vectors of tokens.
+      real: True for tokens that are not padding.
+      pooling: See ``PoolerConfig``; ``"first"`` is the first real token here.
+    """
+    if pooling == "mean":
         weights = real.astype(jnp.float32)
         total = jnp.einsum("bld,bl->bd", x, weights, preferred_element_type=jnp.float32)
         return (total / jnp.maximum(weights.sum(1, keepdims=True), 1.0)).astype(x.dtype)
     places = jnp.arange(x.shape[1])[None]
     last = jnp.max(jnp.where(real, places, 0), axis=1)
-    chosen = jnp.argmax(real, axis=1) if takes == "first" else last
+    chosen = jnp.argmax(real, axis=1) if pooling == "first" else last
     return jnp.take_along_axis(x, chosen[:, None, None], axis=1)[:, 0]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoresConfig:
-    """Scores of ``num_outputs`` classes (or one number) for each token, or for the pooled sequence.
+    """Scores of classes, or one number, for each token or each pooled sequence.
 
-    ``name`` is where they are found in ``Predictions.heads``. ``dropout_rate`` is of what the scores are made of, after
-    the transform (Devlin et al. 2019's code).
+    Attributes:
+      name: Key of the scores in ``Predictions.heads``.
+      input: Scores of each token, or of the pooled sequence.
+      num_outputs: Number of scores.
+      transform: Layer before the scores; ``None`` for none.
+      bias: Adds a bias to the scores.
+      dropout_rate: Dropout after the transform (as in the code of Devlin et al. 2019).
     """
 
     name: str
-    reads: Literal["tokens", "pooled"]
+    input: Literal["tokens", "pooled"]
     num_outputs: int
     transform: TransformConfig | None = None
     bias: bool = True
@@ -181,7 +207,7 @@ class ScoresConfig:
 
 
 class Scores(nnx.Module):
-    """Next sentence, sentence order, classes, regression, choices: of sequences. Entities, spans: of tokens."""
+    """Computes scores of sequences (such as classes or choices) or of tokens (such as entities or spans)."""
 
     def __init__(
         self, config: ScoresConfig, model_dim: int, *, key: Key[Array, ""], init: Initializer = FanIn()
@@ -202,6 +228,7 @@ class Scores(nnx.Module):
     def __call__(
         self, x: Float[Array, "*rows D"], *, dropout_key: Key[Array, ""] | None = None
     ) -> Float[Array, "*rows C"]:
+        """Return float32 scores."""
         x = x if self.transform is None else self.transform(x)
         x = dropout(x, self.config.dropout_rate, dropout_key)
         return self.projection(x, output_dtype=jnp.dtype(jnp.float32))
@@ -209,19 +236,33 @@ class Scores(nnx.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadsConfig:
-    """The heads of a stack, each of them optional."""
+    """Heads of a stack, each of them optional.
+
+    Attributes:
+      words: Output layer over the vocabulary.
+      pooler: Reduction of sequences to vectors, which some scores need.
+      scores: Further heads.
+    """
 
     words: WordsConfig | None = None
     pooler: PoolerConfig | None = None
     scores: tuple[ScoresConfig, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.pooler is None and any(head.reads == "pooled" for head in self.scores):
+        if self.pooler is None and any(head.input == "pooled" for head in self.scores):
             raise ValueError("a head reads the pooled sequence, but there is no pooler")
 
 
 class Heads(nnx.Module):
-    """All heads of one stack."""
+    """All heads of a stack.
+
+    Args:
+      config: Heads.
+      embeddings: Sizes of the vocabulary, for a head over it.
+      model_dim: Width of the stack.
+      key: Random key of fresh weights.
+      init: Distribution of fresh kernels.
+    """
 
     def __init__(
         self,
@@ -234,7 +275,7 @@ class Heads(nnx.Module):
     ):
         words_key, pooler_key, scores_key = jax.random.split(key, 3)
         words, pooler = config.words, config.pooler
-        assert embeddings is not None or words is None, "a head for words needs to know how many there are"
+        assert embeddings is not None or words is None, "a head over the vocabulary needs its size"
         self.words = words and embeddings and Words(words, embeddings, model_dim, key=words_key, init=init)
         self.pooler = pooler and Pooler(pooler, model_dim, key=pooler_key, init=init)
         self.scores = nnx.Dict(
@@ -252,12 +293,19 @@ class Heads(nnx.Module):
         *,
         dropout_key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B L V"] | None, Float[Array, "B D"] | None, dict[str, Array]]:
-        """Logits, the pooled sequence, and the scores of other heads."""
+        """Return logits, pooled sequences, and the scores of other heads by name.
+
+        Args:
+          x: Outputs of the stack.
+          table: Word embeddings, for tied logits.
+          segment_ids: 0 for padding; ``None`` for no padding.
+          dropout_key: ``None`` for no dropout.
+        """
         logits = None if self.words is None else self.words(x, table)
         pooled = self.pooler and self.pooler(x, segment_ids, dropout_key=fold(dropout_key, 0))
         read = {"tokens": x, "pooled": pooled}
         scores = {
-            name: head(read[head.config.reads], dropout_key=fold(dropout_key, number))
+            name: head(read[head.config.input], dropout_key=fold(dropout_key, number))
             for number, (name, head) in enumerate(self.scores.items(), start=1)
         }
         return logits, pooled, scores

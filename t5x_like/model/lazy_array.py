@@ -1,4 +1,4 @@
-"""Arrays that stay where they are until somebody asks for them, so that large models pass through little memory."""
+"""Arrays that are read when they are needed, so that large models pass through little memory."""
 
 import math
 from collections.abc import Callable
@@ -17,9 +17,12 @@ _WHOLE_BYTES = 2**30
 
 @dataclass(frozen=True, eq=False)
 class LazyArray:
-    """A float32 array that ``read`` fetches, whole or a part of it, and that nobody keeps.
+    """A float32 array that is read at each access; ``numpy.asarray`` reads all of it.
 
-    ``numpy.asarray`` reads it all. ``by_rows``: reading it row by row of the first axis is no more work.
+    Attributes:
+      shape: Shape of the array.
+      read: Returns a part of the array, given a slice for each dimension.
+      by_rows: Reading row by row of the first axis is no more work than reading all at once.
 
     >>> unread = LazyArray((2, 3), lambda index: numpy.zeros((2, 3), numpy.float32)[index])
     >>> unread[0:1, 0:2].shape
@@ -32,26 +35,26 @@ class LazyArray:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Always float32, however it is stored."""
+        """Float32, even if another type is stored."""
         return np.dtype(np.float32)
 
     @property
     def ndim(self) -> int:
-        """As of any array."""
+        """Number of dimensions."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
-        """As of any array."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """The size of the array in memory."""
+        """Bytes of the array in memory."""
         return self.size * self.dtype.itemsize
 
     def __getitem__(self, index: Index) -> np.ndarray:
-        """That part of it; a slice for each dimension."""
+        """Read a part; ``index`` has a slice for each dimension."""
         return self.read(index)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -61,12 +64,12 @@ class LazyArray:
 
 
 def put_on_devices(array: Any, sharding: Sharding | None, *, whole_bytes: int = _WHOLE_BYTES) -> jax.Array:
-    """Places an array on devices; a large lazy one part by part.
+    """Place an array on devices; a large lazy one part by part.
 
     Args:
-      array: an array, or a lazy one. Of a lazy one, memory holds one part at a time, or ``whole_bytes``.
-      sharding: where each part belongs; ``None`` for the first device.
-      whole_bytes: lazy arrays up to this size are read once, and whole; larger ones once for each part.
+      array: An array. Of a lazy one, memory holds one part at a time, or at most ``whole_bytes``.
+      sharding: Device of each part; ``None`` for the first device.
+      whole_bytes: Lazy arrays up to this size are read once and whole; larger ones once for each part.
     """
     if not isinstance(array, LazyArray):
         return jax.device_put(array, sharding)

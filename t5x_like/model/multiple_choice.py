@@ -1,12 +1,12 @@
-"""Multiple choice: choices [B, C, L] become rows for the encoder, and the scores of rows those of choices again."""
+"""Multiple choice: choices [B, C, L] become rows of the encoder, and scores of rows become those of choices."""
 
 from typing import Any
 
 from t5x_like.batch import Batch
 
 
-def as_rows(batch: Batch) -> Batch:
-    """Streams [B, C, L] become [B * C, L]; labels of whole questions stay [B]. Other batches stay as they are."""
+def flatten_choices(batch: Batch) -> Batch:
+    """Reshape streams [B, C, L] to [B * C, L]. Labels of questions [B] and other batches stay."""
     count = num_choices(batch)
     if not count:
         return batch
@@ -18,11 +18,11 @@ def as_rows(batch: Batch) -> Batch:
 
 
 def num_choices(batch: Batch) -> int:
-    """The number of choices of a question; 0 where rows are no choices."""
+    """Return the number of choices of a question; 0 where rows are no choices."""
     tokens = batch.encoder_input_tokens
     return tokens.shape[1] if tokens is not None and tokens.ndim == 3 else 0
 
 
-def side_by_side(scores: Any, count: int) -> Any:
-    """Scores [B * C, 1] of rows become those of each question's choices, [B, C]."""
+def scores_by_choice(scores: Any, count: int) -> Any:
+    """Reshape scores of rows [B * C, 1] to those of choices [B, C]; ``count`` is C."""
     return scores.reshape(-1, count)

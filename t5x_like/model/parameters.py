@@ -1,4 +1,4 @@
-"""A model's weights as a plain nested dict: shapes before they exist, trained and frozen parts."""
+"""A model's weights as a plain nested dict: their shapes, axis names, trained and frozen parts."""
 
 import fnmatch
 from collections.abc import Sequence
@@ -13,31 +13,31 @@ Axes = dict[str, Any]  # the same tree; leaves are tuples with one axis name for
 
 @runtime_checkable
 class ModelConfig(Protocol):
-    """The configuration of a model; those of published architectures are in ``model/zoo``."""
+    """Configuration of a model; those of published architectures are in ``model/zoo``."""
 
     @property
     def vocab_size(self) -> int:
-        """The number of token ids."""
+        """Number of token ids."""
         ...
 
     def build(self, key: jax.Array) -> Any:
-        """Builds the model with fresh weights drawn from ``key``."""
+        """Build the model with fresh weights drawn from ``key``."""
         ...
 
 
 def split(model: nnx.Module) -> tuple[Any, Parameters]:
-    """The model's structure, and its weights."""
+    """Return the model's structure and its weights."""
     graphdef, state = nnx.split(model)
     return graphdef, nnx.to_pure_dict(state)
 
 
 def merge(graphdef: Any, params: Parameters) -> Any:
-    """The model again, also inside ``jax.jit``."""
+    """Return the model of a structure and weights; works inside ``jax.jit``."""
     return nnx.merge(graphdef, params)
 
 
 def axes_of(model: nnx.Module) -> Axes:
-    """The names of every weight's dimensions; stacked layers lead with ``"layers"``."""
+    """Return the axis names of every weight; those of stacked layers begin with ``"layers"``."""
 
     def names(variable: nnx.Variable) -> tuple[str, ...]:
         axes = variable.get_metadata()["axes"]
@@ -49,14 +49,14 @@ def axes_of(model: nnx.Module) -> Axes:
 
 
 def abstract(config: ModelConfig) -> tuple[Any, Parameters, Axes]:
-    """Structure, shapes (``jax.ShapeDtypeStruct``) and axis names of a model of any size, using no memory."""
+    """Return structure, shapes (``jax.ShapeDtypeStruct``) and axis names of a model, without allocating it."""
     model = jax.eval_shape(config.build, jax.random.key(0))
     graphdef, shapes = split(model)
     return graphdef, shapes, axes_of(model)
 
 
 def flatten(params: Parameters, prefix: str = "") -> dict[str, Any]:
-    """``{"encoder": {"final_norm": {"scale": x}}}`` becomes ``{"encoder/final_norm/scale": x}``."""
+    """Join nested keys: ``{"encoder": {"final_norm": {"scale": x}}}`` becomes ``{"encoder/final_norm/scale": x}``."""
     flat: dict[str, Any] = {}
     for name, value in params.items():
         flat |= flatten(value, f"{prefix}{name}/") if isinstance(value, dict) else {f"{prefix}{name}": value}
@@ -64,7 +64,7 @@ def flatten(params: Parameters, prefix: str = "") -> dict[str, Any]:
 
 
 def unflatten(flat: dict[str, Any]) -> Parameters:
-    """The inverse of ``flatten``."""
+    """Return nested weights from flat ones: the inverse of ``flatten``."""
     params: Parameters = {}
     for path, value in flat.items():
         *folders, name = path.split("/")
@@ -76,18 +76,18 @@ def unflatten(flat: dict[str, Any]) -> Parameters:
 
 
 def partition(params: Parameters, trainable: Sequence[str]) -> tuple[Parameters, Parameters]:
-    """Splits weights, or any tree like them, into those that train and those that are frozen.
+    """Split weights, or any tree like them, into trained and frozen ones.
 
     >>> partition({"encoder": {"kernel": 1}, "heads": {"bias": 2}}, ("heads/*",))
     ({'heads': {'bias': 2}}, {'encoder': {'kernel': 1}})
 
     Args:
-      params: nested weights. Stacked layers are one weight, so they train together.
-      trainable: patterns of ``fnmatch`` for paths such as ``"heads/scores/sequence_classification/projection/bias"``;
+      params: Nested weights. Stacked layers are one weight, so they train together.
+      trainable: Patterns of ``fnmatch`` for paths such as ``"heads/scores/sequence_classification/projection/bias"``;
         a ``*`` also matches slashes.
 
     Raises:
-      ValueError: a pattern that matches nothing.
+      ValueError: A pattern matches nothing.
     """
     flat = flatten(params)
     for pattern in trainable:
@@ -103,5 +103,5 @@ def partition(params: Parameters, trainable: Sequence[str]) -> tuple[Parameters,
 
 
 def combine(*parts: Parameters) -> Parameters:
-    """Joins parts of a model's weights, such as trained and frozen ones, to the whole tree."""
+    """Join parts of a model's weights, such as trained and frozen ones."""
     return unflatten({path: leaf for part in parts for path, leaf in flatten(part).items()})

@@ -1,4 +1,7 @@
-"""Words of a masked span from the tokens at its ends (Joshi et al. 2020, §3.2, https://arxiv.org/abs/1907.10529)."""
+"""Span-boundary objective: predicts a masked span's tokens from its ends (Joshi et al. 2020, §3.2).
+
+https://arxiv.org/abs/1907.10529.
+"""
 
 from dataclasses import dataclass
 
@@ -15,20 +18,23 @@ from t5x_like.model.layers.norm import NormConfig
 
 @dataclass(frozen=True, kw_only=True)
 class SpanBoundaryConfig:
-    """Two dense layers with GELU and ``norm`` over both ends and a vector for the place inside the span.
+    """Head of two dense layers with GELU, over the vectors at both ends and the position in the span.
 
-    Sizes of that table are those of the paper's code. Places beyond it share the last one.
+    Attributes:
+      norm: Norm after each dense layer.
+      max_span_length: Number of position embeddings; later positions share the last one. As in the paper's code.
+      position_dim: Width of the position embeddings. As in the paper's code.
     """
 
     norm: NormConfig
-    num_positions: int = 20
+    max_span_length: int = 20
     position_dim: int = 200
 
 
 class SpanBoundary(nnx.Module):
-    """Scores every word at every masked position without looking at the position itself.
+    """Scores every word at every masked position without reading the position itself.
 
-    A span is a run of targets inside a segment, so spans without a word between them count as one.
+    A span is a run of targets inside a segment, so adjacent spans count as one.
     """
 
     def __init__(
@@ -42,7 +48,7 @@ class SpanBoundary(nnx.Module):
     ):
         position_key, first_key, second_key = jax.random.split(key, 3)
         self.positions = Embedding(
-            config.num_positions,
+            config.max_span_length,
             config.position_dim,
             key=position_key,
             stddev=embeddings.stddev,
@@ -65,9 +71,16 @@ class SpanBoundary(nnx.Module):
         is_target: Bool[Array, "B L"],
         segment_ids: Int[Array, "B L"] | None,
     ) -> Float[Array, "B L V"]:
-        """Scores of words. Those at places that aren't masked have no meaning."""
+        """Return word scores; those at positions that are not masked have no meaning.
+
+        Args:
+          x: Encoder outputs.
+          table: Word embeddings, which the scores are products with.
+          is_target: True at masked positions.
+          segment_ids: Spans don't cross segments; ``None`` for one segment a row.
+        """
         starts_BL, ends_BL = spans_of(is_target, segment_ids)
-        inside_BL = jnp.clip(jnp.arange(x.shape[1])[None] - starts_BL, 0, self.config.num_positions - 1)
+        inside_BL = jnp.clip(jnp.arange(x.shape[1])[None] - starts_BL, 0, self.config.max_span_length - 1)
         left_BLD, right_BLD = _at(x, starts_BL - 1), _at(x, ends_BL + 1)
         ends = jnp.concatenate([left_BLD, right_BLD, self.positions(inside_BL, x.dtype)], axis=-1)
         return self.words(self.first(ends), table)
@@ -76,18 +89,18 @@ class SpanBoundary(nnx.Module):
 def spans_of(
     is_target: Bool[Array, "B L"], segment_ids: Int[Array, "B L"] | None
 ) -> tuple[Int[Array, "B L"], Int[Array, "B L"]]:
-    """The first and the last place of the span that a target belongs to; anything elsewhere."""
+    """Return the first and last position of the span that each target belongs to, and any numbers elsewhere."""
     places = jnp.broadcast_to(jnp.arange(is_target.shape[1]), is_target.shape)
-    goes_on = is_target[:, 1:] & is_target[:, :-1]
+    continues = is_target[:, 1:] & is_target[:, :-1]
     if segment_ids is not None:
-        goes_on &= segment_ids[:, 1:] == segment_ids[:, :-1]
-    is_start = is_target & ~jnp.pad(goes_on, ((0, 0), (1, 0)))
-    is_end = is_target & ~jnp.pad(goes_on, ((0, 0), (0, 1)))
+        continues &= segment_ids[:, 1:] == segment_ids[:, :-1]
+    is_start = is_target & ~jnp.pad(continues, ((0, 0), (1, 0)))
+    is_end = is_target & ~jnp.pad(continues, ((0, 0), (0, 1)))
     starts = jax.lax.cummax(jnp.where(is_start, places, 0), axis=1)
     ends = jax.lax.cummin(jnp.where(is_end, places, is_target.shape[1] - 1), axis=1, reverse=True)
     return starts, ends
 
 
 def _at(x: Float[Array, "B L D"], places: Int[Array, "B L"]) -> Float[Array, "B L D"]:
-    """Vectors at ``places``; a place beyond the row counts as its nearest end."""
+    """Return the vectors at ``places``, clipped to the row."""
     return jnp.take_along_axis(x, jnp.clip(places, 0, x.shape[1] - 1)[..., None], axis=1)

@@ -1,9 +1,9 @@
 """Adafactor for named weights: factored second moments that never mix stacked layers.
 
-Shazeer and Stern 2018, https://arxiv.org/abs/1804.04235, as T5 uses it (Raffel et al. 2020, §3.1.2). A
-weight's axis names say which dimensions to average, and a ``"layers"`` axis holds independent weights: each
-layer keeps its own statistics, clipping and scale, so scanned layers train exactly as unrolled ones do.
-(``optax.adafactor`` sees one large array there.)
+Shazeer and Stern 2018, https://arxiv.org/abs/1804.04235, as T5 uses it (Raffel et al. 2020, §3.1.2). The axis names of
+a weight determine which dimensions are averaged. A ``"layers"`` axis holds independent weights: each layer has its own
+statistics, clipping and scale, so scanned layers train exactly as unrolled ones do. (``optax.adafactor`` treats them
+as one large array.)
 """
 
 import math
@@ -17,27 +17,35 @@ Axes = tuple[str, ...]
 
 # Dimensions along which separate matrices are stacked: each has statistics and a scale of its own.
 STACKED = frozenset({"layers", "experts"})
-# T5X's rule: scales and relative-position tables keep their full second moment whatever their size.
+# T5X's rule: scales and relative-position tables always keep their full second moment.
 NEVER_FACTORED = frozenset({"norm", "relpos_buckets"})
 
 
 class AdafactorState(NamedTuple):
-    """Float32 statistics in trees like the parameters'; ``None`` where a parameter has no such statistic."""
+    """Float32 statistics in trees like the parameters'; ``None`` where a parameter has no such statistic.
 
-    step: jax.Array  # int32 [], updates done so far
-    v_row: Any  # squared gradients averaged over the columns
-    v_col: Any  # squared gradients averaged over the rows
-    v: Any  # squared gradients, of parameters that are not factored
-    m: Any  # averaged updates, with momentum only
+    Attributes:
+      step: int32 [], updates done so far.
+      v_row: Squared gradients averaged over columns.
+      v_col: Squared gradients averaged over rows.
+      v: Squared gradients of parameters that are not factored.
+      m: Averaged updates, with momentum only.
+    """
+
+    step: jax.Array
+    v_row: Any
+    v_col: Any
+    v: Any
+    m: Any
 
 
 def is_axes(value: Any) -> bool:
-    """Whether this is one weight's axis names, a leaf of an axes tree."""
+    """Return True for the axis names of one weight: a leaf of an axes tree."""
     return type(value) is tuple and all(isinstance(name, str) for name in value)
 
 
 def row_and_column_dimensions(axes: Axes) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Which dimensions of a weight are its rows and which its columns; stacked layers are neither.
+    """Return the dimensions of a weight that are its rows and its columns; stacked layers are neither.
 
     The rows are the model dimension (``"embed"``), as in T5X, or else the first dimension; all others are
     columns, so a [D, H, K] kernel is treated as its joined form [D, H*K].
@@ -69,15 +77,27 @@ def adafactor(
     weight_decay_rate_lr_exponent: float | None = None,
     step_offset: int = 0,
 ) -> optax.GradientTransformation:
-    """Makes an optimizer for parameters whose dimensions ``axes`` names (a like tree of tuples of names).
+    """Return Adafactor for parameters with named dimensions.
 
-    Update ``t`` (from 0) mixes squared gradients in at rate ``(t - step_offset + 1) ** -decay_rate``, divides
-    the gradient by their root, limits the root mean square of the result to ``clipping_threshold`` and
-    multiplies it by ``learning_rate(t)`` times the weight's own root mean square (at least ``epsilon2``, at
-    most ``max_parameter_scale``). ``momentum`` averages the finished updates. Each update also takes away
-    ``weight_decay_rate`` of the weight; with an exponent, times ``learning_rate(t) ** exponent``. Statistics
-    are float32 whatever the parameters are, and only weights with at least ``min_dim_size_to_factor`` rows
-    and columns per layer are factored.
+    Update ``t`` (from 0) averages squared gradients with rate ``(t - step_offset + 1) ** -decay_rate``. It divides the
+    gradient by their root, limits the result's root mean square, and multiplies it by the learning rate and the
+    weight's own root mean square. Statistics are float32 even if the parameters are not.
+
+    Args:
+      learning_rate: A number, or a function of the number of updates done.
+      axes: A tree like the parameters, with a tuple of axis names for each.
+      decay_rate: Exponent of the second moments' decay.
+      clipping_threshold: Limit of an update's root mean square; ``None`` for no limit.
+      multiply_by_parameter_scale: Multiplies updates by the weight's root mean square.
+      factored: Factors second moments into rows and columns.
+      min_dim_size_to_factor: Smallest number of rows and columns of a layer that is factored.
+      epsilon1: Added to squared gradients.
+      epsilon2: Least root mean square of a weight.
+      max_parameter_scale: Largest root mean square of a weight; ``None`` for no limit.
+      momentum: Part of the averaged update that an update keeps; ``None`` for no momentum.
+      weight_decay_rate: Part of the weight that each update takes away; ``None`` for none.
+      weight_decay_rate_lr_exponent: Multiplies the decay by ``learning_rate ** exponent``.
+      step_offset: Updates that don't count for the second moments' decay.
     """
 
     def is_factored(shape: tuple[int, ...], names: Axes) -> bool:
@@ -142,7 +162,12 @@ def adafactor(
 
 
 def adafactor_state_axes(state: AdafactorState, axes: Any) -> AdafactorState:
-    """Axis names for every array of a (possibly abstract) state: the weight's, minus those averaged away."""
+    """Return axis names of every array of a state: the weight's, without averaged dimensions.
+
+    Args:
+      state: State, or its shapes.
+      axes: Axis names of the parameters.
+    """
     tree = jax.tree.structure(axes, is_leaf=is_axes)
     names = _names(tree, axes)
 
@@ -158,7 +183,7 @@ def adafactor_state_axes(state: AdafactorState, axes: Any) -> AdafactorState:
 
 
 class _Moments(NamedTuple):
-    """One weight's part of the state: the first two, or the last."""
+    """Statistics of one weight: the first two, or the last."""
 
     v_row: Any
     v_col: Any
@@ -168,7 +193,7 @@ class _Moments(NamedTuple):
 def _whiten(
     gradient: jax.Array, moments: _Moments, names: Axes, kept: jax.Array, epsilon: float
 ) -> tuple[jax.Array, _Moments]:
-    """Divides a gradient by the root of its averaged square, which keeps ``kept`` of its old value."""
+    """Divide a gradient by the root of its averaged square, which keeps ``kept`` of its old value."""
     squared = gradient * gradient + epsilon
     if moments.v is not None:
         v = kept * moments.v + (1.0 - kept) * squared
@@ -182,7 +207,7 @@ def _whiten(
 
 
 def _inner(axes: Axes) -> tuple[int, ...]:
-    """The dimensions of one layer's own array."""
+    """Return the dimensions of one layer's own array."""
     return tuple(dim for dim, name in enumerate(axes) if name not in STACKED)
 
 

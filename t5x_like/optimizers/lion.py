@@ -13,19 +13,19 @@ from t5x_like.optimizers.schedules import Constant, Schedule, as_schedule
 
 @config_class
 class Lion:
-    """Lion by ``optax.lion``.
+    """Lion, by ``optax.lion``.
 
-    Every weight moves by the learning rate in the direction of ``sign(beta1 * m + (1 - beta1) * gradient)``; then
-    ``m = beta2 * m + (1 - beta2) * gradient``. The paper (section 5) takes a learning rate 3 to 10 times smaller than
-    AdamW's, and a decay larger by as much.
+    Every weight moves by the learning rate in direction of ``sign(beta1 * m + (1 - beta1) * gradient)``; then
+    ``m = beta2 * m + (1 - beta2) * gradient``. The paper (§5) uses a learning rate 3 to 10 times smaller than
+    AdamW's, and a decay larger by the same factor.
 
     Attributes:
-      learning_rate: a constant rate, or a schedule over the number of updates done.
-      beta1: weight of the momentum in an update.
-      beta2: part of the momentum that an update keeps.
-      weight_decay_rate: decoupled; norm scales, biases and relative-position tables do not decay.
-      max_gradient_norm: gradients are scaled down together to this global norm; ``None`` leaves them alone.
-      layer_decay: lower rates near the input, as in :func:`t5x_like.optimizers.parameter_groups.scale_by_depth`.
+      learning_rate: A schedule, or a number for a constant rate.
+      beta1: Weight of the momentum in an update.
+      beta2: Part of the momentum that an update keeps.
+      weight_decay_rate: Decoupled decay; norm scales, biases and relative-position tables do not decay.
+      max_gradient_norm: Gradients are scaled down together to this global norm; ``None`` leaves them.
+      layer_decay: Lower rates near the input, as in :func:`t5x_like.optimizers.parameter_groups.scale_by_depth`.
     """
 
     learning_rate: Schedule | float = field(default_factory=lambda: Constant(value=1e-4))

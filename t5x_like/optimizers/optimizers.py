@@ -1,4 +1,4 @@
-"""Optimizers as frozen values, and the axis names of the state they keep."""
+"""Optimizers as frozen configurations, and the axis names of their state."""
 
 from dataclasses import field
 from typing import Any, Protocol, cast, runtime_checkable
@@ -23,30 +23,46 @@ from t5x_like.optimizers.schedules import Constant, InverseSqrt, Schedule, as_sc
 
 @runtime_checkable
 class Optimizer(Protocol):
-    """A configuration that builds an optimizer. A new one is a frozen dataclass in a file of its own.
-
-    Attributes:
-      learning_rate: a constant rate, or a schedule over the number of updates done; it is logged.
-    """
+    """Configuration that builds an optimizer. A new one is a frozen dataclass in a file of its own."""
 
     @property
-    def learning_rate(self) -> Schedule | float: ...
+    def learning_rate(self) -> Schedule | float:
+        """Constant rate, or a schedule over the number of updates done; it is logged."""
+        ...
 
     def build(self, axes: Any) -> optax.GradientTransformation:
-        """Returns the transformation for parameters with these axis names (a tree of tuples of names)."""
+        """Return the transformation for parameters with these axis names (a tree of tuples of names)."""
         ...
 
     def state_axes(self, abstract_state: Any, axes: Any) -> Any:
-        """Returns axis names for every array of this optimizer's state, by which it is sharded."""
+        """Return axis names of every array of this optimizer's state, by which it is sharded.
+
+        Args:
+          abstract_state: State, or its shapes.
+          axes: Axis names of the parameters.
+        """
         ...
 
 
 @config_class
 class Adafactor:
-    """T5's optimizer; see :func:`t5x_like.optimizers.adafactor.adafactor` for the options.
+    """T5's optimizer (Shazeer and Stern 2018); see :func:`t5x_like.optimizers.adafactor.adafactor`.
 
-    ``max_gradient_norm`` scales all gradients down together when their global norm is larger. A number for
-    ``learning_rate`` is a constant rate.
+    Attributes:
+      learning_rate: A schedule, or a number for a constant rate.
+      decay_rate: Exponent of the second moments' decay.
+      clipping_threshold: Limit of an update's root mean square; ``None`` for no limit.
+      multiply_by_parameter_scale: Multiplies updates by the weight's root mean square.
+      factored: Factors second moments into rows and columns.
+      min_dim_size_to_factor: Smallest number of rows and columns that is factored.
+      epsilon1: Added to squared gradients.
+      epsilon2: Least root mean square of a weight.
+      max_parameter_scale: Largest root mean square of a weight; ``None`` for no limit.
+      momentum: Part of the averaged update that an update keeps; ``None`` for no momentum.
+      weight_decay_rate: Part of the weight that each update takes away; ``None`` for none.
+      weight_decay_rate_lr_exponent: Multiplies the decay by ``learning_rate ** exponent``.
+      step_offset: Updates that don't count for the second moments' decay.
+      max_gradient_norm: Gradients are scaled down together to this global norm; ``None`` leaves them.
     """
 
     learning_rate: Schedule | float = field(default_factory=InverseSqrt)
@@ -86,11 +102,18 @@ class Adafactor:
 class AdamW:
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101).
 
-    Norm scales, biases and relative-position tables do not decay. ``layer_decay`` multiplies the learning rate the more
-    often the further a weight is from the heads: see :func:`t5x_like.optimizers.parameter_groups.scale_by_depth`.
-
-    Without ``bias_correction`` the first steps are larger than Adam's, as in the code of BERT, ALBERT and ELECTRA; on
-    small data some seeds then learn nothing (Zhang et al. 2021, section 4, https://arxiv.org/abs/2006.05987).
+    Attributes:
+      learning_rate: A schedule, or a number for a constant rate.
+      beta1: Part of the averaged gradient that an update keeps.
+      beta2: Part of the averaged squared gradient that an update keeps.
+      epsilon: Added to the root of the averaged square.
+      weight_decay_rate: Decoupled decay; norm scales, biases and relative-position tables do not decay.
+      bias_correction: Corrects averages that begin at zero. Without it the first steps are larger, as in the code of
+        BERT, ALBERT and ELECTRA; on small data some seeds then learn nothing (Zhang et al. 2021, §4,
+        https://arxiv.org/abs/2006.05987).
+      max_gradient_norm: Gradients are scaled down together to this global norm; ``None`` leaves them.
+      layer_decay: Lower rates near the input, as in :func:`t5x_like.optimizers.parameter_groups.scale_by_depth`;
+        ``None`` for equal rates.
     """
 
     learning_rate: Schedule | float = field(default_factory=lambda: Constant(value=1e-4))
@@ -126,7 +149,7 @@ class AdamW:
 
 
 def scale_by_uncorrected_adam(b1: float, b2: float, eps: float) -> optax.GradientTransformation:
-    """Adam's step from moments as they are, which begin at zero; the state is that of ``optax.scale_by_adam``."""
+    """Return Adam's step without bias correction; arguments and state are those of ``optax.scale_by_adam``."""
     adam = optax.scale_by_adam(b1=b1, b2=b2, eps=eps)
 
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
@@ -137,7 +160,7 @@ def scale_by_uncorrected_adam(b1: float, b2: float, eps: float) -> optax.Gradien
 
 
 def decay_mask(axes: Any) -> Any:
-    """Returns True for weights that decay: all but norm scales, biases and relative-position tables."""
+    """Return True for weights that decay: all but norm scales, biases and relative-position tables."""
 
     def decays(names: Axes) -> bool:
         return NEVER_FACTORED.isdisjoint(names) and sum(name not in STACKED for name in names) >= 2
@@ -146,10 +169,17 @@ def decay_mask(axes: Any) -> Any:
 
 
 def state_axes(abstract_state: Any, axes: Any) -> Any:
-    """Returns axis names for every array of an optimizer's state: the same tree with tuples of names for leaves.
+    """Return axis names of every array of an optimizer's state: the same tree with tuples of names for leaves.
 
-    Trees like the parameters' take the parameters' names, counters ``()``. To map over both trees, put the state
+    Trees like the parameters' have the parameters' names, counters ``()``. To map over both trees, put the state
     first: ``jax.tree.map(f, abstract_state, state_axes(abstract_state, axes))``.
+
+    Args:
+      abstract_state: State, or its shapes.
+      axes: Axis names of the parameters.
+
+    Raises:
+      ValueError: A statistic is not shaped like the parameters.
     """
     like_params = jax.tree.structure(axes, is_leaf=is_axes)
 
@@ -171,17 +201,17 @@ def state_axes(abstract_state: Any, axes: Any) -> Any:
 
 
 def clipped(max_norm: float | None, optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
-    """Clips all gradients together to a global norm of ``max_norm``; ``None`` leaves them alone."""
+    """Return ``optimizer`` with gradients clipped to a global norm of ``max_norm``; ``None`` leaves them."""
     return optimizer if max_norm is None else optax.chain(optax.clip_by_global_norm(max_norm), optimizer)
 
 
 def check_fraction(name: str, value: float | None) -> None:
-    """Raises ValueError unless an option is a fraction below 1."""
+    """Raise ValueError unless an option is a fraction below 1."""
     if value is not None and not 0 <= value < 1:
         raise ValueError(f"{name} is {value}; it averages over updates and must lie in 0 … 1, 1 excluded")
 
 
 def check_positive(name: str, value: float | None) -> None:
-    """Raises ValueError unless an option is positive or off."""
+    """Raise ValueError unless an option is positive or off."""
     if value is not None and value <= 0:
         raise ValueError(f"{name} is {value}; give a positive number, or None to switch it off")

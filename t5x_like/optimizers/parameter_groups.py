@@ -1,4 +1,4 @@
-"""Learning rates by depth: what lies nearer to the input was learned longer, and is changed less.
+"""Layer-wise learning-rate decay: layers near the input, pretrained longest, change less.
 
 Howard and Ruder 2018, §3.2, https://arxiv.org/abs/1801.06146; used to fine-tune ELECTRA and XLNet (Clark et al. 2020,
 appendix B, https://arxiv.org/abs/2003.10555).
@@ -17,17 +17,18 @@ _LAYERS = "layers"
 
 
 def scale_by_depth(axes: Any, decay: float) -> optax.GradientTransformation:
-    """Multiplies finished updates by powers of ``decay``, as ELECTRA's code does.
+    """Multiply finished updates by powers of ``decay``, as ELECTRA's code does.
 
-    Of N blocks embeddings stand at depth 0, block i, counted from 0, at i + 1, and heads at N + 2; the power is N + 2
-    less the depth. So heads have 1, the last block ``decay`` squared, the one before it once more, and embeddings the
-    power N + 2. (https://github.com/google-research/electra, ``model/optimization.py``.)
+    Of N blocks, embeddings have depth 0, block i (from 0) has depth i + 1, and heads have N + 2. The power is N + 2
+    minus the depth: 0 for heads, 2 for the last block, N + 2 for embeddings. Other weights, such as a stack's last
+    norm, count as heads. (https://github.com/google-research/electra, ``model/optimization.py``.)
 
-    ``axes`` is the tree of axis names, in which stacked blocks lead with ``"layers"``. What belongs to no block and is
-    no embedding, such as a stack's last norm, counts as heads do.
+    Args:
+      axes: Axis names of the parameters; those of stacked blocks begin with ``"layers"``.
+      decay: Factor between neighboring depths, above 0 and at most 1.
 
     Raises:
-      ValueError: ``decay`` is not above 0 and at most 1, or there are no stacked blocks.
+      ValueError: ``decay`` is out of range, or there are no stacked blocks.
     """
     if not 0 < decay <= 1:
         raise ValueError(f"layer_decay is {decay}; give a factor above 0 and at most 1, such as 0.8")
@@ -52,7 +53,13 @@ def scale_by_depth(axes: Any, decay: float) -> optax.GradientTransformation:
 
 
 def depth_factors(params: Any, axes: Any, decay: float) -> Any:
-    """The factors of weights: a tree like ``params`` of arrays [1, …], or of stacked blocks [N, 1, …]."""
+    """Return the factor of each weight: arrays [1, …], or [N, 1, …] for stacked blocks.
+
+    Args:
+      params: Parameters, or their updates.
+      axes: Their axis names.
+      decay: Factor between neighboring depths.
+    """
     slots = _slots(axes)
     leaves, tree = jax.tree_util.tree_flatten_with_path(params)
     paths = [tuple(str(getattr(part, "key", part)) for part in path) for path, _ in leaves]
@@ -80,7 +87,7 @@ def depth_factors(params: Any, axes: Any, decay: float) -> Any:
 
 
 def _slots(axes: Any) -> set[tuple[str, ...]]:
-    """The paths of stacked blocks, ``("encoder", "layers", "0")``."""
+    """Return the paths of stacked blocks, such as ``("encoder", "layers", "0")``."""
     found = set()
     for path, names in jax.tree_util.tree_flatten_with_path(axes, is_leaf=is_axes)[0]:
         parts = tuple(str(getattr(part, "key", part)) for part in path)
@@ -94,7 +101,7 @@ def _slot_of(path: tuple[str, ...], slots: set[tuple[str, ...]]) -> tuple[str, .
 
 
 def _layer_numbers(counts: Mapping[tuple[str, ...], int]) -> dict[tuple[str, ...], list[int]]:
-    """The numbers of the layers that each slot holds: slots of one length take turns, others follow each other."""
+    """Return the layer numbers of each slot: slots of equal length alternate, others follow each other."""
     numbers: dict[tuple[str, ...], list[int]] = {}
     for stack in {slot[:-1] for slot in counts}:
         slots = sorted((slot for slot in counts if slot[:-1] == stack), key=lambda slot: int(slot[-1]))

@@ -1,4 +1,4 @@
-"""Learning rates as functions of the number of updates already done: the first update asks for step 0."""
+"""Learning rates as functions of the number of updates already done, which is 0 for the first update."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -13,7 +13,11 @@ Step: TypeAlias = int | jax.Array
 
 @config_class
 class Constant:
-    """The same rate for ever; T5 fine-tunes with 0.001 (Raffel et al. 2020, §3.1.2)."""
+    """A constant rate; T5 fine-tunes with 0.001 (Raffel et al. 2020, §3.1.2).
+
+    Attributes:
+      value: The rate.
+    """
 
     value: float = 1e-3
 
@@ -23,7 +27,11 @@ class Constant:
 
 @config_class
 class InverseSqrt:
-    """``base / sqrt(max(step, warmup_steps))``: flat, then falling (Raffel et al. 2020, §3.1.2).
+    """``base / sqrt(max(step, warmup_steps))``: constant, then falling (Raffel et al. 2020, §3.1.2).
+
+    Attributes:
+      base: Numerator.
+      warmup_steps: Updates with a constant rate.
 
     >>> float(InverseSqrt(warmup_steps=10_000)(40_000))
     0.004999999888241291
@@ -43,42 +51,70 @@ class InverseSqrt:
 
 
 @config_class
-class LinearWarmupLinearDecay:
-    """Straight up from 0 to ``peak``, straight down to ``end`` at ``total_steps`` (Devlin et al. 2019)."""
-
+class _WarmupAndDecay:
     peak: float
     warmup_steps: int
     total_steps: int
     end: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_warmup(self.warmup_steps, self.total_steps)
+        if not 0 <= self.warmup_steps < self.total_steps:
+            raise ValueError(
+                f"warmup_steps={self.warmup_steps} must lie in 0 … total_steps-1; total_steps is {self.total_steps}"
+            )
+
+    def _rise_and_progress(self, step: Step) -> tuple[jax.Array, jax.Array]:
+        now = _float(step)
+        rise = jnp.minimum(1.0, now / max(self.warmup_steps, 1)) if self.warmup_steps else jnp.float32(1.0)
+        progress = (now - self.warmup_steps) / (self.total_steps - self.warmup_steps)
+        return rise, jnp.clip(progress, 0.0, 1.0)
+
+
+@config_class
+class LinearWarmupLinearDecay(_WarmupAndDecay):
+    """Rises linearly from 0 to ``peak``, then falls linearly to ``end`` (Devlin et al. 2019).
+
+    Attributes:
+      peak: Highest rate.
+      warmup_steps: Updates until the peak.
+      total_steps: Updates until the end.
+      end: Rate from ``total_steps`` on.
+    """
 
     def __call__(self, step: Step) -> jax.Array:
-        rise, progress = _rise_and_progress(step, self.warmup_steps, self.total_steps)
+        rise, progress = self._rise_and_progress(step)
         return rise * (self.end + (self.peak - self.end) * (1.0 - progress))
 
 
 @config_class
-class LinearWarmupCosine:
-    """Straight up from 0 to ``peak``, then down half a cosine to ``end`` at ``total_steps``."""
+class LinearWarmupCosine(_WarmupAndDecay):
+    """Rises linearly from 0 to ``peak``, then falls by half a cosine to ``end``.
 
-    peak: float
-    warmup_steps: int
-    total_steps: int
-    end: float = 0.0
-
-    def __post_init__(self) -> None:
-        _check_warmup(self.warmup_steps, self.total_steps)
+    Attributes:
+      peak: Highest rate.
+      warmup_steps: Updates until the peak.
+      total_steps: Updates until the end.
+      end: Rate from ``total_steps`` on.
+    """
 
     def __call__(self, step: Step) -> jax.Array:
-        rise, progress = _rise_and_progress(step, self.warmup_steps, self.total_steps)
+        rise, progress = self._rise_and_progress(step)
         return rise * (self.end + (self.peak - self.end) * 0.5 * (1.0 + jnp.cos(jnp.pi * progress)))
 
 
 @config_class
 class Factors:
-    """T5X's schedule language: words of ``FACTORS`` joined by ``*``; never below ``minimum``.
+    """T5X's schedule language: a product of named factors.
+
+    Attributes:
+      factors: Names of ``FACTORS`` joined by ``*``.
+      base: Factor ``constant``.
+      warmup_steps: Updates of ``linear_warmup``, and offset of ``rsqrt_decay``.
+      decay_factor: Factor of each ``decay_every``; slope of ``linear_decay``.
+      steps_per_decay: Updates between decays of ``decay_every``.
+      steps_per_cycle: Updates of one ``cosine_decay``.
+      step_offset: Updates that don't count.
+      minimum: Lowest rate.
 
     >>> float(Factors(factors="constant * linear_warmup", base=0.5, warmup_steps=10)(5))
     0.25
@@ -130,22 +166,9 @@ Schedule: TypeAlias = Constant | InverseSqrt | LinearWarmupLinearDecay | LinearW
 
 
 def as_schedule(rate: Schedule | float) -> Schedule:
-    """Returns a schedule as it is, and a number as the constant schedule of that rate."""
+    """Return a schedule as it is, and a number as the constant schedule of that rate."""
     return Constant(value=rate) if isinstance(rate, int | float) else rate
 
 
 def _float(step: Step) -> jax.Array:
     return jnp.asarray(step).astype(jnp.float32)
-
-
-def _check_warmup(warmup_steps: int, total_steps: int) -> None:
-    if not 0 <= warmup_steps < total_steps:
-        raise ValueError(
-            f"warmup_steps={warmup_steps} must lie in 0 … total_steps-1; total_steps is {total_steps}"
-        )
-
-
-def _rise_and_progress(step: Step, warmup_steps: int, total_steps: int) -> tuple[jax.Array, jax.Array]:
-    now = _float(step)
-    rise = jnp.minimum(1.0, now / max(warmup_steps, 1)) if warmup_steps else jnp.float32(1.0)
-    return rise, jnp.clip((now - warmup_steps) / (total_steps - warmup_steps), 0.0, 1.0)

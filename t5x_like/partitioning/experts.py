@@ -9,10 +9,10 @@ from t5x_like.partitioning.rules import BATCH_MESH_AXES, spec_for
 
 
 def constrain_experts(tokens: jax.Array) -> jax.Array:
-    """Inside jit, cuts [experts, rows, ...] as the experts' weights are cut, and rows along the batch's other axes.
+    """Shard [experts, rows, ...] as the experts' weights are, and rows along the batch's other axes; inside jit.
 
-    To and from what :func:`~t5x_like.partitioning.shard.constrain_rows` keeps this is an all-to-all. Does nothing where
-    no mesh is set or the rows don't divide.
+    Between this and :func:`~t5x_like.partitioning.shard.constrain_rows` there is an all-to-all. Does nothing where no
+    mesh is set or the rows don't divide.
     """
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or not set(BATCH_MESH_AXES) <= set(mesh.axis_names):

@@ -1,4 +1,4 @@
-"""The mesh: devices arranged along three named axes that rules and batches refer to."""
+"""Device mesh with three named axes, which partitioning rules and batches refer to."""
 
 import math
 from collections.abc import Sequence
@@ -16,11 +16,13 @@ MESH_AXES = ("data", "fsdp", "model")
 
 @config_class
 class MeshConfig:
-    """How many devices along each axis; at most one of them may be -1, "the rest".
+    """Number of devices along each axis; at most one may be -1, "the rest".
 
-    ``data`` copies the weights and splits the batch. ``fsdp`` splits the batch *and* the weights: each device
-    keeps a slice, and the full weight exists only while its layer runs. ``model`` splits weights and
-    activations inside each layer, and should stay within the fastest links.
+    Attributes:
+      data: Copies the weights and splits the batch.
+      fsdp: Splits the batch and the weights. Each device keeps a slice, and the full weight exists only while its layer
+        runs.
+      model: Splits weights and activations inside each layer; should stay within the fastest links.
 
     >>> MeshConfig(data=2, model=-1).build()  # on 8 devices: data 2, fsdp 1, model 4
     """
@@ -39,10 +41,10 @@ class MeshConfig:
             raise ValueError(f"mesh {self._words}: only one axis can be -1, the rest")
 
     def build(self, devices: Sequence[Any] | None = None) -> Mesh:
-        """Arranges ``devices`` (default: all devices of all processes).
+        """Arrange ``devices``, by default all devices of all processes.
 
         Raises:
-          ValueError: the sizes don't multiply to the number of devices.
+          ValueError: The sizes don't multiply to the number of devices.
         """
         chosen = list(jax.devices() if devices is None else devices)
         return Mesh(
@@ -50,10 +52,10 @@ class MeshConfig:
         )
 
     def sizes(self, num_devices: int) -> tuple[int, ...]:
-        """The axis sizes on ``num_devices`` devices, -1 resolved.
+        """Return the axis sizes on ``num_devices`` devices, with -1 resolved.
 
         Raises:
-          ValueError: the sizes don't multiply to the number of devices.
+          ValueError: The sizes don't multiply to the number of devices.
         """
         fixed = math.prod(size for size in self._sizes if size != -1)
         if -1 in self._sizes and num_devices % fixed == 0:
@@ -76,7 +78,7 @@ class MeshConfig:
 
 
 def _arrange(sizes: tuple[int, ...], devices: list[Any]) -> np.ndarray:
-    """Neighbours on the wires become neighbours in the mesh; TPU slices are joined along a batch axis."""
+    """Arrange neighboring chips as neighbors in the mesh; join TPU slices along a batch axis."""
     if devices[0].platform != "tpu":
         return np.asarray(devices).reshape(sizes)
     num_slices = len({getattr(device, "slice_index", 0) for device in devices})

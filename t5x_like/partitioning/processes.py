@@ -1,4 +1,4 @@
-"""Joins this process to the others of its run, as the environment says."""
+"""Connects this process to the others of its run, as environment variables describe them."""
 
 import os
 import re
@@ -12,14 +12,16 @@ _EXPLICIT = (COORDINATOR, NUM_PROCESSES, PROCESS_ID)
 
 
 def initialize_processes() -> None:
-    """Call once, before JAX touches a device. With nothing set this is a run of one process and does nothing.
+    """Connect to the other processes; call once, before JAX touches a device.
+
+    With nothing set this is a run of one process, and nothing happens.
 
     ``T5X_LIKE_COORDINATOR`` (``host:port`` of process 0), ``T5X_LIKE_NUM_PROCESSES`` and
     ``T5X_LIKE_PROCESS_ID`` describe the run; ``T5X_LIKE_DISTRIBUTED=auto`` instead lets JAX ask the TPU pod,
     SLURM or Kubernetes.
 
     Raises:
-      ValueError: the description is incomplete or contradicts itself.
+      ValueError: The description is incomplete or contradicts itself.
     """
     mode = os.environ.get(DISTRIBUTED, "")
     explicit = {name: os.environ[name] for name in _EXPLICIT if os.environ.get(name)}

@@ -1,4 +1,4 @@
-"""From the names of a weight's axes to the axes of the mesh."""
+"""Partitioning rules: from axis names of weights to axes of the mesh."""
 
 import difflib
 from typing import NamedTuple
@@ -39,7 +39,7 @@ BATCH_MESH_AXES = ("data", "fsdp")
 
 
 class UnsplitDimension(NamedTuple):
-    """A mesh axis that could not cut a dimension evenly, so that the dimension stays whole along it."""
+    """A dimension that a mesh axis does not divide, and that stays whole along it."""
 
     axis: str
     size: int
@@ -50,10 +50,15 @@ class UnsplitDimension(NamedTuple):
 def spec_for(
     axes: tuple[str, ...], shape: tuple[int, ...], mesh: Mesh | AbstractMesh
 ) -> tuple[PartitionSpec, list[UnsplitDimension]]:
-    """Where an array with these axis names is cut, and what had to stay whole.
+    """Return the partition spec of an array, and dimensions that had to stay whole.
+
+    Args:
+      axes: Axis name of each dimension.
+      shape: Shape of the array.
+      mesh: Devices.
 
     Raises:
-      ValueError: an axis has no rule, or there isn't one name for each dimension.
+      ValueError: An axis has no rule, or there isn't one name for each dimension.
     """
     if len(axes) != len(shape):
         raise ValueError(f"axes {axes} name {len(axes)} dimensions of an array of shape {shape}")
@@ -76,7 +81,7 @@ def spec_for(
 
 
 def sharding_for(axes: tuple[str, ...], shape: tuple[int, ...], mesh: Mesh) -> NamedSharding:
-    """The sharding of one array; see :func:`spec_for`."""
+    """Return the sharding of one array; arguments as in :func:`spec_for`."""
     return NamedSharding(mesh, spec_for(axes, shape, mesh)[0])
 
 

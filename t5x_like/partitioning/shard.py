@@ -1,4 +1,4 @@
-"""Lays weights, optimizer state and batches out on a mesh."""
+"""Shardings of weights, optimizer state and batches on a mesh."""
 
 import math
 from collections import defaultdict
@@ -14,14 +14,16 @@ Tree = TypeVar("Tree")
 
 
 def tree_shardings(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> Any:
-    """A sharding for each leaf of ``shapes_tree``, in its structure.
+    """Return a sharding for each leaf of ``shapes_tree``, in its structure.
 
-    ``axes_tree`` has, where ``shapes_tree`` has an array, a tuple with one logical axis name for each
-    dimension; ``()`` or ``None`` for what every device holds whole. Scalars and placeholders of at most one
-    element are always held whole.
+    Args:
+      axes_tree: For each array a tuple with one axis name for each dimension; ``()`` or ``None`` for arrays that every
+        device holds whole.
+      shapes_tree: Arrays or shapes. Those of at most one element are always held whole.
+      mesh: Devices.
 
     Raises:
-      ValueError: naming the leaf, an axis has no rule or the names don't fit the shape.
+      ValueError: An axis has no rule, or the names don't fit the shape; the leaf is named.
     """
 
     def sharding(path: Any, leaf: Any, axes: tuple[str, ...] | None) -> NamedSharding:
@@ -31,7 +33,7 @@ def tree_shardings(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> Any:
 
 
 def with_shardings(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> Any:
-    """``shapes_tree`` as ``jax.ShapeDtypeStruct`` leaves that carry the shardings of ``tree_shardings``."""
+    """Return ``shapes_tree`` as ``jax.ShapeDtypeStruct`` with shardings; arguments as in ``tree_shardings``."""
     return jax.tree.map(
         lambda leaf, sharding: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
         shapes_tree,
@@ -40,7 +42,7 @@ def with_shardings(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> Any:
 
 
 def sharding_notes(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> list[str]:
-    """One line for each kind of dimension that the mesh could not cut evenly, to print at start-up."""
+    """Return one line for each kind of dimension that the mesh does not divide; arguments as in ``tree_shardings``."""
     leaves: dict[UnsplitDimension, list[str]] = defaultdict(list)
 
     def collect(path: Any, leaf: Any, axes: tuple[str, ...] | None) -> None:
@@ -56,20 +58,20 @@ def sharding_notes(axes_tree: Any, shapes_tree: Any, mesh: Mesh) -> list[str]:
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
-    """The sharding of scalars, keys and metrics: every device holds all of it."""
+    """Return the sharding of scalars, keys and metrics: every device holds all."""
     return NamedSharding(mesh, PartitionSpec())
 
 
 def batch_sharding(mesh: Mesh, *, axis: int = 0) -> NamedSharding:
-    """The sharding of a batch: rows, on ``axis``, are cut along ``data`` and ``fsdp``, all other dimensions whole."""
+    """Return the sharding of a batch: rows, on ``axis``, are split along ``data`` and ``fsdp``."""
     return NamedSharding(mesh, PartitionSpec(*(None,) * axis, BATCH_MESH_AXES))
 
 
 def check_batch_size(batch_size: int, mesh: Mesh) -> None:
-    """Refuses a global batch (or microbatch) whose rows can't be shared out evenly.
+    """Refuse a global batch (or microbatch) whose rows the mesh does not divide.
 
     Raises:
-      ValueError: with the nearest sizes that would do.
+      ValueError: With the nearest sizes that it divides.
     """
     groups = _row_groups(mesh)
     if batch_size > 0 and batch_size % groups == 0:
@@ -84,17 +86,16 @@ def check_batch_size(batch_size: int, mesh: Mesh) -> None:
 
 
 class RowShare(NamedTuple):
-    """This process reads part ``index`` of ``count`` equal, contiguous parts of every global batch."""
+    """Rows of this process: part ``index`` of ``count`` equal, contiguous parts of every global batch."""
 
     index: int
     count: int
 
 
 def row_share(mesh: Mesh) -> RowShare:
-    """Which rows of each batch this process must read.
+    """Return the part of each batch that this process must read.
 
-    Usually one part for each process. Processes whose devices differ along ``model`` only hold the same rows,
-    and read the same part.
+    Usually each process has its own. Processes whose devices differ along ``model`` only read the same part.
     """
     if jax.process_count() == 1:
         return RowShare(0, 1)
@@ -112,10 +113,7 @@ def row_share(mesh: Mesh) -> RowShare:
 
 
 def place(batch: Tree, mesh: Mesh) -> Tree:
-    """Turns the rows this process read (numpy, see :func:`row_share`) into one global batch on the mesh.
-
-    Absent streams (``None``) stay absent.
-    """
+    """Return a global batch on the mesh from the rows that this process has read (see :func:`row_share`)."""
     sharding, count = batch_sharding(mesh), row_share(mesh).count
 
     def to_mesh(rows: np.ndarray) -> jax.Array:
@@ -125,10 +123,10 @@ def place(batch: Tree, mesh: Mesh) -> Tree:
 
 
 def constrain_rows(activations: jax.Array) -> jax.Array:
-    """Inside jit, keeps the leading dimension cut like the batch; other dimensions are left to the compiler.
+    """Shard the leading dimension like the batch, inside jit; other dimensions are left to the compiler.
 
-    Without it the compiler may prefer to cut activations like the fsdp weights and gather whole batches. Does
-    nothing where no mesh is set (``jax.set_mesh``) or the rows don't divide.
+    Otherwise the compiler may shard activations like the fsdp weights and gather whole batches. Does nothing where no
+    mesh is set (``jax.set_mesh``) or the rows don't divide.
     """
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or not set(BATCH_MESH_AXES) <= set(mesh.axis_names):

@@ -167,9 +167,15 @@ def write_hugging_face(
 ) -> None:
     """Writes ``config.json``, safetensors and copies of ``companions``, whole or not at all.
 
-    Leaves of ``params`` may be unread: then only those of one row of the model's table are in memory at a time.
-    ``fields`` are those of the ``config.json`` that the model was read from; what they say of the model itself and of
-    its storage is replaced. ``classes`` names those of its head, in the order of its scores.
+    Args:
+      config: the model's configuration.
+      params: its weights. Of weights that stay on disk, only one at a time is in memory.
+      directory: new or empty.
+      fields: the ``config.json`` that the model was read from. Its fields on the model and its storage are replaced.
+      classes: names of the head's classes, in the order of its scores.
+      companions: files to copy, such as the tokenizer's.
+      dtype: of the stored weights.
+      max_shard_bytes: limit for the size of each file of weights.
 
     Raises:
       ValueError: ``directory`` is there and not empty.

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
-from t5x_like.checkpoints.checkpoints import restore_step, unread_params
+from t5x_like.checkpoints.checkpoints import lazy_params, restore_step
 from t5x_like.checkpoints.state_names import describe, refuse_differences
 from t5x_like.checkpoints.steps import absolute, find_checkpoints, finished_steps
 from t5x_like.io.files import PathLike, as_path, read_json
@@ -73,7 +73,7 @@ class RunWeights:
         Raises:
           FileNotFoundError, ValueError: as ``read``.
         """
-        with unread_params(self.directory, self._abstract(self.config, None), step=self.step) as params:
+        with lazy_params(self.directory, self._abstract(self.config, None), step=self.step) as params:
             yield params
 
     def _restore(
@@ -124,7 +124,11 @@ def find_run(directory: PathLike) -> tuple[str, int | None] | None:
 
 
 def find_run_weights(directory: PathLike, *, step: int | None = None) -> RunWeights:
-    """Finds the weights of a run, of its newest good step unless ``step`` names one.
+    """Finds the weights of a run, without reading them.
+
+    Args:
+      directory: the run, its folder of checkpoints, or one of its steps.
+      step: the newest good one if not given.
 
     Raises:
       ValueError: not a run directory, or one of a model that this version doesn't know.
@@ -158,9 +162,19 @@ def trained_on(directory: PathLike) -> str:
 
 
 def trained_with_sentinels(directory: PathLike) -> int | None:
-    """Returns ``num_sentinels`` of a run's tasks: 100 where they differ, ``None`` for what was not trained here."""
+    """Returns ``num_sentinels`` of a run's tasks: 100 if they differ, ``None`` for what was not trained here."""
     if not was_trained_here(directory):
         return None
-    fields = read_json(as_path(directory) / "config.json")
-    found = {fields[name] for name in fields if re.fullmatch(r"tasks\.\d+\.num_sentinels", name)}
+    found = _values_of_tasks(directory, "num_sentinels")
     return found.pop() if len(found) == 1 else 100
+
+
+def trained_with_vocabulary(directory: PathLike) -> str:
+    """Returns the vocabulary of a run's tasks; an empty string if they differ, or it was not trained here."""
+    found = _values_of_tasks(directory, "vocabulary") if was_trained_here(directory) else set()
+    return found.pop() if len(found) == 1 else ""
+
+
+def _values_of_tasks(directory: PathLike, field: str) -> set[Any]:
+    fields = read_json(as_path(directory) / "config.json")
+    return {value for name, value in fields.items() if re.fullmatch(rf"tasks\.\d+\.{field}", name)}

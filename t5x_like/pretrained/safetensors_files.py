@@ -143,6 +143,13 @@ def write_safetensors(
     """Writes ``tensors``, which come in the order of their ``shapes``; never more than one is in memory.
 
     The format: https://github.com/huggingface/safetensors#format (the library writes whole files only).
+
+    Args:
+      directory: where to write.
+      tensors: names and arrays, in the order of ``shapes``.
+      shapes: by name.
+      dtype: to store them in.
+      max_shard_bytes: limit for the size of each file.
     """
     code, stored = _STORED[dtype]
     sizes = {name: stored.itemsize * math.prod(shape) for name, shape in shapes.items()}

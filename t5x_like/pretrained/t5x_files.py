@@ -93,7 +93,7 @@ def t5_config_of(source: WeightSource, **fields: Any) -> T5Config:
         "num_encoder_layers": _num_layers(shapes, "encoder"),
         "num_decoder_layers": _num_layers(shapes, "decoder"),
         "feed_forward": "gated_gelu" if gated else "relu",
-        "head": "untied" if "decoder/logits_dense/kernel" in shapes else "tied",
+        "tie_word_embeddings": "decoder/logits_dense/kernel" not in shapes,
         "num_relative_buckets": num_buckets,
     }
     return T5Config(**inferred | fields)

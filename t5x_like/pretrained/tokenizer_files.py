@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.model.zoo.architecture import T5_SPECIAL_IDS
 from t5x_like.model.zoo.architectures import architecture_of, by_model_type
-from t5x_like.pretrained.run_weights import trained_with_sentinels
-from t5x_like.text.vocabularies.opening import BYTES, open_tokenizer, vocabulary_files
+from t5x_like.pretrained.run_weights import trained_with_sentinels, trained_with_vocabulary
+from t5x_like.text.vocabularies.opening import BYTES, TIKTOKEN_NAMES, open_tokenizer, vocabulary_files
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 # Fields of a config.json, which an export writes as they were read.
@@ -77,12 +77,17 @@ def find_tokenizer(
     if not vocabulary and fields.get("tokenizer_class") == "ByT5Tokenizer":
         vocabulary, num_sentinels = BYTES, architecture_of(config).num_byte_sentinels
     if not vocabulary and not tokenizer_files(directory):
-        return None
+        vocabulary = trained_with_vocabulary(directory)
+        if vocabulary != BYTES and vocabulary not in TIKTOKEN_NAMES:  # one without a file
+            return None
+    is_derived = num_sentinels is None
     if num_sentinels is None:
         num_sentinels = trained_with_sentinels(directory)
     if num_sentinels is None:
         num_sentinels = architecture_of(config).num_sentinels
     found = open_tokenizer(vocabulary or directory, num_sentinels)
+    if is_derived and found.vocab_size > config.vocab_size:  # a task's sentinels that its head doesn't read
+        found = open_tokenizer(vocabulary or directory, 0)
     if found.vocab_size > config.vocab_size:
         raise ValueError(
             f"the vocabulary of {vocabulary or directory} has {found.vocab_size:,} ids, its model embeddings for "

@@ -30,9 +30,15 @@ def match(
 ) -> Match:
     """Finds names with or without one of ``prefixes``, and sorts out heads.
 
-    A head that the source lacks altogether, or has in another shape than ``head_shapes`` says, is left to be
-    initialised; so is one part of it, what transforms or what scores. ``unused`` are patterns of names that mean
-    nothing, ``of_other_heads`` names that this model has no use for.
+    A head, or a part of it, that the source lacks or has in another shape is left to be initialized.
+
+    Args:
+      table: the model's weights and their names in such files.
+      source: the files.
+      prefixes: of names in files of models with a head.
+      unused: patterns of names without a meaning.
+      of_other_heads: names of heads that this model doesn't have.
+      head_shapes: shapes that the heads need, by name.
     """
     copies = {copy for row in table for copy in row.copies}
     wanted = {name for row in table for name in their_names(row)} | copies

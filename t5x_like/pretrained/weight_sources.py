@@ -23,7 +23,7 @@ _FREE = (
     "problem_type",
     "dropout_rate",
     "classifier_dropout_rate",
-    "answers_dropout_rate",
+    "qa_dropout_rate",
     "compute_dtype",
     "remat",
     "pad_vocab_to_multiple_of",

@@ -1,1 +1,1 @@
-"""Words to integers: the only place for seqio and TensorFlow."""
+"""Text to token ids: vocabularies, objectives, tasks and batches. Only ``seqio_bridge`` imports TensorFlow."""

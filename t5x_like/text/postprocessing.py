@@ -1,9 +1,8 @@
-"""Written answers as metrics want them, by the names that T5's users know (https://github.com/google-research/
-text-to-text-transfer-transformer).
+"""T5's postprocessors under their original names (https://github.com/google-research/text-to-text-transfer-transformer).
 
-Each takes the text of an answer, ``example`` (the features that the task's preprocessing gave) and ``is_target``: True
-for the true answer, whose other features may say more than its text does. Unreadable answers become -1, which no metric
-counts as right.
+Each converts the text of a target or a prediction to the value that metrics compare. ``example`` has the features of
+the task's preprocessing. ``is_target`` is True for targets, whose features may hold more than their text. Invalid
+predictions become -1, which no metric counts as correct.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,43 +12,22 @@ import numpy as np
 
 Example = Mapping[str, Any]
 
-# Words that say which one is meant, not what it is: an answer is no better or worse for them.
-_DETERMINERS = frozenset(
-    [
-        "a",
-        "an",
-        "few",
-        "her",
-        "his",
-        "each",
-        "every",
-        "many",
-        "much",
-        "my",
-        "our",
-        "some",
-        "that",
-        "the",
-        "their",
-        "these",
-        "this",
-        "those",
-        "which",
-        "whose",
-        "your",
-    ]
-)
+# Determiners, which don't affect the correctness of an answer.
+_DETERMINERS = frozenset([
+    "a", "an", "few", "her", "his", "each", "every", "many", "much", "my", "our",
+    "some", "that", "the", "their", "these", "this", "those", "which", "whose", "your",
+])  # fmt: skip
 _MULTIRC_ANSWERS = ("False", "True")
 
 
 def lower_text(text: str, **unused: Any) -> str:
-    """Case never counts."""
+    """Return the text in lower case."""
     del unused
     return text.lower()
 
 
 def string_to_float(text: str, default: float = -1.0, **unused: Any) -> float:
-    """The number that a text is, or ``default``."""
+    """Return the number that a text represents, or ``default``."""
     del unused
     try:
         return float(text)
@@ -60,13 +38,13 @@ def string_to_float(text: str, default: float = -1.0, **unused: Any) -> float:
 def string_label_to_class_id(
     text: str, label_classes: Sequence[str], default: int = -1, **unused: Any
 ) -> int:
-    """The number of a label, which must be written exactly, or ``default``."""
+    """Return the index of a label, which must match exactly, or ``default``."""
     del unused
     return label_classes.index(text) if text in label_classes else default
 
 
 def multirc(text: str, example: Example | None = None, is_target: bool = False) -> dict[str, Any]:
-    """``value`` 0 or 1 of one answer, and the question that groups it with others (``group``; of targets)."""
+    """Return the class of one answer as ``value`` 0 or 1; for targets also its question as ``group``."""
     found: dict[str, Any] = {"value": string_label_to_class_id(text, _MULTIRC_ANSWERS)}
     if is_target:
         found["group"] = _plain(_of(example, "idx/question"))
@@ -74,7 +52,7 @@ def multirc(text: str, example: Example | None = None, is_target: bool = False) 
 
 
 def record(text: str, example: Example | None = None, is_target: bool = False) -> dict[str, Any]:
-    """``value`` is the written answer; of targets all that count as right, and the query (``group``)."""
+    """Return the text as ``value``; for targets all correct answers, and the query as ``group``."""
     if not is_target:
         return {"value": text}
     group = tuple(_plain(_of(example, name)) for name in ("idx/passage", "idx/query"))
@@ -82,22 +60,22 @@ def record(text: str, example: Example | None = None, is_target: bool = False) -
 
 
 def qa(text: str, example: Example | None = None, is_target: bool = False) -> str | list[str]:
-    """The written answer; of targets all that count as right."""
+    """Return the text; for targets all correct answers."""
     return _texts(_of(example, "answers")) if is_target else text
 
 
 def span_qa(text: str, example: Example | None = None, is_target: bool = False) -> str | dict[str, Any]:
-    """``start: 3 end: 5`` as written; of targets the right answers, and the context that words are counted in."""
+    """Return text such as ``start: 3 end: 5``; for targets the correct answers and the context."""
     if not is_target:
         return text
     return {"answers": _texts(_of(example, "answers")), "context": _texts([_of(example, "context")])[0]}
 
 
 def wsc_simple(text: str, example: Example | None = None, is_target: bool = False) -> int:
-    """1 if an answer names what the pronoun stands for, 0 if not, -1 if nothing is left of it; of targets the label.
+    """Return 1 if an answer names the pronoun's referent, 0 if not, and -1 if it is empty; for targets the label.
 
-    Determiners and case don't count, nor do words too many or too few, unless only one of both is a possessive
-    (Raffel et al. 2020, §2.4: rows are trained on with the right referent as their target).
+    Determiners and case are ignored, as are missing or additional words, unless only one of both is a possessive
+    (Raffel et al. 2020, §2.4: training rows have the correct referent as their target).
     """
     if is_target:
         return int(_of(example, "label"))
@@ -107,7 +85,7 @@ def wsc_simple(text: str, example: Example | None = None, is_target: bool = Fals
         return -1
     if ("'" in answer) != ("'" in referent):
         return 0
-    # Between two spaces is a word, too: an empty one, which counts as T5 counts it.
+    # Two spaces enclose an empty word, which counts as in T5.
     answered, meant = set(answer.split(" ")), set(referent.split(" "))
     return int(answered <= meant or meant <= answered)
 
@@ -118,9 +96,13 @@ def rank_classification(
     is_target: bool = False,
     passthrough_feature_keys: Sequence[str] | None = None,
 ) -> float | tuple[Any, ...]:
-    """The score of an answer; of targets its index, whether it is right, how much it counts, and its tokens.
+    """Return the score of an answer; for targets its index, correctness, weight and number of tokens.
 
-    Features named in ``passthrough_feature_keys`` come after these.
+    Args:
+      score: Log-likelihood of the answer.
+      example: Features of the task's preprocessing.
+      is_target: Whether it is a target.
+      passthrough_feature_keys: Further features to append for targets.
     """
     if not is_target:
         return score

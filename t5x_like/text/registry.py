@@ -1,7 +1,7 @@
-"""Tasks and mixtures by name: those that were registered, benchmarks, and those of another library.
+"""Registry of tasks and mixtures: own definitions, benchmarks, and those of another library.
 
-Another library (seqio) is connected by ``seqio_bridge.registration.connect``; nothing here knows it. Training from our
-own tasks never needs it.
+Another library (seqio) is connected by ``seqio_bridge.registration.connect``; this module doesn't know it. Training on
+our own tasks never needs it.
 """
 
 import difflib
@@ -16,46 +16,46 @@ Definition = FileTask[Any] | Mixture
 
 
 class ForeignTasks(Protocol):
-    """The tasks of another library, which may refer to ours."""
+    """Tasks of another library, which may refer to ours."""
 
     def add(self, definition: Definition) -> None:
-        """Takes note of a task or mixture of ours."""
+        """Register a task or mixture of ours."""
         ...
 
     def knows(self, name: str) -> bool:
-        """Whether a name is registered there by somebody else."""
+        """Return whether a name was registered there by others."""
         ...
 
     def names(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Names of the tasks and of the mixtures that are registered there, ours among them."""
+        """Return the names of all tasks and of all mixtures registered there, ours included."""
         ...
 
     def names_of_tasks(self, name: str) -> list[str]:
-        """The name of a task, or those of a mixture's tasks."""
+        """Return the name of a task, or those of a mixture's tasks."""
         ...
 
     def splits_of(self, task: str) -> tuple[str, ...]:
-        """The splits of a task."""
+        """Return the splits of a task."""
         ...
 
     def rate_of(self, mixture: str, task: str) -> float:
-        """How often a mixture draws a task."""
+        """Return the rate of a task in a mixture."""
         ...
 
     def open_task(self, name: str, config: Any) -> Any:
-        """The ``OpenedTask`` of a ``LoaderConfig``; its tokens are held in memory where they fit."""
+        """Return the ``OpenedTask`` of a ``LoaderConfig``, in memory if it fits."""
         ...
 
     def open_stream(self, name: str, config: Any) -> Any:
-        """The ``OpenedTask`` of a ``LoaderConfig``, read in order."""
+        """Return the ``OpenedTask`` of a ``LoaderConfig``, read as a stream."""
         ...
 
     def fingerprint(self, task: str, split: str) -> dict[str, str]:
-        """What decides the tokens that a cache of the task holds."""
+        """Return everything that determines the tokens in a cache of the task."""
         ...
 
     def vocabulary(self, task: str) -> Any:
-        """The vocabulary of a task's targets."""
+        """Return the vocabulary of a task's targets."""
         ...
 
 
@@ -66,7 +66,7 @@ _foreign: ForeignTasks | None = None
 
 
 def connect(tasks: ForeignTasks) -> None:
-    """Makes the tasks of another library known here, and ours known there."""
+    """Connect another library, so that each side knows the tasks of the other."""
     global _foreign  # one process has one registry
     if _foreign is not tasks:
         _foreign = tasks
@@ -75,10 +75,13 @@ def connect(tasks: ForeignTasks) -> None:
 
 
 def foreign(what: str = "") -> ForeignTasks:
-    """The connected library.
+    """Return the connected library.
+
+    Args:
+      what: Subject of the error message, which needs the library.
 
     Raises:
-      ValueError: none is connected; says ``what`` needs it.
+      ValueError: None is connected.
     """
     if _foreign is None:
         raise ValueError(
@@ -88,57 +91,55 @@ def foreign(what: str = "") -> ForeignTasks:
 
 
 def register(definitions: Iterable[Definition]) -> None:
-    """Registers tasks, then mixtures. The same definition again is fine; another one under its name is not.
+    """Register tasks, then mixtures; repeating the same definition is allowed.
 
     Raises:
-      ValueError: a name is taken, or a mixture names a task that does not exist.
+      ValueError: A name is taken by another definition, or a mixture names an unknown task.
     """
     given = list(definitions)
     mixtures = [each for each in given if isinstance(each, Mixture)]
     for each in given:
         if not isinstance(each, Mixture) and _is_new(each):
             _tasks[each.name] = each
-            _tell(each)
-    for mixture in mixtures:  # last: they look their tasks up
+            _add_to_foreign(each)
+    for mixture in mixtures:  # last, because their tasks must be known
         if _is_new(mixture):
             for name in mixture.tasks:
                 if definition(name) is None and not _is_foreign(name):
                     raise unknown(name)
             _mixtures[mixture.name] = mixture
-            _tell(mixture)
+            _add_to_foreign(mixture)
 
 
 def _is_new(given: Definition) -> bool:
-    """Whether a definition isn't registered yet.
+    """Return whether a definition isn't registered yet.
 
     Raises:
-      ValueError: its name is taken by another one.
+      ValueError: Its name is taken by another one.
     """
     known = _tasks.get(given.name) or _mixtures.get(given.name)
     if known is None and not _is_foreign(given.name):
         return True
     if known == given:
         return False
-    raise ValueError(
-        f"there is already a task or mixture {given.name!r}, defined otherwise; rename one of them"
-    )
+    raise ValueError(f"there is already another task or mixture {given.name!r}; rename one of them")
 
 
-def _tell(given: Definition) -> None:
+def _add_to_foreign(given: Definition) -> None:
     if _foreign is not None:
         _foreign.add(given)
 
 
 def is_defined(name: str) -> bool:
-    """Whether somebody registered the name, here or elsewhere; a benchmark is known without that."""
+    """Return whether a name is registered, here or in the connected library; benchmarks count only once they are."""
     return name in _tasks or name in _mixtures or _is_foreign(name)
 
 
 def definition(name: str) -> Definition | None:
-    """Our own definition of a registered name or a benchmark's; None for others' tasks.
+    """Return our own definition of a task, mixture or benchmark; None for others' tasks.
 
-    A benchmark is registered when it is first asked for, unless somebody else registered its name: T5's own modules
-    have benchmarks by the names of ours.
+    A benchmark is registered on first use, unless its name is taken: T5's own modules have benchmarks of the same
+    names.
     """
     if not is_defined(name):
         register(catalogue.definitions(name))
@@ -146,10 +147,10 @@ def definition(name: str) -> Definition | None:
 
 
 def task(name: str) -> FileTask[Any] | None:
-    """Our own task of that name; None for others' tasks and for mixtures.
+    """Return our own task of that name; None for others' tasks and for mixtures.
 
     Raises:
-      ValueError: there is no such name.
+      ValueError: There is no such name.
     """
     if definition(name) is None and not _is_foreign(name):
         raise unknown(name)
@@ -161,17 +162,17 @@ def _is_foreign(name: str) -> bool:
 
 
 def task_names() -> list[str]:
-    """Names of all registered tasks."""
+    """Return the names of all registered tasks."""
     return sorted({*_tasks, *(_foreign.names()[0] if _foreign else ())})
 
 
 def mixture_names() -> list[str]:
-    """Names of all registered mixtures."""
+    """Return the names of all registered mixtures."""
     return sorted({*_mixtures, *(_foreign.names()[1] if _foreign else ())})
 
 
 def unknown(name: str) -> ValueError:
-    """What to raise where there is no such name: says which names are near."""
+    """Return an error for an unknown name, which suggests similar names."""
     names = [*task_names(), *mixture_names()]
     near = difflib.get_close_matches(name, [*names, *catalogue.all_names()], n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
@@ -183,10 +184,10 @@ def unknown(name: str) -> ValueError:
 
 
 def names_of_tasks(name: str) -> list[str]:
-    """The task of that name, or the tasks of the mixture of that name, by their names.
+    """Return the name of a task, or the names of a mixture's tasks.
 
     Raises:
-      ValueError: there is none.
+      ValueError: There is no such name.
     """
     if task(name) is not None:
         return [name]
@@ -194,20 +195,25 @@ def names_of_tasks(name: str) -> list[str]:
 
 
 def splits_of(name: str) -> tuple[str, ...]:
-    """The splits of a task.
+    """Return the splits of a task.
 
     Raises:
-      ValueError: there is none.
+      ValueError: There is no such name.
     """
     known = task(name)
     return foreign().splits_of(name) if known is None else known.splits
 
 
 def rate_of(mixture: str, name: str, count: Callable[[str], int] | None = None) -> float:
-    """How often a mixture draws a task. ``count`` says how many examples a task has to train on.
+    """Return the rate of a task in a mixture.
+
+    Args:
+      mixture: Name of the mixture.
+      name: Name of the task.
+      count: Returns the number of training examples of a task; the default counts them by reading.
 
     Raises:
-      ValueError: the rate depends on a number of examples that nobody knows.
+      ValueError: The rate depends on an unknown number of examples.
     """
     if definition(mixture) is None or definition(name) is None:
         return foreign().rate_of(mixture, name)
@@ -220,7 +226,7 @@ def rate_of(mixture: str, name: str, count: Callable[[str], int] | None = None) 
 
 
 def num_training_examples(name: str) -> int:
-    """Good rows of one of our tasks to train on, counted once by reading them."""
+    """Return the number of valid training rows of one of our tasks, counted once by reading them."""
     known = task(name)
     assert known is not None
     if "train" not in known.splits:

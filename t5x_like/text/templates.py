@@ -1,4 +1,4 @@
-"""Templates such as ``gloss: {gloss}``: how a row of columns becomes text."""
+"""Templates such as ``gloss: {gloss}``, which turn a row's columns into text."""
 
 import difflib
 import functools
@@ -12,9 +12,9 @@ RowValues = Mapping[str, Any]  # a row by its columns
 
 @dataclass(frozen=True)
 class Template:
-    """Text with ``{column}`` where a row's cell goes; ``{{`` and ``}}`` stand for braces.
+    """Text with ``{column}`` fields for a row's cells; ``{{`` and ``}}`` are literal braces.
 
-    Cells are put in as they are: braces in them mean nothing.
+    Cells are inserted as they are: braces in them have no meaning.
     """
 
     text: str
@@ -34,19 +34,19 @@ class Template:
 
     @functools.cached_property
     def fields(self) -> tuple[str, ...]:
-        """The columns it names, in order."""
+        """Columns that the template names, in order."""
         return tuple(name for _, name in self._parts if name is not None)
 
     def fill(self, cells: Mapping[str, str]) -> str:
-        """The text for one row.
+        """Return the text for one row.
 
         Raises:
-          KeyError: a column is missing.
+          KeyError: A column is missing.
         """
         return "".join(literal + (cells[name] if name is not None else "") for literal, name in self._parts)
 
     def missing(self, columns: Collection[str]) -> str | None:
-        """What to tell a user whose rows lack a column this template names, if any."""
+        """Return a message if ``columns`` lack one that the template names; None otherwise."""
         absent = [name for name in self.fields if name not in columns]
         if not absent:
             return None

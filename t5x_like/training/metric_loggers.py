@@ -90,8 +90,8 @@ class CsvLogger(MetricLogger):
 class _CsvSink:
     def __init__(self, path: str) -> None:
         as_path(path).parent.mkdir(parents=True, exist_ok=True)
-        self._file = as_path(path).open("w", newline="", encoding="utf-8")
-        self._writer = csv.writer(self._file)
+        self._file = as_path(path).open("w", encoding="utf-8")
+        self._writer = csv.writer(self._file, lineterminator="\n")
         self._writer.writerow(("step", "split", "name", "value"))
 
     def write(self, step: int, split: str, numbers: Mapping[str, float]) -> None:

@@ -1,7 +1,7 @@
 """The configuration of a run as data: ``experiment.json``, from which the same ``Experiment`` is built again.
 
 ``train`` writes it, whether the run was configured in Python or by gin. Classes and functions are named by their
-modules, as in pickle, but nothing is executed except the constructors of configuration classes.
+modules, as in pickle, but only configuration classes and the makers of benchmark tasks are called.
 """
 
 import dataclasses
@@ -22,6 +22,9 @@ _FILE = "experiment.json"
 # Keys that say which kind of value a JSON object is.
 _CLASS, _CALL, _PARTIAL, _REFERENCE = "$class", "$call", "$partial", "$reference"
 _ITEMS, _NUMBER, _UNRECORDED = "$items", "$number", "$unrecorded"
+
+# Modules of the only functions that reading a record calls: tasks of benchmarks are made by name.
+_MAKERS = "t5x_like.text.benchmarks."
 
 
 def write_experiment(directory: PathLike, experiment: Experiment) -> None:
@@ -61,9 +64,13 @@ def read_recorded(directory: PathLike, name: str) -> Any:
     return _read(_fields(directory), name, directory)
 
 
-def recorded_tasks(directory: str) -> Any:
-    """Returns the definitions of tasks in a run's configuration; for gin files."""
-    return read_recorded(directory, "tasks")
+def recorded_value(directory: str, field: str) -> Any:
+    """Returns a value of a run's configuration by its path, such as ``train.mixture``; for gin files."""
+    name, *parts = field.split(".")
+    value = read_recorded(directory, name)
+    for part in parts:
+        value = getattr(value, part)
+    return value
 
 
 def to_data(value: Any) -> Any:
@@ -119,10 +126,9 @@ def from_data(data: Any) -> Any:
     if _PARTIAL in data:
         return functools.partial(_find(data[_PARTIAL]), **from_data(data["arguments"]))
     if _CALL in data:
-        target = _find(data[_CALL])
-        if not _is_ours(target):
-            raise ValueError(f"{data[_CALL]} is not a function of t5x_like")
-        return target(**from_data(data["arguments"]))
+        if not data[_CALL].startswith(_MAKERS):
+            raise ValueError(f"{data[_CALL]} doesn't make a part of a configuration")
+        return _find(data[_CALL])(**from_data(data["arguments"]))
     if _CLASS not in data:
         return {key: from_data(each) for key, each in data.items()}
     owner = _find(data[_CLASS])
@@ -163,18 +169,10 @@ def _is_found(value: Any) -> bool:
 
 def _reduced(value: Any) -> dict[str, Any]:
     made_by, *rest = value.__reduce__()
-    if (
-        isinstance(made_by, functools.partial)
-        and rest == [()]
-        and not made_by.args
-        and _is_ours(made_by.func)
-    ):
+    is_plain = isinstance(made_by, functools.partial) and rest == [()] and not made_by.args
+    if is_plain and name_of(made_by.func).startswith(_MAKERS):
         return {_CALL: name_of(made_by.func), "arguments": to_data(made_by.keywords)}
     return {_UNRECORDED: repr(value)}
-
-
-def _is_ours(target: Any) -> bool:
-    return target.__module__.split(".")[0] == __name__.split(".")[0]
 
 
 def _find(name: str) -> Any:

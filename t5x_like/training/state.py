@@ -9,8 +9,8 @@ import optax
 from jax.sharding import Mesh
 
 from t5x_like.model import parameters
-from t5x_like.model.families.family import Measuring
-from t5x_like.model.families.segment_memory import Memory, Remembering
+from t5x_like.model.families.family import ModelWithMeasures
+from t5x_like.model.families.segment_memory import Memory, ModelWithMemory
 from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.partitioning.shard import batch_sharding, sharding_notes, with_shardings
 from t5x_like.training.metrics import zero_totals
@@ -102,7 +102,7 @@ def plan_memory(graphdef: Any, params: Any, mesh: Mesh, *, num_rows: int) -> Mem
 
     def begin(params: Any) -> Memory | None:
         model = parameters.merge(graphdef, params)
-        return model.new_memory(num_rows) if isinstance(model, Remembering) else None
+        return model.new_memory(num_rows) if isinstance(model, ModelWithMemory) else None
 
     shapes = jax.eval_shape(begin, params)
     if shapes is None:
@@ -130,7 +130,13 @@ def shardings_of(abstract: Any) -> Any:
 
 
 def new_state(plan: StatePlan, model_config: Any, *, seed: int) -> State:
-    """Returns the state at step 0 with fresh weights drawn from ``seed``, each drawn where it is placed."""
+    """Returns the state at step 0 with fresh weights, each drawn on the devices that hold it.
+
+    Args:
+      plan: shapes and shardings.
+      model_config: the model.
+      seed: of the weights.
+    """
 
     def initialize(key: jax.Array) -> State:
         _, params = parameters.split(model_config.build(key))
@@ -160,4 +166,4 @@ def fine_tuning_state(plan: StatePlan, params: Any) -> State:
 
 def _measured(graphdef: Any, params: Any) -> tuple[str, ...]:
     model = parameters.merge(graphdef, params)
-    return model.measured if isinstance(model, Measuring) else ()
+    return model.measured if isinstance(model, ModelWithMeasures) else ()

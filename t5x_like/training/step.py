@@ -23,11 +23,14 @@ def train_step(
 ) -> Callable[[State, Batch], State]:
     """Returns the function ``(state, batch) -> state``.
 
-    Dropout is drawn from (``seed``, step, microbatch), so a resumed run draws what an uninterrupted one would have.
-    With microbatches the gradients of the parts are summed. The loss is normalized over the whole batch, so the step
-    is the one of the undivided batch.
-
     A state with a memory passes it on to the rows that continue those of the batch before.
+
+    Args:
+      plan: the state's structure, and the optimizer.
+      loss: options of the loss over target tokens.
+      seed: dropout is drawn from (``seed``, step, microbatch), so that a resumed run repeats an uninterrupted one.
+      num_microbatches: parts of a batch whose gradients are summed. The loss is normalized over the whole batch, so
+        the step is the one of the undivided batch.
     """
 
     def step(state: State, batch: Batch) -> State:

@@ -1,7 +1,6 @@
 """Writers of logged numbers: a JSONL file, TensorBoard and the terminal."""
 
 import json
-import threading
 from typing import Any, TextIO
 
 import jax
@@ -84,11 +83,8 @@ class TerminalWriter:
         self._total, self._done = total_steps, start_step
         self._progress = Progress(
             "preparing", total_steps, "steps", stream=stream, seconds_between_lines=seconds_between_lines
-        )
+        ).start()
         self._progress.skip(start_step)
-        self._closed = threading.Event()
-        self._interval = min(seconds_between_lines, 1.0)
-        threading.Thread(target=self._remind, name="progress", daemon=True).start()
 
     def step(self) -> None:
         """Counts one step."""
@@ -101,7 +97,7 @@ class TerminalWriter:
 
     def compiled(self, seconds: float) -> None:
         """Prints how long the first step took to compile; rates count from here."""
-        self.say(f"compiled in {seconds:.0f} s")
+        self.say(f"compiled in {seconds:.{0 if seconds >= 10 else 1}f} s")
         self._progress.skip(self._done)
 
     def write(self, line: dict[str, Any]) -> None:
@@ -120,12 +116,7 @@ class TerminalWriter:
 
     def close(self) -> None:
         """Removes the bar."""
-        self._closed.set()
         self._progress.close()
-
-    def _remind(self) -> None:
-        while not self._closed.wait(self._interval):
-            self._progress.remind()
 
 
 def _short(value: Any) -> str:

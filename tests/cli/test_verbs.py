@@ -59,6 +59,7 @@ def in_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_finished_run_ends_at_once_when_started_again_from_the_config_it_kept(folder: Path) -> None:
     before = (folder / "run" / "metrics.jsonl").read_text()
     assert main(["train", "--gin_file=run/config.gin"]) == 0
+    assert main(["train", "--model_dir", "run"]) == 0
     assert (folder / "run" / "metrics.jsonl").read_text() == before
 
 

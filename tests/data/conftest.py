@@ -1,4 +1,4 @@
-"""Writers of the formats our sources come in, small: Debian packages and Unix compress."""
+"""Writers of small Debian packages and Unix compress files."""
 
 import io
 import tarfile
@@ -35,7 +35,7 @@ def write_debian_package(path: Path, files: dict[str, bytes]) -> Path:
 
 
 def unix_compress(content: bytes) -> bytes:
-    """A plain ``.Z`` file: growing code widths, groups of eight codes, the dictionary never cleared."""
+    """Return a plain ``.Z`` file: growing code widths, groups of eight codes, the dictionary never cleared."""
     strings = {bytes([value]): value for value in range(256)}
     width, next_code, bits, current, codes = 9, 257, [], b"", []
     for value in content:

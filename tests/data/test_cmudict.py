@@ -1,11 +1,11 @@
-"""Pronunciations out of a small file in the format of CMUdict."""
+"""Preparation of pronunciations from a small file in the format of CMUdict."""
 
 import zipfile
 
 from data.prepare import cmudict
 
 
-def test_cmudict_keeps_one_row_a_word_and_drops_stress_comments_and_variants(tmp_path, monkeypatch):
+def test_cmudict_keeps_one_row_for_each_word_without_stress_comments_and_variants(tmp_path, monkeypatch):
     lines = ["abbey AE1 B IY0", "abbey(2) AE1 B EY0", "a.m. EY2 EH1 M", "aalen AA1 L AH0 N # place, german"]
     assert cmudict.read_pronunciations("\n".join(lines)) == [
         ("abbey", "a b b e y", "AE B IY"),

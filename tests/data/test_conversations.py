@@ -1,4 +1,4 @@
-"""Conversations made of definitions: two questions each, answered as the system's message asks."""
+"""Conversations made from definitions."""
 
 import json
 
@@ -10,7 +10,7 @@ from t5x_like.io.files import shipped_directory
 SHIPPED = shipped_directory("data")
 
 
-def test_every_definition_is_asked_about_once_and_answered_in_the_style_that_is_asked_for():
+def test_every_definition_occurs_once_and_is_answered_in_the_requested_style():
     definitions = {f"thing number {number}": category for number, category in enumerate(SENTENCES)}
     conversations = list(converse(definitions.items()))
     assert [[message["role"] for message in messages] for messages in conversations] == [

@@ -1,4 +1,4 @@
-"""Chapters out of a small container in the format of the Debian package."""
+"""Preparation of the King James Bible from a small container in the format of the Debian package."""
 
 import re
 import struct
@@ -28,7 +28,7 @@ def chapters_text(num_chapters: int) -> str:
     return "A title.\n" + "\n".join(verses) + "\n"
 
 
-def test_king_james_becomes_one_line_a_chapter_without_verse_numbers(
+def test_king_james_becomes_one_line_for_each_chapter_without_verse_numbers(
     tmp_path, debian_package, as_unix_compressed
 ):
     text = chapters_text(100).encode()

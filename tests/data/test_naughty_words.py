@@ -1,4 +1,4 @@
-"""How the lists of bad words are made from the packages they come in."""
+"""Preparation of the lists of bad words."""
 
 import io
 import json
@@ -15,7 +15,7 @@ def write_package(path: Path, version: str, lists: dict[str, list[str]]) -> Path
     with tarfile.open(path, "w:gz") as archive:
         for name, content in {"package": json.dumps({"version": version}), **files}.items():
             _add(archive, f"package/{name}.json", content)
-        _add(archive, "package/LICENSE", "licence")
+        _add(archive, "package/LICENSE", "license")
     return path
 
 
@@ -33,7 +33,7 @@ def test_english_is_taken_from_one_version_and_the_rest_from_another(tmp_path):
     written = {path.stem: path.read_text(encoding="utf-8") for path in (tmp_path / "out").glob("*.txt")}
     assert (written["en"], written["de"], written["fr"]) == ("old\n", "de\n", "a\nb\nfr-CA-u-sd-caqc\n")
     assert len(written) == 27
-    assert (tmp_path / "out" / "LICENSE").read_text() == "licence"
+    assert (tmp_path / "out" / "LICENSE").read_text() == "license"
 
 
 def test_another_version_is_refused(tmp_path):

@@ -1,11 +1,11 @@
-"""What Unix compress packed comes back."""
+"""Decompression of Unix compress files."""
 
 import pytest
 
 from data.prepare import unix_compress
 
 
-def test_unix_compress_is_undone_beyond_its_first_code_width(as_unix_compressed):
+def test_unix_compress_is_decompressed_beyond_its_first_code_width(as_unix_compressed):
     text = " ".join(f"verse {number} of {number * 7919 % 1000}" for number in range(1500)).encode()
     assert unix_compress.decompress(as_unix_compressed(text)) == text
 

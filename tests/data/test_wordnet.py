@@ -1,4 +1,4 @@
-"""Definitions out of a small file in the format of WordNet."""
+"""Preparation of definitions from a small file in the format of WordNet."""
 
 from data.prepare import wordnet
 from data.prepare.preparation import describe_files

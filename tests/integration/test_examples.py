@@ -46,6 +46,10 @@ def test_t5_trains_on_a_text_file(tmp_path):
     done = run("train_t5.py", tmp_path, *flags)
     assert "step 3/3  validation/my_text  loss" in done.stderr
     assert (tmp_path / "run/3").is_dir()
+    done = run("use_a_checkpoint.py", tmp_path, "--checkpoint=run", "--text=the 3 kings", "--export=export")
+    assert done.stdout.startswith("Pretrained(T5, ")
+    assert "the 3 kings -> " in done.stdout
+    assert (tmp_path / "export/model.safetensors").exists()
 
 
 def test_the_t5_example_is_the_quickstarts_recipe():

@@ -59,12 +59,12 @@ def tasks(tmp_path_factory, published):
     """Does a text have an ``a``; and is it in front? The last split has no labels that are known."""
     folder = tmp_path_factory.mktemp("tasks")
     rows = [f"{first} {second} {third}" for first in "abcd" for second in "abcd" for third in "efgh"]
-    told = {
+    labels_of = {
         "two_labels": ["vowel" if "a" in row else "none" for row in rows],
         "three_labels": ["first" if row[0] == "a" else "later" if "a" in row else "none" for row in rows],
     }
     definitions = []
-    for name, labels in told.items():
+    for name, labels in labels_of.items():
         file = folder / f"{name}.tsv"
         lines = [f"{row}\t{label}" for row, label in zip(rows, labels, strict=True)]
         file.write_text("\n".join(["text\tlabel", *lines]) + "\n")
@@ -72,7 +72,6 @@ def tasks(tmp_path_factory, published):
             TextTask(
                 name=name,
                 vocabulary=str(published),
-                num_sentinels=0,
                 files={"train": str(file), "validation": str(file)},
                 input_template="{text}",
                 target_template="{label}",
@@ -195,7 +194,6 @@ def test_xlnet_learns_a_task_from_its_class_token_behind_the_text(tmp_path):
     task = TextTask(
         name="letters",
         vocabulary=str(tmp_path / "xlnet"),
-        num_sentinels=0,
         files={"train": str(tmp_path / "letters.tsv"), "validation": str(tmp_path / "letters.tsv")},
         input_template="{text}",
         target_template="{label}",

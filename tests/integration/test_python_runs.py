@@ -85,7 +85,9 @@ def test_report_shows_it(folder):
     assert main(["evaluate", "--checkpoint", "run"]) == 0
     command = ["report", "--run", "Spelling=run", "--evaluation", "run/evaluation", "--output", "report.html"]
     assert main(command) == 0
-    assert "python_spelling" in (folder / "report.html").read_text()
+    page = (folder / "report.html").read_text()
+    assert "Spelling" in page
+    assert "<svg" in page
 
 
 def test_convert_exports_it():
@@ -108,6 +110,14 @@ def test_it_is_continued_from_its_record():
     assert read_experiment("run").total_steps == 4
 
 
+def test_it_is_continued_by_the_command(capsys):
+    t5x_like.train(experiment("command", 2))
+    assert main(["train", "--model_dir", "command"]) == 0
+    assert "command: complete at step 2" in capsys.readouterr().err
+    assert main(["train", "--model_dir", "command", "--set", "BATCH_SIZE=4"]) == 2
+    assert "the run was configured in Python" in capsys.readouterr().err
+
+
 def test_a_finished_run_asked_for_fewer_steps_says_so(capsys):
     t5x_like.train(experiment("finished", 3))
     capsys.readouterr()
@@ -121,6 +131,7 @@ def test_a_finished_run_asked_for_fewer_steps_says_so(capsys):
 
 def test_hardware_may_change_when_it_continues():
     half = experiment("hardware", 2)
+    half = replace(half, train=replace(half.train, batch_size=16))
     t5x_like.train(half)
     changed = replace(
         half,

@@ -24,7 +24,7 @@ def test_files_are_listed_in_order(tmp_path):
     assert [path.rpartition("/")[2] for path in found] == ["c.tsv", "a.txt", "b.txt"]
 
 
-def test_what_is_not_there_is_named_with_where_it_was_looked_for(tmp_path, monkeypatch):
+def test_missing_files_are_reported_with_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
         ValueError, match=rf"'data/none\.txt' does not exist \(relative paths start at {tmp_path}\)"

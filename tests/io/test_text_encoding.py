@@ -1,4 +1,4 @@
-"""Benchmarks' files that are damaged as a whole: each is told, with what to do, in every layout."""
+"""Damaged benchmark files are reported with the remedy, in every format."""
 
 import gzip
 import io
@@ -54,7 +54,7 @@ FILES = {
         (lambda text: gzip.compress(text.encode()), r"is a gzip file under another name; unpack it"),
     ],
 )  # fmt: skip
-def test_a_file_of_another_encoding_is_told_for_what_it_is(tmp_path, task, encode, message, skip):
+def test_a_file_of_another_encoding_is_reported(tmp_path, task, encode, message, skip):
     name, text = FILES[task]
     put(tmp_path, name.replace(".en", ".de"), b"A\n")
     put(tmp_path, name, encode(text))
@@ -62,7 +62,7 @@ def test_a_file_of_another_encoding_is_told_for_what_it_is(tmp_path, task, encod
         rows(tmp_path, task, skip=skip)
 
 
-def test_latin_1_is_told_by_its_line_in_files_that_are_read_whole(tmp_path):
+def test_latin_1_is_reported_with_its_line(tmp_path):
     for mark in (b"", b"\xef\xbb\xbf"):
         file = put(tmp_path, "squad/dev-v1.1.json", mark + b'{"data":\n ["\xe4"]}')
         with pytest.raises(ValueError, match=r"dev-v1.1.json:2: invalid UTF-8 at byte 3 of the line"):
@@ -70,7 +70,7 @@ def test_latin_1_is_told_by_its_line_in_files_that_are_read_whole(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "9" * 10_000])
-def test_json_that_python_gives_up_on_is_invalid_as_other_json_is(tmp_path, text):
+def test_json_beyond_pythons_limits_is_invalid(tmp_path, text):
     with pytest.raises(json.JSONDecodeError, match=r"nested too deeply|4300 digits"):
         json_value(text)
     put(tmp_path, "super_glue/CB/val.jsonl", text.encode())
@@ -78,7 +78,7 @@ def test_json_that_python_gives_up_on_is_invalid_as_other_json_is(tmp_path, text
         rows(tmp_path, "super_glue_cb_v102")
 
 
-def test_half_a_character_in_json_is_a_bad_row(tmp_path):
+def test_a_lone_surrogate_in_json_is_a_bad_row(tmp_path):
     line = '{"premise": "P\\ud800", "hypothesis": "H", "label": "neutral", "idx": 0}\n'
     put(
         tmp_path,
@@ -90,7 +90,7 @@ def test_half_a_character_in_json_is_a_bad_row(tmp_path):
     assert rows(tmp_path, "super_glue_cb_v102", skip=True) == 1
 
 
-def test_arrow_and_parquet_files_that_are_cut_or_damaged_are_named(tmp_path):
+def test_truncated_or_damaged_arrow_and_parquet_files_are_reported(tmp_path):
     table, whole = pyarrow.Table.from_pylist(COLA), io.BytesIO()
     with pyarrow.ipc.new_stream(whole, table.schema) as stream:
         stream.write_table(table)
@@ -126,7 +126,7 @@ def test_a_file_without_rows_is_named(tmp_path):
         rows(tmp_path, "super_glue_cb_v102")
 
 
-def test_what_was_not_unpacked_and_what_is_no_file_is_told(tmp_path, capsys):
+def test_archives_and_missing_files_are_reported(tmp_path, capsys):
     put(tmp_path, "glue/RTE.zip", b"PK")
     put(tmp_path, "glue/RTE/train.tsv.gz", b"\x1f\x8b")
     (tmp_path / "glue/RTE/dev.tsv").mkdir()
@@ -167,14 +167,14 @@ ANSWER = {"text": "c", "answer_start": 0}
         ),
     ],
 )  # fmt: skip
-def test_squad_that_is_built_otherwise_is_told(tmp_path, data, message):
+def test_squad_with_another_structure_is_reported(tmp_path, data, message):
     put(tmp_path, "squad/dev-v1.1.json", json.dumps({"data": data}).encode())
     with pytest.raises(ValueError, match=message):
         rows(tmp_path, "squad_v010_allanswers")
 
 
 @pytest.mark.parametrize("label", [float("nan"), float("inf")])
-def test_a_score_that_is_no_number_is_a_bad_row_in_any_file(tmp_path, label):
+def test_a_score_that_is_not_a_number_is_a_bad_row(tmp_path, label):
     row = {"sentence1": "A", "sentence2": "B", "label": label, "idx": 0}
     (tmp_path / "glue/stsb").mkdir(parents=True)
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / "glue/stsb/validation.parquet")

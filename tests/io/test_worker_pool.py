@@ -1,4 +1,4 @@
-"""Work handed to other processes: what goes wrong in them is told, and nothing of them is left."""
+"""Worker processes: their errors are reported, and nothing of them remains."""
 
 import dataclasses
 import itertools
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from t5x_like.io.worker_pool import WorkerPool
-from t5x_like.text.cache.shards import unpack
+from t5x_like.io.worker_pool import WorkerPool, report
+from t5x_like.text.cache.shards import parse_index
 
 
 def pool_of(function: Any, number: int = 2) -> WorkerPool[Any, Any]:
@@ -32,12 +32,12 @@ def _die(number: int) -> None:
     os.kill(os.getpid(), 9)
 
 
-def test_no_process_is_this_one() -> None:
+def test_zero_workers_use_this_process() -> None:
     with pool_of(_rest, 0) as pool:
         assert list(pool.as_done([0.0, 0.0])) == list(pool.in_order([0.0, 0.0])) == [(0.0, os.getpid())] * 2
 
 
-def test_what_is_done_first_comes_first_and_what_is_given_first_where_order_counts() -> None:
+def test_results_come_as_done_or_in_the_order_of_items() -> None:
     work = [1.0, 0.0, 0.01, 0.02, 0.03]
     with pool_of(_rest) as pool:
         assert [given for given, _ in pool.as_done(work)][-1] == 1.0
@@ -45,14 +45,14 @@ def test_what_is_done_first_comes_first_and_what_is_given_first_where_order_coun
         assert len({process for _, process in pool.in_order([0.1] * 6)}) == 2
 
 
-def test_large_items_and_results_block_nobody() -> None:
+def test_large_items_and_results_do_not_block() -> None:
     """They don't fit into a pipe, so both sides have to read while the other writes."""
     work = [bytes([number]) * 3_000_000 for number in range(8)]
     with pool_of(bytes.upper) as pool:
         assert [result for _, result in pool.in_order(work)] == [each.upper() for each in work]
 
 
-def test_a_killed_process_is_told_with_the_flag_to_turn() -> None:
+def test_a_killed_process_is_reported_with_the_flag_to_lower() -> None:
     with (
         pool_of(_die) as pool,
         pytest.raises(ValueError, match=r"lower --workers; .* finished tasks"),
@@ -66,7 +66,7 @@ def test_a_killed_process_is_told_with_the_flag_to_turn() -> None:
             list(itertools.islice(results, 5000))
 
 
-def test_what_comes_of_a_close_in_the_midst_of_work_is_at_once_nothing() -> None:
+def test_closing_in_the_midst_of_work_ends_at_once() -> None:
     started = time.monotonic()
     with pool_of(_rest) as pool:
         given = pool.as_done([0.0, 60.0, 60.0, 60.0])
@@ -94,10 +94,8 @@ def _has_ended(process: int) -> bool:
 
 
 @pytest.mark.parametrize("what", ["busy", "ends"])
-def test_workers_end_with_their_program_however_it_ends_and_whatever_they_do(
-    tmp_path: Path, what: str
-) -> None:
-    """Its main module has no guard, for it isn't imported again."""
+def test_workers_end_with_their_program_however_it_ends(tmp_path: Path, what: str) -> None:
+    """Its main module has no guard because it isn't imported again."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     command = [sys.executable, str(program), what]
@@ -121,13 +119,13 @@ def _refuse_to_start() -> None:
     raise KeyError("not today")
 
 
-def test_what_goes_wrong_before_the_first_item_comes_with_it() -> None:
+def test_errors_before_the_first_item_are_raised_with_it() -> None:
     pool = WorkerPool(abs, 1, owner="the build", flag="--workers", prepare=_refuse_to_start)
     with pool, pytest.raises(KeyError, match="not today"):
         next(pool.in_order([1]))
 
 
-def test_an_error_in_a_worker_is_the_loaders() -> None:
+def test_an_error_in_a_worker_is_raised_by_the_pool() -> None:
     workers = pool_of(_fails_at_three, 2)
     results = workers.in_order(range(5))
     assert [next(results)[1] for _ in range(3)] == [0, 1, 4]
@@ -137,9 +135,9 @@ def test_an_error_in_a_worker_is_the_loaders() -> None:
     workers.close()
 
 
-def test_only_our_own_value_errors_come_from_workers_as_such() -> None:
-    """The command line says them in one line, without the traceback that a failure of a library needs."""
-    workers = pool_of(unpack, 1)
+def test_only_our_own_value_errors_keep_their_type() -> None:
+    """On the command line they take one line; failures of a library need their traceback."""
+    workers = pool_of(parse_index, 1)
     with pytest.raises(ValueError, match="not an index"):
         list(workers.in_order([b"PK\x03\x04"]))
     workers.close()
@@ -171,8 +169,8 @@ class Sums:
         )
 
 
-def test_large_arrays_are_shared_in_a_file_that_has_no_name(tmp_path, monkeypatch) -> None:
-    """So that nothing stays behind, be it that all processes are killed."""
+def test_large_arrays_are_shared_in_an_unnamed_file(tmp_path, monkeypatch) -> None:
+    """Nothing remains even if all processes are killed."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     bytes_ = np.arange(3_000_001, dtype=np.uint8)
@@ -187,8 +185,8 @@ def test_large_arrays_are_shared_in_a_file_that_has_no_name(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_workers_leave_it_to_the_run_to_stop(number: signal.Signals) -> None:
-    """Ctrl-C and schedulers signal every process, and a run that is asked to stop still takes a few steps."""
+def test_workers_ignore_signals_to_stop(number: signal.Signals) -> None:
+    """Ctrl-C and schedulers signal every process, and a run that should stop still takes a few steps."""
     workers = pool_of(_fails_at_three, 2)
     results = workers.in_order([0, 1, 2, 4, 5])
     assert next(results)[1] == 0
@@ -196,3 +194,27 @@ def test_workers_leave_it_to_the_run_to_stop(number: signal.Signals) -> None:
         process.send_signal(number)
     assert [result for _, result in results] == [1, 4, 16, 25]
     workers.close()
+
+
+def _report_and_double(number: int) -> int:
+    report((number, "half done"))
+    return 2 * number
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_reports_of_a_function_reach_the_pool_before_the_result(num_workers: int) -> None:
+    reports: list[tuple[int, str]] = []
+    with WorkerPool(
+        _report_and_double, num_workers, owner="the test", flag="num_workers", on_report=reports.append
+    ) as pool:
+        for item, result in pool.as_done(range(5)):
+            assert (item, "half done") in reports
+            assert result == 2 * item
+    assert sorted(reports) == [(number, "half done") for number in range(5)]
+
+
+def test_reports_without_a_listener_are_ignored() -> None:
+    assert _report_and_double(3) == 6
+    for num_workers in (0, 1):
+        with WorkerPool(_report_and_double, num_workers, owner="the test", flag="num_workers") as pool:
+            assert [result for _, result in pool.in_order([1, 2])] == [2, 4]

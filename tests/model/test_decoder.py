@@ -62,8 +62,8 @@ def tiny(*blocks: BlockConfig, **embeddings: Any) -> Tiny:
             ),
             heads=HeadsConfig(
                 words=WordsConfig(tie_word_embeddings=True),
-                pooler=PoolerConfig(takes="last"),
-                scores=(ScoresConfig(name="sequence_classification", reads="pooled", num_outputs=3),),
+                pooler=PoolerConfig(pooling="last"),
+                scores=(ScoresConfig(name="sequence_classification", input="pooled", num_outputs=3),),
             ),
         )
     )
@@ -300,7 +300,7 @@ def test_padding_needs_no_learned_positions():
 
 def test_positions_for_too_few_tokens_are_refused():
     some = jnp.ones((1, 4), jnp.int32)
-    with pytest.raises(ValueError, match=r"positions has shape \(1, 4\); give one .* written: \(1, 7\)"):
+    with pytest.raises(ValueError, match=r"positions has shape \(1, 4\); give one .* each new one: \(1, 7\)"):
         built(ROTATED).start_cache(some, max_new_tokens=3, positions=some)
 
 

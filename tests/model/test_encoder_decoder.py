@@ -116,7 +116,7 @@ def test_remat_changes_memory_and_not_gradients(model):
     "mutation",
     [
         {"feed_forward": "relu"},
-        {"head": "tied"},
+        {"tie_word_embeddings": True},
         {"max_relative_distance": 20},
         {"num_relative_buckets": 16},
         {"norm_epsilon": 1e-2},

@@ -131,7 +131,7 @@ def encoder_segment(first: int, last: int, *, continues: int, **streams: np.ndar
 
 
 def test_xlnet_remembers_what_the_next_segment_does_not_repeat() -> None:
-    model, memory = built(replace(XLNET, direction="backwards", reuse_length=4))
+    model, memory = built(replace(XLNET, direction="unidirectional", reuse_length=4))
     whole = run(model, encoder_segment(0, 12, continues=0), None).logits
     memory = run(model, encoder_segment(0, 8, continues=0), memory).memory
     assert np.asarray(memory.real).tolist() == [[False] * 4 + [True] * 4] * 2

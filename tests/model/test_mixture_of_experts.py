@@ -57,9 +57,9 @@ def _slowly(layer, x, mask):
     for row in range(num_rows):
         taken = np.zeros(config.num_experts, int)
         for token in np.flatnonzero(mask[row]):
-            chosen = np.argsort(-probs[row, token])[: config.num_chosen]
+            chosen = np.argsort(-probs[row, token])[: config.num_experts_per_token]
             gates = probs[row, token, chosen]
-            gates = gates / gates.sum() if config.num_chosen == 2 else gates
+            gates = gates / gates.sum() if config.num_experts_per_token == 2 else gates
             for expert, gate in zip(chosen, gates, strict=True):
                 if taken[expert] < config.capacity(length):
                     y[row, token] += gate * everywhere[expert, row, token]
@@ -77,10 +77,12 @@ def test_one_expert_with_room_for_all_is_a_feed_forward_layer():
     np.testing.assert_array_equal(y, alone(X))
 
 
-@pytest.mark.parametrize("num_chosen", [1, 2])
+@pytest.mark.parametrize("num_experts_per_token", [1, 2])
 @pytest.mark.parametrize("capacity_factor", [0.5, 1.0, 4.0])
-def test_every_token_gets_what_its_likeliest_experts_say_by_their_probability(num_chosen, capacity_factor):
-    layer = _layer(num_chosen=num_chosen, capacity_factor=capacity_factor)
+def test_every_token_gets_what_its_likeliest_experts_say_by_their_probability(
+    num_experts_per_token, capacity_factor
+):
+    layer = _layer(num_experts_per_token=num_experts_per_token, capacity_factor=capacity_factor)
     mask = np.arange(12) < np.array([12, 9, 1, 0])[:, None]
     y, _ = _run(layer, X, jnp.asarray(mask))
     expected, num_passed_by = _slowly(layer, X, mask)
@@ -90,20 +92,20 @@ def test_every_token_gets_what_its_likeliest_experts_say_by_their_probability(nu
 
 @pytest.mark.parametrize("mutated", ["gate", "place", "padding"])
 def test_the_loop_notices_a_missing_trait(mutated, monkeypatch):
-    layer = _layer(num_chosen=2, capacity_factor=0.5)
+    layer = _layer(num_experts_per_token=2, capacity_factor=0.5)
     mask = np.arange(12) < np.array([12, 9, 1, 0])[:, None]
-    find_places = mixture_of_experts.find_places
+    assign_places = mixture_of_experts.assign_places
 
     def mutant(chosen, gates, real, **sizes):
         gates = jnp.ones_like(gates) if mutated == "gate" else gates
         real = jnp.ones_like(real) if mutated == "padding" else real
         if mutated == "place":  # the last come, first served
-            routes = find_places(chosen[:, ::-1], gates[:, ::-1], real[:, ::-1], **sizes)
+            routes = assign_places(chosen[:, ::-1], gates[:, ::-1], real[:, ::-1], **sizes)
             choices = jnp.where(routes.choices < 24, 22 - routes.choices // 2 * 2 + routes.choices % 2, 24)
             return mixture_of_experts.Routes(routes.places[:, ::-1], choices, gates)
-        return find_places(chosen, gates, real, **sizes)
+        return assign_places(chosen, gates, real, **sizes)
 
-    monkeypatch.setattr(mixture_of_experts, "find_places", mutant)
+    monkeypatch.setattr(mixture_of_experts, "assign_places", mutant)
     y, _ = jax.jit(lambda layer: layer(X, mask=jnp.asarray(mask)))(layer)
     assert not np.allclose(y, _slowly(layer, X, mask)[0], atol=1e-2)
 
@@ -117,30 +119,34 @@ def test_tokens_beyond_an_experts_capacity_are_passed_by():
 
 
 def test_no_token_depends_on_what_follows_or_on_other_rows():
-    layer = _layer(num_chosen=2, capacity_factor=0.5)
+    layer = _layer(num_experts_per_token=2, capacity_factor=0.5)
     y, _ = _run(layer, X)
     other, _ = _run(layer, X.at[:, 7:].set(-X[:, 7:]).at[1].set(0.0))
     np.testing.assert_allclose(other[0, :7], y[0, :7], rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("num_chosen", [1, 2])
-def test_the_balance_loss_is_its_weight_where_all_are_equally_busy_and_grows_with_crowding(num_chosen):
-    layer = _layer(num_chosen=num_chosen, balance_weight=0.25)
+@pytest.mark.parametrize("num_experts_per_token", [1, 2])
+def test_the_balance_loss_is_its_weight_where_all_are_equally_busy_and_grows_with_crowding(
+    num_experts_per_token,
+):
+    layer = _layer(num_experts_per_token=num_experts_per_token, balance_weight=0.25)
     one_hot = jnp.tile(jnp.eye(4), (3, 1))
     next_best = jnp.roll(one_hot, 1, axis=-1)
     x = jnp.broadcast_to(jnp.concatenate([one_hot + 0.5 * next_best, one_hot], -1), (2, 12, 8))
     _, even = _run(_router(layer, jnp.concatenate([jnp.eye(4), jnp.zeros((4, 4))])), x)
     np.testing.assert_allclose(even, 0.25, rtol=1e-6)
-    _, crowded = _run(_router(layer, jnp.zeros((8, 4)).at[:, :num_chosen].set(50.0)), x)
-    np.testing.assert_allclose(crowded, 0.25 * 4 / num_chosen, rtol=1e-6)
+    _, crowded = _run(_router(layer, jnp.zeros((8, 4)).at[:, :num_experts_per_token].set(50.0)), x)
+    np.testing.assert_allclose(crowded, 0.25 * 4 / num_experts_per_token, rtol=1e-6)
 
 
-@pytest.mark.parametrize("num_chosen", [1, 2])
-def test_the_losses_are_their_formulas(num_chosen):
-    layer = _layer(num_chosen=num_chosen, balance_weight=0.25, router_z_weight=0.5)
+@pytest.mark.parametrize("num_experts_per_token", [1, 2])
+def test_the_losses_are_their_formulas(num_experts_per_token):
+    layer = _layer(num_experts_per_token=num_experts_per_token, balance_weight=0.25, router_z_weight=0.5)
     logits = (np.asarray(X) @ np.asarray(layer.router.kernel[...])).reshape(-1, 4)
     probs = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
-    busy = np.bincount(np.argsort(-logits)[:, :num_chosen].ravel(), minlength=4) / (len(logits) * num_chosen)
+    busy = np.bincount(np.argsort(-logits)[:, :num_experts_per_token].ravel(), minlength=4) / (
+        len(logits) * num_experts_per_token
+    )
     z_loss = np.mean(np.log(np.exp(logits).sum(-1)) ** 2)
     expected = 0.25 * 4 * np.sum(busy * probs.mean(0)) + 0.5 * z_loss
     np.testing.assert_allclose(_run(layer, X)[1], expected, rtol=1e-5)
@@ -159,9 +165,9 @@ def test_padding_is_neither_routed_nor_counted():
     assert not nothing.any()
 
 
-@pytest.mark.parametrize("num_chosen", [1, 2])
-def test_gradients_are_those_of_plain_autodiff_and_reach_the_router(num_chosen, monkeypatch):
-    graphdef, params = split(_layer(num_chosen=num_chosen, capacity_factor=0.5))
+@pytest.mark.parametrize("num_experts_per_token", [1, 2])
+def test_gradients_are_those_of_plain_autodiff_and_reach_the_router(num_experts_per_token, monkeypatch):
+    graphdef, params = split(_layer(num_experts_per_token=num_experts_per_token, capacity_factor=0.5))
 
     def loss(params, x):
         y, balance_loss = merge(graphdef, params)(x, mask=jnp.arange(12)[None] < jnp.full((4, 1), 9))
@@ -182,7 +188,7 @@ def test_gradients_are_those_of_plain_autodiff_and_reach_the_router(num_chosen, 
 
 
 def test_dropout_is_drawn_for_each_expert_and_row():
-    layer = _router(_layer(num_chosen=2, capacity_factor=9.0), jnp.zeros((8, 4)))
+    layer = _router(_layer(num_experts_per_token=2, capacity_factor=9.0), jnp.zeros((8, 4)))
     same = jnp.broadcast_to(X[:1, :1], X.shape)
     layer.experts.up.kernel[...] = jnp.broadcast_to(layer.experts.up.kernel[0], (4, 8, 16))
     drop = jax.jit(lambda layer, x, key: layer(x, dropout_rate=0.5, dropout_key=key)[0])
@@ -222,7 +228,7 @@ def test_every_expert_is_drawn_like_a_layer_by_itself_and_names_its_axes():
 
 @pytest.mark.parametrize("num_experts", [4, 3])
 def test_eight_devices_give_what_one_gives_without_gathering_experts(num_experts):
-    layer = _layer(num_experts=num_experts, num_chosen=2)
+    layer = _layer(num_experts=num_experts, num_experts_per_token=2)
     graphdef, params = split(layer)
     mesh = MeshConfig(data=2, fsdp=2, model=2).build()
     mask = jnp.asarray(np.random.default_rng(0).random((4, 12)) < 0.9)
@@ -251,7 +257,10 @@ def test_eight_devices_give_what_one_gives_without_gathering_experts(num_experts
 @pytest.mark.parametrize(
     ("traits", "message"),
     [
-        ({"num_chosen": 2, "num_experts": 1}, "num_experts is 1; give at least num_chosen, 2"),
+        (
+            {"num_experts_per_token": 2, "num_experts": 1},
+            "num_experts is 1; give at least num_experts_per_token, 2",
+        ),
         ({"capacity_factor": 0.0}, "capacity_factor is 0.0; give a positive number"),
     ],
 )

@@ -22,7 +22,7 @@ def t5(model_dim, mlp_dim, num_heads, head_dim, num_layers, **fields) -> T5Confi
     )
 
 
-FIRST = {"feed_forward": "relu", "head": "tied"}
+FIRST = {"feed_forward": "relu", "tie_word_embeddings": True}
 
 # As the published checkpoints have them.
 PUBLISHED = {

@@ -27,8 +27,8 @@ TRANSFO_XL = TransfoXLConfig(
     memory_length=12,
     embed_dim=8,
     cutoffs=(10, 20),
-    shrink=2,
-    tied_projections=(False, True, True),
+    div_val=2,
+    tie_projections=(False, True, True),
     init_stddev=0.3,
     projection_stddev=0.3,
 )
@@ -39,13 +39,13 @@ run = jax.jit(lambda model, batch: model(batch))
 
 
 @pytest.mark.parametrize(("num_queries", "num_keys"), [(5, 5), (1, 7), (1, 1), (4, 9)])
-@pytest.mark.parametrize("both_ways", [True, False])
-def test_the_shift_finds_the_distance_of_each_key(num_queries, num_keys, both_ways):
-    distances = distances_between(num_queries, num_keys, both_ways=both_ways)
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_the_shift_finds_the_distance_of_each_key(num_queries, num_keys, bidirectional):
+    distances = distances_between(num_queries, num_keys, bidirectional=bidirectional)
     rows = np.broadcast_to(distances, (1, 1, num_queries, len(distances))).astype(np.float32)
     found = shift(jnp.asarray(rows), num_keys=num_keys)[0, 0]
     wanted = np.arange(num_keys - num_queries, num_keys)[:, None] - np.arange(num_keys)[None]
-    seen = (wanted >= 0) | both_ways
+    seen = (wanted >= 0) | bidirectional
     assert np.array_equal(np.where(seen, found, 0), np.where(seen, wanted, 0))
 
 
@@ -67,18 +67,18 @@ def test_a_query_sees_itself_and_as_far_back_as_it_reaches():
     assert past_mask(2, 3, reach=None)[0, 0].tolist() == [[True, True, False], [True, True, True]]
 
 
-@pytest.mark.parametrize("shrink", [1, 2])
-def test_clusters_of_words_are_looked_up_and_scored_by_definition(shrink):
+@pytest.mark.parametrize("div_val", [1, 2])
+def test_clusters_of_words_are_looked_up_and_scored_by_definition(div_val):
     config = AdaptiveConfig(
-        vocab_size=9, embed_dim=4, cutoffs=(3, 5), shrink=shrink, stddev=1.0, projection_stddev=1.0
+        vocab_size=9, embed_dim=4, cutoffs=(3, 5), div_val=div_val, stddev=1.0, projection_stddev=1.0
     )
     embedding = AdaptiveEmbedding(config, 6, key=jax.random.key(0))
     softmax = AdaptiveSoftmax(config, 6, key=jax.random.key(1))
     tables = [np.asarray(embedding.tables[str(i)].table[...]) for i in range(len(config.tables))]
     into = [np.asarray(embedding.projections[str(i)].kernel[...]) for i in range(len(config.tables))]
-    rows = [0, 1, 2, 0, 1, 0, 1, 2, 3] if shrink == 2 else list(range(9))
+    rows = [0, 1, 2, 0, 1, 0, 1, 2, 3] if div_val == 2 else list(range(9))
     cluster_of = [0, 0, 0, 1, 1, 2, 2, 2, 2]
-    table_of = cluster_of if shrink == 2 else [0] * 9
+    table_of = cluster_of if div_val == 2 else [0] * 9
     words = [tables[t][row] for t, row in zip(table_of, rows, strict=True)]
     wanted = np.stack([word @ into[t] for word, t in zip(words, table_of, strict=True)])
     found = embedding(jnp.arange(9)[None], jnp.dtype("float32"))[0]
@@ -151,7 +151,7 @@ def test_a_segment_with_memory_sees_the_past(same_length):
 
 
 def test_xlnet_reads_a_past_of_any_length():
-    model = replace(XLNET, direction="backwards").build(jax.random.key(0))
+    model = replace(XLNET, direction="unidirectional").build(jax.random.key(0))
     whole = model.read(TOKENS, token_types=jnp.zeros_like(TOKENS)).output
     first = model.read(TOKENS[:, :6], keep_memory=True, token_types=jnp.zeros_like(TOKENS[:, :6]))
     second = model.read(TOKENS[:, 6:], memory=first.memory, token_types=jnp.zeros_like(TOKENS[:, 6:]))

@@ -15,13 +15,15 @@ from t5x_like.model.layers.rotary import (
     rotate,
 )
 
-LLAMA3 = Llama3Scaling(factor=8.0, low_frequency_factor=1.0, high_frequency_factor=4.0, original_length=64)
+LLAMA3 = Llama3Scaling(
+    factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64
+)
 RECORDED = {
     "default": Rotary(rotated_dim=16),
-    "theta5e5": Rotary(rotated_dim=16, theta=5e5),
-    "linear4": Rotary(rotated_dim=16, scaling=LinearScaling(factor=4.0)),
-    "llama3": Rotary(rotated_dim=16, theta=5e5, scaling=LLAMA3),
-    "yarn": Rotary(rotated_dim=16, scaling=YarnScaling(factor=4.0, original_length=64)),
+    "theta5e5": Rotary(rotated_dim=16, rope_theta=5e5),
+    "linear4": Rotary(rotated_dim=16, rope_scaling=LinearScaling(factor=4.0)),
+    "llama3": Rotary(rotated_dim=16, rope_theta=5e5, rope_scaling=LLAMA3),
+    "yarn": Rotary(rotated_dim=16, rope_scaling=YarnScaling(factor=4.0, original_max_position_embeddings=64)),
 }
 
 
@@ -66,21 +68,23 @@ def test_interleaved_pairs_are_neighbours_and_the_rest_stays() -> None:
 
 
 def test_yarn_grows_queries_and_keys_as_told() -> None:
-    scaling = YarnScaling(factor=4.0, original_length=64, attention_factor=2.0)
-    found = turned(np.ones((1, 16), np.float32), np.array([0]), Rotary(rotated_dim=16, scaling=scaling))
+    scaling = YarnScaling(factor=4.0, original_max_position_embeddings=64, attention_factor=2.0)
+    found = turned(np.ones((1, 16), np.float32), np.array([0]), Rotary(rotated_dim=16, rope_scaling=scaling))
     np.testing.assert_allclose(found, 2.0)
 
 
 def test_yarn_of_a_very_short_text_keeps_all_frequencies() -> None:
     plain = Rotary(rotated_dim=32)
-    short = Rotary(rotated_dim=32, scaling=YarnScaling(factor=4.0, original_length=1))
+    short = Rotary(rotated_dim=32, rope_scaling=YarnScaling(factor=4.0, original_max_position_embeddings=1))
     np.testing.assert_array_equal(frequencies(short), frequencies(plain))
 
 
 def test_mistakes_are_named() -> None:
     with pytest.raises(ValueError, match="rotated_dim is 7"):
         Rotary(rotated_dim=7)
-    with pytest.raises(ValueError, match="high_frequency_factor=1"):
-        Llama3Scaling(factor=2.0, low_frequency_factor=4.0, high_frequency_factor=1.0, original_length=8)
-    with pytest.raises(ValueError, match=r"fast_turns=1.0"):
-        YarnScaling(factor=2.0, original_length=8, fast_turns=1.0)
+    with pytest.raises(ValueError, match="high_freq_factor=1"):
+        Llama3Scaling(
+            factor=2.0, low_freq_factor=4.0, high_freq_factor=1.0, original_max_position_embeddings=8
+        )
+    with pytest.raises(ValueError, match=r"beta_fast=1.0"):
+        YarnScaling(factor=2.0, original_max_position_embeddings=8, beta_fast=1.0)

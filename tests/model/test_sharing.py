@@ -9,7 +9,7 @@ from t5x_like.model import parameters
 from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.sharing import Sharing
 from t5x_like.model.layers.stack import Stack, StackConfig
-from t5x_like.model.zoo.post_norm_encoders import post_norm_block
+from t5x_like.model.zoo.bert_like import post_norm_block
 
 BLOCK = post_norm_block(
     model_dim=8, mlp_dim=12, num_heads=2, activation="gelu", norm_epsilon=1e-5, dropout_rate=0.0

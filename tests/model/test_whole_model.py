@@ -63,7 +63,7 @@ def test_hidden_states_go_from_the_embeddings_to_the_output():
 
 
 def test_a_tied_head_divides_by_the_root_of_the_width():
-    config = changed(head="tied")
+    config = changed(tie_word_embeddings=True)
     params = weights_of(config)
     found = predict(config, params, random_batch())
     words = params["embedding"]["tokens"]["table"][: config.vocab_size]

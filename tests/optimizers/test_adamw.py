@@ -1,4 +1,4 @@
-"""AdamW beside its formulas, step by step."""
+"""AdamW against its formulas, step by step."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,8 @@ import numpy as np
 import optax
 import pytest
 
-from t5x_like.optimizers.optimizers import AdamW
+from t5x_like.optimizers.lion import Lion
+from t5x_like.optimizers.optimizers import Adafactor, AdamW
 from t5x_like.optimizers.schedules import Constant
 
 AXES = {"kernel": ("embed", "mlp"), "bias": ("mlp",)}
@@ -54,3 +55,18 @@ def test_a_run_can_be_gone_on_with_whichever_correction_it_has():
         for corrected in (True, False)
     ]
     assert kept[0] == kept[1]
+
+
+@pytest.mark.parametrize("optimizer", [AdamW, Adafactor, Lion])
+def test_a_number_is_a_constant_rate(optimizer):
+    assert optimizer(learning_rate=1e-3).learning_rate == Constant(value=1e-3)
+
+
+def test_wrong_types_are_refused():
+    for wrong, message in (
+        ({"learning_rate": "0.1"}, "AdamW.learning_rate needs a Constant, .* or a float, got '0.1'"),
+        ({"beta1": "0.9"}, "AdamW.beta1 needs a float, got '0.9'"),
+        ({"bias_correction": 1}, "AdamW.bias_correction needs .*, got 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            AdamW(**wrong)

@@ -91,10 +91,10 @@ def gpt3(weights: Weights, tokens: np.ndarray, *, num_layers: int, num_heads: in
 # --- T5 and what it compares (Raffel et al. 2020, §3.2) ---------------------------------------------------------------
 
 
-def bucket(distance: int, *, both_ways: bool, num_buckets: int = 32, furthest: int = 128) -> int:
+def bucket(distance: int, *, bidirectional: bool, num_buckets: int = 32, furthest: int = 128) -> int:
     """The bucket of a key that lies ``distance`` behind the query: exact when near, logarithmic when far."""
     first = 0
-    if both_ways:
+    if bidirectional:
         num_buckets //= 2
         first = num_buckets if distance > 0 else 0
         distance = abs(distance)
@@ -107,9 +107,11 @@ def bucket(distance: int, *, both_ways: bool, num_buckets: int = 32, furthest: i
     return first + min(far, num_buckets - 1)
 
 
-def bias_of(table: Any, length: int, *, both_ways: bool) -> Any:
+def bias_of(table: Any, length: int, *, bidirectional: bool) -> Any:
     """[heads, queries, keys] from a table [heads, buckets]."""
-    buckets = [[bucket(key - query, both_ways=both_ways) for key in range(length)] for query in range(length)]
+    buckets = [
+        [bucket(key - query, bidirectional=bidirectional) for key in range(length)] for query in range(length)
+    ]
     return table[:, np.array(buckets)]
 
 
@@ -158,15 +160,15 @@ def feed_forward(x: Any, kernels: Weights) -> Any:
     return np.maximum(x @ kernels["up"], 0) @ kernels["down"]
 
 
-def switch(part: Weights, x: Any, *, num_chosen: int, capacity: int) -> Any:
+def switch(part: Weights, x: Any, *, num_experts_per_token: int, capacity: int) -> Any:
     """Experts (Fedus et al. 2021, §2.1-2.2): token after token, first come, first served."""
     probabilities = softmax(x @ part["feed_forward/router/kernel"])
     taken = [0] * probabilities.shape[-1]
     outputs = []
     for place in range(len(x)):
-        chosen = np.argsort(-probabilities[place], kind="stable")[:num_chosen]  # the best first
+        chosen = np.argsort(-probabilities[place], kind="stable")[:num_experts_per_token]  # the best first
         gates = probabilities[place][chosen]
-        if num_chosen > 1:
+        if num_experts_per_token > 1:
             gates = gates / gates.sum()
         output = np.zeros_like(x[place])
         for expert, gate in zip(chosen, gates, strict=True):
@@ -202,11 +204,11 @@ def encoder_decoder(
     table = weights["embedding/tokens/table"]
     sizes = {"num_layers": num_layers, "num_heads": num_heads}
     everywhere = np.ones((len(inputs), len(inputs)), bool)
-    bias = bias_of(weights[f"{encoder}/relative_bias/table"], len(inputs), both_ways=True)
+    bias = bias_of(weights[f"{encoder}/relative_bias/table"], len(inputs), bidirectional=True)
     encoded = t5_stack(
         weights, encoder, table[inputs], everywhere, bias, **sizes, experts=experts.get("encoder")
     )
-    bias = bias_of(weights["decoder/relative_bias/table"], len(outputs), both_ways=False)
+    bias = bias_of(weights["decoder/relative_bias/table"], len(outputs), bidirectional=False)
     decoded = t5_stack(
         weights,
         "decoder",
@@ -228,7 +230,7 @@ def language_model(
     allowed = causal(length)
     if prefix is not None:
         allowed = allowed | (np.arange(length)[None] < prefix)
-    bias = bias_of(weights["decoder/relative_bias/table"], length, both_ways=prefix is not None)
+    bias = bias_of(weights["decoder/relative_bias/table"], length, bidirectional=prefix is not None)
     x = weights["embedding/tokens/table"][tokens]
     x = t5_stack(weights, "decoder", x, allowed, bias, num_layers=num_layers, num_heads=num_heads)
     return words_of(weights, x)

@@ -76,7 +76,9 @@ def prefix_model(weights, inputs, prefix):
 
 def capacity(config: SwitchTransformerConfig, length: int) -> int:
     """Places in an expert for the tokens of a row of ``length``, padding included."""
-    return min(length, math.ceil(config.capacity_factor * config.num_chosen * length / config.num_experts))
+    return min(
+        length, math.ceil(config.capacity_factor * config.num_experts_per_token * length / config.num_experts)
+    )
 
 
 def switch(config: SwitchTransformerConfig, *, one_at_a_time: bool = False):
@@ -87,7 +89,7 @@ def switch(config: SwitchTransformerConfig, *, one_at_a_time: bool = False):
         places = [capacity(config, length) for length in lengths]
         places = [places[0], len(outputs)] if one_at_a_time else places
         experts = {
-            stack: {"num_chosen": config.num_chosen, "capacity": number}
+            stack: {"num_experts_per_token": config.num_experts_per_token, "capacity": number}
             for stack, number in zip(("encoder", "decoder"), places, strict=True)
         }
         return plain_models.encoder_decoder(
@@ -101,12 +103,22 @@ SWITCH = SwitchTransformerConfig(
     **SIZES, num_encoder_layers=2, num_decoder_layers=2, num_experts=3, capacity_factor=0.75
 )
 GSHARD = SwitchTransformerConfig(
-    **SIZES, num_encoder_layers=2, num_decoder_layers=2, num_experts=4, num_chosen=2, capacity_factor=1.0
+    **SIZES,
+    num_encoder_layers=2,
+    num_decoder_layers=2,
+    num_experts=4,
+    num_experts_per_token=2,
+    capacity_factor=1.0,
 )
 SHARED = T5Config(
-    **SIZES, num_encoder_layers=2, num_decoder_layers=2, share_stacks=True, feed_forward="relu", head="tied"
+    **SIZES,
+    num_encoder_layers=2,
+    num_decoder_layers=2,
+    share_stacks=True,
+    feed_forward="relu",
+    tie_word_embeddings=True,
 )
-LM = T5LanguageModelConfig(**SIZES, num_layers=2, feed_forward="relu", head="tied")
+LM = T5LanguageModelConfig(**SIZES, num_layers=2, feed_forward="relu", tie_word_embeddings=True)
 PREFIX_LM = T5LanguageModelConfig(**SIZES, num_layers=2, reads_prefixes=True)
 GPT3 = GPT3Config(**SIZES, num_layers=3, band=5, max_position_embeddings=24)
 
@@ -201,7 +213,9 @@ def test_experts_have_no_place_for_some() -> None:
     flat = in_float64(parameters.flatten(random_weights(config)))
 
     def scores(places: int) -> Any:
-        experts = {stack: {"num_chosen": 1, "capacity": places} for stack in ("encoder", "decoder")}
+        experts = {
+            stack: {"num_experts_per_token": 1, "capacity": places} for stack in ("encoder", "decoder")
+        }
         return plain_models.encoder_decoder(flat, *rows[0], encoder="encoder", experts=experts, **ROWS)
 
     assert np.abs(scores(capacity(config, max(LENGTHS))) - scores(max(LENGTHS))).max() > 1e-3

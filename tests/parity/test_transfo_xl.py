@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 import t5x_like
 from t5x_like.model import parameters
 from t5x_like.model.layers.relative_attention import encode_distances
-from t5x_like.model.zoo.transfo_xl import from_hugging_face, hugging_face_weights, to_hugging_face
+from t5x_like.model.zoo.transfo_xl import TRANSFO_XL
 from t5x_like.model.zoo.weights import write_weights
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
@@ -82,10 +82,10 @@ def test_ignored_labels_are_not_learned(case):
 
 def test_export_writes_the_names_and_bytes_that_were_read(case):
     wanted = load_file(case.directory / "model.safetensors")
-    got = dict(write_weights(hugging_face_weights(case.config), case.params))
+    got = dict(write_weights(TRANSFO_XL.hugging_face_weights(case.config), case.params))
     assert got.keys() == wanted.keys()
     assert all(np.array_equal(got[theirs], wanted[theirs]) for theirs in wanted)
-    assert from_hugging_face(to_hugging_face(case.config)) == case.config
+    assert TRANSFO_XL.from_hugging_face(TRANSFO_XL.to_hugging_face(case.config)) == case.config
 
 
 def test_the_sign_of_distances_matters(golden, monkeypatch):

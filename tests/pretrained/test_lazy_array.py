@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from t5x_like.checkpoints import unread_arrays
-from t5x_like.checkpoints.checkpoints import Checkpoints, restore_params, unread_params
+from t5x_like.checkpoints import lazy_array_writer
+from t5x_like.checkpoints.checkpoints import Checkpoints, lazy_params, restore_params
 from t5x_like.model.lazy_array import Index, LazyArray, put_on_devices
 from t5x_like.model.zoo.weights import TRANSPOSED, Weight, per_layer, read_weights, source_of, split_columns
 
@@ -33,7 +33,7 @@ def unread(shape: tuple[int, ...], asked: list[Index] | None = None, *, by_rows:
 def test_what_was_unread_is_saved_like_any_array(
     tmp_path: Path, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unread_arrays, "_CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(lazy_array_writer, "_CHUNK_BYTES", chunk_bytes)
     asked: dict[str, list[Index]] = {name: [] for name in SHAPES}
     params = {name: unread(shape, asked[name], by_rows=name == "stack") for name, shape in SHAPES.items()}
     with Checkpoints(tmp_path) as checkpoints:
@@ -44,7 +44,7 @@ def test_what_was_unread_is_saved_like_any_array(
     like = {name: jax.ShapeDtypeStruct(shape, np.float32) for name, shape in SHAPES.items()}
     for name, array in restore_params(tmp_path, like).items():
         np.testing.assert_array_equal(array, numbers(SHAPES[name]))
-    with unread_params(tmp_path, like) as restored:
+    with lazy_params(tmp_path, like) as restored:
         for name, shape in SHAPES.items():
             np.testing.assert_array_equal(np.asarray(restored[name]), numbers(shape))
 
@@ -53,10 +53,10 @@ def test_unread_weights_of_any_run_are_checked_first(tmp_path: Path) -> None:
     with Checkpoints(tmp_path) as checkpoints:
         checkpoints.save(1, {"params": {"a": np.ones(3, np.float32)}, "step": np.int32(1)})
     like = {"a": jax.ShapeDtypeStruct((3,), np.float32)}
-    with unread_params(tmp_path, like) as params:
+    with lazy_params(tmp_path, like) as params:
         np.testing.assert_array_equal(np.asarray(params["a"]), np.ones(3))
     other = {"a": jax.ShapeDtypeStruct((4,), np.float32)}
-    with pytest.raises(ValueError, match=r"params/a has shape \(3,\)"), unread_params(tmp_path, other):
+    with pytest.raises(ValueError, match=r"params/a has shape \(3,\)"), lazy_params(tmp_path, other):
         pass
 
 

@@ -12,8 +12,10 @@ from t5x_like.pretrained.model_config import read_model_config, write_model_conf
 SCALINGS = [
     None,
     LinearScaling(factor=2.0),
-    Llama3Scaling(factor=8.0, low_frequency_factor=1.0, high_frequency_factor=4.0, original_length=8192),
-    YarnScaling(factor=4.0, original_length=32),
+    Llama3Scaling(
+        factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8192
+    ),
+    YarnScaling(factor=4.0, original_max_position_embeddings=32),
 ]
 
 

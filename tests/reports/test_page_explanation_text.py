@@ -6,7 +6,7 @@ import pytest
 
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.cleaning import C4Cleaning
-from t5x_like.corpora.rules.explaining import explain_page
+from t5x_like.corpora.rules.page_explanation import explain_page
 from t5x_like.reports.page_explanation_text import PageExplanationText, printable
 
 

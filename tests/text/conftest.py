@@ -18,5 +18,5 @@ def pieces_path() -> Path:
 
 @pytest.fixture(autouse=True, scope="session")
 def seqio_is_connected() -> None:
-    """Tasks that are registered with seqio are found, as in a run."""
+    """Connect seqio's registry, as runs do."""
     registration.connect()

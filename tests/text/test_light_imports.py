@@ -11,8 +11,8 @@ CONFIGURATION = (
     "t5x_like.text.tasks.text_task",
     "t5x_like.text.vocabularies.compare",
     "t5x_like.text.vocabularies.vocabulary_ids",
-    "t5x_like.text.vocabularies.learn",
-    "t5x_like.text.vocabularies.learning",
+    "t5x_like.text.vocabularies.sentencepiece_training",
+    "t5x_like.text.vocabularies.vocabulary_training",
     "t5x_like.text.vocabularies.opening",
     "t5x_like.text.seqio_bridge.seqio_vocabulary",
 )
@@ -20,7 +20,7 @@ CONFIGURATION = (
 HEAVY = ("tensorflow", "seqio", "sentencepiece", "tokenizers", "tiktoken", "jax")
 
 
-def test_what_a_configuration_names_is_imported_without_tensorflow_or_jax():
+def test_modules_that_configurations_name_import_neither_tensorflow_nor_jax():
     program = (
         f"import {', '.join(CONFIGURATION)}, sys\n"
         "from t5x_like.text.tasks.text_task import TextTask\n"

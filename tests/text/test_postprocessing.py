@@ -30,12 +30,12 @@ def test_targets_of_tensorflow_are_read_too():
     assert several == {"value": 1, "group": [1, 2]}
 
 
-def test_what_a_target_lacks_is_named():
+def test_missing_features_of_a_target_are_named():
     with pytest.raises(ValueError, match="must have 'answers'"):
         postprocessing.qa("x", {"id": "1"}, is_target=True)
 
 
-def test_settings_stand_where_t5s_users_put_them_and_others_are_passed_over():
+def test_settings_have_t5s_positions_and_other_arguments_are_ignored():
     assert postprocessing.string_label_to_class_id("x", ["a", "b"], -2) == -2
     assert postprocessing.string_label_to_class_id("b", ["a", "b"], example={}, is_target=True, more=1) == 1
     assert postprocessing.string_to_float("x", 7.0) == 7.0
@@ -58,7 +58,7 @@ def test_spaces_in_a_row_count_as_in_t5(answer, referent, expected):
     assert found == expected
 
 
-def test_ranked_answers_carry_what_their_metric_reads():
+def test_ranked_answers_have_the_features_of_their_metric():
     example = {"idx": np.array([3, 1]), "is_correct": True, "targets": np.array([5, 6, 1]), "name": "x"}
     assert postprocessing.rank_classification(-1.5, example) == -1.5
     assert postprocessing.rank_classification(-1.5, example, is_target=True) == ((3, 1), True, 1.0, 3)

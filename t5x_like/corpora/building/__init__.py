@@ -1,1 +1,1 @@
-"""From crawl files to a corpus: in stages of independent tasks, on this machine's cores or on Apache Beam."""
+"""Building a corpus from crawl files: stages of independent tasks, on this machine or on Apache Beam."""

@@ -1,63 +1,63 @@
-"""Files between two stages: compressed, checksummed blocks, each for one of many readers.
+"""Files between two stages: compressed, checksummed blocks, each addressed to one of many readers.
 
-A file is its blocks in the order they came; then the index, an ``_ENTRY`` a block, sorted by reader; then where in the
-index each reader's entries begin, int64 [readers + 1]; then ``_TAIL``. A reader fetches its own part of the index and
-its own blocks, so that thousands of readers may share thousands of files.
+Layout of a file: the blocks in the order they were written; the index, one ``_ENTRY`` for each block, sorted by reader;
+the position in the index at which each reader's entries begin, int64 [readers + 1]; ``_TAIL``. A reader fetches its
+own part of the index and its own blocks, so thousands of readers can share thousands of files.
 """
 
 import contextlib
 import struct
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 import google_crc32c
 import numpy as np
 
-from t5x_like.corpora.building.whole_files import open_whole
+from t5x_like.corpora.building.atomic_files import open_atomically
+from t5x_like.io.decompression import import_zstandard
 from t5x_like.io.files import as_path
 
 _ENTRY = np.dtype([("reader", "<u4"), ("checksum", "<u4"), ("offset", "<u8"), ("size", "<u8")])
-_TAIL = struct.Struct("<QQ8s")  # where the index begins, readers
+_TAIL = struct.Struct("<QQ8s")  # start of the index, number of readers
 _MAGIC = b"t5xblk01"
-_LEVEL = 1  # of zstd: a third of the size at a tenth of the time of what is done with the contents
-
-
-def zstandard() -> Any:
-    """The library.
-
-    Raises:
-      ValueError: it isn't installed.
-    """
-    try:
-        import zstandard
-    except ImportError as error:
-        raise ValueError(
-            f"building a corpus needs zstandard ({error}); pip install 't5x-like[corpora]'"
-        ) from error
-    return zstandard
+_LEVEL = 1  # of zstd: a third of the size, in a tenth of the time that processing takes
 
 
 class BlockWriter:
-    """Writes one file; use as a context. The file is there once the context ended without an error."""
+    """Writes one file; use ``BlockWriter.open``."""
 
-    def __init__(self, path: str, *, num_readers: int) -> None:
-        self._opened, self._num_readers = open_whole(path), num_readers
-        self._compressor = zstandard().ZstdCompressor(level=_LEVEL)
+    def __init__(self, stream: BinaryIO, num_readers: int) -> None:
+        self._stream, self._num_readers = stream, num_readers
+        self._compressor = import_zstandard().ZstdCompressor(level=_LEVEL)
         self._entries: list[tuple[int, int, int, int]] = []
         self._end = 0
 
-    def __enter__(self) -> Self:
-        self._stream: BinaryIO = self._opened.__enter__()
-        return self
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, path: str, *, num_readers: int) -> Iterator[Self]:
+        """Open a file, which appears when the context ends without an error.
+
+        Args:
+          path: A local or bucket path.
+          num_readers: Number of readers that blocks can be addressed to.
+        """
+        with open_atomically(path) as stream:
+            writer = cls(stream, num_readers)
+            yield writer
+            writer._write_index()
 
     def write(self, reader: int, content: bytes) -> None:
-        """Appends a block for a reader."""
+        """Append a block.
+
+        Args:
+          reader: Index of the reader that the block is for.
+          content: Bytes, stored compressed.
+        """
         block = self._compressor.compress(content)
         self._append(reader, google_crc32c.value(block), block)
 
     def gather(self, paths: Sequence[str]) -> None:
-        """Takes over the blocks of other files with the same readers: what one reads lies together then."""
+        """Append the blocks of other files that have the same readers, sorted by reader."""
         with contextlib.ExitStack() as opened:
             streams = [opened.enter_context(as_path(path).open("rb")) for path in paths]
             indices = [_index(stream, path, None) for stream, path in zip(streams, paths, strict=True)]
@@ -73,18 +73,6 @@ class BlockWriter:
         self._stream.write(block)
         self._end += len(block)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            try:
-                self._write_index()
-            except OSError as full:
-                if not self._opened.__exit__(type(full), full, full.__traceback__):
-                    raise
-                return
-        self._opened.__exit__(kind, error, trace)
-
     def _write_index(self) -> None:
         index = np.array(self._entries, _ENTRY)
         index = index[np.argsort(index["reader"], kind="stable")]
@@ -94,12 +82,16 @@ class BlockWriter:
 
 
 def read_blocks(path: str, reader: int) -> Iterator[bytes]:
-    """The blocks for a reader, in the order they were written.
+    """Yield the blocks for one reader, in the order they were written.
+
+    Args:
+      path: A file of a ``BlockWriter``.
+      reader: Index of the reader.
 
     Raises:
-      ValueError: the file is damaged.
+      ValueError: The file is damaged.
     """
-    decompressor = zstandard().ZstdDecompressor()
+    decompressor = import_zstandard().ZstdDecompressor()
     with as_path(path).open("rb") as stream:
         for entry in _index(stream, path, reader):
             stream.seek(int(entry["offset"]))
@@ -110,7 +102,7 @@ def read_blocks(path: str, reader: int) -> Iterator[bytes]:
 
 
 def _index(stream: Any, path: str, reader: int | None) -> np.ndarray:
-    """``_ENTRY`` [.]: of the blocks for a reader, or for all of them."""
+    """Return ``_ENTRY`` [blocks] for one reader, or for all readers if ``reader`` is None."""
     stream.seek(0, 2)
     size = stream.tell()
     if size < _TAIL.size:
@@ -132,7 +124,7 @@ def _index(stream: Any, path: str, reader: int | None) -> np.ndarray:
         first, end = np.frombuffer(stream.read(16), "<i8").tolist()
     if not 0 <= first <= end <= count:
         raise damaged(path, "its index")
-    before, after = max(first - 1, 0), min(end + 1, count)  # the neighbours are other readers'
+    before, after = max(first - 1, 0), min(end + 1, count)  # adjacent entries must be other readers'
     stream.seek(start + before * _ENTRY.itemsize)
     around = np.frombuffer(stream.read((after - before) * _ENTRY.itemsize), _ENTRY)
     entries = around[first - before : end - before]
@@ -146,8 +138,13 @@ def _index(stream: Any, path: str, reader: int | None) -> np.ndarray:
 
 
 def damaged(path: str, what: str) -> ValueError:
-    """What the user reads where a file between two stages isn't as it was written."""
+    """Return the error for a damaged file between two stages.
+
+    Args:
+      path: The file.
+      what: The damaged part.
+    """
     return ValueError(
         f"{path} is damaged: {what} is not as it was written; delete that file and start the same command again, "
-        "which makes it anew"
+        "which writes it again"
     )

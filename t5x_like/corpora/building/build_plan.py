@@ -1,8 +1,7 @@
-"""How the work on a corpus is cut: partitions of pages by their addresses, and the names of what lies between stages.
+"""The division of a build into partitions, and the names of the files between stages.
 
-A page's partition is told by the first 32 bits of its address' md5, so partitions are ranges of that digest, and one
-partition after the other holds all pages in its order however many partitions there are. Pages held out for
-validation have partitions of their own, after those of train.
+The first 32 bits of a URL's md5 select the page's partition. Partitions are ranges of that digest, so pages have the
+same order for any number of partitions. Validation pages have partitions of their own, after those of train.
 """
 
 import math
@@ -12,24 +11,31 @@ from typing import NamedTuple
 
 from t5x_like.corpora.building.recipe import CorpusRecipe
 
-PARTITION_BYTES = 64 * 10**6  # of text, which a task holds in memory about thrice
+PARTITION_BYTES = 64 * 10**6  # of text; a task needs about three times as much memory
 _SMALL_PARTITION_BYTES = 4 * 10**6
-_ENOUGH_PARTITIONS = 16  # for the cores of one machine: below that, partitions are small
+_ENOUGH_PARTITIONS = 16  # enough for one machine; fewer are small ones
 
-# How much longer text is than the file it is in. Cautious: of a crawl most text is dropped before it is partitioned.
+# Length of text relative to its file. Cautious: most of a crawl's text is dropped before it is partitioned.
 _EXPANSION = {".gz": 4.0, ".zst": 4.0, ".parquet": 3.0}
 
-# More than so many files that all tasks of the next stage read are first put together: a crawl's 90,000 files and
-# 30,000 partitions would be billions of small reads.
+# If all tasks of the next stage read more files than this, the files are first merged: a crawl's 90,000 files and
+# 30,000 partitions would mean billions of small reads.
 GATHER_ABOVE = 256
 GATHERED = 64
-MAX_PARTITIONS = 2**15  # reached by inputs of half a terabyte; beyond that tasks grow
+MAX_PARTITIONS = 2**15  # reached by inputs of half a terabyte; larger inputs have larger tasks
 
-WORK = ".work"  # folder of what lies between stages
+WORK = ".work"  # folder of files between stages
 
 
 class CorpusShard(NamedTuple):
-    """One file of the corpus."""
+    """One output file of the corpus.
+
+    Attributes:
+      split: ``train`` or ``validation``.
+      number: Number of the shard in its split, from 0.
+      of: Number of shards of the split.
+      partitions: Partitions whose pages the shard holds.
+    """
 
     split: str
     number: int
@@ -37,29 +43,39 @@ class CorpusShard(NamedTuple):
     partitions: range
 
     def file(self, extension: str) -> str:
-        """Its name."""
+        """Return the shard's file name."""
         return f"{self.split}-{self.number:05d}-of-{self.of:05d}.{extension}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuildPlan:
-    """What every task knows. ``output`` is a folder that all machines reach."""
+    """Everything that each task needs to know about the build.
+
+    Attributes:
+      recipe: The corpus recipe.
+      output: A folder that all machines can reach.
+      num_files: Number of input files.
+      num_train: Number of partitions of the train split.
+      num_validation: Number of partitions of the validation split.
+      train_shards: Number of output files of the train split.
+      validation_shards: Number of output files of the validation split.
+    """
 
     recipe: CorpusRecipe
     output: str
     num_files: int
-    num_train: int  # partitions
+    num_train: int
     num_validation: int
     train_shards: int
     validation_shards: int
 
     @property
     def num_partitions(self) -> int:
-        """Of both splits."""
+        """Number of partitions of both splits."""
         return self.num_train + self.num_validation
 
     def partition_of(self, url_digest: bytes) -> int:
-        """The partition of the page of this address."""
+        """Return the partition of the page with this URL digest (``url_digest``, 16 bytes)."""
         first = int.from_bytes(url_digest[:4], "big")
         if self.num_validation and self.recipe.is_held_out(url_digest):
             return self.num_train + (first * self.num_validation >> 32)
@@ -67,11 +83,11 @@ class BuildPlan:
 
     @property
     def num_shards(self) -> int:
-        """Of both splits."""
+        """Number of output files of both splits."""
         return self.train_shards + self.validation_shards
 
     def shard(self, number: int) -> CorpusShard:
-        """One of the files of the corpus, those of train first."""
+        """Return one of the output files, counted from 0, those of train first."""
         if number < self.train_shards:
             each = self.num_train // self.train_shards
             return CorpusShard("train", number, self.train_shards, range(number * each, (number + 1) * each))
@@ -81,28 +97,47 @@ class BuildPlan:
         return CorpusShard("validation", number, self.validation_shards, range(first, first + each))
 
     def sources(self, stage: str, kind: str, count: int) -> list[str]:
-        """The files to read what the ``count`` tasks of a stage left for everybody."""
+        """Return the files that hold what all tasks of a stage wrote for later stages.
+
+        Args:
+          stage: Name of the stage.
+          kind: File extension.
+          count: Number of tasks of the stage.
+        """
         if count > GATHER_ABOVE:
             stage, count = gathering(stage), num_gathered(count)
         return [self.path(stage, number, kind) for number in range(count)]
 
     def path(self, stage: str, number: int, kind: str) -> str:
-        """A file between stages."""
+        """Return the path of a file between stages.
+
+        Args:
+          stage: Name of the stage that writes it.
+          number: Index of the task that writes it.
+          kind: File extension.
+        """
         return f"{self.output}/{WORK}/{stage}/{number:06d}.{kind}"
 
 
 def gathering(stage: str) -> str:
-    """The name of the stage that puts together what another left."""
+    """Return the name of the stage that gathers the files of another stage."""
     return f"gather-{stage}"
 
 
 def num_gathered(count: int) -> int:
-    """Into how many files so many are put together."""
+    """Return the number of files that ``count`` files are gathered into."""
     return -(-count // GATHERED)
 
 
 def plan(recipe: CorpusRecipe, output: str, files: Sequence[str], sizes: Sequence[int]) -> BuildPlan:
-    """Cuts the work by the size of the input alone, so that nothing depends on who does it."""
+    """Divide the work by the size of the input alone, so that the output doesn't depend on the machines.
+
+    Args:
+      recipe: The corpus recipe.
+      output: A folder that all machines can reach.
+      files: Input files.
+      sizes: Their sizes in bytes.
+    """
     size = sum(
         size * max((factor for end, factor in _EXPANSION.items() if file.endswith(end)), default=1.0)
         for file, size in zip(files, sizes, strict=True)

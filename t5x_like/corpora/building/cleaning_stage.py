@@ -1,42 +1,52 @@
-"""The first stage: a task reads one input file, applies the rules for single pages, and sorts pages by address.
+"""The first stage: each task reads one input file, applies the rules for single pages and sorts pages by URL digest.
 
-What is dropped after ``UniqueUrls`` leaves a tombstone: whether it counts is known only once it is known which version
-of the page is the newest.
+A page dropped by a rule after ``UniqueUrls`` leaves a tombstone. Whether the drop counts is known only when the newest
+version of the page is known.
 """
 
 import hashlib
+import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from t5x_like.corpora.building.blocks import BlockWriter
 from t5x_like.corpora.building.build_plan import BuildPlan
-from t5x_like.corpora.building.pages_between import Version, pack_versions
+from t5x_like.corpora.building.intermediate_pages import PageVersion, pack_versions
 from t5x_like.corpora.building.tally import SAMPLE_CHARS, Tally, apply_rules
 from t5x_like.corpora.duplicates.duplicate_rule import PagePlace
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.pages.page_reader import read_pages
 from t5x_like.corpora.pages.reading_log import ReadLog
 from t5x_like.corpora.rules.url_lists import normalize_url, url_digest
+from t5x_like.io.worker_pool import report
 
 STAGE = "clean"
-_BUFFER_CHARS = 24 * 10**6  # of text that waits to be written
+_REPORT_SECONDS = 1.0
+_BUFFER_CHARS = 24 * 10**6  # of buffered text
 
 
 def first_duplicate_rule(plan: BuildPlan) -> int:
-    """The step up to which this stage goes."""
+    """Return the index of the first step that this stage leaves to later stages."""
     return next(iter(plan.recipe.duplicate_rules), len(plan.recipe.steps))
 
 
 def clean(plan: BuildPlan, number: int, file: str) -> dict[str, Any]:
-    """Cleans the ``number``-th input file; returns counts.
+    """Clean one input file and return counts.
+
+    Args:
+      plan: The build.
+      number: Index of the input file.
+      file: Its path.
 
     Raises:
-      ValueError: the file is damaged, by ``recipe.reading``; or a rule failed on a page, which is named.
+      ValueError: The file is damaged and ``recipe.reading`` doesn't allow it, or a rule failed on a page (the message
+        names both).
     """
     cleaner = _Cleaner(plan, number)
     log = ReadLog()
-    with BlockWriter(plan.path(STAGE, number, "pages"), num_readers=plan.num_partitions) as writer:
-        for record, found in enumerate(read_pages(file, plan.recipe.reading, log)):
+    with BlockWriter.open(plan.path(STAGE, number, "pages"), num_readers=plan.num_partitions) as writer:
+        for record, found in enumerate(read_pages(file, plan.recipe.reading, log, on_read=_reporter(number))):
             try:
                 cleaner.take(record, found.page)
             except ValueError as error:
@@ -45,6 +55,19 @@ def clean(plan: BuildPlan, number: int, file: str) -> dict[str, Any]:
                 cleaner.flush(writer)
         cleaner.flush(writer)
     return {**cleaner.results(), "reading": _log_in_json(log)}
+
+
+def _reporter(number: int) -> Callable[[int], None]:
+    """Return a function that reports the position in an input file to the build's progress, once a second."""
+    last = time.monotonic()
+
+    def on_read(position: int) -> None:
+        nonlocal last
+        if (now := time.monotonic()) - last >= _REPORT_SECONDS:
+            last = now
+            report((number, position))
+
+    return on_read
 
 
 def _log_in_json(log: ReadLog) -> dict[str, Any]:
@@ -62,11 +85,16 @@ class _Cleaner:
         self._tally = Tally(len(steps))
         self._lengths: Counter[int] = Counter()
         self._chars = self._pages = 0
-        self._buffers: defaultdict[int, list[Version]] = defaultdict(list)
+        self._buffers: defaultdict[int, list[PageVersion]] = defaultdict(list)
         self.waiting_chars = 0
 
     def take(self, record: int, page: Page) -> None:
-        """Puts a page through its rules and into the buffer of its partition."""
+        """Apply the rules to a page and buffer the result for its partition.
+
+        Args:
+          record: Number of the page in the file.
+          page: The page.
+        """
         self._pages += 1
         self._chars += len(page.text)
         self._lengths[len(page.text).bit_length()] += 1
@@ -86,21 +114,21 @@ class _Cleaner:
             if is_sample:
                 self._tally.sample(outcome.dropped, digest, page.url, "")
         place = PagePlace(digest, self._source, record)
-        version = Version.of(place, text_digest, outcome, is_sample, text)
+        version = PageVersion.of(place, text_digest, outcome, is_sample, text)
         self._buffers[self._plan.partition_of(digest)].append(version)
-        self.waiting_chars += len(text) + 200  # tombstones need memory too
+        self.waiting_chars += len(text) + 200  # also counts the memory of tombstones
 
     def flush(self, writer: BlockWriter) -> None:
-        """Writes what waits."""
+        """Write all buffered pages."""
         for partition, versions in sorted(self._buffers.items()):
             writer.write(partition, pack_versions(versions))
         self._buffers.clear()
         self.waiting_chars = 0
 
     def results(self) -> dict[str, Any]:
-        """What was counted."""
+        """Return the task's counts."""
         tally = self._tally.to_json()
         before = set(self._numbers)
-        # Of later steps only those pages count that are the newest: the next stage samples those.
+        # Of later steps only the newest pages count: the next stage samples them.
         tally["samples"] = [row for row in tally["samples"] if row[0] in before]
         return {"tally": tally, "pages": self._pages, "chars": self._chars, "lengths": self._lengths}

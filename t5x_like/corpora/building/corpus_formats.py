@@ -1,96 +1,86 @@
-"""The files of a corpus: JSON lines, TFRecord or ArrayRecord, written without TensorFlow."""
+"""Output formats of a corpus: JSON lines, TFRecord and ArrayRecord, written without TensorFlow."""
 
+import contextlib
 import json
 import struct
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 import google_crc32c
 
-from t5x_like.corpora.building.blocks import zstandard
-from t5x_like.corpora.building.whole_files import disk_full, partial_file
+from t5x_like.corpora.building.atomic_files import disk_full, partial_file
 from t5x_like.corpora.pages.crawled_page import Page
+from t5x_like.io.decompression import import_zstandard
 
 EXTENSIONS = {"jsonl.zst": "jsonl.zst", "tfrecord": "tfrecord", "arrayrecord": "array_record"}
 FIELDS = ("url", "timestamp", "text", "language")
+_Write = Callable[[Page], object]
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
-_LEVEL = 3  # of zstd: its default
+_LEVEL = 3  # zstd's default
 _ARRAY_RECORD_OPTIONS = "group_size:64,zstd:3"
 
 
 def write_pages(pages: Iterable[Page], path: str, form: str) -> None:
-    """Writes a file of the corpus, whole or not at all; no pages make a valid empty file.
+    """Write one file of the corpus atomically; no pages make a valid empty file.
+
+    Args:
+      pages: Pages in order.
+      path: A local or bucket path.
+      form: A key of ``EXTENSIONS``.
 
     Raises:
-      ValueError: the disk is full.
+      ValueError: The disk is full.
     """
-    with partial_file(path) as partial:
-        writer = {"jsonl.zst": _JsonLines, "tfrecord": _TfRecord, "arrayrecord": _ArrayRecord}[form](partial)
-        try:
-            for page in pages:
-                writer.write(page)
-        finally:
-            writer.close()
+    with partial_file(path) as partial, _WRITERS[form](partial) as write:
+        for page in pages:
+            write(page)
 
 
 def fields_of(page: Page) -> dict[str, str]:
-    """What is kept of a page. Lone surrogates, which no UTF-8 can hold, become question marks."""
+    """Return the stored fields of a page. Lone surrogates, which UTF-8 can't represent, become question marks."""
     values = (page.url, page.timestamp, page.text, page.language or "")
     return {
         name: value.encode("utf-8", "replace").decode() for name, value in zip(FIELDS, values, strict=True)
     }
 
 
-class _JsonLines:
-    def __init__(self, path: str) -> None:
-        self._file = open(path, "wb")  # noqa: SIM115  closed by close()
-        self._stream: Any = (
-            zstandard().ZstdCompressor(level=_LEVEL, write_checksum=True).stream_writer(self._file)
-        )
-
-    def write(self, page: Page) -> None:
-        self._stream.write(_ENCODER.encode(fields_of(page)).encode() + b"\n")
-
-    def close(self) -> None:
-        try:
-            self._stream.close()
-        finally:
-            self._file.close()
+@contextlib.contextmanager
+def _json_lines(path: str) -> Iterator[_Write]:
+    compressor = import_zstandard().ZstdCompressor(level=_LEVEL, write_checksum=True)
+    with open(path, "wb") as file, compressor.stream_writer(file) as stream:
+        yield lambda page: stream.write(_ENCODER.encode(fields_of(page)).encode() + b"\n")
 
 
-class _TfRecord:
-    """https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details"""
+@contextlib.contextmanager
+def _tf_record(path: str) -> Iterator[_Write]:
+    """See https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details."""
 
-    def __init__(self, path: str) -> None:
-        self._stream = open(path, "wb")  # noqa: SIM115  closed by close()
-
-    def write(self, page: Page) -> None:
+    def write(page: Page) -> None:
         record = example_bytes(fields_of(page))
         size = struct.pack("<Q", len(record))
-        self._stream.write(size + _masked_crc(size) + record + _masked_crc(record))
+        stream.write(size + _masked_crc(size) + record + _masked_crc(record))
 
-    def close(self) -> None:
-        self._stream.close()
+    with open(path, "wb") as stream:
+        yield write
 
 
-class _ArrayRecord:
-    def __init__(self, path: str) -> None:
-        from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]
+@contextlib.contextmanager
+def _array_record(path: str) -> Iterator[_Write]:
+    from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]
 
-        self._path = path
-        self._writer = array_record_module.ArrayRecordWriter(path, _ARRAY_RECORD_OPTIONS)
-
-    def write(self, page: Page) -> None:
-        self._do(self._writer.write, example_bytes(fields_of(page)))
-
-    def close(self) -> None:
-        self._do(self._writer.close)
-
-    def _do(self, function: Any, *arguments: Any) -> None:
+    def check(function: Callable[..., object], *arguments: object) -> None:
         try:
             function(*arguments)
-        except RuntimeError as error:  # all that the library says of a disk's refusal
-            raise disk_full(self._path, OSError(0, str(error).split("\n")[0])) from error
+        except RuntimeError as error:  # the library's only error for a disk that refuses to write
+            raise disk_full(path, OSError(0, str(error).split("\n")[0])) from error
+
+    writer = array_record_module.ArrayRecordWriter(path, _ARRAY_RECORD_OPTIONS)
+    try:
+        yield lambda page: check(writer.write, example_bytes(fields_of(page)))
+    finally:
+        check(writer.close)
+
+
+_WRITERS = {"jsonl.zst": _json_lines, "tfrecord": _tf_record, "arrayrecord": _array_record}
 
 
 def _masked_crc(data: bytes) -> bytes:
@@ -99,7 +89,7 @@ def _masked_crc(data: bytes) -> bytes:
 
 
 def example_bytes(fields: dict[str, str]) -> bytes:
-    """A ``tf.train.Example`` with one string a feature, as protocol buffers encode it."""
+    """Return a serialized ``tf.train.Example`` with one string for each feature."""
     features = b""
     for name, value in sorted(fields.items()):
         feature = _field(1, _field(1, value.encode()))  # Feature.bytes_list, BytesList.value
@@ -108,7 +98,7 @@ def example_bytes(fields: dict[str, str]) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A length-delimited field: https://protobuf.dev/programming-guides/encoding/"""
+    """Return a length-delimited field: https://protobuf.dev/programming-guides/encoding/."""
     return bytes([number << 3 | 2]) + _varint(len(content)) + content
 
 

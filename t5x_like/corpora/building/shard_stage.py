@@ -1,21 +1,26 @@
-"""The last stage: a task writes one file of the corpus, its pages in the order of their addresses' digests."""
+"""The last stage: each task writes one file of the corpus, its pages in the order of their URL digests."""
 
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from t5x_like.corpora.building.atomic_files import checksum_of_file
 from t5x_like.corpora.building.build_plan import BuildPlan
 from t5x_like.corpora.building.corpus_formats import EXTENSIONS, write_pages
-from t5x_like.corpora.building.partition_stage import standing_before
+from t5x_like.corpora.building.partition_stage import remaining_pages
 from t5x_like.corpora.building.tally import KEPT, Tally
-from t5x_like.corpora.building.whole_files import checksum_of_file
 from t5x_like.corpora.pages.crawled_page import Page
 
 STAGE = "shards"
 
 
 def write_shard(plan: BuildPlan, number: int) -> dict[str, Any]:
-    """Writes the ``number``-th file of the corpus; returns counts and the file's size and checksum."""
+    """Write one file of the corpus; return counts and the file's size and checksum.
+
+    Args:
+      plan: The build.
+      number: Index of the file.
+    """
     shard = plan.shard(number)
     end = len(plan.recipe.steps)
     tally, languages, lengths = Tally(end), Counter[str](), Counter[int]()
@@ -24,7 +29,7 @@ def write_shard(plan: BuildPlan, number: int) -> dict[str, Any]:
     def pages() -> Iterator[Page]:
         nonlocal chars
         for partition in shard.partitions:
-            for place, page in standing_before(plan, partition, end, tally):
+            for place, page in remaining_pages(plan, partition, end, tally):
                 tally.sample((end, KEPT), place.url_digest, page.url, page.text)
                 languages[page.language or ""] += 1
                 lengths[len(page.text).bit_length()] += 1

@@ -1,10 +1,13 @@
-"""Runs the stages of a build, here or on a cluster, going on from what an earlier attempt finished."""
+"""Runs the stages of a build, here or on a cluster, and skips tasks that an earlier attempt finished."""
 
 import contextlib
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from t5x_like.corpora.building.atomic_files import is_partial
 from t5x_like.corpora.building.build_plan import BuildPlan
+from t5x_like.corpora.building.cleaning_stage import STAGE as CLEAN
 from t5x_like.corpora.building.stages import (
     Stage,
     Task,
@@ -14,7 +17,6 @@ from t5x_like.corpora.building.stages import (
     stages_of,
     tasks_of,
 )
-from t5x_like.corpora.building.whole_files import is_partial
 from t5x_like.io.beam_runner import RunAll
 from t5x_like.io.progress import Progress
 from t5x_like.io.worker_pool import WorkerPool
@@ -29,45 +31,93 @@ def run_stages(
     run_all: RunAll | None = None,
     progress: bool = True,
 ) -> None:
-    """Does every task that isn't done, ``workers`` at once, or all of a stage by ``run_all``.
+    """Run every unfinished task.
+
+    Args:
+      plan: The build.
+      files: Input files.
+      sizes: Their sizes in bytes.
+      workers: Number of tasks that run at once on this machine.
+      run_all: Runs all tasks of a stage on a cluster instead.
+      progress: Show progress on standard error.
 
     Raises:
-      ValueError: a task failed; what others finished is kept.
+      ValueError: A task failed; the results of finished tasks are kept.
     """
     stages = stages_of(plan)
     open_tasks = _open_tasks(plan, stages, files)
     costs = _costs(stages, sum(sizes), sizes)
-    total = sum(sum(each) for each in costs.values())
-    left = sum(costs[task.stage][task.number] for tasks in open_tasks.values() for task in tasks)
     needed = 1 if run_all else min(workers, max(len(tasks) for tasks in open_tasks.values()))
-    with (
-        Progress(plan.recipe.name, round(total), "bytes", shown=progress) as bar,
-        WorkerPool(
-            run_task, needed if needed > 1 else 0, owner="the build", flag="--workers", kept="tasks"
-        ) as pool,
-    ):
-        bar.skip(round(total - left))
-        reached = total - left
-        for stage in stages:
-            bar.relabel(f"{plan.recipe.name}: {stage.name}")
-            tasks = open_tasks[stage.name]
-            if run_all is not None and tasks:
-                run_all(run_task, tasks)
-                _check_all_there(tasks, plan.output)
-                reached += sum(costs[task.stage][task.number] for task in tasks)
-                bar.reach(round(reached))
-            elif tasks:
-                # The longest first, so that none is left for the end.
-                tasks = sorted(tasks, key=lambda task: -costs[task.stage][task.number])
-                with contextlib.closing(pool.as_done(tasks)) as ended:
-                    for task, _ in ended:
-                        reached += costs[task.stage][task.number]
-                        bar.reach(round(reached))
-            _clear_what_nobody_reads(plan, stages, stage, files)
+    with Progress(plan.recipe.name, round(sum(map(sum, costs.values()))), "bytes", shown=progress) as bar:
+        build_progress = _BuildProgress(bar, costs, sizes, open_tasks)
+        with WorkerPool(
+            run_task,
+            needed if needed > 1 else 0,
+            owner="the build",
+            flag="--workers",
+            kept="tasks",
+            on_report=build_progress.read,
+        ) as pool:
+            for stage in stages:
+                bar.relabel(f"{plan.recipe.name}: {stage.name}")
+                # Long tasks first, so that none is left at the end.
+                tasks = sorted(open_tasks[stage.name], key=lambda task: -costs[task.stage][task.number])
+                if run_all is not None and tasks:
+                    run_all(run_task, tasks)
+                    _check_all_there(tasks, plan.output)
+                    build_progress.finish(tasks)
+                elif tasks:
+                    with contextlib.closing(pool.as_done(tasks)) as ended:
+                        for task, _ in ended:
+                            build_progress.finish([task])
+                _remove_unread_files(plan, stages, stage, files)
+
+
+class _BuildProgress:
+    """Progress in bytes of input: finished tasks, and what unfinished ones have read of their input files."""
+
+    def __init__(
+        self,
+        bar: Progress,
+        costs: Mapping[str, Sequence[float]],
+        sizes: Sequence[int],
+        open_tasks: Mapping[str, Sequence[Task]],
+    ) -> None:
+        self._bar, self._costs, self._sizes = bar, costs, sizes
+        left = sum(self._cost(task) for tasks in open_tasks.values() for task in tasks)
+        self._done = sum(map(sum, costs.values())) - left
+        self._read: dict[int, float] = {}  # shares of costs, by number of the file
+        self._lock = threading.Lock()
+        bar.skip(round(self._done))
+
+    def read(self, report: tuple[int, int]) -> None:
+        """Show that a task has read its file (a number) up to a position."""
+        number, position = report
+        with self._lock:
+            self._read[number] = self._costs[CLEAN][number] * min(position / self._sizes[number], 1.0)
+            self._show()
+
+    def finish(self, tasks: Sequence[Task]) -> None:
+        """Show that tasks are finished."""
+        with self._lock:
+            for task in tasks:
+                self._done += self._cost(task)
+                if task.stage == CLEAN:
+                    self._read.pop(task.number, None)
+            self._show()
+
+    def _cost(self, task: Task) -> float:
+        return self._costs[task.stage][task.number]
+
+    def _show(self) -> None:
+        self._bar.reach(round(self._done + sum(self._read.values())))
 
 
 def _open_tasks(plan: BuildPlan, stages: Sequence[Stage], files: Sequence[str]) -> dict[str, list[Task]]:
-    """For each stage what is to be done. What an earlier stage left may be gone if all that read it are done."""
+    """Return the unfinished tasks of each stage.
+
+    The output of an earlier stage may be missing if all its readers are done.
+    """
     wanted = {stages[-1].name}
     open_tasks: dict[str, list[Task]] = {}
     for stage in reversed(stages):
@@ -80,7 +130,7 @@ def _open_tasks(plan: BuildPlan, stages: Sequence[Stage], files: Sequence[str]) 
     return open_tasks
 
 
-def _clear_what_nobody_reads(
+def _remove_unread_files(
     plan: BuildPlan, stages: Sequence[Stage], ended: Stage, files: Sequence[str]
 ) -> None:
     later = stages[stages.index(ended) + 1 :]
@@ -91,7 +141,7 @@ def _clear_what_nobody_reads(
 
 
 def _costs(stages: Sequence[Stage], total: int, sizes: Sequence[int]) -> dict[str, list[float]]:
-    """What each task contributes to the bytes of input that are told as done."""
+    """Return each task's share of the progress, in bytes of input."""
     weights = sum(stage.weight for stage in stages)
     costs = {}
     for number, stage in enumerate(stages):
@@ -114,8 +164,8 @@ def _check_all_there(tasks: Sequence[Task], output: str) -> None:
 
 
 def clear_partial_files(folder: str) -> None:
-    """Removes what killed writers left half written; nobody else writes, for this process holds the folder."""
-    if "://" in folder:  # there, files appear whole
+    """Remove half-written files of killed writers. This process holds the folder's lock, so nobody else is writing."""
+    if "://" in folder:  # writes to buckets are atomic
         return
     for path in Path(folder).rglob(".*"):
         if is_partial(path.name):

@@ -1,7 +1,7 @@
-"""The stages of a build, in order: what their tasks are, what they read, and what doing one means.
+"""The stages of a build in order: their tasks, inputs and outputs, and the work of each task.
 
-Tasks are pure: they read files of earlier stages and write files of their own, whole or not at all; then a small
-file of counts says that the task is done. A task may be done twice, by anybody, with the same outcome.
+Tasks are pure: they read files of earlier stages and write files of their own atomically. A small file of counts then
+marks the task as done. A task can be repeated anywhere with the same outcome.
 """
 
 import itertools
@@ -17,39 +17,57 @@ from t5x_like.corpora.building import (
     partition_stage,
     shard_stage,
 )
+from t5x_like.corpora.building.atomic_files import FULL, disk_full
 from t5x_like.corpora.building.build_plan import BuildPlan
 from t5x_like.corpora.building.duplicate_stages import is_by_hash_alone, stage_name
-from t5x_like.corpora.building.whole_files import FULL, disk_full
 from t5x_like.io.files import as_path, read_json, write_json
 
-# Shares of a build's time, roughly, for the time that is left: reading, drawing or applying one page rule, …
+# Rough shares of a build's time, for estimates of the remaining time: reading, one page rule, keys …
 _READ, _RULE, _KEYS, _MATCH, _WRITE = 2.0, 1.0, 2.0, 0.5, 1.0
 
 
 class Stage(NamedTuple):
-    """Tasks that need nothing of each other. ``kinds``: of files that each task leaves for later ones."""
+    """Tasks that don't depend on each other.
+
+    Attributes:
+      name: Name of the stage.
+      step: Index of the recipe's step that the stage works for; the number of steps for the last stage.
+      num_tasks: Number of tasks.
+      reads: Names of the stages whose files the tasks read.
+      kinds: Extensions of the files that each task writes for later stages.
+      weight: Estimated share of the build's time.
+    """
 
     name: str
-    step: int  # the step of the recipe that it works for; the last stage has the number of steps
+    step: int
     num_tasks: int
-    reads: tuple[str, ...] = ()  # other stages
+    reads: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     weight: float = 1.0
 
 
 class Task(NamedTuple):
-    """Work for one process or machine; can be pickled."""
+    """Work for one process or machine; can be pickled.
+
+    Attributes:
+      plan: The build.
+      stage: Name of the stage.
+      step: Index of the step that the stage works for.
+      number: Index of the task in its stage.
+      kinds: Extensions of the files that the task writes for later stages.
+      file: Input file of a task of the first stage.
+    """
 
     plan: BuildPlan
     stage: str
     step: int
     number: int
     kinds: tuple[str, ...]
-    file: str = ""  # that the first stage reads
+    file: str = ""
 
 
 def stages_of(plan: BuildPlan) -> list[Stage]:
-    """The stages of a plan, in order."""
+    """Return the stages of a build in order."""
     recipe, parts = plan.recipe, plan.num_partitions
     weight = _READ + _RULE * len(recipe.page_rules(0, cleaning_stage.first_duplicate_rule(plan)))
     clean = Stage(cleaning_stage.STAGE, 0, plan.num_files, kinds=("pages",), weight=weight)
@@ -61,10 +79,10 @@ def stages_of(plan: BuildPlan) -> list[Stage]:
         keys = [pages, *_gathering(pages, "keys")]
         match = Stage(stage_name("match", step), step, parts, (keys[-1].name,), ("gone",), _MATCH)
         if is_by_hash_alone(recipe.steps[step]):
-            gone = _gathering(match, "gone")
+            removed = _gathering(match, "gone")
         else:
-            gone = [Stage(stage_name("resolve", step), step, 1, (match.name,), ("gone",), _MATCH)]
-        stages += [*keys, match, *gone]
+            removed = [Stage(stage_name("resolve", step), step, 1, (match.name,), ("gone",), _MATCH)]
+        stages += [*keys, match, *removed]
         reads = (pages.name, stages[-1].name)
         weight = _RULE * len(recipe.page_rules(step + 1, end))
     return [*stages, Stage(shard_stage.STAGE, len(recipe.steps), plan.num_shards, reads, (), weight + _WRITE)]
@@ -78,7 +96,13 @@ def _gathering(stage: Stage, kind: str) -> list[Stage]:
 
 
 def tasks_of(plan: BuildPlan, stage: Stage, files: Sequence[str]) -> list[Task]:
-    """A stage's tasks."""
+    """Return the tasks of a stage.
+
+    Args:
+      plan: The build.
+      stage: The stage.
+      files: Input files.
+    """
     is_first = stage.name == cleaning_stage.STAGE
     return [
         Task(plan, stage.name, stage.step, number, stage.kinds, files[number] if is_first else "")
@@ -87,10 +111,10 @@ def tasks_of(plan: BuildPlan, stage: Stage, files: Sequence[str]) -> list[Task]:
 
 
 def run_task(task: Task) -> None:
-    """Does a task and writes its counts.
+    """Run a task and write its counts.
 
     Raises:
-      ValueError: the disk is full, or what is read is not as it should be.
+      ValueError: The disk is full, or an input of the task is damaged.
     """
     wall, processor = time.perf_counter(), time.process_time()
     try:
@@ -110,7 +134,7 @@ def _do(task: Task) -> dict[str, Any]:
         case cleaning_stage.STAGE:
             return cleaning_stage.clean(plan, number, task.file)
         case "pages":
-            return partition_stage.draw_keys(plan, number, step)
+            return partition_stage.compute_keys(plan, number, step)
         case "gather":
             source = task.stage.removeprefix(build_plan.gathering(""))
             count = plan.num_files if source == cleaning_stage.STAGE else plan.num_partitions
@@ -124,13 +148,13 @@ def _do(task: Task) -> dict[str, Any]:
 
 
 def done(task: Task) -> dict[str, Any] | None:
-    """What a task counted, if it is done."""
+    """Return the counts of a finished task, or None."""
     path = _done_path(task)
     return read_json(path) if as_path(path).exists() else None
 
 
 def is_done(task: Task) -> bool:
-    """Whether it is done and what it left is still there."""
+    """Return True if the task is finished and its files still exist."""
     try:
         result = done(task)
     except ValueError:
@@ -146,7 +170,7 @@ def is_done(task: Task) -> bool:
 
 
 def remove_outcome(task: Task) -> None:
-    """Removes what a task left for others, but for its counts."""
+    """Remove the files that a task wrote for later stages, except for its counts."""
     for kind in task.kinds:
         as_path(task.plan.path(task.stage, task.number, kind)).unlink(missing_ok=True)
 
@@ -156,7 +180,7 @@ def _done_path(task: Task) -> str:
 
 
 def _size(path: str) -> int | None:
-    """Bytes of a file, None where there is none."""
+    """Return a file's size in bytes, or None if it doesn't exist."""
     if "://" not in path:
         return os.path.getsize(path) if os.path.exists(path) else None
     found = as_path(path)

@@ -1,4 +1,4 @@
-"""What became of pages, step by step: counts that add up over tasks, and a few pages of each fate."""
+"""Counts of pages by step and outcome, which add up over tasks, and samples of pages for each outcome."""
 
 import heapq
 from collections import Counter
@@ -8,25 +8,35 @@ from typing import Any, NamedTuple
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped, PageRule
 
-SAMPLES = 5  # pages of each fate
+SAMPLES = 5  # pages of each outcome
 SAMPLE_CHARS = 1500
 REPEATED = 100  # texts of each task that were removed most often
 KEPT = "kept"
 
 
-class Outcome(NamedTuple):
-    """What some rules in a row did to a page."""
+class RuleOutcome(NamedTuple):
+    """The result of several rules applied to a page.
 
-    page: Page  # as it is after them, or as the last one got it
-    dropped: tuple[int, str] | None = None  # by which step, and why
-    seen: tuple[tuple[int, str, int], ...] = ()  # step, what it counted inside the page, how many
+    Attributes:
+      page: The page after the rules, or as the rule that dropped it received it.
+      dropped: Index of the step that dropped the page, and the reason.
+      seen: Counts inside the page: step, name, count.
+    """
+
+    page: Page
+    dropped: tuple[int, str] | None = None
+    seen: tuple[tuple[int, str, int], ...] = ()
 
 
-def apply_rules(rules: Sequence[tuple[int, PageRule]], page: Page) -> Outcome:
-    """Applies rules, given with the numbers of their steps, up to the first that drops the page.
+def apply_rules(rules: Sequence[tuple[int, PageRule]], page: Page) -> RuleOutcome:
+    """Apply rules to a page, up to the first that drops it.
+
+    Args:
+      rules: Rules with the indices of their steps.
+      page: The page.
 
     Raises:
-      ValueError: a rule failed; names it and the page.
+      ValueError: A rule failed; the message names the rule and the page.
     """
     seen: list[tuple[int, str, int]] = []
     for number, rule in rules:
@@ -38,29 +48,47 @@ def apply_rules(rules: Sequence[tuple[int, PageRule]], page: Page) -> Outcome:
         if counts:
             seen += [(number, name, count) for name, count in counts.items()]
         if isinstance(result, Dropped):
-            return Outcome(page, (number, result.reason), tuple(seen))
+            return RuleOutcome(page, (number, result.reason), tuple(seen))
         page = result
-    return Outcome(page, None, tuple(seen))
+    return RuleOutcome(page, None, tuple(seen))
 
 
 def rule_failed(name: str, page: Page, error: Exception) -> ValueError:
-    """What the user reads where a rule raised something."""
-    told = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-    return ValueError(f"{told} (step {name}, page {page.url})")
+    """Return the error for a rule that failed on a page.
+
+    Args:
+      name: Name of the rule.
+      page: The page.
+      error: What the rule raised.
+    """
+    reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    return ValueError(f"{reason} (step {name}, page {page.url})")
 
 
 class Tally:
-    """Counts of pages by step and fate, and samples of them."""
+    """Counts of pages by step and outcome, and samples of them.
+
+    Attributes:
+      passed: Pages that passed each step.
+      dropped: Pages that each step dropped, by reason.
+      seen: Counts inside pages of each step, by name.
+      repeated: Texts that each step removed most often.
+    """
 
     def __init__(self, num_steps: int) -> None:
         self.passed = [0] * num_steps
         self.dropped: list[Counter[str]] = [Counter() for _ in range(num_steps)]
         self.seen: list[Counter[str]] = [Counter() for _ in range(num_steps)]
-        self.repeated = [Frequent() for _ in range(num_steps)]
+        self.repeated = [FrequentTexts() for _ in range(num_steps)]
         self._samples: dict[tuple[int, str], list[tuple[int, str, str]]] = {}
 
     def count(self, numbers: Iterable[int], dropped: tuple[int, str] | None) -> None:
-        """Counts a page that went through the steps of these numbers, in order, up to the one that dropped it."""
+        """Count a page that went through steps.
+
+        Args:
+          numbers: Indices of the steps, in order.
+          dropped: The step that dropped the page and the reason, or None.
+        """
         for number in numbers:
             if dropped is not None and number == dropped[0]:
                 self.dropped[number][dropped[1]] += 1
@@ -68,32 +96,44 @@ class Tally:
             self.passed[number] += 1
 
     def see(self, seen: Iterable[tuple[int, str, int]]) -> None:
-        """Counts what was seen inside a page."""
+        """Add counts inside a page: step, name, count."""
         for number, name, count in seen:
             self.seen[number][name] += count
 
-    def wants_sample(self, fate: tuple[int, str], url_digest: bytes) -> bool:
-        """Whether a page of this fate would be among its samples: those of the lowest digests."""
-        held = self._samples.get(fate, [])
-        return len(held) < SAMPLES or -int.from_bytes(url_digest, "big") > held[0][0]
+    def wants_sample(self, outcome: tuple[int, str], url_digest: bytes) -> bool:
+        """Return True if a page would be a sample: its URL digest is among the lowest of its outcome.
 
-    def sample(self, fate: tuple[int, str], url_digest: bytes, url: str, text: str) -> None:
-        """Takes a page as a sample, if it is one."""
+        Args:
+          outcome: Step and outcome.
+          url_digest: md5 of the normalized URL.
+        """
+        samples = self._samples.get(outcome, [])
+        return len(samples) < SAMPLES or -int.from_bytes(url_digest, "big") > samples[0][0]
+
+    def sample(self, outcome: tuple[int, str], url_digest: bytes, url: str, text: str) -> None:
+        """Add a page to the samples of an outcome if its URL digest is among the lowest.
+
+        Args:
+          outcome: Step and outcome.
+          url_digest: md5 of the normalized URL.
+          url: URL as its source has it.
+          text: Text; its beginning is kept.
+        """
         entry = (-int.from_bytes(url_digest, "big"), url, text[:SAMPLE_CHARS])
-        held = self._samples.setdefault(fate, [])
-        if entry in held:
+        samples = self._samples.setdefault(outcome, [])
+        if entry in samples:
             return
-        if len(held) < SAMPLES:
-            heapq.heappush(held, entry)
+        if len(samples) < SAMPLES:
+            heapq.heappush(samples, entry)
         else:
-            heapq.heappushpop(held, entry)
+            heapq.heappushpop(samples, entry)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, for a file."""
+        """Return all counts and samples as JSON."""
         samples = [
-            [*fate, *entry[1:], f"{-entry[0]:032x}"]
-            for fate, held in sorted(self._samples.items())
-            for entry in sorted(held, reverse=True)
+            [*outcome, *entry[1:], f"{-entry[0]:032x}"]
+            for outcome, entries in sorted(self._samples.items())
+            for entry in sorted(entries, reverse=True)
         ]
         return {
             "passed": self.passed,
@@ -104,7 +144,7 @@ class Tally:
         }
 
     def add_json(self, value: Mapping[str, Any]) -> None:
-        """Adds what ``to_json`` gave of another."""
+        """Add the counts and samples of another task's ``to_json``."""
         self.passed = [ours + theirs for ours, theirs in zip(self.passed, value["passed"], strict=True)]
         for ours, theirs in zip(
             (*self.dropped, *self.seen), (*value["dropped"], *value["seen"]), strict=True
@@ -116,41 +156,40 @@ class Tally:
             self.sample((number, reason), bytes.fromhex(digest), url, text)
 
     def samples(self) -> list[tuple[int, str, str, str]]:
-        """Step (the number of steps for pages that are kept), fate, address and beginning of the text."""
+        """Return samples: step (the number of steps for kept pages), outcome, URL and beginning of the text."""
         return [tuple(row[:4]) for row in self.to_json()["samples"]]
 
 
-_HELD = 20_000
+_MAX_TEXTS = 20_000
 _CHARS = 200  # of each text
 
 
-class Frequent:
-    """Counts texts by their first characters; when there are too many, the rarer half is forgotten.
+class FrequentTexts:
+    """Counts texts by their first characters; discards the rarer half when there are too many.
 
-    A text of which there are many is hardly ever among those, so its count is exact or a little low (compare lossy
-    counting: Manku and Motwani 2002, https://www.vldb.org/conf/2002/S10P03.pdf). The same texts in the same order have
-    the same counts.
+    Frequent texts are rarely discarded, so their counts are exact or slightly low (compare lossy counting: Manku and
+    Motwani 2002, https://www.vldb.org/conf/2002/S10P03.pdf). The same texts in the same order give the same counts.
     """
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
     def add(self, texts: Iterable[str]) -> None:
-        """Counts each text once."""
+        """Count each text once."""
         self._counts.update(text[:_CHARS] for text in texts)
-        self._forget()
+        self._discard_rare()
 
     def add_counts(self, counts: Mapping[str, int]) -> None:
-        """Counts what was counted elsewhere."""
+        """Add counts from another task."""
         self._counts.update(counts)
-        self._forget()
+        self._discard_rare()
 
     def most(self, number: int) -> dict[str, int]:
-        """The most frequent, in order. Lone surrogates, which no file can hold, become question marks."""
+        """Return the most frequent texts in order. Lone surrogates, invalid in UTF-8, become question marks."""
         ordered = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))
         return {text.encode("utf-8", "replace").decode(): count for text, count in ordered[:number]}
 
-    def _forget(self) -> None:
-        if len(self._counts) > _HELD:
+    def _discard_rare(self) -> None:
+        if len(self._counts) > _MAX_TEXTS:
             ordered = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))
-            self._counts = Counter(dict(ordered[: _HELD // 2]))
+            self._counts = Counter(dict(ordered[: _MAX_TEXTS // 2]))

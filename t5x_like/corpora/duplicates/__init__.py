@@ -1,1 +1,1 @@
-"""What a corpus keeps of pages, lines and spans that come more than once in it."""
+"""Deduplication of lines, spans and pages in a whole corpus."""

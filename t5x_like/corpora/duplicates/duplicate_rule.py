@@ -1,4 +1,4 @@
-"""The protocol of rules that remove repeated content, and the keys by which they find it."""
+"""The protocol of rules that remove repeated content, and the keys that they compare."""
 
 import hashlib
 from collections import Counter
@@ -10,8 +10,8 @@ import numpy as np
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 
-# One thing that may be elsewhere too. Of equal hashes the one of the lowest rank stays, of those the first part.
-# A page is named by its partition and its number there; a part is a line's or a span's number in the page.
+# Key of one part of a page. Of equal hashes the part with the lowest rank stays, of equal ranks the first part.
+# ``page`` is the number of the page in its partition, ``part`` the number of the line or span in the page.
 KEY = np.dtype(
     [
         ("hash_high", "<u8"),
@@ -26,18 +26,27 @@ KEY = np.dtype(
 
 
 class PagePlace(NamedTuple):
-    """Where a page stands."""
+    """Position of a page in the input.
 
-    url_digest: bytes  # 16 bytes, md5 of the normalised URL
-    source: int  # number of the input file, in the order of their names
-    record: int  # number of the page in it
+    Attributes:
+      url_digest: md5 of the normalized URL, 16 bytes.
+      source: Number of the input file, in the order of file names.
+      record: Number of the page in the file.
+    """
+
+    url_digest: bytes
+    source: int
+    record: int
 
 
 class DuplicateRule(Protocol):
-    """Decides about pages by all others. Frozen dataclasses, with ``NAME`` and ``VERSION`` as a ``PageRule`` has.
+    """Removes content that other pages have too. Rules are frozen dataclasses.
 
-    ``BY_HASH_ALONE`` says that of each hash the first stays, whatever becomes of other hashes: then ``match`` and
-    ``resolve`` may be asked about any part of the keys, and about what is left of several parts.
+    Attributes:
+      NAME: Name in manifests and reports.
+      VERSION: Increases when the same fields mean something else.
+      BY_HASH_ALONE: True if the first part of each hash stays, independently of other hashes. ``match`` and ``resolve``
+        may then be called with any subset of the hashes, and with the results of several subsets.
     """
 
     NAME: ClassVar[str]
@@ -45,23 +54,45 @@ class DuplicateRule(Protocol):
     BY_HASH_ALONE: ClassVar[bool]
 
     def keys(self, page: Page, place: PagePlace) -> np.ndarray:
-        """``KEY`` [number of parts]: hash, rank and part; ``partition`` and ``page`` are set by the caller."""
+        """Return one key for each part of a page that may occur elsewhere.
+
+        Args:
+          page: The page.
+          place: Its position in the input.
+
+        Returns:
+          ``KEY`` [number of parts] with hash, rank and part; the caller sets ``partition`` and ``page``.
+        """
         ...
 
     def match(self, keys: np.ndarray) -> np.ndarray:
-        """``KEY`` [.]: what ``resolve`` needs of keys among which are all that share a hash with any of them."""
+        """Return ``KEY`` [matches] for ``resolve``; ``keys`` holds all keys of the corpus with the same hashes."""
         ...
 
     def resolve(self, matched: np.ndarray) -> np.ndarray:
-        """``KEY`` [.]: the parts that go, of what ``match`` found in all parts of the corpus, in any order."""
+        """Return ``KEY`` [removed parts] from the matches of the whole corpus, in any order."""
         ...
 
     def remove(self, page: Page, parts: np.ndarray, counts: Counter[str]) -> Page | Dropped:
-        """The page without the ``parts`` (int64, ascending; may be empty) that ``resolve`` named."""
+        """Return the page without some of its parts, or a ``Dropped`` page.
+
+        Args:
+          page: The page.
+          parts: int64, ascending, may be empty: the parts that ``resolve`` returned.
+          counts: Receives counts inside the page.
+        """
         ...
 
     def texts(self, page: Page, parts: np.ndarray) -> list[str]:
-        """What those parts say, to tell which come most often; none where that tells nothing."""
+        """Return the texts of removed parts, for a list of the most frequent ones.
+
+        Args:
+          page: The page before the removal.
+          parts: int64, the removed parts.
+
+        Returns:
+          Texts; none if they aren't informative.
+        """
         ...
 
 
@@ -69,12 +100,17 @@ _ORDER = ("hash_high", "hash_low", "rank_high", "rank_low", "partition", "page",
 
 
 def digest(text: str) -> bytes:
-    """16 bytes, the md5 of a text. A lone surrogate, which JSON may hold, has a digest like any other character."""
+    """Return the md5 of a text, 16 bytes. Lone surrogates, which JSON can contain, are hashed like other characters."""
     return hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
 
 
-def keys_of(digests: Iterable[bytes], *, rank: tuple[int, int]) -> np.ndarray:
-    """``KEY`` [number of digests] of parts 0, 1, 2 … with these hashes (16 bytes each) and one rank."""
+def make_keys(digests: Iterable[bytes], *, rank: tuple[int, int]) -> np.ndarray:
+    """Return ``KEY`` [number of digests], numbered as parts 0, 1, 2 ….
+
+    Args:
+      digests: One hash of 16 bytes for each part.
+      rank: Rank of all parts; of equal hashes the lowest rank stays.
+    """
     halves = np.frombuffer(b"".join(digests), ">u8").reshape(-1, 2)
     keys = np.zeros(len(halves), KEY)
     keys["hash_high"], keys["hash_low"] = halves[:, 0], halves[:, 1]
@@ -83,13 +119,17 @@ def keys_of(digests: Iterable[bytes], *, rank: tuple[int, int]) -> np.ndarray:
     return keys
 
 
-def rank_of(url_digest: bytes) -> tuple[int, int]:
-    """16 bytes as a rank: the order of the numbers is that of the bytes and of their hexadecimal form."""
+def rank_from_digest(url_digest: bytes) -> tuple[int, int]:
+    """Return 16 bytes as a rank that sorts like the bytes and like their hexadecimal form."""
     return int.from_bytes(url_digest[:8], "big"), int.from_bytes(url_digest[8:], "big")
 
 
-def shared(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The keys whose hash another one has too, by hash and then as they would stay; and bool, first of its hash."""
+def shared_keys(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the keys whose hash occurs more than once.
+
+    Returns:
+      ``KEY`` [shared], sorted by hash and then by rank, page and part; bool [shared], True for the first of each hash.
+    """
     candidates = keys[_repeated(keys["hash_high"])]
     candidates = candidates[np.lexsort([candidates[name] for name in reversed(_ORDER)])]
     first = np.ones(len(candidates), bool)
@@ -101,14 +141,14 @@ def shared(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return candidates[~alone], first[~alone]
 
 
-def later_ones(keys: np.ndarray) -> np.ndarray:
-    """``KEY`` [.]: of each hash all keys but the one that stays: lowest rank, then page, then part."""
-    matched, first = shared(keys)
+def all_but_first(keys: np.ndarray) -> np.ndarray:
+    """Return ``KEY`` [removed]: for each hash all keys except the one with the lowest rank, page and part."""
+    matched, first = shared_keys(keys)
     return matched[~first]
 
 
 def _repeated(values: np.ndarray) -> np.ndarray:
-    """int64 [.]: where the values are that come more than once. Most come once: those are never sorted further."""
+    """Return int64 indices of values that occur more than once, without sorting the unique majority further."""
     order = np.argsort(values)
     same = values[order[1:]] == values[order[:-1]]
     repeated = np.zeros(len(values), bool)

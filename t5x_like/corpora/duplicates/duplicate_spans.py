@@ -1,4 +1,4 @@
-"""Every run of three sentences once in the whole corpus, as T5's paper tells it."""
+"""Removal of repeated three-sentence spans in the whole corpus, as T5's paper describes."""
 
 import itertools
 import re
@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from t5x_like.corpora.duplicates.duplicate_rule import PagePlace, digest, keys_of, later_ones
+from t5x_like.corpora.duplicates.duplicate_rule import PagePlace, all_but_first, digest, make_keys
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.sentences import has_sentences, split_sentences
@@ -17,15 +17,20 @@ from t5x_like.corpora.rules.sentences import has_sentences, split_sentences
 
 @dataclass(frozen=True, kw_only=True)
 class DuplicateSpans:
-    """Keeps each span of ``num_sentences`` sentences in the document that has it first, and there where it comes first.
+    """Keeps only the first occurrence of each span of ``num_sentences`` sentences in the corpus.
 
     "We discarded all but one of any three-sentence span occurring more than once in the data set" (Raffel et al. 2020
-    §2.2, https://arxiv.org/abs/1910.10683). Spans are compared as the documents came in, whatever else goes from them;
-    they overlap, and all sentences of a later one go. First is by the order of the input files and inside them, so
-    this step, unlike ``DuplicateLines``, depends on their names. Sentences are Punkt's (``split_sentences``) or lines;
-    which differences between them don't count, ``normalize_sentence`` says. A document from which something went needs
-    ``min_words`` (between white space) and ``min_sentences`` in the rest; one that is untouched needs nothing. The
-    rules are those of datatrove's sentence deduplication, https://github.com/huggingface/datatrove.
+    §2.2, https://arxiv.org/abs/1910.10683). Spans are compared as the documents were read, before any removal. Spans
+    overlap, and all sentences of a later one are removed. The order is that of the input files, so this step, unlike
+    ``DuplicateLines``, depends on their names. ``normalize_sentence`` defines equality.
+
+    The rules are those of datatrove's sentence deduplication, https://github.com/huggingface/datatrove.
+
+    Attributes:
+      num_sentences: Sentences in a span.
+      split_sentences: Split text into sentences by Punkt (``split_sentences``); False takes lines instead.
+      min_sentences: Fewest sentences that must remain in a document from which a span was removed.
+      min_words: Fewest words (separated by whitespace) that must remain in such a document.
     """
 
     NAME: ClassVar[str] = "dedupe-spans"
@@ -44,35 +49,35 @@ class DuplicateSpans:
             )
 
     def keys(self, page: Page, place: PagePlace) -> np.ndarray:
-        """``KEY`` [number of sentences + 1 - ``num_sentences``], or [0] for a shorter document."""
+        """Return ``KEY`` [number of sentences + 1 - ``num_sentences``], or [0] for a shorter document."""
         sentences = [normalize_sentence(sentence) for sentence in self._sentences(page.text)]
         starts = range(len(sentences) + 1 - self.num_sentences)
         spans = [" ".join(sentences[start : start + self.num_sentences]) for start in starts]
-        keys = keys_of(map(digest, spans), rank=(place.source, place.record))
+        keys = make_keys(map(digest, spans), rank=(place.source, place.record))
         return keys[np.array([bool(span.strip()) for span in spans], bool)]
 
     def match(self, keys: np.ndarray) -> np.ndarray:
-        """``KEY`` [.]: the spans that go."""
-        return later_ones(keys)
+        """Return ``KEY`` [removed spans]."""
+        return all_but_first(keys)
 
     def resolve(self, matched: np.ndarray) -> np.ndarray:
-        """``KEY`` [.]: the same, for a span of sentences that go all the same stays the first of its kind."""
+        """Return ``matched``: a span stays the first of its kind even if another span removes its sentences."""
         return matched
 
     def remove(self, page: Page, parts: np.ndarray, counts: Counter[str]) -> Page | Dropped:
-        """The document without the sentences of those spans, if enough of it is left."""
+        """Return the document without the sentences of the removed spans if enough of it remains."""
         sentences = self._sentences(page.text)
         counts["sentence-passed"] += len(sentences)
         if not len(parts):
             return page
-        gone = {start + offset for start in parts.tolist() for offset in range(self.num_sentences)}
-        counts["sentence-passed"] -= len(gone)
-        counts["sentence-filtered:duplicate_span"] += len(gone)
-        kept = [sentence for number, sentence in enumerate(sentences) if number not in gone]
+        removed = {start + offset for start in parts.tolist() for offset in range(self.num_sentences)}
+        counts["sentence-passed"] -= len(removed)
+        counts["sentence-filtered:duplicate_span"] += len(removed)
+        kept = [sentence for number, sentence in enumerate(sentences) if number not in removed]
         return self._rest(page, ("" if self.split_sentences else "\n").join(kept).lstrip())
 
     def texts(self, page: Page, parts: np.ndarray) -> list[str]:
-        """Those spans."""
+        """Return the removed spans."""
         sentences = [" ".join(sentence.split()) for sentence in self._sentences(page.text)]
         return [" ".join(sentences[part : part + self.num_sentences]) for part in parts.tolist()]
 
@@ -86,14 +91,14 @@ class DuplicateSpans:
         return page._replace(text=text)
 
     def _sentences(self, text: str) -> list[str]:
-        """With ``split_sentences`` each has the white space before it: joined they are the text, but for its end."""
+        """Return lines, or sentences with the whitespace before them: joined, these are the text except for its end."""
         if not self.split_sentences:
             return text.splitlines()
         return [text[start:end] for start, end in itertools.pairwise([0, *_ends(text)])]
 
 
 def _ends(text: str) -> list[int]:
-    """Where sentences end. Marks without a word, as the last of "!!" is to Punkt, are part of the one before."""
+    """Return the ends of sentences. Marks without a word, such as the last of "!!", belong to the sentence before."""
     ends: list[int] = []
     end = 0
     for sentence in split_sentences(text):
@@ -105,7 +110,7 @@ def _ends(text: str) -> list[int]:
     return ends
 
 
-# As CCNet's normaliser (Wenzek et al. 2020, https://aclanthology.org/2020.lrec-1.494) and datatrove's know them.
+# As in the normalizers of CCNet (Wenzek et al. 2020, https://aclanthology.org/2020.lrec-1.494) and datatrove.
 _ASCII_MARKS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _OTHER_MARKS = "«´»–—’“”„…∶━►、。〈〉《》「」【】！％（），．：；？～"
 _CONTROLS = "".join(map(chr, [*range(32), *range(127, 160)]))
@@ -117,19 +122,19 @@ _WORD_CHARACTER = re.compile(r"[A-Za-z0-9]")
 
 
 def normalize_sentence(sentence: str) -> str:
-    """Lower case, every number 0, punctuation and white space one space, no accents.
+    """Return a sentence in lower case, with numbers as 0, punctuation and whitespace as one space, and no accents.
 
     >>> normalize_sentence("The  café's 3.5 stars, in 1999!")
     'the cafe s 0 stars in 0'
     """
     text = _NUMBER.sub("0", sentence.lower())
     if text.isascii():
-        return _NO_ASCII_WORD.sub(" ", text).strip()  # the same as below, at twice the speed
+        return _NO_ASCII_WORD.sub(" ", text).strip()  # equal to the general case, twice as fast
     return _without_accents(" ".join(text.translate(_TO_SPACES).split()))
 
 
 def has_words(sentence: str) -> bool:
-    """Whether anything is left of it when it is normalised."""
+    """Return True if the normalized sentence isn't empty."""
     return _WORD_CHARACTER.search(sentence) is not None or bool(normalize_sentence(sentence))
 
 

@@ -1,7 +1,7 @@
-"""MinHash: a few numbers for a text, of which two texts share about as large a part as they share n-grams.
+"""MinHash signatures: the fraction of equal values in two signatures estimates the Jaccard similarity of the n-grams.
 
-Broder 1997, "On the resemblance and containment of documents". All of it is integer arithmetic on fixed constants and
-md5: the numbers are the same on every machine and with every version of Python and numpy.
+Broder 1997, "On the resemblance and containment of documents". All computations are integer arithmetic on fixed
+constants and md5. Signatures are therefore the same on every machine and with every version of Python and numpy.
 """
 
 import functools
@@ -12,11 +12,16 @@ from collections.abc import Iterator
 import numpy as np
 
 _WORD = re.compile(r"\w+")
-_CHUNK = 2048  # n-grams at a time: what is computed for them fits into a core's cache
+_CHUNK = 2048  # n-grams at a time, so that intermediate results fit into a core's cache
 
 
 def shingles(text: str, ngram: int) -> np.ndarray:
-    """uint64 [number of n-grams]: a hash of every ``ngram`` words in a row, or of all if there are fewer."""
+    """Return uint64 [number of n-grams]: a hash of each n-gram of words, or of all words if there are fewer.
+
+    Args:
+      text: The text.
+      ngram: Words in an n-gram.
+    """
     words = _WORD.findall(text.lower())
     hashes = np.fromiter(map(_word_hash, words), np.uint64, len(words))
     if not words:
@@ -30,22 +35,32 @@ def shingles(text: str, ngram: int) -> np.ndarray:
 
 
 def signature(ngrams: np.ndarray, size: int, seed: int) -> np.ndarray:
-    """uint32 [size]: the least that each of as many permutations of 32-bit numbers makes of the n-grams (uint64 [> 0]).
+    """Return the MinHash signature uint32 [size]: the minimum of each of ``size`` permutations over all n-grams.
 
-    The permutations are multiplications by an odd number and additions: enough, as what they permute is hashed already.
+    The permutations are multiplications by an odd number and additions: sufficient, because n-grams are already hashed.
+
+    Args:
+      ngrams: uint64 [number of n-grams, at least 1], hashes.
+      size: Number of permutations.
+      seed: Seed of the permutations.
     """
     factors, shifts = _permutations(size, seed)
     numbers = (ngrams >> np.uint64(32)).astype(np.uint32)
-    least = np.full(size, np.iinfo(np.uint32).max, np.uint32)
+    minimum = np.full(size, np.iinfo(np.uint32).max, np.uint32)
     for start in range(0, len(numbers), _CHUNK):
         permuted = factors[:, None] * numbers[None, start : start + _CHUNK]
         permuted += shifts[:, None]
-        np.minimum(least, permuted.min(axis=1), out=least)
-    return least
+        np.minimum(minimum, permuted.min(axis=1), out=minimum)
+    return minimum
 
 
 def band_digests(numbers: np.ndarray, bands: int) -> Iterator[bytes]:
-    """16 bytes for each band of a signature: equal only where the same band is."""
+    """Yield 16 bytes for each band of a signature; bands of the same number are equal if their digests are.
+
+    Args:
+      numbers: uint32 [size], a signature.
+      bands: Number of bands; it divides the size.
+    """
     for band, rows in enumerate(numbers.astype("<u4").reshape(bands, -1)):
         yield hashlib.md5(band.to_bytes(4, "little") + rows.tobytes(), usedforsecurity=False).digest()
 
@@ -56,7 +71,7 @@ def _word_hash(word: str) -> int:
 
 
 def _mix(numbers: np.ndarray) -> np.ndarray:
-    """uint64 to uint64, one to one, every bit of the result hanging on all: the last steps of SplitMix64.
+    """Mix the bits of uint64 numbers one to one: the last steps of SplitMix64.
 
     Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators".
     """
@@ -67,7 +82,7 @@ def _mix(numbers: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def _permutations(size: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Odd factors and shifts, uint32 [size] each."""
+    """Return odd factors and shifts, uint32 [size] each."""
     golden_gamma = np.uint64(0x9E3779B97F4A7C15)
     start = np.uint64(seed % 2**32) << np.uint64(32)
     bits = _mix(start + golden_gamma * np.arange(1, size + 1, dtype=np.uint64))

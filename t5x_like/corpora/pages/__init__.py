@@ -1,1 +1,1 @@
-"""Pages of crawls and other documents, read from the files that hold them."""
+"""Reading pages from crawl files and other documents."""

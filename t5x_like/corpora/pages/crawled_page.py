@@ -1,21 +1,35 @@
-"""A page of a crawl, and its place in a file."""
+"""A page of a crawl, and its position in a file."""
 
 from typing import NamedTuple
 
 
 class Page(NamedTuple):
-    """A page of the web, or another document: its address and its text."""
+    """A web page or another document.
 
-    url: str  # as its source has it, later normalised
+    Attributes:
+      url: URL as its source has it; rules normalize it.
+      text: The text.
+      timestamp: Time of the crawl, ISO 8601.
+      content_type: As the crawl declares it.
+      content_length: In bytes, as the crawl declares it.
+      language: ISO 639-1; None until it is identified.
+    """
+
+    url: str
     text: str
-    timestamp: str = ""  # ISO 8601, when it was fetched
-    content_type: str = ""  # as the crawl declares it
-    content_length: str = ""  # bytes, as the crawl declares it
-    language: str | None = None  # ISO 639-1, once it is known
+    timestamp: str = ""
+    content_type: str = ""
+    content_length: str = ""
+    language: str | None = None
 
 
 class LocatedPage(NamedTuple):
-    """``place``: the byte of the unpacked file at which its record begins (WET, WARC), or its line or row, from 1."""
+    """A page and its position.
+
+    Attributes:
+      place: Offset of its record in the decompressed file (WET, WARC), or its line or row, from 1.
+      page: The page.
+    """
 
     place: int
     page: Page

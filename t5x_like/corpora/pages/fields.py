@@ -1,4 +1,4 @@
-"""Rows of JSONL and parquet as pages: which field is what."""
+"""Pages from rows of JSONL and parquet files."""
 
 import os
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from t5x_like.corpora.pages.reading_log import FileLog
 
 @dataclass(frozen=True, kw_only=True)
 class Fields:
-    """Names of the fields of rows. All but the text may be missing or null."""
+    """Names of the fields of a row. All except the text may be missing or null."""
 
     text: str = "text"
     url: str = "url"
@@ -20,20 +20,26 @@ class Fields:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All of them."""
+        """Names of all four fields."""
         return self.text, self.url, self.timestamp, self.language
 
 
-def made_up_url(file: str, place: int) -> str:
-    """What stands for the address of a document that has none: where it is, since an address tells pages apart."""
+def placeholder_url(file: str, place: int) -> str:
+    """Return the URL of a document that has none: its file and position, because URLs identify pages."""
     return f"{os.fspath(file)}#{place}"
 
 
 def page_of(row: Mapping[str, Any], place: int, fields: Fields, log: FileLog) -> Page | None:
-    """The page of a row; None, after telling ``log``, of one that has no text, or none that is text.
+    """Return the page of a row, or None (after logging the reason) for a row without usable text.
+
+    Args:
+      row: The row.
+      place: Its line or row number, from 1.
+      fields: Names of its fields.
+      log: Log of its file.
 
     Raises:
-      ValueError: damage, under ``on_corruption="fail"``.
+      ValueError: The row is damaged and ``on_corruption`` is "fail".
     """
     text = row.get(fields.text)
     if text is None:
@@ -54,12 +60,9 @@ def page_of(row: Mapping[str, Any], place: int, fields: Fields, log: FileLog) ->
         if value is not None and not value.isascii() and not _is_unicode(value):
             log.damage("lone_surrogate", place, f"{name!r} holds half a character (a lone surrogate)")
             return None
-    if not text.strip():
-        log.count("filtered:no_content")
+    if not log.has_content(text, place):
         return None
-    if "\0" in text:
-        log.notice("nul_bytes", place, "the text holds NUL bytes, which are kept")
-    url = values[fields.url] or made_up_url(log.file, place)
+    url = values[fields.url] or placeholder_url(log.file, place)
     return Page(url, text, values[fields.timestamp] or "", language=values[fields.language])
 
 

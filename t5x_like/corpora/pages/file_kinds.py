@@ -1,10 +1,11 @@
-"""Which kind of file it is, told by its name and its first bytes."""
+"""Detection of a file's kind from its name and first bytes."""
 
 import codecs
 import re
 from typing import Literal, get_args
 
-from t5x_like.io.decompression import is_packed
+from t5x_like.io.decompression import is_compressed
+from t5x_like.io.text_encoding import WIDE_MARKS
 
 Kind = Literal["wet", "warc", "jsonl", "parquet", "text", "lines", "html"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -22,26 +23,20 @@ _BY_ENDING: dict[str, Kind] = {
     ".htm": "html",
     ".xhtml": "html",
 }
-PACKED_ENDINGS = (".gz", ".zst", ".zstd")
-_WIDE = {  # the longer marks first: UTF-32's begins with UTF-16's
-    codecs.BOM_UTF32_LE: "UTF-32",
-    codecs.BOM_UTF32_BE: "UTF-32",
-    codecs.BOM_UTF16_LE: "UTF-16",
-    codecs.BOM_UTF16_BE: "UTF-16",
-}
+COMPRESSED_ENDINGS = (".gz", ".zst", ".zstd")
 _FIRST_TYPE = re.compile(rb"^WARC-Type:[ \t]*(conversion|response)", re.MULTILINE | re.IGNORECASE)
 
 
-def kind_of_name(file: str) -> Kind | None:
-    """What the name says, if anything."""
+def kind_from_name(file: str) -> Kind | None:
+    """Return the kind that the file name indicates, if any."""
     name = file.lower()
-    for ending in PACKED_ENDINGS:
+    for ending in COMPRESSED_ENDINGS:
         name = name.removesuffix(ending)
     return next((kind for ending, kind in _BY_ENDING.items() if name.endswith(ending)), None)
 
 
-def kind_of_content(start: bytes) -> Kind | None:
-    """What the first bytes, unpacked, say, if anything."""
+def kind_from_content(start: bytes) -> Kind | None:
+    """Return the kind that the first decompressed bytes indicate, if any."""
     start = start.removeprefix(codecs.BOM_UTF8)
     if start.startswith(b"PAR1"):
         return "parquet"
@@ -53,18 +48,25 @@ def kind_of_content(start: bytes) -> Kind | None:
     return None
 
 
-def find_kind(file: str, packed: bytes, start: bytes, given: Kind | None) -> Kind:
-    """The kind of a file, of which ``packed`` are the first bytes and ``start`` the first ones unpacked.
+def find_kind(file: str, compressed: bytes, start: bytes, given: Kind | None) -> Kind:
+    """Return the kind of a file.
+
+    Args:
+      file: Its name.
+      compressed: Its first bytes as stored.
+      start: Its first bytes, decompressed.
+      given: The kind that the user states.
 
     Raises:
-      ValueError: they contradict each other, or say nothing. The message doesn't name the file.
+      ValueError: Name, content and the given kind contradict each other, or none indicates a kind. The message doesn't
+        name the file.
     """
-    for mark, encoding in _WIDE.items():
-        if start.startswith(mark) and (given or kind_of_name(file)) != "html":  # which may have any encoding
+    for mark, encoding in WIDE_MARKS.items():
+        if start.startswith(mark) and (given or kind_from_name(file)) != "html":  # HTML may have any encoding
             raise ValueError(
                 f"{encoding} text, as its byte-order mark says; UTF-8 is needed: iconv -f {encoding} -t UTF-8"
             )
-    named, seen = given or kind_of_name(file), kind_of_content(start)
+    named, seen = given or kind_from_name(file), kind_from_content(start)
     if seen == "parquet" and named not in (None, "parquet"):
         raise ValueError(f"a parquet file, not {named}; rename it or give kind='parquet'")
     if named == "parquet" and seen != "parquet":
@@ -74,7 +76,12 @@ def find_kind(file: str, packed: bytes, start: bytes, given: Kind | None) -> Kin
         raise ValueError(f"not a {named.upper()} file: those begin with WARC/1.0")
     if named not in (None, "wet", "warc") and is_warc:
         raise ValueError(f"a WET or WARC file, not {named}; rename it or give kind='wet' or kind='warc'")
-    if file.lower().endswith(PACKED_ENDINGS) and not is_packed(packed) and seen is None and not is_warc:
+    if (
+        file.lower().endswith(COMPRESSED_ENDINGS)
+        and not is_compressed(compressed)
+        and seen is None
+        and not is_warc
+    ):
         raise ValueError("neither gzip nor zstd, as its name says, nor anything else that is known")
     if given is None and is_warc and seen is not None:
         return seen  # x.warc.gz may hold either

@@ -1,36 +1,40 @@
-"""HTML files as pages, one each: documentation, a site that was copied."""
+"""Pages from HTML files, one each: documentation, or the copy of a website."""
 
 import atexit
 import os
 from collections.abc import Iterable, Iterator
 
 from t5x_like.corpora.pages.crawled_page import LocatedPage, Page
-from t5x_like.corpora.pages.fields import made_up_url
-from t5x_like.corpora.pages.html_text import Extractor, Html, decode_body, num_replaced
+from t5x_like.corpora.pages.fields import placeholder_url
+from t5x_like.corpora.pages.html_text import Extractor, Html, decode_body, log_replaced
 from t5x_like.corpora.pages.plain_text import content_of_page
 from t5x_like.corpora.pages.reading_log import FileLog
-from t5x_like.io.decompression import Piece
+from t5x_like.io.decompression import Chunk
 
-# A process for each file would take longer than most files do.
+# Starting a process for each file would take longer than reading most files.
 _extractors: dict[tuple[int, Html], Extractor] = {}
 
 
 def read_html(
-    pieces: Iterable[Piece], log: FileLog, *, html: Html, max_page_bytes: int
+    chunks: Iterable[Chunk], log: FileLog, *, html: Html, max_page_bytes: int
 ) -> Iterator[LocatedPage]:
-    """The one page of a file.
+    """Yield the one page of a file.
+
+    Args:
+      chunks: Decompressed content of the file.
+      log: Log of the file.
+      html: Options of text extraction.
+      max_page_bytes: Largest file.
 
     Raises:
-      ValueError: damage, under ``on_corruption="fail"``.
+      ValueError: The file is damaged and ``on_corruption`` is "fail".
     """
     log.count("html-file")
-    body = content_of_page(pieces, log, max_page_bytes=max_page_bytes)
+    body = content_of_page(chunks, log, max_page_bytes=max_page_bytes)
     if body is None:
         return
     content, encoding, _ = decode_body(body, None)
-    if replaced := num_replaced(content, body, encoding):
-        log.count("replaced_characters", replaced)
-        log.notice("invalid_characters", 1, f"{replaced} characters are not valid {encoding}")
+    log_replaced(log, 1, content, body, encoding)
     try:
         text = _extractor(html)(content).strip()
     except ValueError as error:
@@ -40,11 +44,11 @@ def read_html(
         log.count("filtered:no_content")
         return
     log.count("passed")
-    yield LocatedPage(1, Page(made_up_url(log.file, 1), text, content_type="text/html"))
+    yield LocatedPage(1, Page(placeholder_url(log.file, 1), text, content_type="text/html"))
 
 
 def _extractor(html: Html) -> Extractor:
-    key = os.getpid(), html  # a fork must not share its parent's
+    key = os.getpid(), html  # a forked process must not share its parent's
     if key not in _extractors:
         _extractors[key] = Extractor(html)
         atexit.register(_extractors[key].close)

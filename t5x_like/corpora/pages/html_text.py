@@ -1,7 +1,7 @@
-"""Text of HTML pages, by resiliparse (https://resiliparse.chatnoir.eu), and the characters of pages that don't say.
+"""Text extraction from HTML by resiliparse (https://resiliparse.chatnoir.eu), and detection of character encodings.
 
-Extraction takes time that grows with the square of the nesting or of a tag's attributes: minutes for a page of half a
-megabyte made for it. It is done in a process of its own, which a page may take only so much time of.
+The time of extraction grows with the square of the nesting depth or of the number of a tag's attributes: minutes for
+half a megabyte of adversarial HTML. Extraction therefore runs in a separate process with a time limit for each page.
 """
 
 import subprocess
@@ -9,19 +9,25 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from t5x_like.corpora.pages import html_worker
-from t5x_like.corpora.pages.html_worker import ANSWER, REQUEST
+from t5x_like.corpora.pages.html_worker import REQUEST, RESPONSE
+from t5x_like.corpora.pages.reading_log import FileLog
+from t5x_like.io.decompression import missing_library
 
 
 @dataclass(frozen=True, kw_only=True)
 class Html:
-    """How text is made of HTML."""
+    """Options of text extraction from HTML.
 
-    main_content: bool = False  # leaves out menus, headers, footers, comments, by resiliparse's heuristics
-    max_seconds: float = 10.0  # of the processor, a page
+    Attributes:
+      main_content: Leave out menus, headers, footers and comments, by resiliparse's heuristics.
+      max_seconds: Limit of processor time for a page.
+    """
+
+    main_content: bool = False
+    max_seconds: float = 10.0
 
     def __post_init__(self) -> None:
         if not self.max_seconds > 0:
@@ -29,7 +35,7 @@ class Html:
 
 
 class Extractor:
-    """Makes text of HTML, as a context; its process starts with the first page.
+    """Extracts text from HTML, as a context manager; its process starts with the first page.
 
     >>> with Extractor(Html()) as extract:
     ...     extract("<p>One<p>Two")
@@ -43,32 +49,34 @@ class Extractor:
     def __enter__(self) -> "Extractor":
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Ends its process; the next page starts another."""
+        """End the process; the next page starts another."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
             self._process = None
 
     def __call__(self, page: str) -> str:
-        """The text of a page, blocks on lines of their own.
+        """Return the text of a page, with blocks on separate lines.
 
         Raises:
-          ValueError: it takes too long or too much memory, or it can't be parsed.
+          ValueError: Extraction takes too much time or memory, or the HTML can't be parsed.
         """
         content = page.encode(errors="replace")
-        process = self._started()
-        asked, told = _pipe(process.stdin), _pipe(process.stdout)
+        process = self._running_process()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        request = REQUEST.pack(self._html.main_content, self._html.max_seconds, len(content)) + content
         try:
-            asked.write(REQUEST.pack(self._html.main_content, self._html.max_seconds, len(content)) + content)
-            asked.flush()
-            head = told.read(ANSWER.size)
+            process.stdin.write(request)
+            process.stdin.flush()
+            head = process.stdout.read(RESPONSE.size)
         except BrokenPipeError:
             head = b""
-        if len(head) < ANSWER.size:
+        if len(head) < RESPONSE.size:
             process.kill()
             process.communicate()
             self._process = None
@@ -76,17 +84,17 @@ class Extractor:
                 f"the HTML takes more than {self._html.max_seconds:g} s, or ends the parser (signal "
                 f"{-process.returncode}): nested too deeply, perhaps"
             )
-        is_text, size = ANSWER.unpack(head)
-        text = told.read(size).decode()
+        is_text, size = RESPONSE.unpack(head)
+        text = process.stdout.read(size).decode()
         if not is_text:
             raise ValueError(f"the HTML can't be parsed: {text}")
         return text
 
-    def _started(self) -> "subprocess.Popen[bytes]":
+    def _running_process(self) -> "subprocess.Popen[bytes]":
         if self._process is None or self._process.poll() is not None:
             need_resiliparse()
             self._process = subprocess.Popen(
-                # -P: what lies beside the program hides no module of Python's.
+                # -P: files next to the program must not hide Python's modules.
                 [sys.executable, "-P", str(Path(html_worker.__file__))],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -95,17 +103,19 @@ class Extractor:
         return self._process
 
 
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    assert pipe is not None
-    return pipe
-
-
 def decode_body(body: bytes, declared: str | None) -> tuple[str, str, bool]:
-    """The characters of a page, the encoding it turned out to have, and whether that is the one declared, if any is.
+    """Decode the bytes of a page.
 
-    A byte-order mark decides, then the HTTP header, the page's own ``<meta>``, what its bytes look like: in that order
-    the first that all its bytes fit; where none does, UTF-8 with U+FFFD for what doesn't fit.
+    The first encoding that fits all bytes is used, in this order: byte-order mark, HTTP header, the page's ``<meta>``,
+    UTF-8, detection. If none fits, UTF-8 with U+FFFD for invalid bytes.
     (https://encoding.spec.whatwg.org, https://html.spec.whatwg.org/#determining-the-character-encoding)
+
+    Args:
+      body: The bytes.
+      declared: Encoding that the HTTP header declares, if any.
+
+    Returns:
+      The text, its encoding, and False if that differs from the declared one.
     """
     for mark, name in ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
         if body.startswith(mark):
@@ -119,10 +129,20 @@ def decode_body(body: bytes, declared: str | None) -> tuple[str, str, bool]:
     return body.decode("utf-8", errors="replace"), "utf-8", not declared or known == "utf-8"
 
 
-def num_replaced(text: str, body: bytes, encoding: str) -> int:
-    """How many characters of ``decode_body``'s text stand for bytes that it couldn't read."""
+def log_replaced(log: FileLog, place: int, text: str, body: bytes, encoding: str) -> None:
+    """Count and report the characters that replace invalid bytes in the text of ``decode_body``.
+
+    Args:
+      log: Log of the file.
+      place: Position of the page in the file.
+      text: The decoded text.
+      body: The bytes.
+      encoding: Their encoding.
+    """
     own = body.count("\ufffd".encode()) if encoding == "utf-8" else 0
-    return text.count("\ufffd") - own
+    if replaced := text.count("\ufffd") - own:
+        log.count("replaced_characters", replaced)
+        log.notice("invalid_characters", place, f"{replaced} characters are not valid {encoding}")
 
 
 def _known(declared: str) -> str | None:
@@ -137,13 +157,13 @@ def _candidates(body: bytes, declared: str | None) -> Iterator[str]:
 
 
 def need_resiliparse() -> Any:
-    """resiliparse's module for encodings.
+    """Import resiliparse's module for encodings.
 
     Raises:
-      ValueError: it isn't installed.
+      ValueError: It isn't installed.
     """
     try:
         from resiliparse.parse import encoding
-    except ImportError:
-        raise ValueError("HTML needs another package: pip install 't5x-like[corpora]'") from None
+    except ImportError as error:
+        raise missing_library("resiliparse (for HTML)", error) from error
     return encoding

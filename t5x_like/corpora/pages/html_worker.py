@@ -1,6 +1,6 @@
-"""A process of its own that makes text of HTML: what a page does to it (its stack, its memory, its time) stays there.
+"""Program that extracts text from HTML, so that a page's use of stack, memory and time stays in this process.
 
-Run by ``html_text.py`` as a program; it imports nothing of this package.
+``html_text.py`` starts it; it imports nothing of this package.
 """
 
 import resource
@@ -8,23 +8,23 @@ import signal
 import struct
 import sys
 
-_MEMORY = 4 * 2**30  # a page of 16 MB takes a tenth of that
-REQUEST = struct.Struct("<?dQ")  # whether main content only, seconds, bytes of HTML that follow
-ANSWER = struct.Struct("<?Q")  # whether it is text, bytes that follow
+_MEMORY = 4 * 2**30  # bytes; a page of 16 MB needs a tenth of it
+REQUEST = struct.Struct("<?dQ")  # main content only, seconds, number of bytes of HTML
+RESPONSE = struct.Struct("<?Q")  # True for text, False for an error; its number of bytes
 
 
 def serve() -> None:
-    """Answers pages from standard input until it ends; a page that takes too long ends the process."""
+    """Process pages from standard input until it ends; a page that takes too long ends the process."""
     from resiliparse.extract.html2text import extract_plain_text  # pyright: ignore[reportMissingImports]
 
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, resource.RLIM_INFINITY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    asked, told = sys.stdin.buffer, sys.stdout.buffer
-    while len(head := asked.read(REQUEST.size)) == REQUEST.size:
+    requests, responses = sys.stdin.buffer, sys.stdout.buffer
+    while len(head := requests.read(REQUEST.size)) == REQUEST.size:
         main_content, seconds, size = REQUEST.unpack(head)
-        page = asked.read(size).decode(errors="replace")
-        # Of the processor's time, so that a busy machine reads the same pages.
+        page = requests.read(size).decode(errors="replace")
+        # Processor time, so that a busy machine extracts the same pages.
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             text = extract_plain_text(page, main_content=main_content, alt_texts=False, list_bullets=False)
@@ -33,8 +33,8 @@ def serve() -> None:
             is_text, text = False, f"{type(error).__name__}: {error}"
         signal.setitimer(signal.ITIMER_PROF, 0)
         content = str(text).encode(errors="replace")
-        told.write(ANSWER.pack(is_text, len(content)) + content)
-        told.flush()
+        responses.write(RESPONSE.pack(is_text, len(content)) + content)
+        responses.flush()
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""The HTTP response that a WARC record holds: its status, its headers and its body, unpacked.
+"""HTTP responses in WARC records: status, headers and decoded body.
 
-RFC 9112 (https://www.rfc-editor.org/rfc/rfc9112) for the message and chunks, RFC 9110 for what a body is packed with.
+RFC 9112 (https://www.rfc-editor.org/rfc/rfc9112) defines messages and chunks, RFC 9110 content encodings.
 """
 
 import io
 import re
 import zlib
 from typing import Any, NamedTuple
+
+from t5x_like.io.decompression import missing_library
 
 _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})\b")
 _END = re.compile(rb"\r?\n\r?\n")
@@ -15,7 +17,13 @@ _AT_ONCE = 64 * 2**10
 
 
 class Response(NamedTuple):
-    """``headers`` by lower-case name; of several with one name the last."""
+    """A decoded HTTP response.
+
+    Attributes:
+      status: Status code.
+      headers: Values by lower-case name; the last value of a repeated header.
+      body: Content, decoded.
+    """
 
     status: int
     headers: dict[str, str]
@@ -23,10 +31,14 @@ class Response(NamedTuple):
 
 
 def parse_response(message: bytes, *, max_bytes: int) -> Response:
-    """Takes a response apart; its body has at most ``max_bytes``, whatever it is packed with.
+    """Parse a response.
+
+    Args:
+      message: Headers and body.
+      max_bytes: Largest size of the decoded body.
 
     Raises:
-      ValueError: not HTTP, a body longer than that, or one that can't be unpacked.
+      ValueError: Not HTTP, a body that is too long, or one that can't be decoded.
     """
     status = _STATUS.match(message)
     if status is None:
@@ -40,13 +52,13 @@ def parse_response(message: bytes, *, max_bytes: int) -> Response:
             headers[name.strip().lower()] = value.strip()
     if "chunked" in headers.get("transfer-encoding", "").lower():
         body = _joined(body)
-    for packing in reversed(headers.get("content-encoding", "").lower().split(",")):
-        body = _unpacked(body, packing.strip(), max_bytes)
+    for encoding in reversed(headers.get("content-encoding", "").lower().split(",")):
+        body = _decoded(body, encoding.strip(), max_bytes)
     return Response(int(status[1]), headers, body)
 
 
 def _joined(body: bytes) -> bytes:
-    """A chunked body; one that isn't, though the header says so, as it is: many crawlers join chunks themselves."""
+    """Join a chunked body. A body without chunks stays as it is: many crawlers join them and keep the header."""
     parts, at = [], 0
     while (size := _CHUNK.match(body, at)) is not None and int(size[1], 16):
         parts.append(body[size.end() : size.end() + int(size[1], 16)])
@@ -56,48 +68,46 @@ def _joined(body: bytes) -> bytes:
     return b"".join(parts) if parts or at else body
 
 
-def _unpacked(body: bytes, packing: str, limit: int) -> bytes:
-    """Crawlers often unpack bodies and leave the header: a body that isn't packed so stays as it is."""
-    if packing in ("", "identity", "none"):
+def _decoded(body: bytes, encoding: str, limit: int) -> bytes:
+    """Decode a body. A body that isn't encoded stays as it is: crawlers often decode bodies and keep the header."""
+    if encoding in ("", "identity", "none"):
         return body
     try:
-        if packing in ("gzip", "x-gzip"):
+        if encoding in ("gzip", "x-gzip"):
             return _bounded(zlib.decompressobj(31), body, limit) if body[:2] == b"\x1f\x8b" else body
-        if packing == "deflate":
+        if encoding == "deflate":
             wrapped = len(body) > 1 and body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
             return _bounded(zlib.decompressobj(15 if wrapped else -15), body, limit)
     except zlib.error as error:
-        raise ValueError(f"the body's {packing} is corrupt ({error})") from None
-    if packing in ("br", "zstd"):
-        return _by_reader(body, packing, limit)
-    raise ValueError(f"the body is packed with {packing[:40]!r}, which is not known")
+        raise ValueError(f"the body's {encoding} is corrupt ({error})") from None
+    if encoding in ("br", "zstd"):
+        return _by_reader(body, encoding, limit)
+    raise ValueError(f"the content encoding {encoding[:40]!r} of the body is not known")
 
 
-def _bounded(unpacker: Any, body: bytes, limit: int) -> bytes:
-    """What there is of it: crawlers cut long bodies off."""
-    out = unpacker.decompress(body, limit + 1)
-    if not out and not unpacker.eof:
-        raise ValueError("the body is packed and cut short before its first byte")
+def _bounded(decompressor: Any, body: bytes, limit: int) -> bytes:
+    """Decompress as much of the body as there is: crawlers truncate long bodies."""
+    out = decompressor.decompress(body, limit + 1)
+    if not out and not decompressor.eof:
+        raise ValueError("the body is compressed and truncated before its first byte")
     if len(out) > limit:
-        raise ValueError(f"the body unpacks to more than the {limit:,} bytes of max_page_bytes")
+        raise ValueError(f"the body decompresses to more than the {limit:,} bytes of max_page_bytes")
     return out
 
 
-def _by_reader(body: bytes, packing: str, limit: int) -> bytes:
+def _by_reader(body: bytes, encoding: str, limit: int) -> bytes:
     try:
         from fastwarc import stream_io
-    except ImportError:
-        raise ValueError(
-            f"bodies packed with {packing} need another package: pip install 't5x-like[corpora]'"
-        ) from None
-    reader: Any = (stream_io.BrotliReader if packing == "br" else stream_io.ZstdReader)(io.BytesIO(body))
+    except ImportError as error:
+        raise missing_library(f"fastwarc (for bodies with content encoding {encoding})", error) from error
+    reader: Any = (stream_io.BrotliReader if encoding == "br" else stream_io.ZstdReader)(io.BytesIO(body))
     parts, size = [], 0
     try:
         while size <= limit and (part := reader.read(_AT_ONCE)):
             parts.append(part)
             size += len(part)
     except Exception as error:
-        raise ValueError(f"the body's {packing} is corrupt ({error})") from None
+        raise ValueError(f"the body's {encoding} is corrupt ({error})") from None
     if size > limit:
-        raise ValueError(f"the body unpacks to more than the {limit:,} bytes of max_page_bytes")
+        raise ValueError(f"the body decompresses to more than the {limit:,} bytes of max_page_bytes")
     return b"".join(parts)

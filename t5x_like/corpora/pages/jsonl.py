@@ -1,4 +1,4 @@
-"""Pages of JSONL files: one object a line."""
+"""Pages from JSONL files: one object on each line."""
 
 import codecs
 import json
@@ -8,43 +8,37 @@ from typing import Any
 from t5x_like.corpora.pages.crawled_page import LocatedPage
 from t5x_like.corpora.pages.fields import Fields, page_of
 from t5x_like.corpora.pages.reading_log import FileLog
-from t5x_like.io.decompression import Cut, Piece
-from t5x_like.io.lines import in_lines
+from t5x_like.io.decompression import Chunk, MissingBytes, split_lines
 
 
 def read_jsonl(
-    pieces: Iterable[Piece], log: FileLog, *, fields: Fields, max_page_bytes: int
+    chunks: Iterable[Chunk], log: FileLog, *, fields: Fields, max_page_bytes: int
 ) -> Iterator[LocatedPage]:
-    """The pages of one file; lines with nothing on them are passed over.
+    """Yield the pages of one file; blank lines are skipped.
+
+    Args:
+      chunks: Decompressed content of the file.
+      log: Log of the file.
+      fields: Names of the rows' fields.
+      max_page_bytes: Longest line.
 
     Raises:
-      ValueError: damage, under ``on_corruption="fail"``.
+      ValueError: The file is damaged and ``on_corruption`` is "fail".
     """
     log.count("jsonl-file")
-    for number, line in in_lines(pieces, max_bytes=max_page_bytes):
-        if isinstance(line, Cut):
+    for number, line in split_lines(chunks, max_bytes=max_page_bytes):
+        if isinstance(line, MissingBytes):
             log.damage(line.kind, number, line.reason)
             continue
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
         if not line.strip():
             continue
-        text = _decoded(line, number, log)
-        value = _parsed(text, number, log)
+        value = _parsed(log.decode(line, number, inside=" of the line"), number, log)
         page = None if value is None else page_of(value, number, fields, log)
         if page is not None:
             log.count("passed")
             yield LocatedPage(number, page)
-
-
-def _decoded(line: bytes, number: int, log: FileLog) -> str:
-    try:
-        return line.decode()
-    except UnicodeDecodeError as error:
-        log.damage("invalid_utf8", number, f"invalid UTF-8 at byte {error.start} of the line")
-    text = line.decode(errors="replace")
-    log.count("replaced_characters", text.count("\ufffd") - line.count("\ufffd".encode()))
-    return text
 
 
 def _parsed(text: str, number: int, log: FileLog) -> dict[str, Any] | None:
@@ -52,7 +46,7 @@ def _parsed(text: str, number: int, log: FileLog) -> dict[str, Any] | None:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         log.damage("not_json", number, f"invalid JSON: {error.msg} at column {error.colno}")
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits; a million brackets
+    except (ValueError, RecursionError) as error:  # thousands of digits; a million brackets
         log.damage("not_json", number, f"JSON that can't be read: {error}")
     else:
         if isinstance(value, dict):

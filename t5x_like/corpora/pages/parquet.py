@@ -1,4 +1,4 @@
-"""Pages of parquet files: one row each, read some rows at a time."""
+"""Pages from parquet files: one for each row, read in small batches of rows."""
 
 from collections.abc import Iterator
 from typing import IO, Any
@@ -6,30 +6,37 @@ from typing import IO, Any
 from t5x_like.corpora.pages.crawled_page import LocatedPage
 from t5x_like.corpora.pages.fields import Fields, page_of
 from t5x_like.corpora.pages.reading_log import FileLog
-from t5x_like.io.decompression import Caps
+from t5x_like.io.decompression import DecompressionLimits
 
 _ROWS = 256
 
 
 def read_parquet(
-    stream: IO[bytes], log: FileLog, *, fields: Fields, max_page_bytes: int, caps: Caps
+    stream: IO[bytes], log: FileLog, *, fields: Fields, max_page_bytes: int, limits: DecompressionLimits
 ) -> Iterator[LocatedPage]:
-    """The pages of one file.
+    """Yield the pages of one file.
+
+    Args:
+      stream: The file.
+      log: Log of the file.
+      fields: Names of the columns.
+      max_page_bytes: Longest text, in characters.
+      limits: Limits of the decompressed size.
 
     Raises:
-      ValueError: damage, under ``on_corruption="fail"``.
+      ValueError: The file is damaged and ``on_corruption`` is "fail".
     """
     import pyarrow
 
     log.count("parquet-file")
-    rows = _rows(stream, log, fields, caps)
+    rows = _rows(stream, log, fields, limits)
     place = 0
     while True:
         try:
             row = next(rows, None)
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-            told = str(error).partition("\n")[0][:300]
-            log.damage("corrupt", place + 1, f"not a parquet file that can be read: {told}")
+            reason = str(error).partition("\n")[0][:300]
+            log.damage("corrupt", place + 1, f"not a parquet file that can be read: {reason}")
             return
         if row is None:
             return
@@ -44,7 +51,9 @@ def read_parquet(
             yield LocatedPage(place, page)
 
 
-def _rows(stream: IO[bytes], log: FileLog, fields: Fields, caps: Caps) -> Iterator[dict[str, Any]]:
+def _rows(
+    stream: IO[bytes], log: FileLog, fields: Fields, limits: DecompressionLimits
+) -> Iterator[dict[str, Any]]:
     import pyarrow.parquet
 
     table = pyarrow.parquet.ParquetFile(stream)
@@ -57,11 +66,11 @@ def _rows(stream: IO[bytes], log: FileLog, fields: Fields, caps: Caps) -> Iterat
         )
         return
     groups = [table.metadata.row_group(number) for number in range(table.metadata.num_row_groups)]
-    packed = sum(
+    compressed = sum(
         group.column(column).total_compressed_size for group in groups for column in range(group.num_columns)
     )
-    unpacked = sum(group.total_byte_size for group in groups)
-    if exceeded := caps.exceeded(packed, unpacked):
+    decompressed = sum(group.total_byte_size for group in groups)
+    if exceeded := limits.exceeded(compressed, decompressed):
         log.damage("bomb", None, f"the file {exceeded}")
         return
     for batch in table.iter_batches(_ROWS, columns=[name for name in fields.names if name in columns]):

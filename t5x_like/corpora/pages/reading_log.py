@@ -1,4 +1,4 @@
-"""What was read from files of pages: how many, what was left out and why, with the first examples of each."""
+"""Counts of what was read from files of pages and what was left out, with the first examples of each reason."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -11,11 +11,15 @@ _EXAMPLES = 5
 
 @dataclass
 class ReadLog:
-    """Counts by ``split-wet-file:passed``, ``split-wet-file:filtered:no_url``, ``split-wet-file:damaged:truncated``.
+    """Counts with keys such as ``split-wet-file:passed``, which can be pickled and merged.
 
-    ``filtered`` is what such files hold besides pages; ``damaged`` what couldn't be read as it should, of which
-    ``on_corruption="fail"`` stops at the first; ``noticed`` what is odd about pages that were read. ``examples`` has
-    the first few of both, each with file and place. Can be pickled and merged.
+    Keys with ``filtered`` count content that isn't a page. Keys with ``damaged`` count unreadable content; the first of
+    it raises an error if ``on_corruption`` is "fail". Keys with ``noticed`` count oddities of pages that were read.
+
+    Attributes:
+      on_corruption: "fail" or "skip".
+      counts: Counts by key.
+      examples: The first messages for each key of damage or oddities, each with file and position.
     """
 
     on_corruption: OnCorruption = "fail"
@@ -23,7 +27,7 @@ class ReadLog:
     examples: dict[str, list[str]] = field(default_factory=dict)
 
     def merge(self, other: "ReadLog") -> None:
-        """Adds what another process read after this one."""
+        """Add the log of another process that read later files."""
         self.counts.update(other.counts)
         for key, examples in other.examples.items():
             self._keep(key, examples)
@@ -34,7 +38,7 @@ class ReadLog:
 
     @property
     def num_damaged(self) -> int:
-        """How often something could not be read as it should."""
+        """Number of times that content could not be read."""
         return sum(count for key, count in self.counts.items() if ":damaged:" in key)
 
     def __str__(self) -> str:
@@ -47,7 +51,14 @@ class ReadLog:
 
 @dataclass(frozen=True)
 class FileLog:
-    """The log of one file; ``unit`` is how places in it are called: ``record at byte``, ``line``, ``row``."""
+    """The log of one file.
+
+    Attributes:
+      log: The log of all files.
+      file: Name of the file.
+      kind: Kind of the file.
+      unit: Unit of positions in the file: ``record at byte``, ``line`` or ``row``.
+    """
 
     log: ReadLog
     file: str
@@ -55,31 +66,78 @@ class FileLog:
     unit: str
 
     def count(self, what: str, number: int = 1) -> None:
-        """Counts something: ``passed``, ``filtered:no_url``."""
+        """Add to a count.
+
+        Args:
+          what: Last part of the key, such as ``passed`` or ``filtered:no_url``.
+          number: Amount.
+        """
         self.log.counts[f"split-{self.kind}-file:{what}"] += number
 
     def notice(self, what: str, place: int | None, reason: str) -> None:
-        """Counts something odd about a page that is read all the same."""
+        """Count an oddity of a page that is read all the same.
+
+        Args:
+          what: Name of the oddity, for the key.
+          place: Position in the file.
+          reason: Message.
+        """
         self._note(f"noticed:{what}", self.where(place) + ": " + reason)
 
     def damage(self, what: str, place: int | None, reason: str) -> None:
-        """Counts what can't be read as it should.
+        """Count unreadable content.
+
+        Args:
+          what: Name of the damage, for the key.
+          place: Position in the file; None for the whole file.
+          reason: Message.
 
         Raises:
-          ValueError: ``on_corruption`` is ``fail``.
+          ValueError: ``on_corruption`` is "fail".
         """
-        told = f"{self.where(place)}: {reason}"
+        message = f"{self.where(place)}: {reason}"
         if self.log.on_corruption == "fail":
+            end = "" if message.endswith("?") else "."
             raise ValueError(
-                f"{told.rstrip('.')}{'' if told.endswith('?') else '.'} Correct the file, or set on_corruption='skip' "
+                f"{message.rstrip('.')}{end} Correct the file, or set on_corruption='skip' "
                 "(--set ON_CORRUPTION=skip) to leave such parts out, counted"
             )
-        self._note(f"damaged:{what}", told)
+        self._note(f"damaged:{what}", message)
 
     def where(self, place: int | None) -> str:
-        """How messages name a place: ``FILE, record at byte 1234``."""
+        """Return the name of a position for messages: ``FILE, record at byte 1234``."""
         return self.file if place is None else f"{self.file}, {self.unit} {place}"
 
-    def _note(self, what: str, told: str) -> None:
+    def decode(self, content: bytes, place: int, *, inside: str = "", is_cut: bool = False) -> str:
+        """Decode UTF-8; invalid bytes are damage, and U+FFFD in the text.
+
+        Args:
+          content: The bytes.
+          place: Position in the file.
+          inside: End of the message, such as " of the line".
+          is_cut: True if the end of the content is missing, so that an incomplete last character is no damage.
+
+        Raises:
+          ValueError: Bytes are invalid and ``on_corruption`` is "fail".
+        """
+        try:
+            return content.decode()
+        except UnicodeDecodeError as error:
+            if not is_cut or error.end < len(content):
+                self.damage("invalid_utf8", place, f"invalid UTF-8 at byte {error.start}{inside}")
+        text = content.decode(errors="replace")
+        self.count("replaced_characters", text.count("\ufffd") - content.count("\ufffd".encode()))
+        return text
+
+    def has_content(self, text: str, place: int) -> bool:
+        """Return False for a blank text, which is counted; report NUL bytes in others."""
+        if not text.strip():
+            self.count("filtered:no_content")
+            return False
+        if "\0" in text:
+            self.notice("nul_bytes", place, "the text holds NUL bytes, which are kept")
+        return True
+
+    def _note(self, what: str, message: str) -> None:
         self.count(what)
-        self.log._keep(f"split-{self.kind}-file:{what}", [told])
+        self.log._keep(f"split-{self.kind}-file:{what}", [message])

@@ -1,4 +1,4 @@
-"""Pages of WARC files: the responses of a crawl, HTML or plain text, as text.
+"""Pages from WARC files: the responses of a crawl, HTML or plain text, as text.
 
 The format: ISO 28500, https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/.
 """
@@ -7,26 +7,32 @@ import re
 from collections.abc import Iterable, Iterator
 
 from t5x_like.corpora.pages.crawled_page import LocatedPage, Page
-from t5x_like.corpora.pages.html_text import Extractor, Html, decode_body, num_replaced
+from t5x_like.corpora.pages.html_text import Extractor, Html, decode_body, log_replaced
 from t5x_like.corpora.pages.http_payload import Response, parse_response
 from t5x_like.corpora.pages.reading_log import FileLog
 from t5x_like.corpora.pages.warc_records import WarcRecord, read_records
-from t5x_like.io.decompression import Piece
+from t5x_like.io.decompression import Chunk
 
 _HTML = ("text/html", "application/xhtml+xml")
 
 
 def read_warc(
-    pieces: Iterable[Piece], log: FileLog, *, html: Html, max_page_bytes: int
+    chunks: Iterable[Chunk], log: FileLog, *, html: Html, max_page_bytes: int
 ) -> Iterator[LocatedPage]:
-    """The pages of one file.
+    """Yield the pages of one file.
+
+    Args:
+      chunks: Decompressed content of the file.
+      log: Log of the file.
+      html: Options of text extraction.
+      max_page_bytes: Largest record and largest decoded body.
 
     Raises:
-      ValueError: damage, under ``on_corruption="fail"``.
+      ValueError: The file is damaged and ``on_corruption`` is "fail".
     """
     log.count("warc-file")
     with Extractor(html) as extract:
-        for record in read_records(pieces, log, max_bytes=max_page_bytes):
+        for record in read_records(chunks, log, max_bytes=max_page_bytes):
             try:
                 page = _page(record, log, extract, max_page_bytes)
             except _UnreadableError as error:
@@ -52,34 +58,28 @@ def _page(record: WarcRecord, log: FileLog, extract: Extractor, limit: int) -> P
     except ValueError as error:
         raise _UnreadableError("http", str(error)) from None
     kind, charset = _content_type(response, record)
-    reason = _why_not(record, response, kind)
+    reason = _filter_reason(record, response, kind)
     if reason is not None:
         log.count(f"filtered:{reason}")
         return None
     text, encoding, as_declared = decode_body(response.body, charset)
     if not as_declared:
         log.notice("other_charset", record.start, f"declared as {charset}, but its bytes are {encoding}")
-    replaced = num_replaced(text, response.body, encoding)
-    if replaced:
-        log.count("replaced_characters", replaced)
-        log.notice("invalid_characters", record.start, f"{replaced} characters are not valid {encoding}")
+    log_replaced(log, record.start, text, response.body, encoding)
     if kind in _HTML:
         try:
             text = extract(text)
         except ValueError as error:
             raise _UnreadableError("html", str(error)) from None
     text = text.strip()
-    if not text:
-        log.count("filtered:no_content")
+    if not log.has_content(text, record.start):
         return None
-    if "\0" in text:
-        log.notice("nul_bytes", record.start, "the text holds NUL bytes, which are kept")
     headers = record.headers
     declared = response.headers.get("content-type", "") or kind
     return Page(record.url, text, headers["warc-date"], declared, headers.get("content-length", ""))
 
 
-def _why_not(record: WarcRecord, response: Response, kind: str) -> str | None:
+def _filter_reason(record: WarcRecord, response: Response, kind: str) -> str | None:
     if not record.url:
         return "no_url"
     if not 200 <= response.status < 300:
@@ -90,7 +90,7 @@ def _why_not(record: WarcRecord, response: Response, kind: str) -> str | None:
 
 
 def _content_type(response: Response, record: WarcRecord) -> tuple[str, str | None]:
-    """The type, and the characters' encoding where it is declared."""
+    """Return the media type, and the character encoding if it is declared."""
     declared = response.headers.get("content-type") or record.headers.get("warc-identified-payload-type", "")
     kind, _, parameters = declared.partition(";")
     charset = re.search(r"charset\s*=\s*[\"']?([\w.:+-]{1,40})", parameters, re.IGNORECASE)

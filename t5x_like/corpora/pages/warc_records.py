@@ -1,23 +1,31 @@
-"""Records of WARC files, one after another by their Content-Length, and on from the next one where that is wrong."""
+"""Records of WARC files, delimited by Content-Length; where that is wrong, reading resumes at the next record."""
 
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from t5x_like.corpora.pages.reading_log import FileLog
-from t5x_like.io.decompression import Cut, Piece
+from t5x_like.io.decompression import Chunk, MissingBytes
 
 _MAX_HEADER = 256 * 2**10
 _VERSION = re.compile(rb"WARC/\d{1,3}\.\d{1,3}[ \t]*\r?\n")
 _HEADER_END = re.compile(rb"\r?\n\r?\n")
 _NEXT = re.compile(rb"\r?\n\r?\n(?=WARC/\d{1,3}\.\d{1,3}[ \t]*\r?\n)")
-_BETWEEN = b"\r\n\xef\xbb\xbf"  # records, and before the first
+_BETWEEN = b"\r\n\xef\xbb\xbf"  # bytes between records, and before the first one
 _MARK = b"\nWARC/"
-_OVERLAP = 32  # bytes: as long as what _NEXT matches
+_OVERLAP = 32  # bytes: the longest match of _NEXT
 
 
 class WarcRecord(NamedTuple):
-    """``headers`` by lower-case name; ``content``: what follows them, of records that are responses."""
+    """One record.
+
+    Attributes:
+      start: Offset in the decompressed file.
+      type: WARC-Type.
+      url: WARC-Target-URI.
+      headers: Values by lower-case name.
+      content: Bytes after the headers; empty for long records that are no responses.
+    """
 
     start: int
     type: str
@@ -27,32 +35,32 @@ class WarcRecord(NamedTuple):
 
 
 class _Buffer:
-    """Bytes of a file up to the next Cut. ``start`` is the place of the first one held."""
+    """Bytes of a file up to the next ``MissingBytes``; ``start`` is the offset of the first buffered byte."""
 
-    def __init__(self, pieces: Iterable[Piece]) -> None:
-        self._pieces = iter(pieces)
+    def __init__(self, chunks: Iterable[Chunk]) -> None:
+        self._chunks = iter(chunks)
         self.held, self.start = b"", 0
-        self.cut: Cut | None = None
+        self.cut: MissingBytes | None = None
         self.ended = False
 
     def fill(self, size: int) -> bool:
-        """Whether so many bytes are held, after reading them if possible."""
+        """Read until ``size`` bytes are buffered; return False if the file or the readable part ends before."""
         parts, there = [self.held], len(self.held)
         while there < size and self.cut is None and not self.ended:
-            piece = next(self._pieces, None)
-            if piece is None:
+            chunk = next(self._chunks, None)
+            if chunk is None:
                 self.ended = True
-            elif isinstance(piece, Cut):
-                self.cut = piece
+            elif isinstance(chunk, MissingBytes):
+                self.cut = chunk
             else:
-                parts.append(piece)
-                there += len(piece)
+                parts.append(chunk)
+                there += len(chunk)
         if len(parts) > 1:
             self.held = b"".join(parts)
         return there >= size
 
     def drop(self, size: int) -> None:
-        """Goes on, ``size`` bytes later at most."""
+        """Advance by up to ``size`` bytes."""
         while size > len(self.held):
             size -= len(self.held)
             self.start += len(self.held)
@@ -63,19 +71,19 @@ class _Buffer:
         self.start += size
 
     def find_next(self) -> None:
-        """Goes to the next record, or to the end of what comes before a Cut."""
+        """Advance to the next record, or to the end of the bytes before a ``MissingBytes``."""
         more = True
         while more:
             more = self.fill(_OVERLAP + 1)
-            found = _next(self.held)
+            found = _find_next(self.held)
             if found:
                 self.drop(found.end())
                 return
             self.drop(len(self.held) - _OVERLAP if more else len(self.held))
 
 
-def _next(held: bytes) -> re.Match[bytes] | None:
-    at = held.find(_MARK)  # far faster than the whole expression
+def _find_next(held: bytes) -> re.Match[bytes] | None:
+    at = held.find(_MARK)  # far faster than searching the expression
     while at >= 0:
         found = _NEXT.search(held, max(0, at - 3), at + _OVERLAP)
         if found:
@@ -84,13 +92,18 @@ def _next(held: bytes) -> re.Match[bytes] | None:
     return None
 
 
-def read_records(pieces: Iterable[Piece], log: FileLog, *, max_bytes: int) -> Iterator[WarcRecord]:
-    """The records of a file. A damaged one is told to ``log`` and left out.
+def read_records(chunks: Iterable[Chunk], log: FileLog, *, max_bytes: int) -> Iterator[WarcRecord]:
+    """Yield the records of a file; damaged ones are logged and left out.
+
+    Args:
+      chunks: Decompressed content of the file.
+      log: Log of the file.
+      max_bytes: Largest response.
 
     Raises:
-      ValueError: damage, under ``on_corruption="fail"``.
+      ValueError: The file is damaged and ``on_corruption`` is "fail".
     """
-    buffer = _Buffer(pieces)
+    buffer = _Buffer(chunks)
     after_cut = False
     while True:
         while buffer.fill(1) and buffer.held[0] in _BETWEEN:
@@ -108,7 +121,7 @@ def read_records(pieces: Iterable[Piece], log: FileLog, *, max_bytes: int) -> It
 
 
 def _record(buffer: _Buffer, log: FileLog, limit: int, *, after_cut: bool) -> WarcRecord | None:
-    """The record that begins here, or None; goes to where the next one begins."""
+    """Return the record that begins here, or None; advance to the next one."""
     start = buffer.start
     if not _VERSION.match(buffer.held if buffer.fill(_OVERLAP) else buffer.held + b"\n"):
         if not after_cut:
@@ -150,7 +163,7 @@ def _record(buffer: _Buffer, log: FileLog, limit: int, *, after_cut: bool) -> Wa
 
 
 def _headers(buffer: _Buffer) -> dict[str, str] | None:
-    """The header of the record that begins here, by lower-case name, and on to what follows it; None: it has no end."""
+    """Read the header of a record, by lower-case name; None if it has no end."""
     size = _OVERLAP
     while (found := _HEADER_END.search(buffer.held)) is None:
         if size > _MAX_HEADER or not buffer.fill(len(buffer.held) + 1):
@@ -168,14 +181,14 @@ def _content(buffer: _Buffer, size: int, start: int, log: FileLog) -> bytes | No
     if len(content) == size and (not after.strip(b"\r\n") or after == b"WARC"):
         buffer.drop(size)
         return content
-    found = _next(buffer.held)
+    found = _find_next(buffer.held)
     there = found.start() if found else len(content)
     if found is not None or len(content) == size:
-        told = "more" if found is None else f"{there}"
+        length = "more" if found is None else f"{there}"
         log.damage(
             "content_length",
             start,
-            f"Content-Length says {size}, but the next record comes after {told} bytes",
+            f"Content-Length says {size}, but the next record comes after {length} bytes",
         )
     elif buffer.cut is None:
         log.damage("truncated", start, f"Content-Length says {size}, but the file ends after {there} bytes")

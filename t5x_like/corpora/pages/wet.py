@@ -1,10 +1,11 @@
-"""Pages of WET files: the text of a crawl, split into pages as the reference splits it.
+"""Pages from WET files, the text of a crawl, split into pages as TensorFlow Datasets splits them.
 
-TensorFlow Datasets' C4 reads WET files line by line, without regard to Content-Length: a line ``WARC/1.0`` begins a
-page; lines that begin with ``WARC``, ``Content-`` or ``CONTENT-`` are headers wherever they stand, the last of a name
-counts, and are never text; other lines are text, stripped, empty ones left out. So is it here, page by page
-(../shared/golden/c4 has its output; what it does with odd records was found by running it). Where it stops at
-damage, ``on_corruption`` decides. One difference: a file that begins with ``WARC/1.1`` has its records begin so.
+TensorFlow Datasets' C4 reads WET files line by line and ignores Content-Length. A line ``WARC/1.0`` begins a page.
+Lines that begin with ``WARC``, ``Content-`` or ``CONTENT-`` are headers wherever they occur and never text; the last
+value of a header counts. Other lines are text, stripped, without empty lines. This reader does the same, page by page
+(tests/fixtures has the reference's output, found by running it on odd records too). At damage, where the reference
+stops, ``on_corruption`` decides. One difference: the records of a file that begins with ``WARC/1.1`` begin so.
+
 The format: https://commoncrawl.org/the-data/get-started, https://iipc.github.io/warc-specifications/.
 """
 
@@ -14,32 +15,37 @@ from dataclasses import dataclass
 
 from t5x_like.corpora.pages.crawled_page import LocatedPage, Page
 from t5x_like.corpora.pages.reading_log import FileLog
-from t5x_like.io.decompression import Cut, Piece
+from t5x_like.io.decompression import Chunk, MissingBytes
 
 _HEADS = ("WARC", "Content-", "CONTENT-")
 _HEAD_INSIDE = ("\nWARC", "\nContent-", "\nCONTENT-")
 _URL, _DATE, _TYPE, _LENGTH = "WARC-Target-URI", "WARC-Date", "Content-Type", "Content-Length"
 _LINE_END = re.compile(rb"[\r\n]")
-_WHITESPACE = 64  # bytes of whitespace looked at around a line that begins a page
+_WHITESPACE = 64  # bytes examined around a line that begins a page
 _MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
 class _Record:
     start: int
-    data: bytes  # empty where it is too long, or the rest of one that was damaged
+    data: bytes  # empty for a record that is too long, or the rest of a damaged one
     size: int
-    cut: Cut | None = None  # what stands in the place of its end
+    cut: MissingBytes | None = None  # replaces its end
 
 
-def read_wet(pieces: Iterable[Piece], log: FileLog, *, max_page_bytes: int) -> Iterator[LocatedPage]:
-    """The pages of one file.
+def read_wet(chunks: Iterable[Chunk], log: FileLog, *, max_page_bytes: int) -> Iterator[LocatedPage]:
+    """Yield the pages of one file.
+
+    Args:
+      chunks: Decompressed content of the file.
+      log: Log of the file.
+      max_page_bytes: Largest record.
 
     Raises:
-      ValueError: damage, under ``on_corruption="fail"``.
+      ValueError: The file is damaged and ``on_corruption`` is "fail".
     """
     log.count("wet-file")
-    for record in _records(pieces, log, max_page_bytes):
+    for record in _records(chunks, log, max_page_bytes):
         page = None
         if record.size > max_page_bytes:
             log.damage(
@@ -54,20 +60,20 @@ def read_wet(pieces: Iterable[Piece], log: FileLog, *, max_page_bytes: int) -> I
             log.damage(record.cut.kind, record.start, record.cut.reason)
 
 
-def _records(pieces: Iterable[Piece], log: FileLog, limit: int) -> Iterator[_Record]:
+def _records(chunks: Iterable[Chunk], log: FileLog, limit: int) -> Iterator[_Record]:
     parts: list[bytes] = []
     size = start = base = 0
-    carry = b""  # a line of which the end isn't there yet
-    mark = b""  # what begins a record
-    begun = False  # not in what is left of a record after damage, nor in a file that isn't one
+    carry = b""  # an incomplete line
+    mark = b""  # line that begins a record
+    begun = False  # False in the rest of a damaged record, and in a file of another kind
     seen = False
-    for piece in pieces:
-        if isinstance(piece, Cut):
-            yield _Record(start, b"".join(parts) + carry if begun else b"", size + len(carry), piece)
+    for chunk in chunks:
+        if isinstance(chunk, MissingBytes):
+            yield _Record(start, b"".join(parts) + carry if begun else b"", size + len(carry), chunk)
             start = base + len(carry)
             parts, size, carry, base, begun = [], 0, b"", start, False
             continue
-        data = carry + piece
+        data = carry + chunk
         if not mark:
             data = data.removeprefix(_MARK)
             mark = b"WARC/1.1" if data.startswith(b"WARC/1.1") else b"WARC/1.0"
@@ -86,12 +92,11 @@ def _records(pieces: Iterable[Piece], log: FileLog, limit: int) -> Iterator[_Rec
         base += end
         carry = data[end:]
         if size + len(carry) > limit:
-            # Nothing that long is kept, and a line that long begins no page: a letter says that it has begun.
+            # Such a long record is dropped, and such a long line begins no page: one letter represents it.
             grown = max(0, len(carry) - 1)
             parts, size, base, carry = [], size + grown, base + grown, b"x" if carry else b""
-    last = (
-        next(_beginnings(carry, mark, len(carry)), None) if begun else None
-    )  # the file's last line, without an end
+    # The file's last line may lack its end.
+    last = next(_beginnings(carry, mark, len(carry)), None) if begun else None
     tail = carry if last is None else carry[:last]
     size += len(tail)
     if size and begun and not seen:
@@ -103,7 +108,7 @@ def _records(pieces: Iterable[Piece], log: FileLog, limit: int) -> Iterator[_Rec
 
 
 def _beginnings(data: bytes, mark: bytes, end: int) -> Iterator[int]:
-    """Where lines begin that hold ``mark`` alone, up to ``end``, in which all lines are whole."""
+    """Yield the starts of lines that hold only ``mark``, up to ``end``; lines before it are complete."""
     at = data.find(mark, 0, end)
     while at >= 0:
         before = _LINE_END.split(data[max(0, at - _WHITESPACE) : at])[-1]
@@ -114,7 +119,8 @@ def _beginnings(data: bytes, mark: bytes, end: int) -> Iterator[int]:
 
 
 def _page(record: _Record, log: FileLog) -> Page | None:
-    heads, text = _heads_and_text(_decoded(record, log))
+    decoded = log.decode(record.data, record.start, inside=" of the record", is_cut=record.cut is not None)
+    heads, text = _heads_and_text(decoded)
     fields: dict[str, str] = {}
     for head in heads:
         name, colon, value = head.partition(":")
@@ -137,17 +143,6 @@ def _page(record: _Record, log: FileLog) -> Page | None:
     return None
 
 
-def _decoded(record: _Record, log: FileLog) -> str:
-    try:
-        return record.data.decode()
-    except UnicodeDecodeError as error:
-        if record.cut is None or error.end < len(record.data):
-            log.damage("invalid_utf8", record.start, f"invalid UTF-8 at byte {error.start} of the record")
-    text = record.data.decode(errors="replace")
-    log.count("replaced_characters", text.count("\ufffd") - record.data.count("\ufffd".encode()))
-    return text
-
-
 def _heads_and_text(record: str) -> tuple[list[str], str]:
     lines = list(filter(None, map(str.strip, record.replace("\r", "\n").split("\n"))))
     first = next((number for number, line in enumerate(lines) if not line.startswith(_HEADS)), len(lines))
@@ -159,7 +154,7 @@ def _heads_and_text(record: str) -> tuple[list[str], str]:
 
 
 def _check_length(record: _Record, declared: str, log: FileLog) -> bool:
-    """Whether bytes are missing; tells of any length that isn't so, since the file may be damaged there."""
+    """Return True if bytes are missing; log any wrong length, because the file may be damaged there."""
     if not declared:
         return record.cut is not None
     header = re.search(rb"\r?\n\r?\n", record.data)
@@ -172,6 +167,6 @@ def _check_length(record: _Record, declared: str, log: FileLog) -> bool:
     ):
         return False
     if record.cut is None:
-        told = f"Content-Length says {declared[:40]}, but the record has {there} bytes up to the next one or the end"
-        log.damage("content_length", record.start, told)
+        reason = f"Content-Length says {declared[:40]}, but the record has {there} bytes up to the next one or the end"
+        log.damage("content_length", record.start, reason)
     return length is None or length > there

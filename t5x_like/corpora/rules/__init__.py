@@ -1,1 +1,1 @@
-"""What a corpus keeps of a single page: pure functions, one rule a file."""
+"""Rules for single pages, as pure functions: one rule in each file."""

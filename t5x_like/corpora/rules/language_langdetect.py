@@ -1,11 +1,12 @@
-"""The language of a page as langdetect 1.0.9 finds it, four times as fast.
+"""Language identification with the results of langdetect 1.0.9, four times as fast.
 
-langdetect draws n-grams of one to three characters at random and multiplies, for each of its 55 languages, how frequent
-they are there (Nakatani 2010, https://github.com/shuyo/language-detection; in Python:
-https://github.com/Mimino666/langdetect). C4 was made with it. Here the same n-grams are found, the same ones drawn and
-the same products formed in the same order, on arrays in place of lists: the probabilities are equal bit for bit to
-those of langdetect with the same seed and with its languages in alphabetical order (its own order, and with it the last
-bits, is the file system's).
+langdetect draws n-grams of one to three characters at random. For each of its 55 languages, it multiplies their
+frequencies there (Nakatani 2010, https://github.com/shuyo/language-detection; in Python:
+https://github.com/Mimino666/langdetect). C4 was made with it.
+
+This implementation finds and draws the same n-grams and forms the same products in the same order, on arrays instead of
+lists. Its probabilities equal langdetect's, bit for bit, with the same seed. Languages are in alphabetical order;
+langdetect's own order, and with it the last bits, depends on the file system.
 """
 
 import functools
@@ -17,32 +18,36 @@ from typing import ClassVar
 
 import numpy as np
 
-from t5x_like.corpora.rules.rule import Guess, missing_library
+from t5x_like.corpora.rules.rule import LanguagePrediction
+from t5x_like.io.decompression import missing_library
 
-MAX_CHARACTERS = 10_000  # langdetect looks no further: Detector.max_text_length
-_MARGIN = (
-    3_000  # no address that langdetect blanks out, nor a pair of characters it joins, is as long together
-)
+MAX_CHARACTERS = 10_000  # langdetect's limit, Detector.max_text_length
+# Longer than any address that langdetect blanks out, and any pair of characters that it joins.
+_MARGIN = 3_000
 _TRIALS = 7
 _ALPHA, _ALPHA_WIDTH = 0.5, 0.05
 _BASE_FREQUENCY = 10_000
 _CONVERGED = 0.99999
 _MAX_DRAWS = 1_000
-_LIKELY = 0.1  # languages below are not named
-_SLOTS = 2**19  # of the hash table: 88,000 n-grams are found at the first or second look
+_LIKELY = 0.1  # less likely languages are left out
+_SLOTS = 2**19  # of the hash table; most of the 88,000 n-grams are found by one or two probes
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LangDetect:
-    """langdetect's verdict with its random choices seeded by ``seed``; C4 has seed 0."""
+    """langdetect's results with a fixed seed.
 
-    SPEECHLESS: ClassVar[str] = "filtered:langdetect_exception"
+    Attributes:
+      seed: Seed of the random choice of n-grams; 0 in C4.
+    """
+
+    EMPTY_REASON: ClassVar[str] = "filtered:langdetect_exception"
 
     seed: int = 0
 
-    def guesses(self, text: str) -> list[Guess] | None:
-        """Languages of at least 10 % probability; ``None`` where langdetect raises ``LangDetectException``.
+    def predict(self, text: str) -> list[LanguagePrediction] | None:
+        """Return languages of at least 10 % probability, or None where langdetect raises ``LangDetectException``.
 
         Raises:
           ValueError: langdetect is not installed.
@@ -53,7 +58,7 @@ class LangDetect:
             return None
         probabilities = _probabilities(tables.frequencies, ngrams, self.seed)
         found = [
-            Guess(language, probability)
+            LanguagePrediction(language, probability)
             for language, probability in zip(tables.languages, probabilities, strict=True)
             if probability > _LIKELY
         ]
@@ -86,18 +91,18 @@ class _Tables:
 
     def _index(self, words: list[str], normalize: Callable[[str], str]) -> None:
         letters = sorted({letter for word in words for letter in word} - {" "})
-        self._other = len(letters) + 1  # the symbol of all that no profile knows; 0 is the space
+        self._other = len(letters) + 1  # symbol of characters that no profile has; 0 is the space
         symbols = {" ": 0, **{letter: number for number, letter in enumerate(letters, start=1)}}
         normal = [normalize(chr(code)) for code in range(0x10000)]
         self._symbols = np.array([symbols.get(letter, self._other) for letter in normal], np.int64)
         self._upper = np.array([letter.isupper() for letter in normal])
         self._base = self._other + 1
         keys = [functools.reduce(lambda key, c: key * self._base + symbols[c] + 1, word, 0) for word in words]
-        self._keys = np.array([*keys, -1], np.int64)  # the last stands for an empty slot
+        self._keys = np.array([*keys, -1], np.int64)  # the last one represents empty slots
         self._slots = _hash_table(self._keys[:-1])
 
     def blank_addresses(self, text: str) -> str:
-        """The beginning of ``text`` as langdetect reads it: URLs and e-mail addresses are spaces, accents joined."""
+        """Return the start of ``text`` as langdetect reads it: URLs and e-mail addresses blanked, accents composed."""
         size = MAX_CHARACTERS + _MARGIN
         while True:
             part = text[:size]
@@ -112,7 +117,7 @@ class _Tables:
             size *= 2
 
     def ngrams(self, codes: np.ndarray) -> np.ndarray:
-        """Rows of ``frequencies``, int32 [number of n-grams], in the order in which langdetect meets them."""
+        """Return rows of ``frequencies``, int32 [number of n-grams], in langdetect's order."""
         codes = _without_foreign_latin(codes)
         inside = np.minimum(codes, 0xFFFF)
         symbols, upper = self._symbols[inside], self._upper[inside]
@@ -120,7 +125,7 @@ class _Tables:
         if len(beyond):
             symbols[beyond] = self._other
             upper[beyond] = [chr(code).isupper() for code in codes[beyond]]
-        # A space before the text, and one more so that every character has two before it.
+        # Two spaces before the text, so that every character has two predecessors.
         padded = np.concatenate([np.zeros(2, np.int64), symbols])
         second, first, here = padded[:-2], padded[1:-1], padded[2:]
         keys = np.empty((len(symbols), 3), np.int64)
@@ -131,7 +136,7 @@ class _Tables:
         wanted[:, 0] = here != 0
         wanted[:, 1] = (here != 0) | (first != 0)
         wanted[:, 2] = first != 0
-        capitals = upper.copy()  # a second capital in a row, and those that follow it, say nothing
+        capitals = upper.copy()  # capitals after a capital are ignored
         capitals[1:] &= upper[:-1]
         capitals[:1] = False
         wanted &= ~capitals[:, None]
@@ -141,12 +146,12 @@ class _Tables:
         slots = _first_slots(keys)
         rows = self._slots[slots]
         found = self._keys[rows]
-        astray = np.flatnonzero((found != keys) & (found != -1))
-        while len(astray):
-            slots[astray] = (slots[astray] + 1) % _SLOTS
-            rows[astray] = self._slots[slots[astray]]
-            found = self._keys[rows[astray]]
-            astray = astray[(found != keys[astray]) & (found != -1)]
+        missed = np.flatnonzero((found != keys) & (found != -1))
+        while len(missed):
+            slots[missed] = (slots[missed] + 1) % _SLOTS
+            rows[missed] = self._slots[slots[missed]]
+            found = self._keys[rows[missed]]
+            missed = missed[(found != keys[missed]) & (found != -1)]
         return rows[rows != len(self._keys) - 1]
 
 
@@ -164,7 +169,7 @@ def _first_slots(keys: np.ndarray) -> np.ndarray:
 
 
 def _hash_table(keys: np.ndarray) -> np.ndarray:
-    """Where each key is: int32 [slots], its number, or ``len(keys)`` where there is none; linear probing."""
+    """Return int32 [slots]: the index of the key in each slot, ``len(keys)`` if it is empty; linear probing."""
     table = np.full(_SLOTS, len(keys), np.int32)
     waiting, slots = np.arange(len(keys)), _first_slots(keys)
     while len(waiting):
@@ -180,7 +185,7 @@ def _codes(text: str) -> np.ndarray:
 
 
 def _without_foreign_latin(codes: np.ndarray) -> np.ndarray:
-    """Latin letters go where fewer than a third of the letters are Latin."""
+    """Remove Latin letters if fewer than a third of the letters are Latin."""
     latin = (codes >= ord("A")) & (codes <= ord("z"))
     if 2 * np.count_nonzero(latin) < np.count_nonzero(codes >= 0x300):
         return codes[~latin]
@@ -188,7 +193,7 @@ def _without_foreign_latin(codes: np.ndarray) -> np.ndarray:
 
 
 def _probabilities(frequencies: np.ndarray, ngrams: np.ndarray, seed: int) -> list[float]:
-    """Each language's, the mean of several trials; every product and sum in langdetect's own order."""
+    """Return each language's probability, the mean of several trials; all arithmetic in langdetect's order."""
     num_languages = frequencies.shape[1]
     chance = random.Random(seed)
     total = np.zeros(num_languages)
@@ -196,14 +201,14 @@ def _probabilities(frequencies: np.ndarray, ngrams: np.ndarray, seed: int) -> li
     for _ in range(_TRIALS):
         weight = (_ALPHA + chance.gauss(0.0, 1.0) * _ALPHA_WIDTH) / _BASE_FREQUENCY
         probabilities = np.full(num_languages, 1.0 / num_languages)
-        draws, count = 0, 1  # looks at the outcome after the first draw, then after every fifth
+        draws, count = 0, 1  # convergence is checked after the first draw, then after every fifth
         while True:
             factors[0] = probabilities
             rows = ngrams[_choices(chance, len(ngrams), count)]
             np.add(frequencies[rows], weight, out=factors[1 : count + 1])
             probabilities = np.multiply.reduce(factors[: count + 1], axis=0)
             values = probabilities.tolist()
-            scale = sum(values)  # Python's own sum: the order of additions decides about the last bits
+            scale = sum(values)  # Python's sum: the order of additions determines the last bits
             probabilities /= scale
             if max(values) / scale > _CONVERGED or draws >= _MAX_DRAWS:
                 break
@@ -213,7 +218,7 @@ def _probabilities(frequencies: np.ndarray, ngrams: np.ndarray, seed: int) -> li
 
 
 def _choices(chance: random.Random, length: int, count: int) -> list[int]:
-    """What ``chance.choice(range(length))`` says ``count`` times, without its overhead."""
+    """Return ``count`` results of ``chance.choice(range(length))``, without its overhead."""
     bits, draw = length.bit_length(), chance.getrandbits
     chosen: list[int] = []
     while len(chosen) < count:

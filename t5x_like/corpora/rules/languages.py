@@ -1,4 +1,4 @@
-"""Which languages a corpus keeps."""
+"""A rule that keeps pages in given languages."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -7,23 +7,27 @@ from typing import ClassVar
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.language_fasttext import FastText
 from t5x_like.corpora.rules.language_langdetect import LangDetect
-from t5x_like.corpora.rules.rule import Dropped, Guess
+from t5x_like.corpora.rules.rule import Dropped, LanguagePrediction
 
 UNKNOWN = "und"  # ISO 639-2 for an undetermined language, as in mC4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Languages:
-    """Keeps pages that are, with ``min_probability``, in one of the languages ``keep``, and writes it on them.
+    """Keeps pages that are probably in one of the languages ``keep``, and sets their language.
 
-    C4 keeps English of which langdetect is sure to 0.99 (Raffel et al. 2020, §2.2, https://arxiv.org/abs/1910.10683).
-    ``keep=None`` drops nothing and names every page's language, ``und`` where the identifier is less sure than that
-    (mC4: Xue et al. 2021, §3.1, https://arxiv.org/abs/2010.11934). ``zh`` stands for ``zh-cn`` and ``zh-tw`` too.
+    C4 keeps English with a probability of 0.99 by langdetect (Raffel et al. 2020, §2.2,
+    https://arxiv.org/abs/1910.10683). Counts are named ``english-filter`` if only English is kept, otherwise
+    ``language-filter``, as in the reference.
 
-    The counts are headed ``english-filter`` where English alone is kept, else ``language-filter``, as in the reference.
+    Attributes:
+      keep: Languages, such as ``("en",)``; ``zh`` includes ``zh-cn`` and ``zh-tw``. None keeps all pages; uncertain
+        ones get the language ``und`` (mC4: Xue et al. 2021, §3.1, https://arxiv.org/abs/2010.11934).
+      min_probability: Smallest probability of the language.
+      identifier: ``LangDetect`` or ``FastText``.
 
     Raises:
-      ValueError: ``keep`` is empty or one string, or ``min_probability`` isn't within 0 and 1.
+      ValueError: ``keep`` is empty or one string, or ``min_probability`` isn't between 0 and 1.
     """
 
     NAME: ClassVar[str] = "language-filter"
@@ -48,27 +52,30 @@ class Languages:
                 object.__setattr__(self, "NAME", "english-filter")
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:
-        """The page with its language, or why it goes: ``filtered:low_confidence``, ``filtered:ignored_language`` …
+        """Return the page with its language, or the reason why it is dropped, such as ``filtered:low_confidence``.
 
-        ``counts`` gets ``filtered:ignored_language-fr``, a language each; ``passed:fr`` where more than one is kept.
+        Args:
+          page: The page.
+          counts: Receives ``filtered:ignored_language-fr`` for each language that isn't kept, and ``passed:fr`` if more
+            than one is kept.
         """
-        guesses = self.identifier.guesses(page.text)
-        reason = self._doubt(guesses)
+        predictions = self.identifier.predict(page.text)
+        reason = self._doubt(predictions)
         if reason is not None:
             return Dropped(reason) if self.keep is not None else self._kept(page, UNKNOWN, counts)
-        assert guesses
-        language = guesses[0].language
+        assert predictions
+        language = predictions[0].language
         if self.keep is None or language in self.keep or language.split("-")[0] in self.keep:
             return self._kept(page, language, counts)
         counts[f"filtered:ignored_language-{language}"] += 1
         return Dropped("filtered:ignored_language")
 
-    def _doubt(self, guesses: list[Guess] | None) -> str | None:
-        if guesses is None:
-            return self.identifier.SPEECHLESS
-        if not guesses:
+    def _doubt(self, predictions: list[LanguagePrediction] | None) -> str | None:
+        if predictions is None:
+            return self.identifier.EMPTY_REASON
+        if not predictions:
             return "filtered:no_predictions"
-        return "filtered:low_confidence" if guesses[0].probability < self.min_probability else None
+        return "filtered:low_confidence" if predictions[0].probability < self.min_probability else None
 
     def _kept(self, page: Page, language: str, counts: Counter[str]) -> Page:
         if self.keep is None or len(self.keep) > 1:

@@ -1,4 +1,4 @@
-"""What can be counted on a page to tell prose from menus, lists of keywords and machine text."""
+"""Statistics that distinguish prose from menus, lists of keywords and machine text."""
 
 import re
 from collections.abc import Sequence
@@ -14,38 +14,63 @@ BULLETS = ("•", "‣", "▪", "◦", "●", "○", "-", "*")
 
 
 class WordStatistics(NamedTuple):
-    """Words are what stands between white space; fractions are 0 where there is nothing to count."""
+    """Statistics of words, which are separated by whitespace; 0 for an empty text.
+
+    Attributes:
+      num_words: Number of words.
+      mean_word_length: In characters.
+      hashes_per_word: Number of ``#`` divided by the number of words.
+      ellipses_per_word: Number of ellipses divided by the number of words.
+      alphabetic_fraction: Fraction of words that have a letter.
+      num_stop_words: Number of the eight ``STOP_WORDS`` that occur, in any case.
+    """
 
     num_words: int
     mean_word_length: float
     hashes_per_word: float
     ellipses_per_word: float
-    alphabetic_fraction: float  # words that have a letter
-    num_stop_words: int  # how many of the eight there are, in lower case or not
+    alphabetic_fraction: float
+    num_stop_words: int
 
 
 class LineStatistics(NamedTuple):
-    """Fractions of the lines that aren't blank, stripped, or of their characters."""
+    """Fractions of the stripped lines that aren't blank, or of their characters.
 
-    bullet_fraction: float  # begin with a bullet
-    ellipsis_fraction: float  # end with one
-    punctuated_fraction: float  # end with a mark that ends sentences
-    short_fraction: float  # have less characters than asked for
-    duplicate_fraction: float  # are equal to an earlier line
-    duplicate_character_fraction: float  # of the characters
+    Attributes:
+      bullet_fraction: Lines that begin with a bullet.
+      ellipsis_fraction: Lines that end with an ellipsis.
+      punctuated_fraction: Lines that end with a mark that ends sentences.
+      short_fraction: Short lines.
+      duplicate_fraction: Lines equal to an earlier one.
+      duplicate_character_fraction: Characters in such lines.
+    """
+
+    bullet_fraction: float
+    ellipsis_fraction: float
+    punctuated_fraction: float
+    short_fraction: float
+    duplicate_fraction: float
+    duplicate_character_fraction: float
 
 
 class RepetitionStatistics(NamedTuple):
-    """Fractions of the page, of its characters outside of white space, that repeat something."""
+    """Fractions of the page that repeat something.
+
+    Attributes:
+      duplicate_paragraphs: Paragraphs equal to an earlier one.
+      duplicate_paragraph_characters: Characters in such paragraphs.
+      top_n_grams: Characters (without whitespace) in the most frequent n-gram, n = 2, 3, 4; 0 if none occurs twice.
+      duplicate_n_grams: Characters in repeated n-grams, n = 5 to 10; each character counts once.
+    """
 
     duplicate_paragraphs: float
     duplicate_paragraph_characters: float
-    top_n_grams: tuple[float, ...]  # n = 2, 3, 4: the most frequent one; 0 if none comes twice
-    duplicate_n_grams: tuple[float, ...]  # n = 5 to 10: all that come again, each character once
+    top_n_grams: tuple[float, ...]
+    duplicate_n_grams: tuple[float, ...]
 
 
 def word_statistics(text: str) -> WordStatistics:
-    """Counts words, symbols and stop words."""
+    """Count words, symbols and stop words."""
     words = text.split()
     count = len(words)
     if not count:
@@ -64,7 +89,13 @@ def word_statistics(text: str) -> WordStatistics:
 def line_statistics(
     text: str, *, short: int = 30, end_marks: tuple[str, ...] = (".", "!", "?", '"', "”", "。", "！", "？")
 ) -> LineStatistics:
-    """Counts lines; a line is short that has fewer than ``short`` characters."""
+    """Count kinds of lines.
+
+    Args:
+      text: The text.
+      short: Lines with fewer characters are short.
+      end_marks: Marks that end a sentence.
+    """
     lines = [line for line in map(str.strip, text.splitlines()) if line]
     if not lines:
         return LineStatistics(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -80,7 +111,7 @@ def line_statistics(
 
 
 def repetition_statistics(text: str) -> RepetitionStatistics:
-    """Looks for paragraphs (between blank lines) and for runs of words that come again."""
+    """Measure repeated paragraphs (separated by blank lines) and repeated n-grams of words."""
     paragraphs = [part for part in map(str.strip, _PARAGRAPH_BREAK.split(text)) if part]
     words = text.split()
     numbers: dict[str, int] = {}
@@ -94,14 +125,14 @@ def repetition_statistics(text: str) -> RepetitionStatistics:
         if n <= 4:
             top.append(_top_fraction(grams, lengths, n))
         else:
-            # Where no five words come again, no more than five do.
+            # If no n words repeat, no longer sequence does.
             none = bool(repeated) and repeated[-1] == 0.0
             repeated.append(0.0 if none else _repeated_fraction(grams, lengths, n))
     return RepetitionStatistics(*_duplicates(paragraphs), tuple(top), tuple(repeated))
 
 
 def _duplicates(parts: Sequence[str]) -> tuple[float, float]:
-    """Fraction of the parts that are equal to an earlier one, and of their characters."""
+    """Return the fraction of the parts that are equal to an earlier one, and of their characters."""
     distinct = set(parts)
     if len(distinct) == len(parts):
         return 0.0, 0.0
@@ -111,7 +142,7 @@ def _duplicates(parts: Sequence[str]) -> tuple[float, float]:
 
 
 def _top_fraction(grams: np.ndarray, lengths: np.ndarray, n: int) -> float:
-    """Characters in all occurrences of the most frequent n-gram, the longest of equally frequent ones."""
+    """Return the fraction of characters in the most frequent n-gram, the longest of equally frequent ones."""
     if not len(grams):
         return 0.0
     _, first, counts = np.unique(grams, return_index=True, return_counts=True)
@@ -125,7 +156,7 @@ def _top_fraction(grams: np.ndarray, lengths: np.ndarray, n: int) -> float:
 
 
 def _repeated_fraction(grams: np.ndarray, lengths: np.ndarray, n: int) -> float:
-    """Characters in n-grams that were there before, each counted once."""
+    """Return the fraction of characters in n-grams that occurred before, each counted once."""
     _, first = np.unique(grams, return_index=True)
     if len(first) == len(grams):
         return 0.0

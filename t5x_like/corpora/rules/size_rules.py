@@ -11,7 +11,10 @@ from t5x_like.corpora.rules.rule import Dropped
 
 @dataclass(frozen=True, kw_only=True)
 class MaxLength:
-    """Drops pages of more than ``chars`` characters, 190,000 in C4 (TensorFlow Datasets, text/c4_utils.py).
+    """Drops long pages.
+
+    Attributes:
+      chars: Most characters; 190,000 in C4 (TensorFlow Datasets, text/c4_utils.py).
 
     Raises:
       ValueError: ``chars`` isn't positive.
@@ -27,7 +30,7 @@ class MaxLength:
             raise ValueError(f"MaxLength.chars is {self.chars}; no page would be left. Give at least 1.")
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:
-        """The page itself, or ``filtered:too_long``."""
+        """Return the page, or ``filtered:too_long``."""
         del counts
         return page if len(page.text) <= self.chars else Dropped("filtered:too_long")
 
@@ -37,14 +40,18 @@ _NUM_LONGEST = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Paragraphs:
-    """Keeps pages of at least ``min_lines`` lines whose third longest has at least ``min_chars`` characters.
+    """Keeps pages with enough lines and a long enough third-longest line.
 
-    mC4's rule (Xue et al. 2021, §3.1, https://arxiv.org/abs/2010.11934), as TensorFlow Datasets has it: lines are what
-    stands between ``\\n`` and no other separator, empty ones count, and the third longest is looked at whatever
-    ``min_lines`` is (the last, where there are fewer).
+    mC4's rule (Xue et al. 2021, §3.1, https://arxiv.org/abs/2010.11934), as TensorFlow Datasets applies it: only
+    ``\\n`` separates lines, empty lines count, and the third longest line is examined for any ``min_lines`` (the last
+    one, if there are fewer).
+
+    Attributes:
+      min_lines: Fewest lines.
+      min_chars: Fewest characters of the third longest line.
 
     Raises:
-      ValueError: a threshold isn't positive.
+      ValueError: A threshold isn't positive.
     """
 
     NAME: ClassVar[str] = "paragraph-filter"
@@ -59,7 +66,7 @@ class Paragraphs:
                 raise ValueError(f"Paragraphs.{name} is {getattr(self, name)}; it must be at least 1")
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:
-        """The page itself, or ``filtered:too_few_paragraphs``."""
+        """Return the page, or ``filtered:too_few_paragraphs``."""
         del counts
         lengths = [len(line) for line in page.text.split("\n")]
         if len(lengths) < self.min_lines or min(heapq.nlargest(_NUM_LONGEST, lengths)) < self.min_chars:

@@ -1,4 +1,4 @@
-"""Sets of tens of millions of strings in little memory, and the files that list them."""
+"""Memory-efficient sets of tens of millions of strings, and the files that list them."""
 
 import gzip
 import hashlib
@@ -11,9 +11,9 @@ from t5x_like.io.files import as_path
 
 
 class HashSet:
-    """A set of strings that remembers 64 bits of each, 8 bytes in memory: 23 million addresses are 180 MB.
+    """A set of strings that stores 64 bits of each: 23 million URLs need 180 MB.
 
-    A string that was never put in is taken for one with a probability of size / 2^64, 10^-12 in such a set.
+    A string that isn't in the set is reported as a member with probability size / 2^64, 10^-12 for such a set.
     """
 
     def __init__(self, members: Iterable[str]) -> None:
@@ -28,21 +28,21 @@ class HashSet:
         return len(self._hashes)
 
     def fingerprint(self) -> str:
-        """16 hexadecimal digits that tell sets apart, whatever the order they were made in."""
+        """Return 16 hexadecimal digits that identify the set, independent of the order of its members."""
         return hashlib.sha256(self._hashes.astype("<u8").tobytes()).hexdigest()[:16]
 
 
 def hash_64(text: str) -> int:
-    """64 bits of ``text``, the same on every machine."""
+    """Return a 64-bit hash of ``text``, the same on every machine."""
     content = text.encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
 
 
 def read_lines(file: str) -> Iterator[str]:
-    """The lines of a UTF-8 file (``.gz``: unpacked) without white space at their ends, blank ones left out.
+    """Yield the lines of a UTF-8 file (``.gz`` is decompressed), stripped, without blank ones.
 
     Raises:
-      ValueError: the file is cut, damaged, unreadable or not UTF-8.
+      ValueError: The file is truncated, damaged, unreadable or not UTF-8.
     """
     try:
         with as_path(file).open("rb") as raw, gzip.open(raw) if file.endswith(".gz") else raw as lines:

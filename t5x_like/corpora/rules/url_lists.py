@@ -1,11 +1,11 @@
-"""Pages from places that somebody chose: C4's variants of the T5 paper (Raffel et al. 2020, §3.4.1).
+"""Rules that keep pages of listed URLs: C4's variants of the T5 paper (Raffel et al. 2020, §3.4.1).
 
-The lists are other people's and not shipped:
+The lists belong to others and aren't shipped:
 
 * RealNews-like: the news sites of Zellers et al. 2019 (https://arxiv.org/abs/1905.12616),
   https://github.com/rowanz/grover, realnews/domain_to_allowed_subdomains.json.
-* WebText-like: addresses that Reddit's users liked, as collected by OpenWebText,
-  https://github.com/jcpeterson/openwebtext (``OpenWebText/Version 1/URLs/*.txt`` in its archive). The paper took
+* WebText-like: URLs that Reddit's users liked, as collected by OpenWebText,
+  https://github.com/jcpeterson/openwebtext (``OpenWebText/Version 1/URLs/*.txt`` in its archive). The paper used
   twelve crawls of Common Crawl for it, August 2018 to July 2019.
 """
 
@@ -30,14 +30,15 @@ _URLS_SOURCE = "OpenWebText's are in the archive at https://github.com/jcpeterso
 
 @dataclass(frozen=True, kw_only=True)
 class Domains:
-    """Keeps pages of the listed domains and of those below them: ``news.example.org`` where ``example.org`` is listed.
+    """Keeps pages of listed domains and their subdomains: ``news.example.org`` if ``example.org`` is listed.
 
-    ``lists`` are files or patterns: a domain a line (``.txt``, ``.txt.gz``), or ``.json`` as RealNews has it, an object
-    of domains: where the value is a list, only these subdomains are kept, ``""`` for the domain itself. Subdomains are
-    those of the address without ``www.``.
+    Attributes:
+      lists: Files or patterns: one domain on each line (``.txt``, ``.txt.gz``), or a ``.json`` object of domains, as
+        RealNews has it. If the value is a list, only these subdomains are kept, ``""`` for the domain itself.
+        Subdomains don't include ``www.``.
 
     Raises:
-      ValueError: on first use, a file is absent, damaged or without domains.
+      ValueError: On first use, a file is absent, damaged or without domains.
     """
 
     NAME: ClassVar[str] = "domain-filter"
@@ -49,9 +50,9 @@ class Domains:
         object.__setattr__(self, "lists", _as_tuple(self.lists))
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:  # noqa: ARG002
-        """The page, or ``filtered:bad_domain``, or ``filtered:bad_subdomain`` (TensorFlow Datasets, c4_utils.py)."""
+        """Return the page, ``filtered:bad_domain`` or ``filtered:bad_subdomain`` (TensorFlow Datasets, c4_utils.py)."""
         domains = _domains(_as_tuple(self.lists))
-        host = host_of(page.url)
+        host = host_from_url(page.url)
         for domain in _parents(host):
             if domain in domains:
                 allowed = domains[domain]
@@ -61,7 +62,7 @@ class Domains:
         return Dropped("filtered:bad_domain")
 
     def fingerprint(self) -> str:
-        """What the lists have in them, whatever their path."""
+        """Return a hash of the listed domains, independent of their path."""
         domains = _domains(_as_tuple(self.lists))
         plain = [
             [domain, None if allowed is None else sorted(allowed)] for domain, allowed in domains.items()
@@ -71,12 +72,13 @@ class Domains:
 
 @dataclass(frozen=True, kw_only=True)
 class Urls:
-    """Keeps pages whose address is listed, both normalised.
+    """Keeps pages whose normalized URL is listed.
 
-    ``lists`` are files or patterns, an address a line (``.txt``, ``.txt.gz``); 8 bytes of each are held in memory.
+    Attributes:
+      lists: Files or patterns, one URL on each line (``.txt``, ``.txt.gz``); they need 8 bytes of memory each.
 
     Raises:
-      ValueError: on first use, a file is absent, damaged or without addresses.
+      ValueError: On first use, a file is absent, damaged or without URLs.
     """
 
     NAME: ClassVar[str] = "url-list-filter"
@@ -88,23 +90,23 @@ class Urls:
         object.__setattr__(self, "lists", _as_tuple(self.lists))
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:  # noqa: ARG002
-        """The page, or ``filtered:not_listed``."""
+        """Return the page, or ``filtered:not_listed``."""
         listed = normalize_url(page.url) in _urls(_as_tuple(self.lists))
         return page if listed else Dropped("filtered:not_listed")
 
     def fingerprint(self) -> str:
-        """What the lists have in them, whatever their path."""
+        """Return a hash of the listed URLs, independent of their path."""
         return f"addresses sha256 {_urls(_as_tuple(self.lists)).fingerprint()}"
 
 
-def host_of(url: str) -> str:
-    """``Example.org`` of any address, in lower case and without ``www.``, port or user; empty if there is none."""
+def host_from_url(url: str) -> str:
+    """Return the host of a URL in lower case, without ``www.``, port or user; empty if there is none."""
     match = _HOST.match(normalize_url(url).strip())
     return match[1].lower().strip(".").removeprefix("www.") if match else ""
 
 
 def _parents(host: str) -> Iterator[str]:
-    """``a.b.org``, ``b.org``, ``org``; a host has at most 127 parts (RFC 1035)."""
+    """Yield ``a.b.org``, ``b.org``, ``org``; a host has at most 127 parts (RFC 1035)."""
     parts = host.split(".")[-127:]
     for start in range(len(parts)):
         yield ".".join(parts[start:])
@@ -118,22 +120,22 @@ def _as_tuple(lists: str | Sequence[str]) -> tuple[str, ...]:
 def _urls(lists: tuple[str, ...]) -> HashSet:
     found = HashSet(normalize_url(line) for file in _find(lists, _URLS_SOURCE) for line in read_lines(file))
     if not len(found):
-        raise ValueError(f"{', '.join(lists)}: no addresses in there; give one a line. {_URLS_SOURCE}")
+        raise ValueError(f"{', '.join(lists)}: no URLs in there; give one on each line. {_URLS_SOURCE}")
     return found
 
 
 @functools.lru_cache(maxsize=4)
 def _domains(lists: tuple[str, ...]) -> dict[str, frozenset[str] | None]:
-    """Subdomains allowed under each domain; None: all."""
+    """Return the subdomains allowed under each domain; None allows all."""
     found: dict[str, frozenset[str] | None] = {}
     for file in _find(lists, _DOMAINS_SOURCE):
         if file.endswith((".json", ".json.gz")):
             found.update(_of_json(file))
         else:
-            found.update((host_of(line), None) for line in read_lines(file))
+            found.update((host_from_url(line), None) for line in read_lines(file))
     found.pop("", None)
     if not found:
-        raise ValueError(f"{', '.join(lists)}: no domains in there; give one a line. {_DOMAINS_SOURCE}")
+        raise ValueError(f"{', '.join(lists)}: no domains in there; give one on each line. {_DOMAINS_SOURCE}")
     return found
 
 
@@ -147,7 +149,7 @@ def _of_json(file: str) -> dict[str, frozenset[str] | None]:
             f"{file} has a {type(value).__name__}; needed is an object: domains, and their subdomains"
         )
     return {
-        host_of(domain): frozenset(allowed) if isinstance(allowed, list) else None
+        host_from_url(domain): frozenset(allowed) if isinstance(allowed, list) else None
         for domain, allowed in value.items()
     }
 
@@ -164,10 +166,10 @@ _TRACKING = re.compile(r"\?(?:utm_|ref|feed).*")
 
 
 def normalize_url(url: str) -> str:
-    """The address without protocol, ``www.``, what follows a tracking parameter, and closing slashes.
+    """Return the URL without protocol, ``www.``, a tracking parameter and what follows, and closing slashes.
 
-    As C4's builder does it (TensorFlow Datasets, text/c4_utils.py): lower case ``http`` only, a tracking parameter
-    only where it comes first, and a protocol anywhere in the address, as in those of web archives.
+    As C4's builder does (TensorFlow Datasets, text/c4_utils.py): lower-case ``http`` only, a tracking parameter only if
+    it comes first, and a protocol anywhere in the URL, as in URLs of web archives.
 
     >>> normalize_url("https://www.example.org/a/?utm_source=news")
     'example.org/a'
@@ -176,5 +178,5 @@ def normalize_url(url: str) -> str:
 
 
 def url_digest(normalized_url: str) -> bytes:
-    """16 bytes, the md5 of a normalised address: pages are put in its order and cut by it into splits."""
+    """Return the md5 of a normalized URL, 16 bytes: it determines the order of pages and their split."""
     return hashlib.md5(normalized_url.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()

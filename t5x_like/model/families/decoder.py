@@ -1,4 +1,7 @@
-"""Decoders: every token sees those before it, and a prefix if there is one (Radford et al. 2018; Liu et al. 2018)."""
+"""Decoders: every token attends to earlier ones, and to a prefix if there is one.
+
+Radford et al. 2018; Liu et al. 2018, https://arxiv.org/abs/1801.10198.
+"""
 
 import functools
 from dataclasses import dataclass
@@ -29,9 +32,15 @@ from t5x_like.model.layers.stack import Stack, StackConfig
 
 @dataclass(frozen=True, kw_only=True)
 class DecoderConfig:
-    """One stack between an entrance and heads.
+    """Embeddings, one causal stack and heads.
 
-    ``reads_prefixes``: prompts are prefixes, and relative positions distinguish before from after.
+    Attributes:
+      embeddings: Input embeddings.
+      stack: Blocks.
+      heads: Heads on the stack's output.
+      reads_prefixes: Prompts are prefixes, whose tokens all attend to each other. Relative positions then distinguish
+        earlier from later keys.
+      compute_dtype: Type of activations. Weights are float32.
     """
 
     embeddings: EmbeddingsConfig
@@ -40,11 +49,15 @@ class DecoderConfig:
     reads_prefixes: bool = False
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
 
+    def build(self, key: Key[Array, ""]) -> "Decoder":
+        """Build the model with fresh weights drawn from ``key``."""
+        return Decoder(self, key=key)
+
 
 class Decoder(nnx.Module):
-    """Reads the decoder's stream. Where ``batch.prefix`` is 1, a token is seen by those before it too.
+    """Reads a batch's decoder stream.
 
-    Where there are ``batch.ranks``, they say what comes before what, instead of the order of the stream.
+    Earlier tokens attend to a token too where ``batch.prefix`` is 1. ``batch.ranks`` replace the order of the stream.
     """
 
     def __init__(self, config: DecoderConfig, *, key: Key[Array, ""]):
@@ -58,7 +71,7 @@ class Decoder(nnx.Module):
     def __call__(
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
     ) -> Predictions:
-        """Scores what follows every position of the decoder's stream."""
+        """Return scores of the token after every position, and of pooled sequences."""
         tokens, segment_ids = batch.decoder_input_tokens, batch.decoder_segment_ids
         places = jnp.arange(tokens.shape[1])
         mask = causal_mask(places, places) if batch.ranks is None else rank_mask(batch.ranks)
@@ -100,15 +113,23 @@ class Decoder(nnx.Module):
         positions: Int[Array, "B T"] | None = None,
         block_positions: Int[Array, "B T"] | None = None,
     ) -> tuple[Int[Array, " B"], DecoderCache]:
-        """Reads all of the prompts but their last token, which comes back for the first ``decode_step``.
+        """Read all tokens of the prompts but the last into a new cache.
 
-        Prompts may be padded, on the left or between tokens. Those of their tokens where ``prefix`` is 1, or all where
-        ``is_prefix``, are seen from before them too. Positions count from 0, or are given for the prompt and for what
-        will be written: T = M + max_new_tokens.
+        Args:
+          prompts: Token ids.
+          prompt_mask: 1 for real tokens. Padding may be on the left or between tokens.
+          max_new_tokens: Room in the cache for new tokens. With the prompt they are T = M + max_new_tokens places.
+          is_prefix: All tokens of the prompt attend to each other.
+          prefix: 1 for tokens that earlier tokens attend to as well.
+          positions: Position of each place; by default real tokens are counted from 0.
+          block_positions: Positions inside masked spans (GLM).
+
+        Returns:
+          The prompts' last tokens, for the first ``decode_step``, and the cache.
 
         Raises:
-          ValueError: too few learned positions for the prompt and the new tokens, though beside a ``prompt_mask`` only
-            the new ones are counted (those of later tokens are not-a-number); or positions are missing or too few.
+          ValueError: There are too few learned positions for prompt and new tokens. With a ``prompt_mask`` only the new
+            ones are counted, and those without a position are not-a-number. Or positions are missing or too few.
         """
         batch_size, length = prompts.shape
         wanted = (batch_size, length + max_new_tokens)
@@ -134,13 +155,13 @@ class Decoder(nnx.Module):
     def decode_step(
         self, tokens: Int[Array, " R"], cache: DecoderCache
     ) -> tuple[Float[Array, "R V"], DecoderCache]:
-        """Reads one token a row and scores the next one."""
+        """Read one token of each row, and return scores of the next one and the updated cache."""
         decoded, cache = self._read(tokens[:, None], cache)
-        assert self.heads.words is not None, "a model that scores no words can't write"
+        assert self.heads.words is not None, "a model without a head over the vocabulary can't generate"
         return self.heads.words(decoded, self.embedding.tokens)[:, 0], cache
 
     def reorder_cache(self, cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
-        """Beam ``j`` of input ``b`` becomes its former beam ``origins[b, j]``; there may be more beams than before."""
+        """Return the cache in which beam ``j`` of input ``b`` is its former beam ``origins[b, j]``."""
         return reorder(cache, origins)
 
     @property
@@ -151,7 +172,7 @@ class Decoder(nnx.Module):
         self, prompts: Int[Array, "B M"], cache: DecoderCache, prefix: Int[Array, "B M"] | None
     ) -> DecoderCache:
         if prefix is not None:
-            # The last token must be there if the others look at it; decoding reads it once more, to the same effect.
+            # The last token must be there if the others attend to it; decoding reads it once more, to the same effect.
             cache = self._read(prompts, cache, prefix)[1]
             return cache._replace(index=cache.index - 1)
         if prompts.shape[1] == 1:
@@ -207,13 +228,13 @@ class Decoder(nnx.Module):
         ) and self.config.embeddings.block_positions is not None:
             raise ValueError(
                 "this model counts positions inside of blanks too; give positions and block_positions, of the prompt "
-                f"and of what will be written: {wanted}"
+                f"and of the new tokens: {wanted}"
             )
         for name, rows in given.items():
             if rows is not None and rows.shape != wanted:
                 raise ValueError(
-                    f"{name} has shape {rows.shape}; give one for each token of the prompt and for each that will be "
-                    f"written: {wanted}"
+                    f"{name} has shape {rows.shape}; give one for each token of the prompt and for each new one: "
+                    f"{wanted}"
                 )
 
     def _check_length(self, length: int) -> None:
@@ -226,9 +247,11 @@ class Decoder(nnx.Module):
 
 
 def _to_the_right(real: Bool[Array, "B M"], rows: Shaped[Array, "B T"]) -> Shaped[Array, "B T"]:
-    """Padding first, then the prompt's tokens in their order, so that all rows go on at the same place.
+    """Move padding to the left, so that all prompts end at the same place. Values beyond the prompt stay.
 
-    What there is beyond the prompt stays where it is.
+    Args:
+      real: True for real tokens of the prompts.
+      rows: Values of each place.
     """
     length = real.shape[1]
     order = jnp.argsort(real, axis=1, stable=True)

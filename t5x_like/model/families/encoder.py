@@ -1,4 +1,4 @@
-"""Encoders: every token sees every other (Devlin et al. 2019, https://arxiv.org/abs/1810.04805)."""
+"""Encoders: every token attends to every other (Devlin et al. 2019, https://arxiv.org/abs/1810.04805)."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -21,7 +21,15 @@ from t5x_like.model.span_boundary import SpanBoundary, SpanBoundaryConfig
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
-    """One stack between an entrance and heads. ``span_boundary`` scores, in training, what its targets hide."""
+    """Embeddings, one bidirectional stack and heads.
+
+    Attributes:
+      embeddings: Input embeddings.
+      stack: Blocks.
+      heads: Heads on the stack's output.
+      span_boundary: Head that predicts masked spans from their ends, in training (SpanBERT); ``None`` for none.
+      compute_dtype: Type of activations. Weights are float32.
+    """
 
     embeddings: EmbeddingsConfig
     stack: StackConfig
@@ -29,9 +37,13 @@ class EncoderConfig:
     span_boundary: SpanBoundaryConfig | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
 
+    def build(self, key: Key[Array, ""]) -> "Encoder":
+        """Build the model with fresh weights drawn from ``key``."""
+        return Encoder(self, key=key)
+
 
 class Encoder(nnx.Module):
-    """Reads the encoder's stream; ``ranks`` or an ``attention_mask`` can forbid looks that segments allow (UniLM)."""
+    """Reads a batch's encoder stream. Its ``ranks`` or ``attention_mask`` can limit attention further (UniLM)."""
 
     def __init__(self, config: EncoderConfig, *, key: Key[Array, ""]):
         embedding_key, stack_key, heads_key = jax.random.split(key, 3)
@@ -48,8 +60,8 @@ class Encoder(nnx.Module):
     def __call__(
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
     ) -> Predictions:
-        """Scores every position of the encoder's stream."""
-        segment_ids, context = batch.encoder_segment_ids, surroundings_of(batch)
+        """Return scores of every position, and of pooled sequences."""
+        segment_ids, context = batch.encoder_segment_ids, encoder_context(batch)
         embedded = self.embedding(
             batch.encoder_input_tokens,
             dtype=jnp.dtype(self.config.compute_dtype),
@@ -77,8 +89,8 @@ class Encoder(nnx.Module):
         )
 
 
-def surroundings_of(batch: Batch) -> AttentionContext:
-    """The mask of the encoder's stream: tokens see all of the same example, unless the batch forbids it."""
+def encoder_context(batch: Batch) -> AttentionContext:
+    """Return masks and positions: tokens attend to all of the same example, unless the batch limits it further."""
     segment_ids = batch.encoder_segment_ids
     mask = segment_mask(segment_ids, segment_ids)
     if batch.attention_mask is not None:
@@ -86,11 +98,11 @@ def surroundings_of(batch: Batch) -> AttentionContext:
     if batch.ranks is not None:
         mask = combine_masks(mask, rank_mask(batch.ranks))
     segments = jnp.ones_like(batch.encoder_input_tokens) if segment_ids is None else segment_ids
-    is_only_cut = batch.attention_mask is None and batch.ranks is None
+    only_segments = batch.attention_mask is None and batch.ranks is None
     return AttentionContext(
         mask=mask,
         real=real_tokens(segment_ids),
-        segment_ids=segments if is_only_cut else None,
+        segment_ids=segments if only_segments else None,
         positions=batch.encoder_positions,
         bidirectional=True,
     )

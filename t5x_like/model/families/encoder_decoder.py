@@ -1,4 +1,4 @@
-"""Encoder-decoders: one stack reads, the other writes (Vaswani et al. 2017; Raffel et al. 2020, §2.1)."""
+"""Encoder-decoders (Vaswani et al. 2017; Raffel et al. 2020, §2.1)."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -21,10 +21,17 @@ from t5x_like.model.layers.stack import Stack, StackConfig, StackOutput
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderDecoderConfig:
-    """Two stacks. Both enter by the same embeddings, unless the decoder has its own for all but the words (BART).
+    """Embeddings, two stacks, and heads on the decoder's output.
 
-    Without an ``encoder`` the decoder's blocks read too, leaving out cross-attention: the shared encoder-decoder of
-    Raffel et al. 2020, §3.2.2.
+    Attributes:
+      embeddings: Input embeddings of both stacks.
+      encoder: Blocks of the encoder; ``None`` encodes with the decoder's blocks, without their cross-attention (Raffel
+        et al. 2020, §3.2.2).
+      decoder: Blocks of the decoder.
+      heads: Heads on the decoder's output.
+      decoder_embeddings: The decoder's own embeddings except for the word table, which is shared (BART); ``None`` uses
+        ``embeddings``.
+      compute_dtype: Type of activations. Weights are float32.
     """
 
     embeddings: EmbeddingsConfig
@@ -34,9 +41,13 @@ class EncoderDecoderConfig:
     decoder_embeddings: EmbeddingsConfig | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
 
+    def build(self, key: Key[Array, ""]) -> "EncoderDecoder":
+        """Build the model with fresh weights drawn from ``key``."""
+        return EncoderDecoder(self, key=key)
+
 
 class EncoderDecoder(nnx.Module):
-    """Both stacks read one table of words."""
+    """Two stacks with one word table."""
 
     def __init__(self, config: EncoderDecoderConfig, *, key: Key[Array, ""]):
         embedding_key, encoder_key, decoder_key, head_key, own_key = jax.random.split(key, 5)
@@ -52,7 +63,7 @@ class EncoderDecoder(nnx.Module):
     def __call__(
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
     ) -> Predictions:
-        """Scores every target of ``batch``, seeing the targets before it."""
+        """Return scores of the token after every position of the decoder's stream."""
         encoded = self._encode(
             batch.encoder_input_tokens,
             batch.encoder_segment_ids,
@@ -70,7 +81,7 @@ class EncoderDecoder(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
         collect_hidden: bool = False,
     ) -> Predictions:
-        """Scores every target of ``batch``, looking at what has been encoded before."""
+        """Return the scores of a call, given the encoder's output."""
         segment_ids = batch.decoder_segment_ids
         places = jnp.arange(batch.decoder_input_tokens.shape[1])
         context = AttentionContext(
@@ -99,7 +110,7 @@ class EncoderDecoder(nnx.Module):
     def encode(
         self, tokens: Int[Array, "B M"], segment_ids: Int[Array, "B M"] | None = None
     ) -> Float[Array, "B M D"]:
-        """The encoder's output, for the decoder's cross-attention."""
+        """Return the encoder's output, for the decoder's cross-attention."""
         return self._encode(tokens, segment_ids, None, None, collect_hidden=False).output
 
     def start_cache(
@@ -109,7 +120,7 @@ class EncoderDecoder(nnx.Module):
         *,
         max_length: int,
     ) -> DecoderCache:
-        """The decoder's memory before its first token, with room for ``max_length`` of them."""
+        """Return an empty cache for ``max_length`` tokens, with keys and values of ``encoded``."""
         return DecoderCache(
             layers=self.decoder.empty_caches(encoded.shape[0], max_length, encoded, self._dtype),
             index=jnp.zeros((), jnp.int32),
@@ -119,7 +130,10 @@ class EncoderDecoder(nnx.Module):
     def decode_step(
         self, tokens: Int[Array, " R"], cache: DecoderCache
     ) -> tuple[Float[Array, "R V"], DecoderCache]:
-        """Reads one token a row and scores the next one. Rows are inputs, or the beams of one input after another."""
+        """Read one token of each row, and return scores of the next one and the updated cache.
+
+        Rows are inputs, or the beams of one input after another.
+        """
         keys = jnp.arange(cache.layers[0].own.keys.shape[2])
         positions = jnp.broadcast_to(cache.index, (len(tokens), 1))
         context = AttentionContext(
@@ -132,7 +146,7 @@ class EncoderDecoder(nnx.Module):
         return logits, cache._replace(layers=decoded.layer_caches, index=cache.index + 1)
 
     def reorder_cache(self, cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
-        """Beam ``j`` of input ``b`` becomes its former beam ``origins[b, j]``; there may be more beams than before."""
+        """Return the cache in which beam ``j`` of input ``b`` is its former beam ``origins[b, j]``."""
         return reorder(cache, origins)
 
     @property

@@ -1,4 +1,4 @@
-"""The interface of model families: a function from a batch to scores."""
+"""Interface of model families: a function from a batch to predictions."""
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -6,29 +6,43 @@ from jaxtyping import Array, Float, Key
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.segment_memory import Memory
-from t5x_like.model.multiple_choice import as_rows
+from t5x_like.model.multiple_choice import flatten_choices
 
 
 class ExtraLoss(NamedTuple):
-    """A loss beside that of the targets: summed over the real tokens, whose mean, times ``weight``, is minimised."""
+    """A loss next to that of the targets: its mean over real tokens, times ``weight``, is minimized.
+
+    Attributes:
+      total: Sum over the real tokens.
+      weight: Factor of the mean.
+    """
 
     total: Float[Array, ""]
     weight: float
 
 
 class Measure(NamedTuple):
-    """A logged mean: both numbers are summed over batches, then divided."""
+    """A logged mean, ``total / count``, where both are summed over batches first."""
 
     total: Float[Array, ""]
     count: Float[Array, ""]
 
 
 class Predictions(NamedTuple):
-    """``logits`` are float32, over a vocabulary that may be padded to a round size. Absent parts are ``None``.
+    """Outputs of a model; ``None`` for parts that it lacks.
 
-    Hidden states, if collected: every block's input, then the stack's output. ``heads`` has the scores of other heads
-    by name, ``balance_loss`` what routers of experts are charged with; ``memory`` is for the batch that follows.
-    ``extra_losses`` and ``measures`` are those that a ``Measuring`` model has besides, by name.
+    Attributes:
+      logits: Float32 scores of a vocabulary that may be padded to a round size.
+      encoder_output: The encoder's output.
+      decoder_output: The decoder's output.
+      encoder_hidden: If collected, the input of every block of the encoder, then its output.
+      decoder_hidden: The same for the decoder.
+      pooled: One vector for each sequence.
+      heads: Scores of other heads by name.
+      balance_loss: Load-balancing loss of mixtures of experts.
+      memory: Memory for the following batch.
+      extra_losses: Further losses by name.
+      measures: Further logged means by name.
     """
 
     logits: Float[Array, "B L V"] | None = None
@@ -46,7 +60,7 @@ class Predictions(NamedTuple):
 
 @runtime_checkable
 class Family(Protocol):
-    """A model. Without a dropout key it is deterministic."""
+    """A model. Without a ``dropout_key`` it is deterministic; ``collect_hidden`` returns all hidden states."""
 
     def __call__(
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
@@ -56,14 +70,21 @@ class Family(Protocol):
 def predict(
     model: Family, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, memory: Memory | None = None
 ) -> Predictions:
-    """Calls a model on any batch: each choice of a question is a row, and ``memory`` is passed to models with one."""
+    """Call a model on any batch.
+
+    Args:
+      model: The model.
+      batch: Streams [B, L], or [B, C, L] for multiple choice, where each choice becomes a row.
+      dropout_key: ``None`` for no dropout.
+      memory: Memory of the batch before, for models that have one.
+    """
     given: dict[str, Any] = {} if memory is None else {"memory": memory}
-    return model(as_rows(batch), dropout_key=dropout_key, **given)
+    return model(flatten_choices(batch), dropout_key=dropout_key, **given)
 
 
 @runtime_checkable
-class Measuring(Protocol):
-    """A model with losses or measures of its own; all their names are known before it is called."""
+class ModelWithMeasures(Protocol):
+    """A model with further losses or logged means; ``measured`` has all their names."""
 
     @property
     def measured(self) -> tuple[str, ...]: ...

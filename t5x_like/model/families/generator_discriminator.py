@@ -1,4 +1,7 @@
-"""A generator fills gaps, and a discriminator detects its replacements (Clark et al. 2020, arXiv:2003.10555)."""
+"""ELECTRA's pretraining: a discriminator detects tokens that a generator replaced (Clark et al. 2020).
+
+https://arxiv.org/abs/2003.10555.
+"""
 
 from dataclasses import dataclass
 
@@ -8,7 +11,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import Batch
-from t5x_like.model.families.encoder import EncoderConfig, surroundings_of
+from t5x_like.model.families.encoder import EncoderConfig, encoder_context
 from t5x_like.model.families.family import ExtraLoss, Measure, Predictions
 from t5x_like.model.heads import Heads
 from t5x_like.model.layers.dropout import fold
@@ -20,10 +23,12 @@ REPLACED = "replaced_tokens"  # the discriminator's head
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorDiscriminatorConfig:
-    """Two encoders behind the same tables and their norm; each brings them to its own width.
+    """Two encoders with the same embedding tables, each with a projection to its own width.
 
-    The generator scores words, the discriminator has the one score ``"replaced_tokens"`` for each token. Its
-    loss, a mean over real tokens, counts ``discriminator_weight`` times.
+    Attributes:
+      generator: Encoder with a head over the vocabulary.
+      discriminator: Encoder with the head ``"replaced_tokens"``, one score for each token.
+      discriminator_weight: Weight of the discriminator's loss, a mean over real tokens.
     """
 
     generator: EncoderConfig
@@ -32,7 +37,7 @@ class GeneratorDiscriminatorConfig:
 
 
 class GeneratorDiscriminator(nnx.Module):
-    """``embedding``, ``encoder`` and ``heads`` are the discriminator, as those of an ``Encoder`` of its own."""
+    """Both models. ``embedding``, ``encoder`` and ``heads`` are the discriminator's, named as in ``Encoder``."""
 
     def __init__(self, config: GeneratorDiscriminatorConfig, *, key: Key[Array, ""]):
         keys = jax.random.split(key, 6)
@@ -46,16 +51,16 @@ class GeneratorDiscriminator(nnx.Module):
 
     @property
     def measured(self) -> tuple[str, ...]:
-        """The names of what is logged besides the generator's loss."""
+        """Names of losses and means that are logged next to the generator's loss."""
         return "discriminator_loss", "discriminator_precision", "discriminator_recall", "replaced_share"
 
     def __call__(
         self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None, collect_hidden: bool = False
     ) -> Predictions:
-        """Logits are the generator's. What is drawn from them is what the discriminator reads in place of the targets.
+        """Return the generator's logits, and the discriminator's scores of tokens drawn from them.
 
-        Draws come from the dropout key; without one they are always the same. What happens to be drawn as it was is no
-        replacement (§3.1). A batch without targets is read by the discriminator as it is.
+        Draws use the dropout key; without one they are always the same. A draw that equals the target is no replacement
+        (§3.1). A batch without targets is not changed.
         """
         generated = self._read(batch, fold(dropout_key, 0), by_generator=True, collect_hidden=False)
         table, segment_ids = self.embedding.tokens, batch.encoder_segment_ids
@@ -67,7 +72,7 @@ class GeneratorDiscriminator(nnx.Module):
         _, pooled, heads = self.heads(read.output, table, segment_ids)
         scores = heads[REPLACED][..., 0]
         real = jnp.ones(tokens.shape, bool) if segment_ids is None else segment_ids > 0
-        # The cross entropy of a yes or no from one score.
+        # Binary cross entropy from one score.
         losses = jax.nn.softplus(scores) - scores * is_replaced
         return Predictions(
             logits=logits,
@@ -95,7 +100,7 @@ class GeneratorDiscriminator(nnx.Module):
         stack = self.generator if by_generator else self.encoder
         return stack(
             embedded if projection is None else projection(embedded),
-            surroundings_of(batch),
+            encoder_context(batch),
             dropout_key=dropout_key,
             collect_hidden=collect_hidden,
         )
@@ -113,11 +118,11 @@ def _encoder(config: EncoderConfig, keys: Key[Array, " 3"]) -> tuple[Embeddings,
 def _replace(
     batch: Batch, logits: Float[Array, "B L V"], key: Key[Array, ""] | None
 ) -> tuple[Int[Array, "B L"], Bool[Array, "B L"]]:
-    """The discriminator's input, and the places where it differs from the text."""
+    """Return the discriminator's input, and the positions where it differs from the text."""
     tokens = batch.encoder_input_tokens
     if batch.loss_weights is None:
         return tokens, jnp.zeros(tokens.shape, bool)
-    # Which words are drawn is no differentiable choice: the generator learns from its own targets alone.
+    # Drawing is not differentiable: the generator learns from its own targets alone.
     drawn = jax.random.categorical(jax.random.key(0) if key is None else key, jax.lax.stop_gradient(logits))
     is_target = batch.loss_weights > 0
     tokens = jnp.where(is_target, drawn.astype(tokens.dtype), tokens)

@@ -1,4 +1,4 @@
-"""Transformer-XL: segment after segment, with a memory of those before (Dai et al. 2019, arXiv:1901.02860)."""
+"""Transformer-XL: a causal stack with a memory of earlier segments (Dai et al. 2019, arXiv:1901.02860)."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -12,11 +12,11 @@ from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.families.segment_memory import (
     Memory,
-    beside_memory,
-    memory_of,
-    recall_mask,
-    recalled,
-    still_real,
+    join_memory_mask,
+    memory_mask_of,
+    recall_memory,
+    start_memory,
+    visible_after,
 )
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig, AdaptiveEmbedding, AdaptiveSoftmax
@@ -35,9 +35,16 @@ from t5x_like.model.layers.relative_stack import (
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentConfig:
-    """The memory is the last ``memory_length`` positions; ``heads`` are those that score no words.
+    """Adaptive embeddings, one causal stack with a memory, and an adaptive softmax.
 
-    Where ``same_length``, every token sees as many as the memory is long, itself included, and no more.
+    Attributes:
+      words: The vocabulary in clusters.
+      stack: Blocks.
+      memory_length: Positions of earlier segments that are kept.
+      same_length: Every token attends to ``memory_length`` tokens, itself included, and no more.
+      scores_words: The model has a head over the vocabulary.
+      heads: Other heads.
+      compute_dtype: Type of activations. Weights are float32.
     """
 
     words: AdaptiveConfig
@@ -48,9 +55,19 @@ class RecurrentConfig:
     heads: HeadsConfig = HeadsConfig()
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
 
+    def build(self, key: Key[Array, ""]) -> "Recurrent":
+        """Build the model with fresh weights drawn from ``key``."""
+        return Recurrent(self, key=key)
+
 
 class RecurrentOutput(NamedTuple):
-    """``hidden``, if collected: what entered every block, then what left the last. ``memory`` is for what follows."""
+    """Outputs of the stack.
+
+    Attributes:
+      output: Output of the last block.
+      hidden: If collected, the input of every block, then the output.
+      memory: If kept, the memory for the following segment.
+    """
 
     output: Float[Array, "B L D"]
     hidden: Float[Array, "N1 B L D"] | None
@@ -58,14 +75,14 @@ class RecurrentOutput(NamedTuple):
 
 
 class RecurrentCache(NamedTuple):
-    """State of decoding: the memory, and the places of it that hold a token."""
+    """State of decoding: the memory, and True where it holds a token."""
 
     memory: Float[Array, "N R P D"]
     real: Bool[Array, "R P"]
 
 
 class Recurrent(nnx.Module):
-    """One causal stack; its logits are log-probabilities already."""
+    """One causal stack; its logits are log-probabilities."""
 
     def __init__(self, config: RecurrentConfig, *, key: Key[Array, ""]):
         embedding_key, stack_key, softmax_key, heads_key = jax.random.split(key, 4)
@@ -86,12 +103,12 @@ class Recurrent(nnx.Module):
         collect_hidden: bool = False,
         memory: Memory | None = None,
     ) -> Predictions:
-        """Scores what follows every position of the decoder's stream.
+        """Return scores of the token after every position, and the updated memory.
 
-        Rows that ``batch.continues`` look at their part of the memory, which comes back renewed.
+        Rows where ``batch.continues`` is 1 attend to their part of the memory.
         """
         segment_ids = batch.decoder_segment_ids
-        memory = recalled(memory, batch)
+        memory = recall_memory(memory, batch)
         mask = segment_mask(segment_ids, segment_ids)
         if batch.attention_mask is not None:
             mask = combine_masks(mask, batch.attention_mask[:, None])
@@ -99,14 +116,14 @@ class Recurrent(nnx.Module):
             batch.decoder_input_tokens,
             mask=mask,
             memory=None if memory is None else memory.states,
-            memory_mask=None if memory is None else recall_mask(memory, segment_ids),
+            memory_mask=None if memory is None else memory_mask_of(memory, segment_ids),
             keep_memory=memory is not None,
             dropout_key=dropout_key,
             collect_hidden=collect_hidden,
         )
         if memory is not None and read.memory is not None:
             segments = jnp.ones_like(batch.decoder_input_tokens) if segment_ids is None else segment_ids
-            memory = Memory(read.memory, still_real(memory, segments))
+            memory = Memory(read.memory, visible_after(memory, segments))
         _, pooled, scores = self.heads(
             read.output, None, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
@@ -130,12 +147,22 @@ class Recurrent(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
         collect_hidden: bool = False,
     ) -> RecurrentOutput:
-        """``mask`` is for keys of the segment, of which later ones are never seen; ``memory_mask`` for the memory's."""
+        """Run the stack over one segment.
+
+        Args:
+          tokens: Token ids of the segment.
+          mask: ``False`` prevents attention to a key of the segment; later keys never get any.
+          memory: Inputs of all blocks at earlier positions.
+          memory_mask: ``False`` prevents attention to a key of the memory.
+          keep_memory: Return the memory for the following segment.
+          dropout_key: ``None`` for no dropout.
+          collect_hidden: Return all hidden states.
+        """
         config, dtype = self.config, jnp.dtype(self.config.compute_dtype)
         length, past = tokens.shape[1], 0 if memory is None else memory.shape[2]
-        mask = beside_memory(mask, memory_mask, length=length, past=past)
+        mask = join_memory_mask(mask, memory_mask, length=length, past=past)
         reach = config.memory_length - 1 if config.same_length else None
-        distances = distances_between(length, past + length, both_ways=False)
+        distances = distances_between(length, past + length, bidirectional=False)
         context = RelativeAttentionContext(
             distances=encode_distances(
                 distances, config.stack.model_dim, dtype, max_distance=config.stack.max_distance
@@ -159,18 +186,18 @@ class Recurrent(nnx.Module):
         return RecurrentOutput(output, hidden, remembered)
 
     def scores(self, output: Float[Array, "B L D"]) -> Float[Array, "B L V"]:
-        """Log-probabilities of the word after each position."""
-        assert self.softmax is not None, "a model that scores no words can't write"
+        """Return log-probabilities of the token after each position."""
+        assert self.softmax is not None, "a model without a head over the vocabulary can't generate"
         return self.softmax(output, self.embedding)
 
     def empty_memory(self, batch_size: int) -> Float[Array, "N B P D"]:
-        """Zeros, which tokens see like any other: how transformers starts, though not the paper."""
+        """Return zeros, which tokens attend to as to any others: as transformers starts, unlike the paper."""
         stack, dtype = self.config.stack, jnp.dtype(self.config.compute_dtype)
         return jnp.zeros((stack.num_layers, batch_size, self.config.memory_length, stack.model_dim), dtype)
 
     def new_memory(self, num_rows: int) -> Memory | None:
-        """The empty memory that training begins with; ``None`` without one."""
-        return memory_of(self.empty_memory(num_rows)) if self.config.memory_length else None
+        """Return the empty memory that training begins with; ``None`` for a model without a memory."""
+        return start_memory(self.empty_memory(num_rows)) if self.config.memory_length else None
 
     def start_cache(
         self,
@@ -180,12 +207,19 @@ class Recurrent(nnx.Module):
         max_new_tokens: int = 1,  # noqa: ARG002 - as of every family; a memory needs no room for them
         memory: Float[Array, "N B P D"] | None = None,
     ) -> tuple[Int[Array, " B"], RecurrentCache]:
-        """Reads all of the prompts but their last token, which comes back for the first ``decode_step``.
+        """Read all tokens of the prompts but the last into a new cache.
 
-        Prompts may be padded on the left. ``memory`` is of the text before them; without it they see nothing before.
+        Args:
+          prompts: Token ids.
+          prompt_mask: 1 for real tokens; padding must be on the left.
+          max_new_tokens: As in other families; a memory needs no room for new tokens.
+          memory: Memory of the text before the prompts; ``None`` where there is none.
+
+        Returns:
+          The prompts' last tokens, for the first ``decode_step``, and the cache.
 
         Raises:
-          ValueError: the model has no memory, or one of another length is given.
+          ValueError: The model has no memory, or one of another length is given.
         """
         length, batch_size = self.config.memory_length, prompts.shape[0]
         if length < 1 or (memory is not None and memory.shape[2] != length):
@@ -204,12 +238,12 @@ class Recurrent(nnx.Module):
     def decode_step(
         self, tokens: Int[Array, " R"], cache: RecurrentCache
     ) -> tuple[Float[Array, "R V"], RecurrentCache]:
-        """Reads one token a row and scores the next one."""
+        """Read one token of each row, and return scores of the next one and the updated cache."""
         output, cache = self._advance(tokens[:, None], jnp.ones((len(tokens), 1), bool), cache)
         return self.scores(output)[:, 0], cache
 
     def reorder_cache(self, cache: RecurrentCache, origins: Int[Array, "B J"]) -> RecurrentCache:
-        """Beam ``j`` of input ``b`` becomes its former beam ``origins[b, j]``; there may be more beams than before."""
+        """Return the cache in which beam ``j`` of input ``b`` is its former beam ``origins[b, j]``."""
         rows = beam_rows(origins, num_rows=len(cache.real))
         return RecurrentCache(cache.memory[:, rows], cache.real[rows])
 

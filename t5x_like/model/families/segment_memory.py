@@ -1,6 +1,6 @@
-"""Memory from one batch of training to the next: segment recurrence.
+"""Memory from one training batch to the next: segment recurrence (Dai et al. 2019, §3.2).
 
-Dai et al. 2019, Transformer-XL, https://arxiv.org/abs/1901.02860, §3.2.
+Transformer-XL, https://arxiv.org/abs/1901.02860.
 """
 
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -12,9 +12,11 @@ from t5x_like.batch import Batch
 
 
 class Memory(NamedTuple):
-    """Inputs of each block at the last places of every row, and the places that its continuation may see.
+    """Memory of a batch's rows.
 
-    Those are the places of the row's last example, back to where it began; padding is none of them.
+    Attributes:
+      states: Inputs of each block at the last P positions of every row.
+      real: True at positions that the row's continuation may attend to: those of its last example, without padding.
     """
 
     states: Float[Array, "N B P D"]
@@ -22,48 +24,55 @@ class Memory(NamedTuple):
 
 
 @runtime_checkable
-class Remembering(Protocol):
-    """A model that may have a memory; called with one, it returns the next in ``Predictions.memory``."""
+class ModelWithMemory(Protocol):
+    """A model that may have a memory; called with one, it returns the following one in ``Predictions.memory``."""
 
     def new_memory(self, num_rows: int) -> Memory | None: ...
 
 
-def memory_of(states: Float[Array, "N B P D"]) -> Memory:
-    """A memory in which there is nothing to look at yet."""
+def start_memory(states: Float[Array, "N B P D"]) -> Memory:
+    """Return a memory in which no position is visible yet."""
     return Memory(states, jnp.zeros(states.shape[1:3], bool))
 
 
-def recalled(memory: Memory | None, batch: Batch) -> Memory | None:
-    """The memory of rows that continue; the others, and all where no row continues, start with an empty one."""
+def recall_memory(memory: Memory | None, batch: Batch) -> Memory | None:
+    """Return the memory with rows hidden that don't continue those of the batch before."""
     if memory is None:
         return None
-    goes_on = jnp.zeros(len(memory.real), bool) if batch.continues is None else batch.continues > 0
-    return memory._replace(real=memory.real & goes_on[:, None])
+    continues = jnp.zeros(len(memory.real), bool) if batch.continues is None else batch.continues > 0
+    return memory._replace(real=memory.real & continues[:, None])
 
 
-def recall_mask(memory: Memory, segment_ids: Int[Array, "B L"] | None) -> Bool[Array, "B 1 #L P"]:
-    """True where a token may look at a place of the memory: only a row's first example goes on."""
+def memory_mask_of(memory: Memory, segment_ids: Int[Array, "B L"] | None) -> Bool[Array, "B 1 #L P"]:
+    """Return True where a token may attend to the memory: only a row's first example continues it."""
     places_B11P = memory.real[:, None, None, :]
     return places_B11P if segment_ids is None else places_B11P & (segment_ids == 1)[:, None, :, None]
 
 
-def still_real(memory: Memory, segment_ids: Int[Array, "B L"]) -> Bool[Array, "B P"]:
-    """The visible places of the next memory, after those of ``segment_ids`` have entered it."""
+def visible_after(memory: Memory, segment_ids: Int[Array, "B L"]) -> Bool[Array, "B P"]:
+    """Return the visible positions of the memory after ``segment_ids`` have entered it."""
     last_B1 = jnp.max(segment_ids, axis=1, keepdims=True)
     entered = (segment_ids == last_B1) & (segment_ids > 0)
-    # A second example has begun: the first, which the memory is about, won't go on.
+    # Where a second example has begun, the first, which the memory belongs to, has ended.
     before = memory.real & (last_B1 <= 1)
     return jnp.concatenate([before, entered], axis=1)[:, -memory.real.shape[1] :]
 
 
-def beside_memory(
+def join_memory_mask(
     mask: Bool[Array, "B 1 #L L"] | None,
     memory_mask: Bool[Array, "B 1 #L P"] | None,
     *,
     length: int,
     past: int,
 ) -> Bool[Array, "B 1 #L M"] | None:
-    """One mask of the memory's places and then the segment's own; what has no mask is seen by all."""
+    """Concatenate the masks of the memory's keys and the segment's own.
+
+    Args:
+      mask: Mask of the segment's keys; ``None`` for all visible.
+      memory_mask: Mask of the memory's keys; ``None`` for all visible.
+      length: Number of the segment's keys.
+      past: Number of the memory's keys.
+    """
     if mask is None and memory_mask is None:
         return None
     some = mask if memory_mask is None else memory_mask

@@ -1,4 +1,4 @@
-"""XLNet: predicts tokens in any order, from those before them in that order (Yang et al. 2019, arXiv:1906.08237)."""
+"""XLNet: predicts tokens in a permuted order (Yang et al. 2019, https://arxiv.org/abs/1906.08237)."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -12,11 +12,11 @@ from t5x_like.batch import Batch
 from t5x_like.model.families.family import Predictions
 from t5x_like.model.families.segment_memory import (
     Memory,
-    beside_memory,
-    memory_of,
-    recall_mask,
-    recalled,
-    still_real,
+    join_memory_mask,
+    memory_mask_of,
+    recall_memory,
+    start_memory,
+    visible_after,
 )
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
@@ -33,30 +33,46 @@ from t5x_like.model.layers.relative_stack import (
     remember,
 )
 
-# "backwards_equally": not further back than the memory is long, so that the last token sees no more than the first.
-Direction = Literal["both_ways", "backwards", "backwards_equally"]
+Direction = Literal["bidirectional", "unidirectional", "unidirectional_same_length"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TwoStreamConfig:
-    """The memory is the last ``memory_length`` positions (``None``: all of them).
+    """Word embeddings, one stack that is read as one stream or two, and heads.
 
-    Of a new segment only the first ``reuse_length`` enter it: in training the next segment overlaps with this one.
+    Attributes:
+      embeddings: Sizes of the word table.
+      stack: Blocks.
+      heads: Heads on the output.
+      direction: Keys that a token attends to: all, earlier ones, or with ``"unidirectional_same_length"`` as many
+        earlier ones as the memory is long.
+      memory_length: Positions of earlier segments that are kept; ``None`` for all.
+      reuse_length: First positions of a segment that enter the memory, because training segments overlap; ``None`` for
+        all.
+      compute_dtype: Type of activations. Weights are float32.
     """
 
     embeddings: EmbeddingsConfig
     stack: RelativeStackConfig
     heads: HeadsConfig = HeadsConfig()
-    direction: Direction = "both_ways"
+    direction: Direction = "bidirectional"
     memory_length: int | None = None
     reuse_length: int | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
 
+    def build(self, key: Key[Array, ""]) -> "TwoStream":
+        """Build the model with fresh weights drawn from ``key``."""
+        return TwoStream(self, key=key)
+
 
 class TwoStreamOutput(NamedTuple):
-    """``output`` is the query stream's where there is one, else the content stream's.
+    """Outputs of the stack.
 
-    Hidden states, if collected: what entered every block, then what left the last. ``memory`` is for the next segment.
+    Attributes:
+      output: Output of the query stream where there is one, else of the content stream.
+      hidden: If collected, the content stream's input of every block, then its output.
+      query_hidden: The same for the query stream.
+      memory: If kept, the memory for the following segment.
     """
 
     output: Float[Array, "B T D"]
@@ -66,15 +82,21 @@ class TwoStreamOutput(NamedTuple):
 
 
 class TwoStreamCache(NamedTuple):
-    """The tokens so far. Each sees those after it too, so no keys and values can be kept."""
+    """Tokens so far. Each attends to later ones too, so keys and values can't be kept.
+
+    Attributes:
+      tokens: Token ids, filled up to ``index``.
+      real: True for real tokens, and for places of new ones.
+      index: Place of the next token, the same for all rows.
+    """
 
     tokens: Int[Array, "R L"]
     real: Bool[Array, "R L"]
-    index: Int[Array, ""]  # the place of the next token, the same for all rows
+    index: Int[Array, ""]
 
 
 class TwoStream(nnx.Module):
-    """One stack, read as a content stream alone or with a query stream beside it."""
+    """One stack, run on a content stream alone or on content and query streams."""
 
     def __init__(self, config: TwoStreamConfig, *, key: Key[Array, ""]):
         embedding_key, query_key, stack_key, heads_key = jax.random.split(key, 4)
@@ -99,16 +121,14 @@ class TwoStream(nnx.Module):
         collect_hidden: bool = False,
         memory: Memory | None = None,
     ) -> Predictions:
-        """Scores every position of the encoder's stream.
+        """Return scores of every position of the encoder's stream, and the updated memory.
 
-        With ``batch.ranks``, the order of prediction, or ``batch.attention_mask``, the same as a mask, each
-        token is predicted from those that it sees, without knowing itself; where it sees none, from its place alone.
-        Without them every token is known, as for fine-tuning.
-
-        Rows that ``batch.continues`` look at their part of the memory, which comes back renewed.
+        With ``batch.ranks``, the order of prediction, or ``batch.attention_mask``, the same as a mask, each token is
+        predicted from the tokens visible to it and not from itself. Without them every token is known, as in
+        fine-tuning. Rows where ``batch.continues`` is 1 attend to their part of the memory.
         """
         segment_ids = batch.encoder_segment_ids
-        memory = recalled(memory, batch)
+        memory = recall_memory(memory, batch)
         mask = segment_mask(segment_ids, segment_ids)
         if batch.attention_mask is not None:
             mask = combine_masks(mask, batch.attention_mask[:, None])
@@ -119,16 +139,16 @@ class TwoStream(nnx.Module):
             mask=mask,
             token_types=batch.token_types,
             with_queries=batch.attention_mask is not None or batch.ranks is not None,
-            blind_see_nothing=True,
+            zero_fully_masked=True,
             memory=None if memory is None else memory.states,
-            memory_mask=None if memory is None else recall_mask(memory, segment_ids),
+            memory_mask=None if memory is None else memory_mask_of(memory, segment_ids),
             keep_memory=memory is not None,
             dropout_key=dropout_key,
             collect_hidden=collect_hidden,
         )
         if memory is not None and read.memory is not None:
             segments = jnp.ones_like(batch.encoder_input_tokens) if segment_ids is None else segment_ids
-            memory = Memory(read.memory, still_real(memory, segments[:, : self.config.reuse_length]))
+            memory = Memory(read.memory, visible_after(memory, segments[:, : self.config.reuse_length]))
         logits, pooled, scores = self.heads(
             read.output, self.embedding, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
@@ -149,17 +169,27 @@ class TwoStream(nnx.Module):
         token_types: Int[Array, "B L"] | None = None,
         with_queries: bool = False,
         target_mapping: Float[Array, "B T L"] | None = None,
-        blind_see_nothing: bool = False,
+        zero_fully_masked: bool = False,
         memory: Float[Array, "N B P D"] | None = None,
         memory_mask: Bool[Array, "B 1 #L P"] | None = None,
         keep_memory: bool = False,
         dropout_key: Key[Array, ""] | None = None,
         collect_hidden: bool = False,
     ) -> TwoStreamOutput:
-        """``mask`` is for keys of the segment, where content sees itself too; ``memory_mask`` for those of the memory.
+        """Run the stack over one segment.
 
-        Queries stand at every position, or where the one-hot rows of ``target_mapping`` say. Without ``token_types``
-        segments are not distinguished; the memory counts as type 0.
+        Args:
+          tokens: Token ids of the segment.
+          mask: ``False`` prevents attention to a key of the segment; the content stream always attends to itself.
+          token_types: Ids of text segments, which are 0 in the memory; ``None`` doesn't distinguish any.
+          with_queries: Run the query stream too.
+          target_mapping: One-hot rows with the position of each query; ``None`` has a query at every position.
+          zero_fully_masked: See ``RelativeAttention``.
+          memory: Inputs of all blocks at earlier positions.
+          memory_mask: ``False`` prevents attention to a key of the memory.
+          keep_memory: Return the memory for the following segment.
+          dropout_key: ``None`` for no dropout.
+          collect_hidden: Return all hidden states.
         """
         batch_size, length = tokens.shape
         past = 0 if memory is None else memory.shape[2]
@@ -173,19 +203,19 @@ class TwoStream(nnx.Module):
         ran = self.stack(
             streams,
             memory,
-            context._replace(target_mapping=target_mapping, blind_see_nothing=blind_see_nothing),
+            context._replace(target_mapping=target_mapping, zero_fully_masked=zero_fully_masked),
             dropout_key=fold(dropout_key, 0),
             collect_inputs=collect_hidden or keep_memory,
         )
         return self._output(ran.streams, ran.inputs, memory, keep_memory, collect_hidden)
 
     def new_memory(self, num_rows: int) -> Memory | None:
-        """The empty memory that training begins with; ``None`` where its length isn't limited."""
+        """Return the empty memory that training begins with; ``None`` where its length is not limited."""
         length, stack = self.config.memory_length, self.config.stack
         if length is None:
             return None
         dtype = jnp.dtype(self.config.compute_dtype)
-        return memory_of(jnp.zeros((stack.num_layers, num_rows, length, stack.model_dim), dtype))
+        return start_memory(jnp.zeros((stack.num_layers, num_rows, length, stack.model_dim), dtype))
 
     def start_cache(
         self,
@@ -194,9 +224,15 @@ class TwoStream(nnx.Module):
         *,
         max_new_tokens: int,
     ) -> tuple[Int[Array, " B"], TwoStreamCache]:
-        """Keeps all of the prompts but their last token, which comes back for the first ``decode_step``.
+        """Put all tokens of the prompts but the last into a new cache.
 
-        Prompts may be padded on the left.
+        Args:
+          prompts: Token ids.
+          prompt_mask: 1 for real tokens; padding must be on the left.
+          max_new_tokens: Room in the cache for new tokens.
+
+        Returns:
+          The prompts' last tokens, for the first ``decode_step``, and the cache.
         """
         real = jnp.ones(prompts.shape, bool) if prompt_mask is None else prompt_mask > 0
         room = ((0, 0), (0, max_new_tokens))
@@ -210,7 +246,7 @@ class TwoStream(nnx.Module):
     def decode_step(
         self, tokens: Int[Array, " R"], cache: TwoStreamCache
     ) -> tuple[Float[Array, "R V"], TwoStreamCache]:
-        """Reads one token a row, and all before it once more, and scores the next one by a query at its place."""
+        """Read each row's tokens up to the given one again, and return scores of the next one and the updated cache."""
         written = jax.lax.dynamic_update_slice_in_dim(cache.tokens, tokens[:, None], cache.index, axis=1)
         places = jnp.arange(written.shape[1])
         known = cache.real & (places <= cache.index)[None]
@@ -221,12 +257,12 @@ class TwoStream(nnx.Module):
             with_queries=True,
             target_mapping=target.astype(jnp.float32),
         )
-        assert self.heads.words is not None, "a model that scores no words can't write"
+        assert self.heads.words is not None, "a model without a head over the vocabulary can't generate"
         logits = self.heads.words(read.output, self.embedding)[:, 0]
         return logits, cache._replace(tokens=written, index=cache.index + 1)
 
     def reorder_cache(self, cache: TwoStreamCache, origins: Int[Array, "B J"]) -> TwoStreamCache:
-        """Beam ``j`` of input ``b`` becomes its former beam ``origins[b, j]``; there may be more beams than before."""
+        """Return the cache in which beam ``j`` of input ``b`` is its former beam ``origins[b, j]``."""
         rows = beam_rows(origins, num_rows=len(cache.tokens))
         return cache._replace(tokens=cache.tokens[rows], real=cache.real[rows])
 
@@ -239,12 +275,12 @@ class TwoStream(nnx.Module):
         token_types: Int[Array, "B L"] | None,
     ) -> RelativeAttentionContext:
         config, num_keys = self.config, past + length
-        distances = distances_between(length, num_keys, both_ways=config.direction == "both_ways")
+        distances = distances_between(length, num_keys, bidirectional=config.direction == "bidirectional")
         own = None if mask is None else mask | jnp.eye(length, dtype=bool)[None, None]
-        query_mask = beside_memory(mask, memory_mask, length=length, past=past)
-        content_mask = beside_memory(own, memory_mask, length=length, past=past)
-        if config.direction != "both_ways":
-            reach = past if config.direction == "backwards_equally" else None
+        query_mask = join_memory_mask(mask, memory_mask, length=length, past=past)
+        content_mask = join_memory_mask(own, memory_mask, length=length, past=past)
+        if config.direction != "bidirectional":
+            reach = past if config.direction == "unidirectional_same_length" else None
             seen = past_mask(length, num_keys, reach=reach)
             query_mask, content_mask = combine_masks(query_mask, seen), combine_masks(content_mask, seen)
         is_other_segment = None

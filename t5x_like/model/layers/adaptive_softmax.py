@@ -1,8 +1,8 @@
-"""Large vocabularies by frequency: common words get more of the work (Grave et al. 2017, arXiv:1609.04309).
+"""Adaptive softmax and input embeddings for large vocabularies.
 
-Ids count from the most frequent word. The first cluster is scored together with one score for each further cluster,
-whose words are then scored among themselves. Further clusters can have narrower embeddings (Baevski and Auli 2019,
-arXiv:1809.10853).
+Grave et al. 2017, https://arxiv.org/abs/1609.04309; Baevski and Auli 2019, https://arxiv.org/abs/1809.10853. Ids are
+sorted by frequency and cut into clusters. The first softmax covers the most frequent words and one entry for each
+further cluster; each further cluster has a softmax of its own. Rarer clusters can have narrower embeddings.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,13 @@ from t5x_like.model.layers.linear import Linear, Normal
 
 
 class Cluster(NamedTuple):
-    """The ids from ``start`` to before ``stop``, with embeddings of width ``dim``."""
+    """A range of ids.
+
+    Attributes:
+      start: First id.
+      stop: One more than the last id.
+      dim: Width of the cluster's embeddings.
+    """
 
     start: int
     stop: int
@@ -28,18 +34,27 @@ class Cluster(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveConfig:
-    """Clusters begin at ``cutoffs``, each with embeddings ``shrink`` times narrower than the one before.
+    """A vocabulary in clusters of falling frequency. Names are those of transformers' TransfoXL.
 
-    Scores use the embeddings' own tables if ``tied_tables``, and their projections in the clusters where
-    ``tied_projections`` says so; clusters beyond its end have their own.
+    Attributes:
+      vocab_size: Number of token ids.
+      embed_dim: Width of the first cluster's embeddings.
+      cutoffs: First id of each further cluster, rising; empty for one plain softmax.
+      div_val: Each cluster's embeddings are this many times narrower than those of the cluster before.
+      tie_word_embeddings: The softmax uses the embeddings' tables.
+      tie_projections: For each cluster, if its softmax uses the embeddings' projection. Clusters beyond the end of
+        the tuple have projections of their own.
+      stddev: Standard deviation of fresh tables.
+      projection_stddev: Standard deviation of fresh projections.
+      pad_vocab_to_multiple_of: Each table is padded to a multiple of this many rows, so that a mesh can split it.
     """
 
     vocab_size: int
     embed_dim: int
     cutoffs: tuple[int, ...] = ()
-    shrink: int = 1
-    tied_tables: bool = True
-    tied_projections: tuple[bool, ...] = ()
+    div_val: int = 1
+    tie_word_embeddings: bool = True
+    tie_projections: tuple[bool, ...] = ()
     stddev: float = 0.02
     projection_stddev: float = 0.01
     pad_vocab_to_multiple_of: int = 128
@@ -50,38 +65,38 @@ class AdaptiveConfig:
             raise ValueError(
                 f"cutoffs are {self.cutoffs}; give rising ids between 0 and the vocabulary's {self.vocab_size}"
             )
-        if self.shrink < 1 or self.clusters[-1].dim < 1:
+        if self.div_val < 1 or self.clusters[-1].dim < 1:
             raise ValueError(
-                f"embeddings {self.embed_dim} wide can't shrink by {self.shrink} for each of "
+                f"embeddings {self.embed_dim} wide can't be divided by div_val={self.div_val} for each of "
                 f"{len(self.cutoffs)} cutoffs"
             )
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:
-        """From the most frequent words on."""
+        """Clusters, from the most frequent words on."""
         borders = (0, *self.cutoffs, self.vocab_size)
         return tuple(
-            Cluster(start, stop, self.embed_dim // self.shrink**number)
+            Cluster(start, stop, self.embed_dim // self.div_val**number)
             for number, (start, stop) in enumerate(pairwise(borders))
         )
 
     @property
     def tables(self) -> tuple[Cluster, ...]:
-        """The clusters with a table to themselves: all words together, where they are equally wide."""
-        return self.clusters if self.shrink > 1 else (Cluster(0, self.vocab_size, self.embed_dim),)
+        """Clusters that have a table: each one, or a single table for all ids where ``div_val`` is 1."""
+        return self.clusters if self.div_val > 1 else (Cluster(0, self.vocab_size, self.embed_dim),)
 
     def num_rows(self, table: Cluster) -> int:
-        """The rows of a table, up to a round number."""
+        """Return the padded number of rows of a table."""
         rows = table.stop - table.start
         return rows + -rows % self.pad_vocab_to_multiple_of
 
     def is_projected(self, model_dim: int) -> bool:
-        """True if embeddings are projected to the width of the stream."""
-        return self.shrink > 1 or self.embed_dim != model_dim
+        """Return True if embeddings are projected to ``model_dim``."""
+        return self.div_val > 1 or self.embed_dim != model_dim
 
     def is_tied(self, number: int) -> bool:
-        """True if a cluster's scores use the embeddings' projection."""
-        return number < len(self.tied_projections) and self.tied_projections[number]
+        """Return True if cluster ``number`` of the softmax uses the embeddings' projection."""
+        return number < len(self.tie_projections) and self.tie_projections[number]
 
 
 def _tables(config: AdaptiveConfig, key: Array) -> dict[str, Embedding]:
@@ -98,7 +113,7 @@ def _tables(config: AdaptiveConfig, key: Array) -> dict[str, Embedding]:
 
 
 class AdaptiveEmbedding(nnx.Module):
-    """Looks ids up in the tables of their clusters, and brings all to one width."""
+    """Looks ids up in their clusters' tables and projects the vectors to ``model_dim``."""
 
     def __init__(self, config: AdaptiveConfig, model_dim: int, *, key: Key[Array, ""]):
         tables_key, projections_key = jax.random.split(key)
@@ -115,29 +130,29 @@ class AdaptiveEmbedding(nnx.Module):
         self.config = config
 
     def __call__(self, ids: Int[Array, "B L"], dtype: jnp.dtype) -> Float[Array, "B L D"]:
-        """An id outside the vocabulary gives not-a-number."""
+        """Return embeddings in ``dtype``; an id outside the vocabulary gives not-a-number."""
         total = None
         for number, table in enumerate(self.config.tables):
             inside = (ids >= table.start) & (ids < table.stop)
-            found = self.tables[str(number)](jnp.where(inside, ids - table.start, 0), dtype)
-            found = self.projections[str(number)](found) if self.projections else found
-            found = jnp.where(inside[..., None], found, jnp.zeros((), dtype))
-            total = found if total is None else total + found
+            vectors = self.tables[str(number)](jnp.where(inside, ids - table.start, 0), dtype)
+            vectors = self.projections[str(number)](vectors) if self.projections else vectors
+            vectors = jnp.where(inside[..., None], vectors, jnp.zeros((), dtype))
+            total = vectors if total is None else total + vectors
         assert total is not None
         known = (ids >= 0) & (ids < self.config.vocab_size)
         return jnp.where(known[..., None], total, jnp.full((), jnp.nan, dtype))
 
     def projection(self, number: int) -> Float[Array, "E D"]:
-        """From a cluster's embeddings to the stream."""
-        return self.projections[str(number if self.config.shrink > 1 else 0)].kernel[...]
+        """Return the kernel from a cluster's embeddings to the residual stream."""
+        return self.projections[str(number if self.config.div_val > 1 else 0)].kernel[...]
 
 
 class AdaptiveSoftmax(nnx.Module):
-    """Log-probabilities of all words."""
+    """Computes log-probabilities of all ids."""
 
     def __init__(self, config: AdaptiveConfig, model_dim: int, *, key: Key[Array, ""]):
         tables_key, projections_key, clusters_key = jax.random.split(key, 3)
-        self.tables = None if config.tied_tables else nnx.Dict(_tables(config, tables_key))
+        self.tables = None if config.tie_word_embeddings else nnx.Dict(_tables(config, tables_key))
         self.biases = nnx.Dict(
             {
                 str(number): nnx.Param(jnp.zeros((config.num_rows(table),)), axes=("vocab",))
@@ -170,7 +185,12 @@ class AdaptiveSoftmax(nnx.Module):
         self.is_projected = config.is_projected(model_dim)
 
     def __call__(self, x: Float[Array, "B L D"], embedding: AdaptiveEmbedding) -> Float[Array, "B L V"]:
-        """In float32; ``embedding`` lends what is tied."""
+        """Return float32 log-probabilities of the vocabulary.
+
+        Args:
+          x: Outputs of the stack.
+          embedding: Input embeddings, whose tables and projections are used where they are tied.
+        """
         clusters = self.config.clusters
         projected = self._project(x, 0, embedding)
         head = self._logits(projected, 0, embedding)
@@ -197,7 +217,7 @@ class AdaptiveSoftmax(nnx.Module):
     def _logits(
         self, x: Float[Array, "B L E"], number: int, embedding: AdaptiveEmbedding
     ) -> Float[Array, "B L C"]:
-        cluster, table = self.config.clusters[number], str(number if self.config.shrink > 1 else 0)
+        cluster, table = self.config.clusters[number], str(number if self.config.div_val > 1 else 0)
         start = cluster.start - self.config.tables[int(table)].start
         rows = slice(start, start + cluster.stop - cluster.start)
         tables = embedding.tables if self.tables is None else self.tables

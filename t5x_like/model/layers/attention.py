@@ -1,4 +1,4 @@
-"""Multi-head attention (Vaswani et al. 2017, §3.2), with keys and values for groups of heads (Ainslie et al. 2023)."""
+"""Multi-head attention (Vaswani et al. 2017, §3.2) with grouped keys and values (Ainslie et al. 2023)."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
@@ -9,13 +9,13 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.model.layers.dropout import dropout
-from t5x_like.model.layers.linear import FanIn, Initializer, Linear, into_stream
+from t5x_like.model.layers.linear import FanIn, Initializer, Linear, residual_init
 from t5x_like.model.layers.masks import SlidingWindow
-from t5x_like.model.layers.norm import Norm, NormConfig, norm_of
+from t5x_like.model.layers.norm import Norm, NormConfig, build_norm
 from t5x_like.model.layers.positions import RelativeBuckets
 from t5x_like.model.layers.rotary import Rotary, rotate
 
-# Far below every score, yet finite: a query with nothing to look at gets an average, not a not-a-number.
+# Far below every score, yet finite: a query without visible keys gets an average, not a not-a-number.
 MASKED = -1e10
 
 Positions: TypeAlias = Rotary | RelativeBuckets
@@ -23,38 +23,40 @@ Positions: TypeAlias = Rotary | RelativeBuckets
 
 @dataclass(frozen=True, kw_only=True)
 class QKNormConfig:
-    """Norms of projected queries and keys, before they are rotated.
+    """Normalization of projected queries and keys, before rotary positions.
 
     Attributes:
-      norm: the kind of both norms; each has its own weights.
-      over: ``"head"`` norms each head by itself, with weights that all heads share (Qwen 3). ``"all_heads"`` norms the
-        heads together, as one long vector (OLMo 2).
+      norm: Type of both norms; each has its own weights.
+      over: ``"head"`` normalizes each head by itself with weights shared by all heads (Qwen 3). ``"all_heads"``
+        normalizes the concatenated heads as one vector (OLMo 2).
     """
 
     norm: NormConfig
     over: Literal["head", "all_heads"] = "head"
 
     def build(self, num_heads: int, head_dim: int) -> Norm:
-        """The norm of ``num_heads`` heads."""
-        return norm_of(self.norm, head_dim if self.over == "head" else num_heads * head_dim)
+        """Return the norm for queries or keys of ``num_heads`` heads."""
+        return build_norm(self.norm, head_dim if self.over == "head" else num_heads * head_dim)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionConfig:
-    """Multi-head attention.
+    """Multi-head attention: ``softmax(scale * q k^T + bias) v`` for each head.
 
     Attributes:
-      num_heads: heads of queries.
-      head_dim: the width of a head.
-      num_kv_heads: heads of keys and values, each for a group of queries; as many as ``num_heads`` where ``None``.
-      attention_scale: multiplies scores; ``head_dim ** -0.5`` where ``None``. T5 leaves scores as they are (1.0), and
-        starts with smaller queries instead.
-      attention_logit_soft_cap: bends scores into this range by a tanh (Gemma 2).
-      qk_norm: norms queries and keys.
-      in_bias: gives the projections of queries, keys and values a bias.
-      out_bias: gives the output projection one.
-      positions: those that act in this layer alone: rotations, or its own table of relative ones.
-      window: the places that a query sees, where not all.
+      num_heads: Query heads.
+      head_dim: Width of a head.
+      num_kv_heads: Key and value heads, each shared by ``num_heads / num_kv_heads`` query heads; ``None`` gives each
+        query head its own.
+      attention_scale: Multiplies scores; ``None`` is ``head_dim ** -0.5``. T5 uses 1.0, and initializes queries
+        smaller instead.
+      attention_logit_soft_cap: Replaces scores ``s`` by ``cap * tanh(s / cap)`` (Gemma 2); ``None`` leaves them.
+      qk_norm: Normalizes queries and keys; ``None`` leaves them.
+      in_bias: Adds a bias to the projections of queries, keys and values.
+      out_bias: Adds a bias to the output projection.
+      positions: Positions of this layer alone: rotary, or a relative-bias table of its own. ``None`` leaves them to
+        the embeddings or the stack.
+      window: Limits the keys that a query attends to; ``None`` for all.
     """
 
     num_heads: int
@@ -69,7 +71,10 @@ class AttentionConfig:
     window: SlidingWindow | None = None
 
     def __post_init__(self) -> None:
-        if self.num_heads % self.kv_heads:
+        for name in ("num_heads", "head_dim"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; give a positive number")
+        if self.kv_heads < 1 or self.num_heads % self.kv_heads:
             raise ValueError(
                 f"num_heads={self.num_heads} can't share num_kv_heads={self.kv_heads} keys and values evenly"
             )
@@ -86,14 +91,21 @@ class AttentionConfig:
 
 
 class KeysValues(NamedTuple):
-    """Keys and values of the tokens that queries may attend to."""
+    """Keys and values that queries attend to."""
 
     keys: Float[Array, "B M G K"]
     values: Float[Array, "B M G K"]
 
 
 class Attention(nnx.Module):
-    """Multi-head attention of queries to any keys and values; mask and bias come from the caller."""
+    """Multi-head attention of queries to any keys and values; mask and bias are arguments.
+
+    Args:
+      config: Heads, scale and positions.
+      model_dim: Width of inputs and outputs.
+      key: Random key of fresh weights.
+      init: Distribution of fresh kernels.
+    """
 
     def __init__(
         self,
@@ -107,7 +119,7 @@ class Attention(nnx.Module):
         query_key, key_key, value_key, out_key = jax.random.split(key, 4)
         query_init = init
         if isinstance(init, FanIn):
-            # T5X's: a normal distribution, and queries so small that unscaled scores start as scaled ones do.
+            # As in T5X: normally distributed, with queries so small that unscaled scores start as scaled ones do.
             init = replace(init, distribution="normal")
             query_init = replace(init, scale=init.scale * config.head_dim**-0.5 / config.scale)
 
@@ -122,7 +134,7 @@ class Attention(nnx.Module):
             model_dim,
             axes=("joined_heads", "embed"),
             key=out_key,
-            init=into_stream(init),
+            init=residual_init(init),
             bias=config.out_bias,
         )
         norm = config.qk_norm
@@ -133,7 +145,12 @@ class Attention(nnx.Module):
     def project_keys_values(
         self, x: Float[Array, "B M D"], positions: Int[Array, "B M"] | None = None
     ) -> KeysValues:
-        """Keys and values of ``x``; keys are normed and rotated."""
+        """Return keys and values of ``x``; keys are normalized and rotated.
+
+        Args:
+          x: Inputs of the attention layer.
+          positions: Positions of the tokens, which rotary attention needs.
+        """
         keys_BMGK = self._normed_heads(self.key(x), self.key_norm)
         return KeysValues(self.apply_rotary(keys_BMGK, positions), self._heads(self.value(x)))
 
@@ -148,19 +165,19 @@ class Attention(nnx.Module):
         dropout_rate: float = 0.0,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B L D"]:
-        """Attends from ``x`` to ``keys_values``.
+        """Attend from ``x`` to ``keys_values``.
 
         Args:
-          x: what queries are made of.
-          keys_values: as ``project_keys_values`` makes them.
-          positions: of the queries, where they are rotated.
+          x: Inputs that queries are projected from.
+          keys_values: Result of ``project_keys_values``.
+          positions: Positions of the queries, which rotary attention needs.
           mask: ``False`` prevents attention; broadcasts to [B, H, L, M].
-          bias: added to scores; broadcasts likewise. It stays apart from the mask, which saves memory.
-          dropout_rate: of the attention weights.
+          bias: Added to scores; broadcasts to [B, H, L, M]. Kept apart from the mask, which saves memory.
+          dropout_rate: Dropout of attention weights.
           dropout_key: ``None`` for no dropout.
 
         Returns:
-          The heads' averages of values, projected back to the stream's width.
+          Weighted averages of values, projected to ``model_dim``.
         """
         scores_BHLM = self.scores(self.queries(x, positions), keys_values.keys.astype(x.dtype))
         if bias is not None:
@@ -174,14 +191,14 @@ class Attention(nnx.Module):
     def queries(
         self, x: Float[Array, "B L D"], positions: Int[Array, "B L"] | None = None
     ) -> Float[Array, "B L H K"]:
-        """Queries of ``x``, normed and rotated."""
+        """Return normalized and rotated queries of ``x``."""
         queries_BLHK = self._normed_heads(self.query(x), self.query_norm)
         return self.apply_rotary(queries_BLHK, positions)
 
     def scores(
         self, queries: Float[Array, "B L H K"], keys: Float[Array, "B M G K"]
     ) -> Float[Array, "B H L M"]:
-        """Scaled and capped scores, in float32."""
+        """Return scaled and capped scores in float32."""
         # Heads that share a key lie next to each other: J of them in each of the G groups.
         queries_BLGJK = queries.reshape(*queries.shape[:2], keys.shape[2], -1, queries.shape[-1])
         scores_BGJLM = jnp.einsum(
@@ -197,17 +214,18 @@ class Attention(nnx.Module):
     def combine_values(
         self, weights: Float[Array, "B H L M"], values: Float[Array, "B M G K"]
     ) -> Float[Array, "B L HK"]:
-        """The heads' weighted averages of values, side by side."""
+        """Return each head's weighted average of values, heads concatenated."""
         weights_BGJLM = weights.reshape(weights.shape[0], values.shape[2], -1, *weights.shape[2:])
-        found_BLGJK = jnp.einsum("bgjlm,bmgk->blgjk", weights_BGJLM, values)
-        return found_BLGJK.reshape(*found_BLGJK.shape[:2], -1)
+        averages_BLGJK = jnp.einsum("bgjlm,bmgk->blgjk", weights_BGJLM, values)
+        return averages_BLGJK.reshape(*averages_BLGJK.shape[:2], -1)
 
     def apply_rotary(
         self, heads: Float[Array, "B L H K"], positions: Int[Array, "B L"] | None
     ) -> Float[Array, "B L H K"]:
+        """Rotate queries or keys, if the configuration has rotary positions."""
         if not isinstance(self.config.positions, Rotary):
             return heads
-        assert positions is not None, "rotations need positions"
+        assert positions is not None, "rotary attention needs positions"
         return rotate(heads, positions, self.config.positions)
 
     def _normed_heads(self, joined: Float[Array, "B L HK"], norm: Norm | None) -> Float[Array, "B L H K"]:

@@ -1,4 +1,4 @@
-"""One block of a Transformer, by configuration: self-attention, cross-attention if it has one, feed-forward."""
+"""Transformer block: self-attention, optional cross-attention, and a feed-forward layer."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -9,7 +9,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.model.layers.attention import Attention, AttentionConfig
-from t5x_like.model.layers.dropout import fold
+from t5x_like.model.layers.dropout import check_rate, fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
 from t5x_like.model.layers.kv_cache import LayerCache
 from t5x_like.model.layers.linear import FanIn, Initializer
@@ -25,11 +25,21 @@ FeedForwardSlot: TypeAlias = FeedForwardConfig | MixtureOfExpertsConfig
 
 @dataclass(frozen=True, kw_only=True)
 class BlockConfig:
-    """The parts of a block.
+    """Configuration of a block.
 
-    ``attention_norms`` and ``feed_forward_norms`` say where norms stand around each layer. A ``parallel`` block's
-    layers read the same stream and are added together (Wang and Komatsuzaki 2021, GPT-J). With ``transient_global``,
-    local attention sees summaries too.
+    Attributes:
+      model_dim: Width of the residual stream.
+      attention: Self-attention.
+      feed_forward: Feed-forward layer, or a mixture of experts in its place.
+      cross_attention: Attention to an encoder's output; ``None`` for a block without.
+      norm: Type of all norms.
+      attention_norms: Positions of norms around self-attention and cross-attention (see ``Residual``).
+      feed_forward_norms: Positions of norms around the feed-forward layer.
+      parallel: Attention and feed-forward layer read the same input, and both outputs are added to it (Wang and
+        Komatsuzaki 2021, GPT-J). Otherwise the feed-forward layer reads the output of attention.
+      transient_global: Local attention also attends to summaries of blocks (LongT5); needs a symmetric window.
+      dropout_rate: Dropout of layer outputs, attention weights and inner feed-forward activations.
+      init: Distribution of fresh kernels.
     """
 
     model_dim: int
@@ -45,6 +55,9 @@ class BlockConfig:
     init: Initializer = FanIn()
 
     def __post_init__(self) -> None:
+        if self.model_dim < 1:
+            raise ValueError(f"model_dim is {self.model_dim}; give a positive number")
+        check_rate("dropout_rate", self.dropout_rate)
         window = self.attention.window
         if self.transient_global is not None and (window is None or window.left != window.right):
             raise ValueError(
@@ -61,7 +74,7 @@ class BlockOutput(NamedTuple):
 
 
 class Block(nnx.Module):
-    """Reads and changes the stream ``x``; what varies between models is in ``config``."""
+    """One block; everything that varies between models is in ``config``."""
 
     def __init__(self, config: BlockConfig, *, key: Key[Array, ""]):
         self_key, cross_key, feed_key, bias_key = jax.random.split(key, 4)
@@ -91,15 +104,22 @@ class Block(nnx.Module):
         cache: LayerCache | None = None,
         dropout_key: Key[Array, ""] | None = None,
     ) -> BlockOutput:
-        """Runs the block. With a cache, ``x`` are its next tokens, and the updated cache is returned."""
+        """Run the block.
+
+        Args:
+          x: Residual stream. With a cache: that of the tokens after the cached ones.
+          context: Masks, biases and encoder output that all blocks share.
+          cache: Keys and values of earlier tokens, while decoding.
+          dropout_key: ``None`` for no dropout.
+        """
         rate = self.config.dropout_rate
         new_cache, balance_loss = cache, jnp.zeros(())
 
         def attend(x: Array) -> Array:
             nonlocal new_cache
-            look = SelfAttention(self.self_attention, self.relative_bias, self.transient_global, rate)
-            found, new_cache = look(x, context, cache, fold(dropout_key, 0))
-            return found
+            attention = SelfAttention(self.self_attention, self.relative_bias, self.transient_global, rate)
+            output, new_cache = attention(x, context, cache, fold(dropout_key, 0))
+            return output
 
         def attend_to_encoded(x: Array) -> Array:
             return self._attend_to_encoded(x, context, cache, fold(dropout_key, 2))
@@ -109,8 +129,8 @@ class Block(nnx.Module):
             dropping = {"dropout_rate": rate, "dropout_key": fold(dropout_key, 4)}
             if not isinstance(self.feed_forward, MixtureOfExperts):
                 return self.feed_forward(x, **dropping)
-            found, balance_loss = self.feed_forward(x, mask=context.real, **dropping)
-            return found
+            output, balance_loss = self.feed_forward(x, mask=context.real, **dropping)
+            return output
 
         drop = {site: {"dropout_rate": rate, "dropout_key": fold(dropout_key, site)} for site in (1, 3, 5)}
         if self.config.parallel:
@@ -128,17 +148,17 @@ class Block(nnx.Module):
     ) -> Array:
         cross, encoded = self.cross_attention, context.encoded
         assert cross is not None
-        seen = cache.encoded if cache is not None else cross.project_keys_values(encoded)  # pyright: ignore[reportArgumentType]
-        assert seen is not None
-        # With beams there are more rows than inputs: the beams of an input ask as so many queries.
-        found = cross(
-            x.reshape(seen.keys.shape[0], -1, x.shape[-1]),
-            seen,
+        keys_values = cache.encoded if cache is not None else cross.project_keys_values(encoded)  # pyright: ignore[reportArgumentType]
+        assert keys_values is not None
+        # With beams there are more rows than inputs: all beams of an input are queries of one row.
+        output = cross(
+            x.reshape(keys_values.keys.shape[0], -1, x.shape[-1]),
+            keys_values,
             mask=context.encoded_mask,
             dropout_rate=self.config.dropout_rate,
             dropout_key=dropout_key,
         )
-        return found.reshape(x.shape)
+        return output.reshape(x.shape)
 
     @staticmethod
     def _residual(config: BlockConfig, norm_slots: tuple[NormSlot, ...]) -> Residual:

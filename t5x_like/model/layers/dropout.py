@@ -8,9 +8,14 @@ from jaxtyping import Array, Float, Key
 def dropout(
     x: Float[Array, "*dims"], rate: float, key: Key[Array, ""] | None, *, shared_dim: int | None = None
 ) -> Float[Array, "*dims"]:
-    """Zeroes entries with probability ``rate`` and scales the rest up; without a key nothing happens.
+    """Set entries to zero with probability ``rate``, and divide the rest by ``1 - rate``.
 
-    Entries along ``shared_dim`` live or die together: T5's way along the length, which saves random numbers.
+    Args:
+      x: Activations.
+      rate: Probability in [0, 1).
+      key: Random key; ``None`` for no dropout.
+      shared_dim: Dimension along which all entries share one draw. T5 shares along the length, which saves random
+        numbers.
     """
     if key is None or rate == 0.0:
         return x
@@ -22,5 +27,11 @@ def dropout(
 
 
 def fold(key: Key[Array, ""] | None, site: int) -> Key[Array, ""] | None:
-    """The key of one dropout site among those that share ``key``."""
+    """Return the key of dropout site number ``site``; ``None`` stays ``None``."""
     return None if key is None else jax.random.fold_in(key, site)
+
+
+def check_rate(name: str, rate: float) -> None:
+    """Raise ValueError unless a configuration's field is a probability below 1."""
+    if not 0 <= rate < 1:
+        raise ValueError(f"{name} is {rate}; give a probability below 1")

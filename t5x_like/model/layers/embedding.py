@@ -1,4 +1,4 @@
-"""From token ids to the first activations: tables of words, positions and types, added up."""
+"""Input embeddings: the sum of word, position and type embeddings, normalized and projected where configured."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,20 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
 from t5x_like.model.layers.linear import Linear, Normal
-from t5x_like.model.layers.norm import NormConfig, norm_of
+from t5x_like.model.layers.norm import NormConfig, build_norm
 
 
 class Embedding(nnx.Module):
-    """A table [V, D]. Rows beyond ``num_rows``, up to a round number that a mesh can cut, belong to no id."""
+    """A table of vectors [V, D].
+
+    Args:
+      num_rows: Number of ids.
+      model_dim: Width of the vectors.
+      key: Random key of the fresh table.
+      stddev: Standard deviation of the fresh table.
+      multiple: The table is padded with zero rows to a multiple of this number, so that a mesh can split it.
+      axes: Names of the table's dimensions for the partitioning rules.
+    """
 
     def __init__(
         self,
@@ -29,19 +38,24 @@ class Embedding(nnx.Module):
         self.num_rows = num_rows
 
     def __call__(self, ids: Int[Array, "B L"], dtype: jnp.dtype) -> Float[Array, "B L D"]:
-        """Looks ids up. One outside the table gives not-a-number, which no loss survives unnoticed."""
+        """Return the vectors of ``ids``; an id outside the table gives not-a-number, which no loss hides."""
         table = self.table[...].astype(dtype)
         ids = jnp.where((ids >= 0) & (ids < self.num_rows), ids, len(table))
         return jnp.take(table, ids, axis=0, mode="fill", fill_value=jnp.nan)
 
     def logits(self, x: Float[Array, "B L D"]) -> Float[Array, "B L V"]:
-        """Scores every row by the inner product with it, in float32."""
+        """Return the inner product of ``x`` with every row, in float32."""
         return jnp.matmul(x, self.table[...].astype(x.dtype).T, preferred_element_type=jnp.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LearnedPositions:
-    """A vector for each position. ``offset`` rows lie before that of position 0: 2 in RoBERTa and BART."""
+    """Learned position embeddings.
+
+    Attributes:
+      max_position_embeddings: Number of positions, which limits the sequence length.
+      offset: Unused rows before position 0: 2 in RoBERTa and BART.
+    """
 
     max_position_embeddings: int
     offset: int = 0
@@ -49,10 +63,20 @@ class LearnedPositions:
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingsConfig:
-    """The sum of all embeddings. Missing types count as 0.
+    """Sum of word, position and type embeddings. Type ids that a batch lacks count as 0.
 
-    ``block_positions`` count inside a masked span (GLM). ``embed_dim`` other than the stack's needs ``projected``.
-    ``pad_vocab_to_multiple_of``: the table has rows for the next multiple of it. ``scale`` multiplies words (Gemma).
+    Attributes:
+      vocab_size: Number of token ids.
+      embed_dim: Width of the tables.
+      positions: Learned position embeddings; ``None`` where positions act in attention.
+      block_positions: Learned embeddings of positions inside a masked span (GLM).
+      num_token_types: Types of tokens, such as first and second sentence (BERT); 0 for none.
+      num_task_types: Types of pretraining tasks (ERNIE 2.0); 0 for none.
+      norm: Norm of the sum; ``None`` for none.
+      projected: Projects the sum from ``embed_dim`` to the stack's width (ALBERT, ELECTRA).
+      scale: Multiplies word embeddings (Gemma: the square root of the width).
+      stddev: Standard deviation of fresh tables.
+      pad_vocab_to_multiple_of: The word table is padded to a multiple of this many rows, so that a mesh can split it.
     """
 
     vocab_size: int
@@ -74,12 +98,19 @@ class EmbeddingsConfig:
 
     @property
     def padded_vocab_size(self) -> int:
-        """The number of rows of the table."""
+        """Rows of the word table, padding included."""
         return self.vocab_size + -self.vocab_size % self.pad_vocab_to_multiple_of
 
 
 class Embeddings(nnx.Module):
-    """The entrance of a stack. With ``words`` of another's, it has no table of its own for them."""
+    """Input embeddings of a stack.
+
+    Args:
+      config: Tables and their sizes.
+      model_dim: Width of the stack.
+      key: Random key of fresh weights.
+      with_words: ``False`` leaves out the word table, for a decoder that uses its encoder's.
+    """
 
     def __init__(
         self,
@@ -104,7 +135,7 @@ class Embeddings(nnx.Module):
         self.block_positions = small(_rows(config.block_positions), keys[2])
         self.token_types = small(config.num_token_types, keys[3])
         self.task_types = small(config.num_task_types, keys[4])
-        self.norm = None if config.norm is None else norm_of(config.norm, config.embed_dim)
+        self.norm = None if config.norm is None else build_norm(config.norm, config.embed_dim)
         self.projection = projection_to(model_dim, config, key=keys[5])
         self.config = config
 
@@ -118,10 +149,18 @@ class Embeddings(nnx.Module):
         token_types: Int[Array, "B L"] | None = None,
         task_types: Int[Array, "B L"] | None = None,
     ) -> Float[Array, "B L D"]:
-        """Without positions they count from 0.
+        """Return the stack's inputs.
+
+        Args:
+          tokens: Token ids.
+          dtype: Type of the activations.
+          positions: Positions of the tokens; ``None`` counts from 0 in each row.
+          block_positions: Positions inside masked spans (GLM).
+          token_types: Ids of token types.
+          task_types: Ids of task types.
 
         Raises:
-          ValueError: more tokens than learned positions.
+          ValueError: There are more tokens than learned positions.
         """
         summed = self.unprojected(
             self.words(tokens, dtype),
@@ -134,10 +173,10 @@ class Embeddings(nnx.Module):
         return self.project(summed)
 
     def words(self, tokens: Int[Array, "B L"], dtype: jnp.dtype) -> Float[Array, "B L E"]:
-        """The words alone."""
+        """Return scaled word embeddings."""
         assert self.tokens is not None
         x = self.tokens(tokens, dtype)
-        # Gemma rounds the factor as the activations are.
+        # Gemma rounds the factor to the activations' type.
         return x if self.config.scale == 1.0 else x * jnp.asarray(self.config.scale, dtype)
 
     def unprojected(
@@ -150,7 +189,7 @@ class Embeddings(nnx.Module):
         token_types: Int[Array, "B L"] | None = None,
         task_types: Int[Array, "B L"] | None = None,
     ) -> Float[Array, "B L E"]:
-        """Words with what is added to them, normed, as wide as the tables are."""
+        """Return the normalized sum of all embeddings before projection; arguments are those of a call."""
         x, dtype = words, words.dtype
         if self.positions is not None and self.config.positions is not None:
             positions = _counted(tokens, self.config.positions) if positions is None else positions
@@ -165,12 +204,12 @@ class Embeddings(nnx.Module):
         return x if self.norm is None else self.norm(x)
 
     def project(self, x: Float[Array, "B L E"]) -> Float[Array, "B L D"]:
-        """As wide as the stack, where tables are not."""
+        """Project to the width of the stack, where the tables have another."""
         return x if self.projection is None else self.projection(x)
 
 
 def projection_to(model_dim: int, config: EmbeddingsConfig, *, key: Key[Array, ""]) -> Linear | None:
-    """From the tables' width to a stack's; none where they are as wide."""
+    """Return the projection from ``embed_dim`` to ``model_dim``, if ``config`` has one."""
     if not config.projected:
         return None
     axes, init = ("embed_factor", "embed"), Normal(config.stddev)

@@ -1,4 +1,4 @@
-"""The position-wise feed-forward layer, plain or gated."""
+"""Position-wise feed-forward layer, plain or gated."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.model.layers.dropout import dropout
-from t5x_like.model.layers.linear import FanIn, Initializer, Linear, into_stream
+from t5x_like.model.layers.linear import FanIn, Initializer, Linear, residual_init
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "tanh"]
 
@@ -28,16 +28,22 @@ class FeedForwardConfig:
     """A feed-forward layer.
 
     Attributes:
-      mlp_dim: its inner width.
-      activation: between its projections.
-      gated: multiplies the activation with a second projection (Shazeer 2020, https://arxiv.org/abs/2002.05202).
-      bias: gives all projections a bias.
+      mlp_dim: Inner width.
+      activation: Nonlinearity; ``"gelu"`` is exact, ``"gelu_tanh"`` its approximation by a tanh.
+      gated: Multiplies the activation with a second projection (Shazeer 2020, https://arxiv.org/abs/2002.05202).
+      bias: Adds a bias to all projections.
     """
 
     mlp_dim: int
     activation: Activation
     gated: bool = False
     bias: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mlp_dim < 1:
+            raise ValueError(f"mlp_dim is {self.mlp_dim}; give a positive number")
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(f"activation is {self.activation!r}; choose one of {', '.join(ACTIVATIONS)}")
 
 
 class FeedForward(nnx.Module):
@@ -65,7 +71,7 @@ class FeedForward(nnx.Module):
             model_dim,
             axes=("mlp", "embed"),
             key=down_key,
-            init=into_stream(init),
+            init=residual_init(init),
             bias=config.bias,
         )
         self.config = config
@@ -77,6 +83,7 @@ class FeedForward(nnx.Module):
         dropout_rate: float = 0.0,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B L D"]:
+        """Apply the layer; dropout acts on the inner activations."""
         activation = ACTIVATIONS[self.config.activation]
         hidden_BLF = activation(self.up(x)) if self.gate is None else activation(self.gate(x)) * self.up(x)
         return self.down(dropout(hidden_BLF, dropout_rate, dropout_key, shared_dim=1))

@@ -1,4 +1,4 @@
-"""Keys and values that decoding keeps, so that each new token costs one step and not a whole pass.
+"""KV cache: keys and values that decoding keeps, so that each new token costs one step and not a whole pass.
 
 Shape letters here: J beams of an input, one after another among the rows; without beam search J is 1.
 """
@@ -13,28 +13,39 @@ from t5x_like.model.layers.attention import KeysValues
 
 
 class LayerCache(NamedTuple):
-    """One layer's memory; stacked over equal layers it is scan data, with a leading axis on every array."""
+    """Cache of one layer; of stacked layers every array has a leading layers axis.
 
-    own: KeysValues  # [B * J, max_length, G, K], filled up to the current index
-    encoded: KeysValues | None  # [B, M, G, K], what cross-attention looks at, once for all beams of an input
+    Attributes:
+      own: Self-attention's keys and values [B * J, max_length, G, K], filled up to the current index.
+      encoded: Cross-attention's keys and values [B, M, G, K], shared by all beams of an input.
+    """
+
+    own: KeysValues
+    encoded: KeysValues | None
 
 
 class DecoderCache(NamedTuple):
-    """A decoder's memory after some tokens.
+    """State of a decoder after some tokens. Places in the cache differ from positions where prompts are padded.
 
-    Places in the cache are not positions: a prompt may be padded. Where nothing says otherwise they are the same.
+    Attributes:
+      layers: Caches for each slot of the stack, every array with a leading layers axis.
+      index: Place of the next token, the same for all rows.
+      encoded_mask: Mask of cross-attention; ``None`` for all visible.
+      key_mask: True at places that hold a real token, or will; ``None`` for all.
+      positions: Position of the token at each place; ``None`` where they are the places.
+      block_positions: Position inside a masked span of the token at each place (GLM).
     """
 
-    layers: tuple[LayerCache, ...]  # for each slot of the stack, every array with a leading axis
-    index: Int[Array, ""]  # the place of the next token, the same for all rows
+    layers: tuple[LayerCache, ...]
+    index: Int[Array, ""]
     encoded_mask: Bool[Array, "B 1 1 M"] | None = None
-    key_mask: Bool[Array, "R max_length"] | None = None  # the places that hold a real token, or will
-    positions: Int[Array, "R max_length"] | None = None  # of the token at each place
-    block_positions: Int[Array, "R max_length"] | None = None  # likewise, inside a blank
+    key_mask: Bool[Array, "R max_length"] | None = None
+    positions: Int[Array, "R max_length"] | None = None
+    block_positions: Int[Array, "R max_length"] | None = None
 
 
 def write_at(cache: KeysValues, new: KeysValues, index: Int[Array, ""]) -> KeysValues:
-    """Puts keys and values of tokens, [B, L, G, K], at the places from ``index`` on."""
+    """Return the cache with keys and values [B, L, G, K] written at the places from ``index`` on."""
     return jax.tree.map(
         lambda old, some: jax.lax.dynamic_update_slice_in_dim(old, some.astype(old.dtype), index, axis=1),
         cache,
@@ -43,11 +54,11 @@ def write_at(cache: KeysValues, new: KeysValues, index: Int[Array, ""]) -> KeysV
 
 
 def reorder(cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
-    """The cache in which beam ``j`` of input ``b`` is that input's former beam ``origins[b, j]``.
+    """Return the cache in which beam ``j`` of input ``b`` is that input's former beam ``origins[b, j]``.
 
-    Only what a beam has written itself moves: beams stay with their input, and so does what they look at.
+    There may be more beams than before. Keys and values of the encoder stay: they belong to the input.
     """
-    # Input by input, so that a cache that is spread over devices needs no exchange between them.
+    # Input by input, so that a cache that is split over devices needs no exchange between them.
     choose = jax.vmap(lambda beams, which: jnp.take(beams, which, axis=0, mode="clip"))
 
     def move(rows: Array) -> Array:
@@ -60,6 +71,11 @@ def reorder(cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
 
 
 def beam_rows(origins: Int[Array, "B J"], *, num_rows: int) -> Int[Array, " R"]:
-    """The rows, of ``num_rows`` former beams of each input one after another, that the new beams come from."""
+    """Return the indices of former rows that the new beams come from.
+
+    Args:
+      origins: Former beam of each new beam.
+      num_rows: Number of former rows, the beams of one input after another.
+    """
     num_inputs = origins.shape[0]
     return (origins + num_rows // num_inputs * jnp.arange(num_inputs)[:, None]).reshape(-1)

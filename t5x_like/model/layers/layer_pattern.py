@@ -1,11 +1,17 @@
-"""The pattern in which equal layers repeat, so that their weights can be stacked and run by one scan."""
+"""Pattern in which equal layers repeat, so that their weights can be stacked and run by one scan."""
 
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 
 class LayerPattern(NamedTuple):
-    """Some layers by themselves, then a pattern of ``period`` layers, ``num_repeats`` times."""
+    """Leading layers, then a pattern of layers that repeats.
+
+    Attributes:
+      num_leading: Layers before the pattern.
+      period: Layers of the pattern.
+      num_repeats: How often the pattern repeats.
+    """
 
     num_leading: int
     period: int
@@ -13,20 +19,20 @@ class LayerPattern(NamedTuple):
 
     @property
     def slots(self) -> tuple[tuple[int, ...], ...]:
-        """The numbers of the layers that are stacked in each slot.
+        """Indices of the layers that are stacked in each slot.
 
-        >>> layer_pattern_of(["first", "local", "global", "local", "global"]).slots
+        >>> find_layer_pattern(["first", "local", "global", "local", "global"]).slots
         ((0,), (1, 3), (2, 4))
         """
         first, last = self.num_leading, self.num_leading + self.period * self.num_repeats
-        alone = tuple((layer,) for layer in range(first))
-        return alone + tuple(tuple(range(first + place, last, self.period)) for place in range(self.period))
+        leading = tuple((layer,) for layer in range(first))
+        return leading + tuple(tuple(range(first + place, last, self.period)) for place in range(self.period))
 
 
-def layer_pattern_of(blocks: Sequence[Hashable]) -> LayerPattern:
-    """The layout with the fewest slots, and among those with the fewest leading layers.
+def find_layer_pattern(blocks: Sequence[Hashable]) -> LayerPattern:
+    """Return the pattern with the fewest slots, and among those with the fewest leading layers.
 
-    >>> layer_pattern_of(["local", "global", "local", "global"])
+    >>> find_layer_pattern(["local", "global", "local", "global"])
     LayerPattern(num_leading=0, period=2, num_repeats=2)
     """
     numbers: dict[Hashable, int] = {}

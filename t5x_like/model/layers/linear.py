@@ -1,4 +1,4 @@
-"""A matrix product, with or without a bias, and the distributions that fresh weights are drawn from."""
+"""Linear layers, and the distributions of fresh weights."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
@@ -11,7 +11,12 @@ from jaxtyping import Array, Float, Key
 
 @dataclass(frozen=True)
 class FanIn:
-    """Variance ``scale**2 / inputs``, so that outputs vary as inputs do: T5's way (Raffel et al. 2020)."""
+    """Initializes with variance ``scale**2 / num_inputs``, as T5 does (Raffel et al. 2020).
+
+    Attributes:
+      scale: Standard deviation of outputs relative to inputs.
+      distribution: Shape of the distribution.
+    """
 
     scale: float = 1.0
     distribution: Literal["normal", "truncated_normal"] = "truncated_normal"
@@ -19,33 +24,44 @@ class FanIn:
 
 @dataclass(frozen=True)
 class Normal:
-    """One standard deviation for all weights: BERT's and GPT's way.
+    """Initializes with one standard deviation for all weights, as BERT and GPT do.
 
-    ``into_stream`` scales those of projections that are added to the stream: GPT-2 divides them by the root of the
-    number of residuals (Radford et al. 2019, §2.3).
+    Attributes:
+      stddev: Standard deviation.
+      residual_scale: Factor of it for projections whose outputs are added to the residual stream. GPT-2's is
+        ``(2 * num_layers) ** -0.5`` (Radford et al. 2019, §2.3).
     """
 
     stddev: float = 0.02
-    into_stream: float = 1.0
+    residual_scale: float = 1.0
 
 
 Initializer: TypeAlias = FanIn | Normal
 
 
-def initial_kernel(how: Initializer, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
-    """A matrix [in, out], or a stack of them."""
-    if isinstance(how, Normal):
-        return how.stddev * jax.random.normal(key, shape)
-    return jax.nn.initializers.variance_scaling(how.scale**2, "fan_in", how.distribution)(key, shape)
+def initial_kernel(init: Initializer, key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
+    """Draw a matrix [in, out], or a stack of them."""
+    if isinstance(init, Normal):
+        return init.stddev * jax.random.normal(key, shape)
+    return jax.nn.initializers.variance_scaling(init.scale**2, "fan_in", init.distribution)(key, shape)
 
 
-def into_stream(init: Initializer) -> Initializer:
-    """The initializer of a projection whose outputs are added to the residual stream."""
-    return replace(init, stddev=init.stddev * init.into_stream) if isinstance(init, Normal) else init
+def residual_init(init: Initializer) -> Initializer:
+    """Return the initializer of a projection whose outputs are added to the residual stream."""
+    return replace(init, stddev=init.stddev * init.residual_scale) if isinstance(init, Normal) else init
 
 
 class Linear(nnx.Module):
-    """Multiplies the last dimension by ``kernel`` [in, out], stored in float32, used in the activations' dtype."""
+    """Multiplies the last dimension by ``kernel`` [in, out], stored in float32 and used in the activations' type.
+
+    Args:
+      num_inputs: Width of inputs.
+      num_outputs: Width of outputs.
+      axes: Names of both dimensions for the partitioning rules.
+      key: Random key of the fresh kernel.
+      init: Distribution of the fresh kernel.
+      bias: Adds a bias, initially 0.
+    """
 
     def __init__(
         self,
@@ -63,7 +79,7 @@ class Linear(nnx.Module):
     def __call__(
         self, x: Float[Array, "*rows D"], *, output_dtype: jnp.dtype | None = None
     ) -> Float[Array, "*rows F"]:
-        """``output_dtype``, if given, is what the products are summed and returned in."""
+        """Return ``x @ kernel + bias``, summed and returned in ``output_dtype`` if that is given."""
         y = jnp.matmul(x, self.kernel[...].astype(x.dtype), preferred_element_type=output_dtype)
         if self.bias is None:
             return y

@@ -1,7 +1,7 @@
-"""Local attention whose cost grows with the length and not with its square (Guo et al. 2022, §3.1.1).
+"""Local attention whose cost grows linearly with the length (Guo et al. 2022, §3.1.1).
 
-https://arxiv.org/abs/2112.07916. Tokens are cut into blocks one longer than the window reaches. A block's queries see
-keys of three blocks, their own and its neighbors, and of those what the window and the segments allow.
+https://arxiv.org/abs/2112.07916. Tokens are cut into blocks one longer than the window's radius. A block's queries
+attend to keys of three blocks, their own and its neighbors, as far as window and segments allow.
 
 Shape letters here: N blocks of all rows, S places in a block, T places in three.
 """
@@ -17,10 +17,16 @@ from t5x_like.model.layers.dropout import dropout
 from t5x_like.model.layers.masks import SlidingWindow
 
 
-class Aside(NamedTuple):
-    """Keys and values that queries see besides their neighbors."""
+class GlobalKeysValues(NamedTuple):
+    """Keys and values that all queries of a row may attend to next to their neighbors.
 
-    seen: KeysValues  # [B, M, G, K]
+    Attributes:
+      keys_values: Keys and values [B, M, G, K].
+      mask: ``False`` prevents attention.
+      bias: Added to scores.
+    """
+
+    keys_values: KeysValues
     mask: Bool[Array, "B 1 L M"]
     bias: Float[Array, "B H L M"]
 
@@ -28,14 +34,14 @@ class Aside(NamedTuple):
 def block_length(
     window: SlidingWindow | None, length: int, segment_ids: Int[Array, "B L"] | None
 ) -> int | None:
-    """The length of blocks; ``None`` where full attention costs less, or the mask is more than segments."""
+    """Return the length of blocks; ``None`` where full attention costs less, or the mask is more than segments."""
     if window is None or segment_ids is None or window.left != window.right:
         return None
     return window.left + 1 if length > 3 * (window.left + 1) else None
 
 
 def places_in_blocks(length: int) -> tuple[Int[Array, " L"], Int[Array, " M"]]:
-    """Places of a block's queries and of its keys, counted from the first key."""
+    """Return places of a block's queries and of its keys, counted from the first key."""
     return length + jnp.arange(length), jnp.arange(3 * length)
 
 
@@ -47,33 +53,43 @@ def local_attention(
     block_length: int,
     positions: Int[Array, "B L"] | None = None,
     bias: Float[Array, "..."] | None = None,
-    aside: Aside | None = None,
+    global_keys_values: GlobalKeysValues | None = None,
     dropout_rate: float = 0.0,
     dropout_key: Key[Array, ""] | None = None,
 ) -> Float[Array, "B L D"]:
-    """Attention to keys less than ``block_length`` places away, in the same segment.
+    """Attend to keys of the same segment less than ``block_length`` places away.
 
-    ``bias`` is between the ``places_in_blocks`` and broadcasts to [B, H, block_length, 3 * block_length].
+    Args:
+      attention: Projections and scale.
+      x: Inputs of the layer.
+      segment_ids: Segment of each token; 0 is padding.
+      block_length: Length of blocks, one more than the window's radius.
+      positions: Positions of the tokens, which rotary attention needs.
+      bias: Added to scores between ``places_in_blocks``; broadcasts to [B, H, block_length, 3 * block_length].
+      global_keys_values: Further keys and values for all queries.
+      dropout_rate: Dropout of attention weights.
+      dropout_key: ``None`` for no dropout.
     """
-    queries_BLHK, seen = attention.queries(x, positions), attention.project_keys_values(x, positions)
-    keys, values = (_with_neighbors(part.astype(x.dtype), block_length) for part in seen)
+    queries_BLHK, own = attention.queries(x, positions), attention.project_keys_values(x, positions)
+    keys, values = (_with_neighbors(part.astype(x.dtype), block_length) for part in own)
     scores = attention.scores(_in_blocks(queries_BLHK, block_length), keys)
     scores = scores if bias is None else scores + bias
     scores = jnp.where(_mask(segment_ids, block_length), scores, MASKED)
     num_neighbors = scores.shape[-1]
-    if aside is not None:
-        besides_BHLM = attention.scores(queries_BLHK, aside.seen.keys.astype(x.dtype)) + aside.bias
-        besides_BHLM = jnp.where(aside.mask, besides_BHLM, MASKED)
-        scores = jnp.concatenate([scores, _rows_in_blocks(besides_BHLM, block_length)], axis=-1)
+    if global_keys_values is not None:
+        (global_keys, global_values), global_mask, global_bias = global_keys_values
+        global_BHLM = attention.scores(queries_BLHK, global_keys.astype(x.dtype)) + global_bias
+        global_BHLM = jnp.where(global_mask, global_BHLM, MASKED)
+        scores = jnp.concatenate([scores, _rows_in_blocks(global_BHLM, block_length)], axis=-1)
     weights = jax.nn.softmax(scores, axis=-1).astype(x.dtype)
     weights = dropout(weights, dropout_rate, dropout_key, shared_dim=2)
-    found = attention.combine_values(weights[..., :num_neighbors], values)
-    if aside is not None:
+    averages = attention.combine_values(weights[..., :num_neighbors], values)
+    if global_keys_values is not None:
         # Values are the same for all blocks: they are not copied to each.
-        besides = _rows_of_blocks(weights[..., num_neighbors:], len(x))
-        besides = attention.combine_values(besides, aside.seen.values.astype(x.dtype))
-        found = found + _in_blocks(besides, block_length)
-    return attention.out(found.reshape(len(x), -1, found.shape[-1])[:, : x.shape[1]])
+        global_weights = _rows_of_blocks(weights[..., num_neighbors:], len(x))
+        global_averages = attention.combine_values(global_weights, global_values.astype(x.dtype))
+        averages = averages + _in_blocks(global_averages, block_length)
+    return attention.out(averages.reshape(len(x), -1, averages.shape[-1])[:, : x.shape[1]])
 
 
 def _mask(segment_ids: Int[Array, "B L"], block_length: int) -> Bool[Array, "N 1 S T"]:
@@ -85,12 +101,12 @@ def _mask(segment_ids: Int[Array, "B L"], block_length: int) -> Bool[Array, "N 1
 
 
 def _in_blocks(x: Array, length: int, fill: int = 0) -> Array:
-    """[B, L, …] to [B * blocks, length, …], the blocks of a row one after another."""
+    """Cut [B, L, …] to [B * blocks, length, …], the blocks of a row one after another."""
     return _padded(x, 0, -x.shape[1] % length, fill).reshape(-1, length, *x.shape[2:])
 
 
 def _with_neighbors(x: Array, length: int, fill: int = 0) -> Array:
-    """[B, L, …] to [B * blocks, 3 * length, …]: each block between those beside it."""
+    """Cut [B, L, …] to [B * blocks, 3 * length, …]: each block between its neighbors."""
     blocks = _padded(x, length, length + -x.shape[1] % length, fill)
     blocks = blocks.reshape(len(x), -1, length, *x.shape[2:])
     three = jnp.concatenate([blocks[:, :-2], blocks[:, 1:-1], blocks[:, 2:]], axis=2)

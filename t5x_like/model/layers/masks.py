@@ -1,4 +1,4 @@
-"""Attention masks: data made from the batch, never a property of a layer."""
+"""Attention masks, made from the batch: True where a query may attend to a key."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -9,11 +9,11 @@ from jaxtyping import Array, Bool, Int
 
 @dataclass(frozen=True, kw_only=True)
 class SlidingWindow:
-    """The places that local attention sees besides the query's own.
+    """Limits attention to keys near the query.
 
     Attributes:
-      left: how many before it.
-      right: how many after it.
+      left: Keys before the query.
+      right: Keys after the query.
     """
 
     left: int
@@ -25,17 +25,23 @@ class SlidingWindow:
 
 
 def real_tokens(segment_ids: Int[Array, "B L"] | None) -> Bool[Array, "B L"] | None:
-    """True where there is no padding; ``None`` where there is none anywhere."""
+    """Return True where there is no padding; ``None`` where there is none anywhere."""
     return None if segment_ids is None else segment_ids > 0
 
 
 def segment_mask(
     queries: Int[Array, "B L"] | None, keys: Int[Array, "B M"] | None
 ) -> Bool[Array, "B 1 L M"] | None:
-    """True where query and key belong to the same example; ``None`` where every position is real and one row is one.
+    """Return True where query and key belong to the same example.
 
-    Padding is seen by none and sees all that is real, as in transformers. Without segments on one side, that side sees
-    all real positions of the other.
+    No query attends to padding, and padding attends to all real keys, as in transformers.
+
+    Args:
+      queries: Segment ids of the queries; ``None`` if each row is one example without padding.
+      keys: Segment ids of the keys, likewise.
+
+    Returns:
+      The mask, or ``None`` where all is visible.
     """
     if queries is None:
         return None if keys is None else (keys > 0)[:, None, None, :]
@@ -46,33 +52,33 @@ def segment_mask(
 
 
 def causal_mask(queries: Int[Array, " L"], keys: Int[Array, " M"]) -> Bool[Array, "1 1 L M"]:
-    """True where the key does not lie after the query."""
+    """Return True where the key is not after the query."""
     return (keys[None, :] <= queries[:, None])[None, None]
 
 
 def prefix_mask(prefix: Int[Array, "B M"]) -> Bool[Array, "B 1 1 M"]:
-    """True where the key belongs to the part that may be seen from before it (Raffel et al. 2020, §3.2.1)."""
+    """Return True where the key belongs to the prefix, visible to earlier queries too (Raffel et al. 2020, §3.2.1)."""
     return (prefix > 0)[:, None, None, :]
 
 
 def window_mask(
     queries: Int[Array, " L"], keys: Int[Array, " M"], window: SlidingWindow
 ) -> Bool[Array, "1 1 L M"]:
-    """True where the key lies at most ``left`` places before and ``right`` places after the query.
+    """Return True where the key is at most ``left`` places before and ``right`` places after the query.
 
-    Positions don't matter: tokens are as near as they stand, as in transformers, wherever they are said to be.
+    Arguments are places in the row, not positions, as in transformers.
     """
     distance_LM = keys[None, :] - queries[:, None]
     return ((distance_LM >= -window.left) & (distance_LM <= window.right))[None, None]
 
 
 class AttentionDirection(IntEnum):
-    """The keys that an example's tokens attend to (Dong et al. 2019, https://arxiv.org/abs/1905.03197, figure 1)."""
+    """Direction of attention in an example (UniLM, Dong et al. 2019, https://arxiv.org/abs/1905.03197, figure 1)."""
 
     BIDIRECTIONAL = 0
     LEFT_TO_RIGHT = 1
     RIGHT_TO_LEFT = 2
-    SEQUENCE_TO_SEQUENCE = 3  # the source in both directions, the target at it and at what was written so far
+    SEQUENCE_TO_SEQUENCE = 3  # bidirectional in the source; the target attends to it and to earlier targets
 
 
 def direction_mask(
@@ -82,10 +88,13 @@ def direction_mask(
     *,
     length: int,
 ) -> Bool[Array, "B {length} {length}"]:
-    """True where the query may look at the key: by an ``AttentionDirection`` for each example.
+    """Return a ``Batch.attention_mask`` from the direction of each example.
 
-    Source and target follow each other from the row's start; beyond the total there is padding, seen by none. Goes
-    into ``Batch.attention_mask``.
+    Args:
+      directions: An ``AttentionDirection`` for each row.
+      source_lengths: Tokens of the source, which starts the row.
+      total_lengths: Tokens of source and target; padding follows.
+      length: Length of rows.
     """
     queries_L1, keys_1L = jnp.arange(length)[:, None], jnp.arange(length)[None, :]
     before_BLL = jnp.broadcast_to(keys_1L <= queries_L1, (len(directions), length, length))
@@ -102,19 +111,20 @@ def direction_mask(
 
 
 def rank_mask(ranks: Int[Array, "B L"]) -> Bool[Array, "B 1 L L"]:
-    """True where the key's rank in the order of prediction is the query's or a lower one.
+    """Return True where the key's rank in the order of prediction is at most the query's.
 
-    Equal ranks look at each other. All 0 is both ways, counting up left to right, counting down right to left; 0 for a
-    source and counting from 1 in the target is a prefix: the four of UniLM (see ``AttentionDirection``).
+    Equal ranks attend to each other. All ranks 0 are bidirectional, rising ranks left to right, falling ranks right to
+    left. Ranks of 0 for a source and rising ones for a target are a prefix. These are UniLM's four directions (see
+    ``AttentionDirection``).
     """
     return (ranks[:, None, :] <= ranks[:, :, None])[:, None]
 
 
 def strict_rank_mask(ranks: Int[Array, "B L"]) -> Bool[Array, "B 1 L L"]:
-    """True where the key's rank is lower than the query's, or 0: what a token may be predicted from (XLNet).
+    """Return True where the key's rank is 0 or lower than the query's: keys that a token may be predicted from.
 
-    Yang et al. 2019, https://arxiv.org/abs/1906.08237, §2.3: a target sees nothing of its own rank, not even itself.
-    Rank 0 belongs to what is no target.
+    XLNet, Yang et al. 2019, https://arxiv.org/abs/1906.08237, §2.3: a target doesn't attend to keys of its own rank,
+    not even to itself. Rank 0 belongs to tokens that are no targets.
     """
     keys_B1L = ranks[:, None, :]
     return ((keys_B1L < ranks[:, :, None]) | (keys_B1L == 0))[:, None]
@@ -123,7 +133,7 @@ def strict_rank_mask(ranks: Int[Array, "B L"]) -> Bool[Array, "B 1 L L"]:
 def combine_masks(
     left: Bool[Array, "..."] | None, right: Bool[Array, "..."] | None
 ) -> Bool[Array, "..."] | None:
-    """The places that both masks allow; ``None`` allows everything."""
+    """Return the conjunction of two masks; ``None`` allows everything."""
     if left is None or right is None:
         return right if left is None else left
     return jnp.logical_and(left, right)

@@ -1,4 +1,4 @@
-"""A feed-forward layer of many experts, of which each token uses one or two.
+"""Mixture of experts: a feed-forward layer of many experts, where each token uses one or two.
 
 One: Switch Transformer, Fedus et al. 2021, https://arxiv.org/abs/2101.03961. Two: GShard, Lepikhin et al. 2020,
 https://arxiv.org/abs/2006.16668. Letters beyond ``shapes.py``: E experts, C places in an expert for the tokens of one
@@ -22,12 +22,21 @@ from t5x_like.partitioning.shard import constrain_rows
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureOfExpertsConfig:
-    """``num_experts`` feed-forward layers of width ``mlp_dim``; every token goes to the ``num_chosen`` likeliest.
+    """A feed-forward layer whose tokens each use a few of many experts.
 
-    A row of L tokens has ``capacity_factor * num_chosen * L / num_experts`` places in each expert; tokens that find
-    theirs full are passed by, so that shapes stay fixed. From ``num_experts / num_chosen`` on none ever is.
-    ``balance_weight`` is alpha of Switch's equation 4. ``router_z_weight`` keeps the router's logits small (Zoph et al.
-    2022, https://arxiv.org/abs/2202.08906, eq. 5; 0.001 there).
+    Attributes:
+      mlp_dim: Inner width of one expert.
+      activation: Nonlinearity of an expert.
+      gated: Multiplies the activation with a second projection (see ``FeedForwardConfig``).
+      bias: Adds a bias to all projections of an expert.
+      num_experts: Feed-forward layers to choose from.
+      num_experts_per_token: Experts that each token uses: 1 (Switch) or 2 (GShard).
+      capacity_factor: A row of L tokens has ``capacity_factor * num_experts_per_token * L / num_experts`` places in
+        each expert. Tokens beyond them skip the layer, so that shapes stay fixed. From
+        ``num_experts / num_experts_per_token`` on no token is skipped.
+      balance_weight: Weight of the load-balancing loss: alpha of Fedus et al. 2021, eq. 4.
+      router_z_weight: Weight of the loss that keeps the router's logits small (Zoph et al. 2022,
+        https://arxiv.org/abs/2202.08906, eq. 5; 0.001 there). 0 switches it off.
     """
 
     mlp_dim: int
@@ -35,15 +44,15 @@ class MixtureOfExpertsConfig:
     gated: bool = False
     bias: bool = False
     num_experts: int
-    num_chosen: Literal[1, 2] = 1
+    num_experts_per_token: Literal[1, 2] = 1
     capacity_factor: float = 1.25
     balance_weight: float = 0.01
     router_z_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.num_experts < self.num_chosen:
+        if self.num_experts < self.num_experts_per_token:
             raise ValueError(
-                f"num_experts is {self.num_experts}; give at least num_chosen, {self.num_chosen}"
+                f"num_experts is {self.num_experts}; give at least num_experts_per_token, {self.num_experts_per_token}"
             )
         if self.capacity_factor <= 0:
             raise ValueError(
@@ -52,21 +61,24 @@ class MixtureOfExpertsConfig:
 
     @property
     def expert(self) -> FeedForwardConfig:
-        """The feed-forward layer of each expert."""
+        """Feed-forward layer of each expert."""
         return FeedForwardConfig(
             mlp_dim=self.mlp_dim, activation=self.activation, gated=self.gated, bias=self.bias
         )
 
     def capacity(self, length: int) -> int:
-        """The number of tokens of a row of ``length`` that an expert takes: at least one, at most all."""
-        fair_share = self.num_chosen * length / self.num_experts
+        """Return the number of places in each expert for a row of ``length`` tokens: at least one, at most all."""
+        fair_share = self.num_experts_per_token * length / self.num_experts
         return min(length, math.ceil(self.capacity_factor * fair_share))
 
 
 class Routes(NamedTuple):
-    """The places that tokens go to, with the inverse: the choice at each place.
+    """Assignment of tokens to places in experts.
 
-    ``places`` is S where a token found no place, ``choices`` is T where a place is empty.
+    Attributes:
+      places: Place of each choice of a token; S where the expert was full.
+      choices: The inverse: the choice at each place; T where the place is empty.
+      gates: Weight of each chosen expert's output.
     """
 
     places: Int[Array, "B L P"]
@@ -75,11 +87,10 @@ class Routes(NamedTuple):
 
 
 class MixtureOfExperts(nnx.Module):
-    """``sum over chosen e of gate_e(x) * expert_e(x)``, and 0 for tokens that no expert has a place for.
+    """Computes ``sum over chosen e of gate_e(x) * expert_e(x)``, and 0 for tokens without a place in any expert.
 
-    Every row is routed by itself, so cost is linear in rows and in length, no row depends on its neighbors, and no
-    token on those behind it. Short rows with many experts need a larger ``capacity_factor``: chance spreads few tokens
-    unevenly.
+    Every row is routed by itself, so cost is linear in rows and in length, no row depends on others, and no token on
+    later ones. Short rows with many experts need a larger ``capacity_factor``, because few tokens spread unevenly.
     """
 
     def __init__(
@@ -109,33 +120,42 @@ class MixtureOfExperts(nnx.Module):
         dropout_rate: float = 0.0,
         dropout_key: Key[Array, ""] | None = None,
     ) -> tuple[Float[Array, "B L D"], Float[Array, ""]]:
-        """Also returns the loss that keeps experts equally busy. Tokens outside ``mask`` aren't routed: they get 0."""
+        """Return outputs and the load-balancing loss.
+
+        Args:
+          x: Inputs of the layer.
+          mask: True for tokens that are routed; others get 0. ``None`` routes all.
+          dropout_rate: Dropout of the experts' inner activations.
+          dropout_key: ``None`` for no dropout.
+        """
         real_BL = jnp.ones(x.shape[:2], bool) if mask is None else mask
         with jax.default_matmul_precision("float32"):  # Switch §2.4: routing suffers from less
             logits_BLE = self.router(x.astype(jnp.float32))
         probs_BLE = jax.nn.softmax(logits_BLE)
-        chosen_BLP, gates_BLP = choose(probs_BLE, self.config.num_chosen)
+        chosen_BLP, gates_BLP = top_experts(probs_BLE, self.config.num_experts_per_token)
         capacity, num_experts = self.config.capacity(x.shape[1]), self.config.num_experts
-        routes = find_places(chosen_BLP, gates_BLP, real_BL, num_experts=num_experts, capacity=capacity)
-        sent_BSD = constrain_rows(send(x, routes))
+        routes = assign_places(chosen_BLP, gates_BLP, real_BL, num_experts=num_experts, capacity=capacity)
+        dispatched_BSD = constrain_rows(dispatch(x, routes))
         inputs_EBCD = constrain_experts(
-            jnp.moveaxis(sent_BSD.reshape(len(x), num_experts, capacity, -1), 1, 0)
+            jnp.moveaxis(dispatched_BSD.reshape(len(x), num_experts, capacity, -1), 1, 0)
         )
-        outputs_EBCD = constrain_experts(self._think(inputs_EBCD, dropout_rate, dropout_key))
-        found_BSD = constrain_rows(jnp.moveaxis(outputs_EBCD, 0, 1).reshape(sent_BSD.shape))
-        return collect(found_BSD, routes), self._balance_loss(logits_BLE, probs_BLE, chosen_BLP, real_BL)
+        outputs_EBCD = constrain_experts(self._run_experts(inputs_EBCD, dropout_rate, dropout_key))
+        outputs_BSD = constrain_rows(jnp.moveaxis(outputs_EBCD, 0, 1).reshape(dispatched_BSD.shape))
+        return combine(outputs_BSD, routes), self._balance_loss(logits_BLE, probs_BLE, chosen_BLP, real_BL)
 
-    def _think(self, inputs_EBCD: Array, dropout_rate: float, dropout_key: Key[Array, ""] | None) -> Array:
-        def think(expert: FeedForward, x_BCD: Array, key: Key[Array, ""] | None) -> Array:
+    def _run_experts(
+        self, inputs_EBCD: Array, dropout_rate: float, dropout_key: Key[Array, ""] | None
+    ) -> Array:
+        def run(expert: FeedForward, x_BCD: Array, key: Key[Array, ""] | None) -> Array:
             return expert(x_BCD, dropout_rate=dropout_rate, dropout_key=key)
 
         keys = None if dropout_key is None else jax.random.split(dropout_key, len(inputs_EBCD))
-        return jax.vmap(think)(self.experts, inputs_EBCD, keys)
+        return jax.vmap(run)(self.experts, inputs_EBCD, keys)
 
     def _balance_loss(
         self, logits_BLE: Array, probs_BLE: Array, chosen_BLP: Array, real_BL: Array
     ) -> Float[Array, ""]:
-        """Switch eq. 4-6, least (``balance_weight``) where all experts are equally busy; counts all P choices."""
+        """Return Switch eq. 4-6, which is least (``balance_weight``) for equally busy experts; counts all P choices."""
         config = self.config
         num_real = jnp.maximum(jnp.sum(real_BL), 1)
         busy_BLE = jnp.mean(jax.nn.one_hot(chosen_BLP, config.num_experts), axis=2)
@@ -146,10 +166,10 @@ class MixtureOfExperts(nnx.Module):
         return config.balance_weight * balance + config.router_z_weight * jnp.sum(z_BL * real_BL) / num_real
 
 
-def choose(
+def top_experts(
     probs_BLE: Float[Array, "B L E"], num_chosen: int
 ) -> tuple[Int[Array, "B L P"], Float[Array, "B L P"]]:
-    """The likeliest experts and their gates: the probability of one, or the proportion of two (GShard, algorithm 1)."""
+    """Return the likeliest experts, and gates: the probability of one, or normalized ones (GShard, algorithm 1)."""
     chosen, probs, left_BLE = [], [], probs_BLE
     for _ in range(num_chosen):  # not lax.top_k, for which XLA gathers the scores of all rows
         best_BL = jnp.argmax(left_BLE, axis=-1)
@@ -163,7 +183,7 @@ def choose(
     return jnp.stack(chosen, axis=-1), gates_BLP
 
 
-def find_places(
+def assign_places(
     chosen_BLP: Int[Array, "B L P"],
     gates_BLP: Float[Array, "B L P"],
     real_BL: Bool[Array, "B L"],
@@ -171,17 +191,24 @@ def find_places(
     num_experts: int,
     capacity: int,
 ) -> Routes:
-    """First come, first served.
+    """Assign places in order of tokens.
 
-    GShard serves all first choices before any second one; then a token's place would depend on tokens behind it, which
-    a decoder can't know.
+    GShard assigns all first choices before any second one. A token's place would then depend on later tokens, which a
+    decoder can't know.
+
+    Args:
+      chosen_BLP: Experts that each token chose.
+      gates_BLP: Weights of their outputs.
+      real_BL: False for tokens that get no place.
+      num_experts: Number of experts.
+      capacity: Places in each expert.
     """
     num_rows, length, num_chosen = chosen_BLP.shape
     num_choices, num_places = length * num_chosen, num_experts * capacity
     chosen_BT = chosen_BLP.reshape(num_rows, num_choices)
     real_BT = jnp.broadcast_to(real_BL[..., None], chosen_BLP.shape).reshape(num_rows, num_choices)
-    asked_BTE = jax.nn.one_hot(chosen_BT, num_experts, dtype=jnp.int32) * real_BT[..., None]
-    before_BT = jnp.sum(jnp.cumsum(asked_BTE, axis=1) * asked_BTE, axis=-1) - 1
+    wanted_BTE = jax.nn.one_hot(chosen_BT, num_experts, dtype=jnp.int32) * real_BT[..., None]
+    before_BT = jnp.sum(jnp.cumsum(wanted_BTE, axis=1) * wanted_BTE, axis=-1) - 1
     has_place_BT = real_BT & (before_BT < capacity)
     places_BT = jnp.where(has_place_BT, chosen_BT * capacity + before_BT, num_places)
 
@@ -192,28 +219,29 @@ def find_places(
     return Routes(places_BT.reshape(chosen_BLP.shape), jax.vmap(invert)(places_BT), gates_BLP)
 
 
-def send(x: Float[Array, "B L D"], routes: Routes) -> Float[Array, "B S D"]:
-    """The tokens at their places; 0 at empty ones."""
+def dispatch(x: Float[Array, "B L D"], routes: Routes) -> Float[Array, "B S D"]:
+    """Return the tokens at their places, and 0 at empty ones."""
     tokens_BS = routes.choices // routes.places.shape[-1]
     return _rows_at(x, tokens_BS, routes.places)
 
 
-def collect(found_BSD: Float[Array, "B S D"], routes: Routes) -> Float[Array, "B L D"]:
-    """The outputs of a token's experts, weighted by its gates."""
+def combine(outputs_BSD: Float[Array, "B S D"], routes: Routes) -> Float[Array, "B L D"]:
+    """Return the sum of the outputs of each token's experts, weighted by its gates."""
     num_rows, length, num_chosen = routes.places.shape
     places_BT = routes.places.reshape(num_rows, length * num_chosen)
-    answers_BTD = _rows_at(found_BSD, places_BT, routes.choices[..., None])
-    answers_BLPD = answers_BTD.reshape(num_rows, length, num_chosen, -1)
-    return jnp.sum(answers_BLPD * routes.gates.astype(found_BSD.dtype)[..., None], axis=2)
+    outputs_BTD = _rows_at(outputs_BSD, places_BT, routes.choices[..., None])
+    outputs_BLPD = outputs_BTD.reshape(num_rows, length, num_chosen, -1)
+    return jnp.sum(outputs_BLPD * routes.gates.astype(outputs_BSD.dtype)[..., None], axis=2)
 
 
 @jax.custom_vjp
 def _rows_at(
     x: Float[Array, "B From D"], index: Int[Array, "B To"], readers: Int[Array, "B From P"]
 ) -> Float[Array, "B To D"]:
-    """``x[b, index[b, i]]``, 0 beyond its end. ``readers`` has the ``i`` at which each row of ``x`` is read.
+    """Return ``x[b, index[b, i]]``, and 0 for indices beyond the end.
 
-    With them the gradient is gathered too, where autodiff would scatter, slowly and on GPUs in no certain order.
+    ``readers`` are the ``i`` at which each row of ``x`` is read. They let the gradient be gathered, where autodiff
+    would scatter, slowly and on GPUs in no fixed order.
     """
     del readers
     return jnp.take_along_axis(x, index[..., None], axis=1, mode="fill", fill_value=0)

@@ -11,11 +11,11 @@ from jaxtyping import Array, Float
 
 @dataclass(frozen=True, kw_only=True)
 class RMSNormConfig:
-    """Root-mean-square norm.
+    """Root-mean-square norm: ``x / sqrt(mean(x^2) + epsilon) * scale`` (Zhang and Sennrich 2019).
 
     Attributes:
-      epsilon: added to the mean square.
-      zero_centered: scales with 1 + weight, as Gemma does.
+      epsilon: Added to the mean square.
+      zero_centered: Multiplies by ``1 + weight`` with weights initially 0 (Gemma); otherwise by the weight.
     """
 
     epsilon: float = 1e-6
@@ -24,11 +24,11 @@ class RMSNormConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerNormConfig:
-    """Layer norm.
+    """Layer norm: ``(x - mean(x)) / sqrt(var(x) + epsilon) * scale + bias`` (Ba et al. 2016).
 
     Attributes:
-      epsilon: added to the variance.
-      bias: adds one; ModernBERT leaves it out.
+      epsilon: Added to the variance.
+      bias: Adds a bias; ModernBERT has none.
     """
 
     epsilon: float = 1e-5
@@ -39,7 +39,7 @@ NormConfig: TypeAlias = RMSNormConfig | LayerNormConfig
 
 
 class RMSNorm(nnx.Module):
-    """Divides by the root mean square and scales: no mean, no bias (Zhang and Sennrich 2019, arXiv:1910.07467)."""
+    """Root-mean-square norm over the last dimension, in float32 (https://arxiv.org/abs/1910.07467)."""
 
     def __init__(self, config: RMSNormConfig, dim: int):
         start = jnp.zeros if config.zero_centered else jnp.ones
@@ -56,7 +56,7 @@ class RMSNorm(nnx.Module):
 
 
 class LayerNorm(nnx.Module):
-    """Takes off the mean, divides by the standard deviation, scales and shifts (Ba et al. 2016, arXiv:1607.06450)."""
+    """Layer norm over the last dimension, in float32 (https://arxiv.org/abs/1607.06450)."""
 
     def __init__(self, config: LayerNormConfig, dim: int):
         self.scale = nnx.Param(jnp.ones((dim,), jnp.float32), axes=("norm",))
@@ -76,8 +76,8 @@ class LayerNorm(nnx.Module):
 Norm: TypeAlias = RMSNorm | LayerNorm
 
 
-def norm_of(config: NormConfig, dim: int) -> Norm:
-    """The norm that ``config`` describes, over a last dimension of ``dim``."""
+def build_norm(config: NormConfig, dim: int) -> Norm:
+    """Return the norm that ``config`` describes, over a last dimension of ``dim``."""
     return RMSNorm(config, dim) if isinstance(config, RMSNormConfig) else LayerNorm(config, dim)
 
 

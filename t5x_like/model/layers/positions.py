@@ -1,4 +1,4 @@
-"""Positions that speak at the scores: T5's bucketed relative distances."""
+"""T5's relative position bias: one learned number for each head and bucket of distances."""
 
 from dataclasses import dataclass
 
@@ -11,10 +11,14 @@ from jaxtyping import Array, Float, Int, Key
 
 @dataclass(frozen=True, kw_only=True)
 class RelativeBuckets:
-    """One learned number per head and bucket of distances (Raffel et al. 2020, §2.1).
+    """Buckets of relative distances (Raffel et al. 2020, §2.1).
 
-    Half of the buckets (for each direction, where both are seen) are single distances, the others grow
-    logarithmically up to ``max_distance``, beyond which all distances share the last.
+    Half of the buckets (of each direction, in bidirectional attention) are single distances. The others grow
+    logarithmically.
+
+    Attributes:
+      num_buckets: Number of buckets.
+      max_distance: Distance from which on all keys share the last bucket.
     """
 
     num_buckets: int = 32
@@ -29,7 +33,7 @@ class RelativeBuckets:
 
 
 class RelativeBias(nnx.Module):
-    """Adds to a score what its head has learned about the distance."""
+    """Looks up the bias of each head for the distance between query and key."""
 
     def __init__(self, config: RelativeBuckets, *, num_heads: int, key: Key[Array, ""]):
         initialize = jax.nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
@@ -41,20 +45,29 @@ class RelativeBias(nnx.Module):
     def __call__(
         self, queries: Int[Array, " L"], keys: Int[Array, " M"], reach: int, *, bidirectional: bool
     ) -> Float[Array, "1 H L M"]:
-        """The bias between positions that lie less than ``reach`` apart.
+        """Return the bias to add to scores.
 
-        Unless ``bidirectional``, all keys after the query share a bucket with the query itself.
-
-        Buckets are a table made by numpy: in float32 on a device the logarithm at a bucket's edge (16, 32, 64)
-        can fall on either side, depending on how it is compiled.
+        Args:
+          queries: Positions of queries.
+          keys: Positions of keys.
+          reach: All distances are smaller than this.
+          bidirectional: Later keys have buckets of their own; otherwise they share the query's own bucket.
         """
+        # Numpy makes the table of buckets. In float32 on a device the logarithm at a bucket's edge (16, 32, 64) can
+        # fall on either side, depending on how it is compiled.
         buckets = jnp.asarray(bucket_of_distance(np.arange(1 - reach, reach), self.config, bidirectional))
         distances_LM = keys[None, :] - queries[:, None]
         return self.table[...][:, buckets[distances_LM + (reach - 1)]][None]
 
 
 def bucket_of_distance(distance: np.ndarray, config: RelativeBuckets, bidirectional: bool) -> np.ndarray:
-    """The bucket of ``distance`` = key position - query position; unless ``bidirectional``, future keys are in 0."""
+    """Return the buckets of distances.
+
+    Args:
+      distance: Position of the key minus that of the query.
+      config: Number and size of buckets.
+      bidirectional: Later keys have buckets of their own; otherwise they are in bucket 0.
+    """
     num_buckets, offset = config.num_buckets, np.zeros_like(distance)
     if bidirectional:
         num_buckets //= 2

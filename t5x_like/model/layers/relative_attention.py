@@ -1,4 +1,6 @@
-"""Attention by content and by distance (Dai et al. 2019, https://arxiv.org/abs/1901.02860, §3.3).
+"""Transformer-XL's attention by content and by relative distance (Dai et al. 2019, §3.3).
+
+https://arxiv.org/abs/1901.02860.
 
 Shape letters here: M keys are those of the memory and then the L of the segment itself; R distances between them.
 """
@@ -19,15 +21,21 @@ from t5x_like.model.layers.linear import Linear, Normal, initial_kernel
 
 @dataclass(frozen=True, kw_only=True)
 class RelativeAttentionConfig:
-    """``segments`` adds a score for being of the same segment or of another (Yang et al. 2019, §2.5)."""
+    """Attention by content and by distance.
+
+    Attributes:
+      num_heads: Attention heads.
+      head_dim: Width of a head.
+      segments: Adds a score for keys of the same and of another text segment (XLNet, Yang et al. 2019, §2.5).
+    """
 
     num_heads: int
     head_dim: int
     segments: bool = False
 
 
-class Offer(NamedTuple):
-    """Keys by content and by distance, and values."""
+class RelativeKeysValues(NamedTuple):
+    """Keys and values of tokens, and keys of distances."""
 
     keys: Float[Array, "B M H K"]
     values: Float[Array, "B M H K"]
@@ -35,7 +43,7 @@ class Offer(NamedTuple):
 
 
 class RelativeAttention(nnx.Module):
-    """Scores are ``(q + u) k + (q + v) r``, with keys r of distances and biases u and v instead of own positions."""
+    """Attention with scores ``(q + u) k + (q + v) r``: keys ``r`` of distances, learned biases ``u`` and ``v``."""
 
     def __init__(
         self,
@@ -65,51 +73,67 @@ class RelativeAttention(nnx.Module):
         )
         self.config = config
 
-    def offer(self, x: Float[Array, "B M D"], distances: Float[Array, "R D"]) -> Offer:
-        """Keys and values of ``x`` at encoded ``distances``."""
-        return Offer(
+    def project_keys_values(
+        self, x: Float[Array, "B M D"], distances: Float[Array, "R D"]
+    ) -> RelativeKeysValues:
+        """Return keys and values of ``x``, and keys of encoded ``distances``."""
+        return RelativeKeysValues(
             self._heads(self.key(x)), self._heads(self.value(x)), self._heads(self.distance(distances))
         )
 
     def __call__(
         self,
         x: Float[Array, "B L D"],
-        seen: Offer,
+        keys_values: RelativeKeysValues,
         *,
         mask: Bool[Array, "..."] | None = None,
         is_other_segment: Bool[Array, "B L M"] | None = None,
-        blind_see_nothing: bool = False,
+        zero_fully_masked: bool = False,
         dropout_rate: float = 0.0,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B L D"]:
-        """``mask`` broadcasts to [B, H, L, M]. A query that may look at nothing gets the average of everything.
+        """Attend from ``x`` to ``keys_values``.
 
-        Or nothing at all, where ``blind_see_nothing``: an average would give away what the mask hides.
+        Args:
+          x: Inputs that queries are projected from.
+          keys_values: Result of ``project_keys_values``.
+          mask: ``False`` prevents attention; broadcasts to [B, H, L, M].
+          is_other_segment: True where query and key belong to different text segments.
+          zero_fully_masked: A query without visible keys gets 0. Otherwise it gets the average of all values, which
+            would reveal tokens that the mask hides.
+          dropout_rate: Dropout of attention weights.
+          dropout_key: ``None`` for no dropout.
         """
         queries_BLHK = self._heads(self.query(x))
-        scores_BHLM = self._content_scores(queries_BLHK, seen) + self._distance_scores(queries_BLHK, seen)
+        scores_BHLM = self._content_scores(queries_BLHK, keys_values) + self._distance_scores(
+            queries_BLHK, keys_values
+        )
         if self.segment_keys is not None and is_other_segment is not None:
             scores_BHLM = scores_BHLM + self._segment_scores(queries_BLHK, is_other_segment)
         scores_BHLM = scores_BHLM * self.config.head_dim**-0.5
         if mask is not None:
             scores_BHLM = jnp.where(mask, scores_BHLM, MASKED)
         weights_BHLM = jax.nn.softmax(scores_BHLM, axis=-1).astype(x.dtype)
-        if mask is not None and blind_see_nothing:
+        if mask is not None and zero_fully_masked:
             weights_BHLM = jnp.where(mask.any(-1, keepdims=True), weights_BHLM, jnp.zeros((), x.dtype))
         weights_BHLM = dropout(weights_BHLM, dropout_rate, dropout_key, shared_dim=2)
-        found_BLHK = jnp.einsum("bhlm,bmhk->blhk", weights_BHLM, seen.values)
-        return self.out(found_BLHK.reshape(*found_BLHK.shape[:2], -1))
+        averages_BLHK = jnp.einsum("bhlm,bmhk->blhk", weights_BHLM, keys_values.values)
+        return self.out(averages_BLHK.reshape(*averages_BLHK.shape[:2], -1))
 
-    def _content_scores(self, queries: Float[Array, "B L H K"], seen: Offer) -> Float[Array, "B H L M"]:
+    def _content_scores(
+        self, queries: Float[Array, "B L H K"], keys_values: RelativeKeysValues
+    ) -> Float[Array, "B H L M"]:
         queries = queries + self._bias(self.content_bias, queries)
-        return jnp.einsum("blhk,bmhk->bhlm", queries, seen.keys, preferred_element_type=jnp.float32)
+        return jnp.einsum("blhk,bmhk->bhlm", queries, keys_values.keys, preferred_element_type=jnp.float32)
 
-    def _distance_scores(self, queries: Float[Array, "B L H K"], seen: Offer) -> Float[Array, "B H L M"]:
+    def _distance_scores(
+        self, queries: Float[Array, "B L H K"], keys_values: RelativeKeysValues
+    ) -> Float[Array, "B H L M"]:
         queries = queries + self._bias(self.distance_bias, queries)
         scores_BHLR = jnp.einsum(
-            "blhk,rhk->bhlr", queries, seen.distance_keys, preferred_element_type=jnp.float32
+            "blhk,rhk->bhlr", queries, keys_values.distance_keys, preferred_element_type=jnp.float32
         )
-        return shift(scores_BHLR, num_keys=seen.keys.shape[1])
+        return shift(scores_BHLR, num_keys=keys_values.keys.shape[1])
 
     def _segment_scores(
         self, queries: Float[Array, "B L H K"], is_other_segment: Bool[Array, "B L M"]
@@ -129,10 +153,13 @@ class RelativeAttention(nnx.Module):
 
 
 def shift(scores: Float[Array, "B H L R"], *, num_keys: int) -> Float[Array, "B H L M"]:
-    """From a score for each distance to one for each key: ``out[i, j] = scores[i, L - 1 - i + j]``.
+    """Convert scores by distance to scores by key: ``out[i, j] = scores[i, L - 1 - i + j]``.
 
-    With distances as in ``distances_between`` that is the one from query i to key j. All rows are moved by one reshape
-    (Dai et al. 2019, appendix B), no gather. Keys beyond the last distance get something that a mask must hide.
+    One reshape moves all rows (Dai et al. 2019, appendix B).
+
+    Args:
+      scores: Scores of queries for the distances of ``distances_between``.
+      num_keys: Number of keys. Those beyond the last distance get scores that a mask must hide.
     """
     length, num_distances = scores.shape[-2:]
     padded = jnp.pad(scores, ((0, 0), (0, 0), (0, 0), (0, 1)))
@@ -141,15 +168,15 @@ def shift(scores: Float[Array, "B H L R"], *, num_keys: int) -> Float[Array, "B 
     return flat.reshape(scores.shape)[..., :num_keys]
 
 
-def distances_between(num_queries: int, num_keys: int, *, both_ways: bool) -> np.ndarray:
-    """Distances of keys before a query, from the farthest on; negative for keys after it. [R]."""
-    return np.arange(num_keys - 1, -num_queries if both_ways else -1, -1)
+def distances_between(num_queries: int, num_keys: int, *, bidirectional: bool) -> np.ndarray:
+    """Return the distances [R] from queries to keys, from the farthest earlier key on; negative for later keys."""
+    return np.arange(num_keys - 1, -num_queries if bidirectional else -1, -1)
 
 
 def encode_distances(
     distances: np.ndarray, model_dim: int, dtype: jnp.dtype, *, max_distance: int | None = None
 ) -> Float[Array, "R D"]:
-    """Sines, then cosines, of distances; those beyond ``max_distance`` count as it."""
+    """Return sines, then cosines, of distances; those beyond ``max_distance`` count as it."""
     if model_dim % 2:
         raise ValueError(f"model_dim is {model_dim}; sines and cosines of distances need an even one")
     if max_distance is not None:
@@ -161,8 +188,14 @@ def encode_distances(
 
 
 def past_mask(num_queries: int, num_keys: int, *, reach: int | None) -> Bool[Array, "1 1 L M"]:
-    """True where the key is the query itself or before it, by at most ``reach``. Queries are the last of the keys."""
+    """Return True where the key is at most ``reach`` places before the query, or the query itself.
+
+    Args:
+      num_queries: Number of queries, which are the last of the keys.
+      num_keys: Number of keys.
+      reach: ``None`` for no limit.
+    """
     queries = np.arange(num_keys - num_queries, num_keys)
     distances_LM = queries[:, None] - np.arange(num_keys)[None]
-    seen_LM = (distances_LM >= 0) & (distances_LM <= (num_keys if reach is None else reach))
-    return jnp.asarray(seen_LM)[None, None]
+    visible_LM = (distances_LM >= 0) & (distances_LM <= (num_keys if reach is None else reach))
+    return jnp.asarray(visible_LM)[None, None]

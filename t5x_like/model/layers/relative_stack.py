@@ -1,7 +1,7 @@
-"""Blocks that see a memory of earlier segments, run by one scan (Dai et al. 2019), with one stream or two.
+"""Stack of blocks with relative attention and a memory of earlier segments (Dai et al. 2019), on one stream or two.
 
-Two streams are XLNet's (Yang et al. 2019, https://arxiv.org/abs/1906.08237, §2.3): ``content`` knows the token at
-its place, ``queries`` know only the place. Both look at the content stream, through the same weights.
+Two streams are XLNet's (Yang et al. 2019, https://arxiv.org/abs/1906.08237, §2.3). The content stream contains the
+token at its position, the query stream only the position. Both attend to the content stream, with the same weights.
 """
 
 from dataclasses import dataclass
@@ -16,20 +16,33 @@ from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
 from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.norm import NormConfig
-from t5x_like.model.layers.relative_attention import Offer, RelativeAttention, RelativeAttentionConfig
+from t5x_like.model.layers.relative_attention import (
+    RelativeAttention,
+    RelativeAttentionConfig,
+    RelativeKeysValues,
+)
 from t5x_like.model.layers.residual import NormSlot, Residual
-from t5x_like.model.layers.stack import Remat
+from t5x_like.model.layers.stack import REMAT_POLICIES, Remat
 from t5x_like.partitioning.shard import constrain_rows
-
-_KEPT = {
-    "minimal": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
-    "full": jax.checkpoint_policies.nothing_saveable,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RelativeStackConfig:
-    """``num_layers`` equal blocks; distances beyond ``max_distance`` count as it."""
+    """Configuration of a stack of equal blocks.
+
+    Attributes:
+      model_dim: Width of the residual stream.
+      num_layers: Number of blocks.
+      attention: Attention of each block.
+      feed_forward: Feed-forward layer of each block.
+      norm: Type of all norms.
+      init: Distribution of fresh weights.
+      norm_slots: Positions of norms around each layer (see ``Residual``).
+      max_distance: Larger distances count as this one; ``None`` for no limit.
+      dropout_rate: Dropout of inputs, layer outputs and inner feed-forward activations.
+      attention_dropout_rate: Dropout of attention weights.
+      remat: Values that the backward pass computes again, to save memory.
+    """
 
     model_dim: int
     num_layers: int
@@ -45,32 +58,51 @@ class RelativeStackConfig:
 
 
 class Streams(NamedTuple):
-    """``queries`` are at every position, or at the targets of a ``target_mapping``."""
+    """Residual streams.
+
+    Attributes:
+      content: Stream of the tokens.
+      queries: Stream of queries, one for each position or for each row of a ``target_mapping``; ``None`` for none.
+    """
 
     content: Float[Array, "B L D"]
     queries: Float[Array, "B T D"] | None = None
 
 
 class RelativeAttentionContext(NamedTuple):
-    """Inputs that all blocks share. Masks broadcast to [B, H, L, M]; ``blind_see_nothing``: see the attention."""
+    """Inputs that all blocks share. Masks broadcast to [B, H, L, M].
 
-    distances: Float[Array, "R D"]  # encoded
+    Attributes:
+      distances: Encoded distances.
+      mask: Mask of the content stream.
+      query_mask: Mask of the query stream.
+      is_other_segment: True where query and key belong to different text segments.
+      target_mapping: One-hot position of each query.
+      zero_fully_masked: See ``RelativeAttention``.
+    """
+
+    distances: Float[Array, "R D"]
     mask: Bool[Array, "..."] | None = None
     query_mask: Bool[Array, "..."] | None = None
     is_other_segment: Bool[Array, "B L M"] | None = None
-    target_mapping: Float[Array, "B T L"] | None = None  # the place of each query, one-hot
-    blind_see_nothing: bool = False
+    target_mapping: Float[Array, "B T L"] | None = None
+    zero_fully_masked: bool = False
 
 
 class RelativeStackOutput(NamedTuple):
-    """``inputs`` of every block, if collected: what the memory is made of."""
+    """Outputs of a stack.
+
+    Attributes:
+      streams: Outputs of the last block.
+      inputs: If collected, inputs of every block, with a leading layers axis. The memory is made of them.
+    """
 
     streams: Streams
-    inputs: Streams | None  # each array with a leading axis of layers
+    inputs: Streams | None
 
 
 class RelativeBlock(nnx.Module):
-    """Attention and feed-forward, alike for both streams."""
+    """Attention and feed-forward layer, the same for both streams."""
 
     def __init__(self, config: RelativeStackConfig, *, key: Key[Array, ""]):
         attention_key, feed_forward_key = jax.random.split(key)
@@ -89,48 +121,59 @@ class RelativeBlock(nnx.Module):
         *,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Streams:
-        """Renews both streams from what the content stream was before."""
+        """Run the block. Both streams attend to the content stream as it was before.
+
+        Args:
+          streams: Inputs.
+          memory: Inputs of this block at earlier positions.
+          context: Distances and masks.
+          dropout_key: ``None`` for no dropout.
+        """
         content, queries = streams
         seen = content if memory is None else jnp.concatenate([memory.astype(content.dtype), content], axis=1)
         before = self.around_attention.before
-        offer = self.attention.offer(seen if before is None else before(seen), context.distances)
-        content = self._renew(content, offer, context._replace(target_mapping=None), fold(dropout_key, 0))
+        relative_keys_values = self.attention.project_keys_values(
+            seen if before is None else before(seen), context.distances
+        )
+        content = self._update(
+            content, relative_keys_values, context._replace(target_mapping=None), fold(dropout_key, 0)
+        )
         if queries is not None:
             context = context._replace(mask=context.query_mask)
-            queries = self._renew(queries, offer, context, fold(dropout_key, 1))
+            queries = self._update(queries, relative_keys_values, context, fold(dropout_key, 1))
         return Streams(content, queries)
 
-    def _renew(
+    def _update(
         self,
         stream: Float[Array, "B T D"],
-        offer: Offer,
+        relative_keys_values: RelativeKeysValues,
         context: RelativeAttentionContext,
         dropout_key: Key[Array, ""] | None,
     ) -> Float[Array, "B T D"]:
         mapping, rate = context.target_mapping, self.config.dropout_rate
 
-        def look(x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
+        def attend(x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
             x = x if mapping is None else jnp.einsum("btl,btd->bld", mapping.astype(x.dtype), x)
-            found = self.attention(
+            output = self.attention(
                 x,
-                offer,
+                relative_keys_values,
                 mask=context.mask,
                 is_other_segment=context.is_other_segment,
-                blind_see_nothing=context.blind_see_nothing,
+                zero_fully_masked=context.zero_fully_masked,
                 dropout_rate=self.config.attention_dropout_rate,
                 dropout_key=fold(dropout_key, 0),
             )
-            return found if mapping is None else jnp.einsum("btl,bld->btd", mapping.astype(x.dtype), found)
+            return output if mapping is None else jnp.einsum("btl,bld->btd", mapping.astype(x.dtype), output)
 
-        def widen(x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
+        def feed(x: Float[Array, "B T D"]) -> Float[Array, "B T D"]:
             return self.feed_forward(x, dropout_rate=rate, dropout_key=fold(dropout_key, 1))
 
-        stream = self.around_attention(stream, look, dropout_rate=rate, dropout_key=fold(dropout_key, 2))
-        return self.around_feed_forward(stream, widen, dropout_rate=rate, dropout_key=fold(dropout_key, 3))
+        stream = self.around_attention(stream, attend, dropout_rate=rate, dropout_key=fold(dropout_key, 2))
+        return self.around_feed_forward(stream, feed, dropout_rate=rate, dropout_key=fold(dropout_key, 3))
 
 
 class RelativeStack(nnx.Module):
-    """The blocks, their weights stacked along a leading axis, with dropout at both ends."""
+    """Equal blocks with stacked weights, and dropout of the stack's inputs and outputs."""
 
     def __init__(self, config: RelativeStackConfig, *, key: Key[Array, ""]):
         keys = jax.random.split(key, config.num_layers)
@@ -146,7 +189,15 @@ class RelativeStack(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
         collect_inputs: bool = False,
     ) -> RelativeStackOutput:
-        """``memory`` holds what entered each block in earlier segments."""
+        """Run one segment.
+
+        Args:
+          streams: Inputs of the first block.
+          memory: Inputs of each block in earlier segments.
+          context: Distances and masks.
+          dropout_key: ``None`` for no dropout.
+          collect_inputs: Return the inputs of every block.
+        """
         rate, layers_key = self.config.dropout_rate, fold(dropout_key, 0)
         keys = None if layers_key is None else jax.random.split(layers_key, self.config.num_layers)
 
@@ -168,7 +219,7 @@ class RelativeStack(nnx.Module):
             return block(streams, memory, context, dropout_key=key), streams if collect_inputs else None
 
         if self.config.remat != "none":
-            body = jax.checkpoint(body, policy=_KEPT[self.config.remat])
+            body = jax.checkpoint(body, policy=REMAT_POLICIES[self.config.remat])
         streams, inputs = jax.lax.scan(body, drop(streams, 1), (self.layers, memory, keys))
         return RelativeStackOutput(drop(streams, 3), inputs)
 
@@ -176,7 +227,13 @@ class RelativeStack(nnx.Module):
 def remember(
     memory: Float[Array, "N B P D"] | None, inputs: Float[Array, "N B L D"], *, length: int | None
 ) -> Float[Array, "N B Q D"]:
-    """The last ``length`` of what entered each block; gradients stop here (Dai et al. 2019, §3.2)."""
+    """Return the memory after a segment; gradients stop here (Dai et al. 2019, §3.2).
+
+    Args:
+      memory: Memory before the segment.
+      inputs: Inputs of each block in the segment.
+      length: Positions that are kept, the last ones; ``None`` for all.
+    """
     if memory is not None:
         inputs = jnp.concatenate([memory.astype(inputs.dtype), inputs], axis=2)
     start = 0 if length is None else max(0, inputs.shape[2] - length)

@@ -7,17 +7,23 @@ from flax import nnx
 from jaxtyping import Array, Float, Key
 
 from t5x_like.model.layers.dropout import dropout
-from t5x_like.model.layers.norm import Norm, NormConfig, norm_of
+from t5x_like.model.layers.norm import Norm, NormConfig, build_norm
 
 NormSlot = Literal["before", "after", "final"]
 
 
 class Residual(nnx.Module):
-    """``final(x + after(layer(before(x))))``: T5 fills ``before``, BERT ``final``, Gemma 2 the first two."""
+    """Computes ``final(x + after(layer(before(x))))``. T5 has ``before``, BERT ``final``, Gemma 2 the first two.
+
+    Args:
+      norm: Type of the norms.
+      model_dim: Width of the residual stream.
+      norm_slots: Norms that are there.
+    """
 
     def __init__(self, norm: NormConfig, model_dim: int, *, norm_slots: tuple[NormSlot, ...]):
         def norm_at(slot: NormSlot) -> Norm | None:
-            return norm_of(norm, model_dim) if slot in norm_slots else None
+            return build_norm(norm, model_dim) if slot in norm_slots else None
 
         self.before, self.after, self.final = norm_at("before"), norm_at("after"), norm_at("final")
 
@@ -29,6 +35,7 @@ class Residual(nnx.Module):
         dropout_rate: float = 0.0,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B L D"]:
+        """Apply ``layer`` with the residual connection; dropout acts on the layer's output."""
         x = x + self.change(x, layer, dropout_rate=dropout_rate, dropout_key=dropout_key)
         return x if self.final is None else self.final(x)
 
@@ -40,7 +47,7 @@ class Residual(nnx.Module):
         dropout_rate: float = 0.0,
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B L D"]:
-        """The layer's contribution to the stream, before it is added."""
+        """Return the layer's contribution to the residual stream."""
         change = layer(x if self.before is None else self.before(x))
         change = change if self.after is None else self.after(change)
         return dropout(change, dropout_rate, dropout_key, shared_dim=1)

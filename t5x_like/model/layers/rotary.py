@@ -1,4 +1,4 @@
-"""Positions that speak at queries and keys: rotations (Su et al. 2021, https://arxiv.org/abs/2104.09864)."""
+"""Rotary positions of queries and keys (Su et al. 2021, https://arxiv.org/abs/2104.09864)."""
 
 import math
 from dataclasses import dataclass
@@ -11,56 +11,74 @@ from jaxtyping import Array, Float, Int
 
 @dataclass(frozen=True, kw_only=True)
 class LinearScaling:
-    """Positions count ``factor`` times slower (Chen et al. 2023, https://arxiv.org/abs/2306.15595)."""
+    """Position interpolation: positions are divided by a factor (Chen et al. 2023, https://arxiv.org/abs/2306.15595).
+
+    Attributes:
+      factor: The divisor; 2 doubles the usable length.
+    """
 
     factor: float
+
+    def __post_init__(self) -> None:
+        _check_factor(self.factor)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Llama3Scaling:
-    """Slow rotations count ``factor`` times slower, fast ones as before, those between are interpolated.
+    """Llama 3.1's scaling: divides low frequencies by a factor, keeps high ones and interpolates between.
 
-    Slow and fast are wavelengths above ``original_length / low_frequency_factor`` and below ``original_length /
-    high_frequency_factor`` (Dubey et al. 2024, https://arxiv.org/abs/2407.21783, and its published weights).
+    Dubey et al. 2024, https://arxiv.org/abs/2407.21783, and its published weights.
+
+    Attributes:
+      factor: Divisor of low frequencies.
+      low_freq_factor: Wavelengths above ``original_max_position_embeddings / low_freq_factor`` tokens count as low.
+      high_freq_factor: Wavelengths below ``original_max_position_embeddings / high_freq_factor`` tokens count as high.
+      original_max_position_embeddings: Length in tokens that the model was pretrained with.
     """
 
     factor: float
-    low_frequency_factor: float
-    high_frequency_factor: float
-    original_length: int
+    low_freq_factor: float
+    high_freq_factor: float
+    original_max_position_embeddings: int
 
     def __post_init__(self) -> None:
-        if not self.low_frequency_factor < self.high_frequency_factor:
+        _check_factor(self.factor)
+        if not self.low_freq_factor < self.high_freq_factor:
             raise ValueError(
-                f"low_frequency_factor={self.low_frequency_factor} must be below "
-                f"high_frequency_factor={self.high_frequency_factor}"
+                f"low_freq_factor={self.low_freq_factor} must be below high_freq_factor={self.high_freq_factor}"
             )
 
 
 @dataclass(frozen=True, kw_only=True)
 class YarnScaling:
-    """Slow rotations count ``factor`` times slower, fast ones as before; queries and keys grow.
+    """YaRN: divides low frequencies by a factor, keeps high ones, and enlarges queries and keys.
 
-    Slow and fast are fewer than ``slow_turns`` and more than ``fast_turns`` whole turns over ``original_length``
-    (Peng et al. 2023, YaRN, §3.2, https://arxiv.org/abs/2309.00071). ``attention_factor`` multiplies
-    queries and keys, by default as in §3.4.
+    Peng et al. 2023, https://arxiv.org/abs/2309.00071, §3.2 and §3.4.
+
+    Attributes:
+      factor: Divisor of low frequencies.
+      original_max_position_embeddings: Length in tokens that the model was pretrained with.
+      beta_fast: Frequencies with more rotations than this over the original length are kept.
+      beta_slow: Frequencies with fewer rotations than this over the original length are divided by ``factor``.
+      attention_factor: Multiplies rotated queries and keys; ``None`` is ``0.1 * ln(factor) + 1`` (§3.4).
     """
 
     factor: float
-    original_length: int
-    fast_turns: float = 32.0
-    slow_turns: float = 1.0
+    original_max_position_embeddings: int
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
     attention_factor: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.slow_turns < self.fast_turns:
+        _check_factor(self.factor)
+        if not 0 < self.beta_slow < self.beta_fast:
             raise ValueError(
-                f"slow_turns={self.slow_turns} must be positive and below fast_turns={self.fast_turns}"
+                f"beta_slow={self.beta_slow} must be positive and below beta_fast={self.beta_fast}"
             )
 
     @property
     def growth(self) -> float:
-        """The factor of rotated queries and keys."""
+        """``attention_factor``, or its default."""
         if self.attention_factor is not None:
             return self.attention_factor
         return 0.1 * math.log(self.factor) + 1.0 if self.factor > 1 else 1.0
@@ -71,40 +89,49 @@ RotaryScaling: TypeAlias = LinearScaling | Llama3Scaling | YarnScaling
 
 @dataclass(frozen=True, kw_only=True)
 class Rotary:
-    """Rotates the first ``rotated_dim`` of every head's dimensions by angles that grow with the position.
+    """Rotates pairs of each head's first dimensions by angles proportional to the position.
 
-    Pairs are the two halves of the rotated dimensions, or neighbors where ``interleaved``. The exponents of
-    frequencies are parts of ``frequency_dim``, by default ``rotated_dim``.
+    Pair ``i`` turns by ``position * rope_theta ** (-2 i / frequency_dim)`` radians.
+
+    Attributes:
+      rotated_dim: Dimensions of each head that are rotated, the first ones; even.
+      frequency_dim: Denominator of the frequencies' exponents; ``rotated_dim`` where ``None``.
+      rope_theta: Base of the frequencies.
+      interleaved: Pairs are neighboring dimensions (GLM); otherwise dimension ``i`` pairs with
+        ``i + rotated_dim / 2`` (Llama, GPT-NeoX).
+      rope_scaling: Changes the frequencies for longer texts than the model was pretrained with.
     """
 
     rotated_dim: int
     frequency_dim: int | None = None
-    theta: float = 10_000.0
+    rope_theta: float = 10_000.0
     interleaved: bool = False
-    scaling: RotaryScaling | None = None
+    rope_scaling: RotaryScaling | None = None
 
     def __post_init__(self) -> None:
         if self.rotated_dim < 2 or self.rotated_dim % 2:
             raise ValueError(f"rotated_dim is {self.rotated_dim}; rotations need a positive even number")
+        if self.rope_theta <= 0:
+            raise ValueError(f"rope_theta is {self.rope_theta}; give a positive number, 10000 for instance")
 
     @property
-    def whole(self) -> int:
-        """The dimension that exponents are fractions of."""
+    def exponent_dim(self) -> int:
+        """``frequency_dim``, or its default."""
         return self.frequency_dim or self.rotated_dim
 
 
 def frequencies(config: Rotary) -> np.ndarray:
-    """Radians per position of each pair, float32 [rotated_dim / 2], as the reference implementations round them."""
-    exponents = np.arange(0, config.rotated_dim, 2, dtype=np.float32) / np.float32(config.whole)
-    plain = (1.0 / np.float32(config.theta) ** exponents).astype(np.float32)
-    match config.scaling:
+    """Return radians per position of each pair, float32 [rotated_dim / 2], rounded as reference implementations do."""
+    exponents = np.arange(0, config.rotated_dim, 2, dtype=np.float32) / np.float32(config.exponent_dim)
+    plain = (1.0 / np.float32(config.rope_theta) ** exponents).astype(np.float32)
+    match config.rope_scaling:
         case None:
             return plain
         case LinearScaling(factor=factor):
             return plain / np.float32(factor)
         case Llama3Scaling() as scaling:
-            low, high = scaling.low_frequency_factor, scaling.high_frequency_factor
-            turns = scaling.original_length * plain / np.float32(2 * np.pi)
+            low, high = scaling.low_freq_factor, scaling.high_freq_factor
+            turns = scaling.original_max_position_embeddings * plain / np.float32(2 * np.pi)
             keeps = np.clip((turns - low) / (high - low), 0.0, 1.0)
             return ((1.0 - keeps) * plain / scaling.factor + keeps * plain).astype(np.float32)
         case YarnScaling() as scaling:
@@ -113,15 +140,15 @@ def frequencies(config: Rotary) -> np.ndarray:
 
 
 def _yarn_keeps(scaling: YarnScaling, config: Rotary) -> np.ndarray:
-    """The part of its own frequency that each pair keeps, [rotated_dim / 2]: 1 for the fast ones down to 0."""
+    """Return the part of its own frequency that each pair keeps, [rotated_dim / 2]: 1 for high ones down to 0."""
 
     def pair_of(turns: float) -> float:
-        slowness = math.log(scaling.original_length / (turns * 2 * math.pi))
-        return config.whole * slowness / (2 * math.log(config.theta))
+        slowness = math.log(scaling.original_max_position_embeddings / (turns * 2 * math.pi))
+        return config.exponent_dim * slowness / (2 * math.log(config.rope_theta))
 
     # Whole pairs, as in the paper's code; published models were trained so.
-    first = max(math.floor(pair_of(scaling.fast_turns)), 0)
-    last = min(math.ceil(pair_of(scaling.slow_turns)), config.whole - 1)
+    first = max(math.floor(pair_of(scaling.beta_fast)), 0)
+    last = min(math.ceil(pair_of(scaling.beta_slow)), config.exponent_dim - 1)
     pairs = np.arange(config.rotated_dim // 2, dtype=np.float32)
     # Very short original lengths cross the two; then all keep what they have, as in transformers.
     return 1.0 - np.clip((pairs - first) / ((last - first) or 0.001), 0.0, 1.0)
@@ -130,11 +157,20 @@ def _yarn_keeps(scaling: YarnScaling, config: Rotary) -> np.ndarray:
 def rotate(
     heads: Float[Array, "B L H K"], positions: Int[Array, "B L"], config: Rotary
 ) -> Float[Array, "B L H K"]:
-    """Queries or keys at their positions; angles are float32, whatever the activations are."""
+    """Rotate queries or keys by the angles of their positions.
+
+    Args:
+      heads: Queries or keys of any float type.
+      positions: Position of each token; they need not count from 0.
+      config: Frequencies, and the dimensions to rotate.
+
+    Returns:
+      Rotated heads in the type of ``heads``. Angles and products are float32.
+    """
     angles_BLR = positions[..., None].astype(jnp.float32) * frequencies(config)[None, None]
     cos, sin = jnp.cos(angles_BLR)[:, :, None], jnp.sin(angles_BLR)[:, :, None]
-    if isinstance(config.scaling, YarnScaling):
-        cos, sin = cos * config.scaling.growth, sin * config.scaling.growth
+    if isinstance(config.rope_scaling, YarnScaling):
+        cos, sin = cos * config.rope_scaling.growth, sin * config.rope_scaling.growth
     turned, still = heads[..., : config.rotated_dim], heads[..., config.rotated_dim :]
     wide = turned.astype(jnp.float32)
     if config.interleaved:
@@ -145,3 +181,8 @@ def rotate(
     rotated = jnp.stack(pair, axis=-1) if config.interleaved else jnp.concatenate(pair, axis=-1)
     rotated = rotated.reshape(turned.shape)
     return jnp.concatenate([rotated.astype(heads.dtype), still], axis=-1)
+
+
+def _check_factor(factor: float) -> None:
+    if factor <= 0:
+        raise ValueError(f"factor of rope_scaling is {factor}; give a positive number")

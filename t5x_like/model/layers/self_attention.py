@@ -1,4 +1,4 @@
-"""Self-attention of a block: with a cache or without, full, in a window, or in blocks."""
+"""Self-attention of a block: with or without a cache; full, in a sliding window, or in blocks."""
 
 from typing import Any, NamedTuple
 
@@ -14,25 +14,45 @@ from t5x_like.model.layers.transient_global import Globals, TransientGlobal
 
 
 class AttentionContext(NamedTuple):
-    """Inputs that all blocks of a stack share: masks, biases, positions, the encoder's output."""
+    """Inputs that all blocks of a stack share.
 
-    mask: Bool[Array, "..."] | None = None  # broadcasts to [B, H, L, M]
-    bias: Float[Array, "..."] | None = None  # likewise
-    real: Bool[Array, "B L"] | None = None  # the tokens of the stream that are not padding
-    segment_ids: Int[Array, "B L"] | None = None  # where given, they say all that mask says
+    Attributes:
+      mask: ``False`` prevents attention; broadcasts to [B, H, L, M].
+      bias: Added to scores; broadcasts to [B, H, L, M].
+      real: True for tokens that are not padding.
+      segment_ids: Segments of tokens, given where they are all that ``mask`` contains.
+      global_blocks: Inputs of transient-global attention.
+      positions: Positions of the tokens.
+      bidirectional: Relative positions distinguish earlier from later keys.
+      encoded: The encoder's output, for cross-attention.
+      encoded_mask: Mask of cross-attention.
+      index: With a cache, the place of the first token in it.
+    """
+
+    mask: Bool[Array, "..."] | None = None
+    bias: Float[Array, "..."] | None = None
+    real: Bool[Array, "B L"] | None = None
+    segment_ids: Int[Array, "B L"] | None = None
     global_blocks: Globals | None = None
-    positions: Int[Array, "B L"] | None = None  # of the tokens in the stream
-    bidirectional: bool = False  # whether relative positions distinguish before from after
+    positions: Int[Array, "B L"] | None = None
+    bidirectional: bool = False
     encoded: Float[Array, "B M D"] | None = None
     encoded_mask: Bool[Array, "..."] | None = None
-    index: Int[Array, ""] | None = None  # with a cache, the place of the stream's first token
+    index: Int[Array, ""] | None = None
 
 
 class SelfAttention(NamedTuple):
-    """Self-attention made of a block's own parts."""
+    """Self-attention made of a block's parts.
+
+    Attributes:
+      attention: Projections and scale.
+      relative_bias: Relative positions of this layer alone; a stack's are in the context.
+      transient_global: Summaries of blocks, for transient-global attention.
+      dropout_rate: Dropout of attention weights.
+    """
 
     attention: Attention
-    relative_bias: RelativeBias | None  # of this layer alone; a stack's comes with the surroundings
+    relative_bias: RelativeBias | None
     transient_global: TransientGlobal | None
     dropout_rate: float
 
@@ -43,37 +63,37 @@ class SelfAttention(NamedTuple):
         cache: LayerCache | None,
         dropout_key: Key[Array, ""] | None,
     ) -> tuple[Float[Array, "B L D"], LayerCache | None]:
-        """Returns the attention's output, and the cache with the keys and values of ``x``."""
+        """Return the output, and the cache with the keys and values of ``x``."""
         dropping = {"dropout_rate": self.dropout_rate, "dropout_key": dropout_key}
         config, has_globals = self.attention.config, self.transient_global is not None
         length = local_length(config, x.shape[1], context, has_globals=has_globals)
         if length is not None:
             return self._locally(x, context, length, dropping), cache
-        seen = self.attention.project_keys_values(x, context.positions)
+        keys_values = self.attention.project_keys_values(x, context.positions)
         if cache is not None:
             assert context.index is not None
-            cache = cache._replace(own=write_at(cache.own, seen, context.index))
-            seen = cache.own
+            cache = cache._replace(own=write_at(cache.own, keys_values, context.index))
+            keys_values = cache.own
         start = 0 if context.index is None else context.index
-        places = jnp.arange(x.shape[1]) + start, jnp.arange(seen.keys.shape[1])
-        found = self.attention(
+        places = jnp.arange(x.shape[1]) + start, jnp.arange(keys_values.keys.shape[1])
+        output = self.attention(
             x,
-            seen,
+            keys_values,
             positions=context.positions,
             mask=self._mask(context, *places),
             bias=self._bias(context, *places),
             **dropping,
         )
-        return found, cache
+        return output, cache
 
     def _locally(
         self, x: Array, context: AttentionContext, length: int, dropping: dict[str, Any]
     ) -> Float[Array, "B L D"]:
         assert context.segment_ids is not None
-        aside = None
+        global_keys_values = None
         if self.transient_global is not None:
             assert context.global_blocks is not None
-            aside = self.transient_global(x, self.attention, context.global_blocks)
+            global_keys_values = self.transient_global(x, self.attention, context.global_blocks)
         return local_attention(
             self.attention,
             x,
@@ -81,7 +101,7 @@ class SelfAttention(NamedTuple):
             block_length=length,
             positions=context.positions,
             bias=self._bias(context, *places_in_blocks(length)),
-            aside=aside,
+            global_keys_values=global_keys_values,
             **dropping,
         )
 
@@ -102,10 +122,16 @@ class SelfAttention(NamedTuple):
 def local_length(
     config: AttentionConfig, length: int, context: AttentionContext, *, has_globals: bool
 ) -> int | None:
-    """The length of local attention's blocks; ``None`` where attention is not cut into blocks.
+    """Return the length of local attention's blocks; ``None`` where attention is not cut into blocks.
+
+    Args:
+      config: Attention of the layers.
+      length: Length of the sequence.
+      context: Segments.
+      has_globals: Attention is transient-global.
 
     Raises:
-      ValueError: summaries of blocks with a mask that is more than segments.
+      ValueError: Transient-global attention with a mask that is more than segments.
     """
     if not has_globals:
         return block_length(config.window, length, context.segment_ids)

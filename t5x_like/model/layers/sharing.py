@@ -1,4 +1,4 @@
-"""Layers with the same weights (Lan et al. 2020, https://arxiv.org/abs/1909.11942, §3.1)."""
+"""Layers that share weights (ALBERT, Lan et al. 2020, https://arxiv.org/abs/1909.11942, §3.1)."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -21,16 +21,21 @@ _FEED_FORWARD = ("feed_forward", "around_feed_forward")
 
 @dataclass(frozen=True, kw_only=True)
 class Sharing:
-    """The weights that each layer uses: ``attention[i]`` and ``feed_forward[i]`` number those of layer ``i``."""
+    """Weights that each layer uses.
+
+    Attributes:
+      attention: Number of the attention weights of each layer, from 0 on.
+      feed_forward: Number of the feed-forward weights of each layer, from 0 on.
+    """
 
     attention: tuple[int, ...]
     feed_forward: tuple[int, ...]
 
     def check(self, blocks: Sequence[Hashable]) -> None:
-        """Refuses what can't be shared.
+        """Refuse blocks that can't share weights.
 
         Raises:
-          ValueError: layers that differ, or not one number for each.
+          ValueError: Blocks differ, or there is not one number for each.
         """
         if len(set(blocks)) > 1:
             raise ValueError("only equal layers can share weights; these differ")
@@ -42,7 +47,7 @@ class Sharing:
 
 
 def share(block: Block, sharing: Sharing) -> Block:
-    """The stacked block with as many weights along its leading axis as there are numbers."""
+    """Cut the stacked block's weights to as many as there are numbers."""
     for names, numbers in ((_ATTENTION, sharing.attention), (_FEED_FORWARD, sharing.feed_forward)):
         for name in names:
             kept = max(numbers) + 1
@@ -51,10 +56,7 @@ def share(block: Block, sharing: Sharing) -> Block:
 
 
 def shared_block(block: Block, sharing: Sharing, layer: Int[Array, ""]) -> Block:
-    """The block of one layer, which holds the weights of its numbers.
-
-    Gradients of all layers add up in the arrays that they share.
-    """
+    """Return the block of one layer, with the weights of its numbers. Gradients of layers that share weights add up."""
     one = jax.tree.map(lambda array: array, block)  # another module around the same arrays
     for names, numbers in ((_ATTENTION, sharing.attention), (_FEED_FORWARD, sharing.feed_forward)):
         number = jnp.asarray(numbers)[layer]

@@ -1,4 +1,4 @@
-"""Blocks on top of each other: equal ones are stacked into arrays with a leading layers axis and run by one scan."""
+"""Stack of blocks. Weights of equal blocks are stacked along a leading layers axis and run by one scan."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -13,19 +13,20 @@ from t5x_like.model.layers.attention import KeysValues
 from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.kv_cache import LayerCache
-from t5x_like.model.layers.layer_pattern import LayerPattern, layer_pattern_of
+from t5x_like.model.layers.layer_pattern import LayerPattern, find_layer_pattern
 from t5x_like.model.layers.local_attention import places_in_blocks
-from t5x_like.model.layers.norm import NormConfig, norm_of
+from t5x_like.model.layers.norm import NormConfig, build_norm
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 from t5x_like.model.layers.self_attention import AttentionContext, local_length
 from t5x_like.model.layers.sharing import Sharing, share, shared_block
 from t5x_like.model.layers.transient_global import globals_of
 from t5x_like.partitioning.shard import constrain_rows
 
-# Values of the forward pass that are kept for the backward pass: all; matrix products; only the input of each block.
+# Rematerialization: values of the forward pass that are kept for the backward pass. All; matrix products; only the
+# input of each block.
 Remat = Literal["none", "minimal", "full"]
 
-_KEPT = {
+REMAT_POLICIES = {
     "minimal": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
     "full": jax.checkpoint_policies.nothing_saveable,
 }
@@ -33,9 +34,15 @@ _KEPT = {
 
 @dataclass(frozen=True, kw_only=True)
 class StackConfig:
-    """One block for each layer, from the first on; ``relative_positions`` is one table for all of them.
+    """Configuration of a stack.
 
-    T5 also drops out what leaves the stack: ``output_dropout``.
+    Attributes:
+      blocks: Block of each layer, from the first on.
+      relative_positions: One table of relative positions for all layers (T5); ``None`` for none.
+      final_norm: Norm after the last block; ``None`` for none.
+      output_dropout: Dropout of the stack's output (T5).
+      sharing: Weights that layers share (ALBERT); ``None`` gives each its own.
+      remat: Values that the backward pass computes again, to save memory.
     """
 
     blocks: tuple[BlockConfig, ...]
@@ -60,17 +67,24 @@ class StackConfig:
 
     @property
     def model_dim(self) -> int:
-        """The width of the stream."""
+        """Width of the residual stream."""
         return self.blocks[0].model_dim
 
     @property
     def layer_pattern(self) -> LayerPattern:
-        """The layers of each slot of ``Stack.layers``."""
-        return layer_pattern_of(self.blocks)
+        """Layers of each slot of ``Stack.layers``."""
+        return find_layer_pattern(self.blocks)
 
 
 class StackOutput(NamedTuple):
-    """``hidden``, if collected, holds the input of every block and then the stack's output: [N + 1, B, L, D]."""
+    """Outputs of a stack.
+
+    Attributes:
+      output: Output of the last block, normalized.
+      hidden: If collected, the input of every block, then the output: [N + 1, B, L, D].
+      layer_caches: Updated caches, while decoding.
+      balance_loss: Sum of the load-balancing losses of all layers.
+    """
 
     output: Float[Array, "B L D"]
     hidden: Float[Array, "N1 B L D"] | None
@@ -79,7 +93,7 @@ class StackOutput(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """Inputs of the layers of a slot, with a leading axis of layers."""
+    """Inputs of the layers of a slot, with a leading layers axis."""
 
     block: Block | None
     number: Array
@@ -94,7 +108,7 @@ class _LayerOutput(NamedTuple):
 
 
 class Stack(nnx.Module):
-    """An encoder or a decoder without its embeddings. ``layers`` has a block for each slot of the layout, by number."""
+    """An encoder or a decoder without embeddings. ``layers`` has the stacked block of each slot, by number."""
 
     def __init__(self, config: StackConfig, *, key: Key[Array, ""]):
         layers_key, bias_key = jax.random.split(key)
@@ -105,7 +119,7 @@ class Stack(nnx.Module):
             stacked = jax.vmap(lambda key: Block(block, key=key))(keys[jnp.asarray(layers)])
             return stacked if config.sharing is None else share(stacked, config.sharing)
 
-        # By name and not in a list: split and merged again, the tenth of a list would come after the first.
+        # A dict and not a list: split and merged again, the tenth of a list would come after the first.
         self.layers = nnx.Dict(
             {str(slot): build(layers) for slot, layers in enumerate(config.layer_pattern.slots)}
         )
@@ -116,7 +130,9 @@ class Stack(nnx.Module):
         self.global_bias = summaries and RelativeBias(
             summaries.positions, num_heads=heads, key=jax.random.fold_in(bias_key, 1)
         )
-        self.final_norm = None if config.final_norm is None else norm_of(config.final_norm, config.model_dim)
+        self.final_norm = (
+            None if config.final_norm is None else build_norm(config.final_norm, config.model_dim)
+        )
         self.config = config
 
     def __call__(
@@ -127,7 +143,14 @@ class Stack(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
         collect_hidden: bool = False,
     ) -> StackOutput:
-        """Runs whole sequences. ``context`` has the mask; positions count from 0 where it has none."""
+        """Run whole sequences.
+
+        Args:
+          x: Inputs of the first block.
+          context: Mask, and positions; without positions they count from 0.
+          dropout_key: ``None`` for no dropout.
+          collect_hidden: Return the input of every block.
+        """
         places = jnp.arange(x.shape[1])
         positions = context.positions
         positions = jnp.broadcast_to(places, x.shape[:2]) if positions is None else positions
@@ -149,9 +172,12 @@ class Stack(nnx.Module):
     def step(
         self, x: Float[Array, "B L D"], caches: tuple[LayerCache, ...], context: AttentionContext
     ) -> StackOutput:
-        """Runs the tokens whose first is at ``context.index`` against the cache of those before it.
+        """Run tokens while decoding.
 
-        ``context`` also has the mask over the cache, and positions if they differ from places.
+        Args:
+          x: Inputs of the first block for the tokens whose first is at ``context.index``.
+          caches: Keys and values of earlier tokens.
+          context: Mask over the cache, and positions if they differ from places in it.
         """
         assert context.index is not None
         queries = context.index + jnp.arange(x.shape[1])
@@ -164,7 +190,14 @@ class Stack(nnx.Module):
     def empty_caches(
         self, batch_size: int, max_length: int, encoded: Float[Array, "B M D"] | None, dtype: jnp.dtype
     ) -> tuple[LayerCache, ...]:
-        """Every layer's memory before the first token; what cross-attention looks at is computed here, once."""
+        """Return empty caches, with cross-attention's keys and values of ``encoded``.
+
+        Args:
+          batch_size: Number of rows.
+          max_length: Places for tokens.
+          encoded: Output of the encoder; ``None`` for a decoder alone.
+          dtype: Type of keys and values.
+        """
 
         def empty(block: Block, layers: tuple[int, ...]) -> LayerCache:
             attention = block.config.attention
@@ -211,7 +244,7 @@ class Stack(nnx.Module):
     def _layers(
         self, caches: tuple[LayerCache, ...] | None, dropout_key: Key[Array, ""] | None
     ) -> list[_Layer]:
-        """The layers of every slot, with their caches and dropout keys."""
+        """Return the layers of every slot, with their caches and dropout keys."""
         keys = None if dropout_key is None else jax.random.split(dropout_key, len(self.config.blocks))
         slots = zip(self._blocks(), self.config.layer_pattern.slots, strict=True)
         return [
@@ -227,10 +260,10 @@ class Stack(nnx.Module):
     def _scan(
         self, x: Array, context: AttentionContext, layers: list[_Layer], collect_inputs: bool
     ) -> tuple[Array, list[_LayerOutput]]:
-        """Runs the leading layers one by one, and the pattern that repeats by a scan."""
+        """Run the leading layers one by one, and the repeating pattern by a scan."""
         run_layer = partial(self._run_layer, context=context, collect_input=collect_inputs)
         if self.config.remat != "none":
-            run_layer = jax.checkpoint(run_layer, policy=_KEPT[self.config.remat])
+            run_layer = jax.checkpoint(run_layer, policy=REMAT_POLICIES[self.config.remat])
 
         def run_pattern(x: Array, pattern: list[_Layer]) -> tuple[Array, list[_LayerOutput]]:
             outputs = []
@@ -256,7 +289,7 @@ class Stack(nnx.Module):
             assert sharing is not None
             block = shared_block(self._blocks()[0], sharing, layer.number)
         ran: BlockOutput = block(constrain_rows(x), context, cache=layer.cache, dropout_key=layer.key)
-        # What is encoded stays as it is: returned from the scan it would be copied at every token.
+        # Keys and values of the encoder stay: returned from the scan they would be copied at every token.
         own = None if ran.cache is None else ran.cache.own
         return ran.x, _LayerOutput(own, ran.balance_loss, x if collect_input else None)
 

@@ -1,8 +1,8 @@
-"""Transient-global attention: neighbors, and a summary of every block (Guo et al. 2022, §3.1.2).
+"""Transient-global attention: to neighbors, and to a summary of every block (Guo et al. 2022, §3.1.2).
 
-https://arxiv.org/abs/2112.07916. The summaries are made anew in every layer and forgotten after it. They are sums of
-their tokens, normed. What is left over at the end of a segment belongs to its last whole block; a segment shorter than
-a block has no summary. Packed examples have their own blocks and don't see each other's.
+https://arxiv.org/abs/2112.07916. Every layer makes its own summaries: normalized sums of a block's tokens. Tokens left
+over at the end of a segment belong to its last whole block; a segment shorter than a block has no summary. Packed
+examples have their own blocks and don't attend to each other's.
 """
 
 from dataclasses import dataclass
@@ -14,14 +14,19 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from t5x_like.model.layers.attention import Attention
-from t5x_like.model.layers.local_attention import Aside
-from t5x_like.model.layers.norm import NormConfig, norm_of
+from t5x_like.model.layers.local_attention import GlobalKeysValues
+from t5x_like.model.layers.norm import NormConfig, build_norm
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransientGlobalConfig:
-    """``positions`` count the blocks between a token's block and another."""
+    """Summaries of blocks.
+
+    Attributes:
+      block_size: Tokens of a block.
+      positions: Relative positions, counted in blocks.
+    """
 
     block_size: int
     positions: RelativeBuckets
@@ -32,14 +37,25 @@ class TransientGlobalConfig:
 
 
 class Blocks(NamedTuple):
-    """Blocks of all segments one after another, M of them; those that no tokens are left for have segment 0."""
+    """Blocks of all segments, one after another.
 
-    of_tokens: Int[Array, "B L"]  # each token's block, -1 where it has none
+    Attributes:
+      of_tokens: Block of each token; -1 where it has none.
+      segment_ids: Segment of each block; 0 for blocks without tokens.
+    """
+
+    of_tokens: Int[Array, "B L"]
     segment_ids: Int[Array, "B M"]
 
 
 class Globals(NamedTuple):
-    """Inputs about the blocks that all layers share."""
+    """Inputs about blocks that all layers share.
+
+    Attributes:
+      blocks: Blocks of tokens.
+      token_segment_ids: Segment of each token.
+      bias: Relative position bias between tokens and blocks.
+    """
 
     blocks: Blocks
     token_segment_ids: Int[Array, "B L"]
@@ -47,24 +63,30 @@ class Globals(NamedTuple):
 
 
 class TransientGlobal(nnx.Module):
-    """Makes the summaries of one layer."""
+    """Computes the summaries of one layer."""
 
     def __init__(self, norm: NormConfig, model_dim: int):
-        self.norm = norm_of(norm, model_dim)
+        self.norm = build_norm(norm, model_dim)
 
-    def __call__(self, x: Float[Array, "B L D"], attention: Attention, context: Globals) -> Aside:
-        """Keys and values of all blocks' summaries."""
+    def __call__(self, x: Float[Array, "B L D"], attention: Attention, context: Globals) -> GlobalKeysValues:
+        """Return keys and values of all blocks' summaries.
+
+        Args:
+          x: Inputs of the attention layer.
+          attention: Its projections.
+          context: Blocks of the tokens.
+        """
         blocks, of_tokens = context.blocks, context.token_segment_ids
         is_part = jax.nn.one_hot(blocks.of_tokens, blocks.segment_ids.shape[1], dtype=x.dtype)
         sums_BMD = jnp.einsum("bld,blm->bmd", x, is_part, preferred_element_type=jnp.float32)
         mask = of_tokens[:, :, None] == blocks.segment_ids[:, None, :]
-        return Aside(
+        return GlobalKeysValues(
             attention.project_keys_values(self.norm(sums_BMD.astype(x.dtype))), mask[:, None], context.bias
         )
 
 
 def globals_of(segment_ids: Int[Array, "B L"], config: TransientGlobalConfig, bias: RelativeBias) -> Globals:
-    """The inputs that are the same in all layers."""
+    """Return the inputs that all layers share."""
     blocks = blocks_of(segment_ids, config.block_size)
     numbers = jnp.arange(blocks.segment_ids.shape[1])
 
@@ -75,7 +97,7 @@ def globals_of(segment_ids: Int[Array, "B L"], config: TransientGlobalConfig, bi
 
 
 def blocks_of(segment_ids: Int[Array, "B L"], size: int) -> Blocks:
-    """Cuts every segment into blocks of ``size`` tokens."""
+    """Cut every segment into blocks of ``size`` tokens."""
     return jax.vmap(lambda row: Blocks(*_blocks_of_row(row, size)))(segment_ids)
 
 

@@ -1,45 +1,38 @@
-"""ALBERT (Lan et al. 2020, https://arxiv.org/abs/1909.11942): narrow tables, and layers with the same weights."""
+"""ALBERT (Lan et al. 2020, https://arxiv.org/abs/1909.11942): narrow tables, and layers that share weights."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.sharing import Sharing
 from t5x_like.model.layers.stack import StackConfig
-from t5x_like.model.zoo.architecture import Architecture
-from t5x_like.model.zoo.bert_like import BertLikeConfig
-from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.model_tasks import ModelTask, classifier_dropout_of
-from t5x_like.model.zoo.post_norm_encoders import (
-    common_fields,
-    embedding_rows,
-    score_rows,
-    take_common,
-    words_head_rows,
-)
-from t5x_like.model.zoo.weights import Weight, dense, norm, per_layer
+from t5x_like.model.zoo.architecture import FieldTable
+from t5x_like.model.zoo.bert_like import BertLikeConfig, bert_like, bert_like_weights
+from t5x_like.model.zoo.config_fields import Field
+from t5x_like.model.zoo.model_tasks import classifier_dropout_of
+from t5x_like.model.zoo.weights import Weight
 
-Shared = Literal["all", "attention", "feed_forward", "none"]
+SharedParts = Literal["all", "attention", "feed_forward", "none"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class AlbertConfig(BertLikeConfig):
-    """An ALBERT of any size, for any task.
+    """An ALBERT of any size, for any task: ``BertLikeConfig`` and these fields.
 
     Attributes:
-      embed_dim: the width of the tables, which is projected to that of the stream.
-      num_hidden_groups: groups of blocks with weights of their own, which runs of equal length of the ``num_layers``
-        groups use.
-      inner_group_num: blocks of a group.
-      sharing: the part of a block that is shared. The other has its own weights in every block (§3.1 and table 5).
+      embed_dim: Width of the tables, which are projected to ``model_dim``.
+      num_hidden_groups: Groups of blocks with weights of their own. Each of the ``num_layers`` uses one; equally many
+        consecutive layers share a group.
+      inner_group_num: Blocks in a group.
+      sharing: Part of a block that is shared. The other part has its own weights in every block (§3.1, table 5).
     """
 
     embed_dim: int = 128
     num_hidden_groups: int = 1
     inner_group_num: int = 1
-    sharing: Shared = "all"
+    sharing: SharedParts = "all"
     activation: Activation = "gelu_tanh"
 
     def __post_init__(self) -> None:
@@ -48,10 +41,11 @@ class AlbertConfig(BertLikeConfig):
                 f"num_hidden_groups={self.num_hidden_groups} of num_layers={self.num_layers}; give 1 to "
                 f"{self.num_layers}"
             )
+        super().__post_init__()
 
     @property
     def embeddings(self) -> EmbeddingsConfig:
-        """Words, positions and sentence types, normed, then widened."""
+        """Words, positions and token types, normalized and projected."""
         return replace(super().embeddings, embed_dim=self.embed_dim, projected=True)
 
     @property
@@ -64,7 +58,7 @@ class AlbertConfig(BertLikeConfig):
 
     @property
     def pair(self) -> Literal["next_sentence", "sentence_order"]:
-        """Which of two sentences comes first."""
+        """Pretraining task on sentence pairs."""
         return "sentence_order"
 
     def _sharing(self, num_blocks: int) -> Sharing | None:
@@ -81,67 +75,9 @@ class AlbertConfig(BertLikeConfig):
         return layer * self.num_hidden_groups // self.num_layers * self.inner_group_num + inner
 
 
-_CLASSES: dict[str, ModelTask] = {
-    "AlbertForPreTraining": "pretraining",
-    "AlbertForMaskedLM": "masked_lm",
-    "AlbertForSequenceClassification": "sequence_classification",
-    "AlbertForMultipleChoice": "multiple_choice",
-    "AlbertForTokenClassification": "token_classification",
-    "AlbertForQuestionAnswering": "question_answering",
-    "AlbertModel": "base",
-}
-
-# Of the first release, with the only values that it had; no code reads them.
-_OF_THE_FIRST_RELEASE = {
-    "down_scale_factor": 1,
-    "gap_size": 0,
-    "layers_to_keep": [],
-    "net_structure_type": 0,
-    "num_memory_blocks": 0,
-}
-
-
-def from_hugging_face(config: Mapping[str, Any]) -> AlbertConfig:
-    """The configuration that a ``config.json`` of ``model_type`` albert describes.
-
-    Raises:
-      ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
-    """
-    fields = ConfigFields(config)
-    for name, value in _OF_THE_FIRST_RELEASE.items():
-        fields.must_be(name, value)
-    common = take_common(config, fields, _CLASSES, activation="gelu_new", dropout_rate=0.0)
-    common["classifier_dropout_rate"] = fields.take("classifier_dropout_prob", 0.1)
-    ours = AlbertConfig(
-        embed_dim=fields.take("embedding_size", 128),
-        num_hidden_groups=fields.take("num_hidden_groups", 1),
-        inner_group_num=fields.take("inner_group_num", 1),
-        max_position_embeddings=fields.take("max_position_embeddings", 512),
-        **common,
-    )
-    fields.finish()
-    return ours
-
-
-def to_hugging_face(config: AlbertConfig) -> dict[str, Any]:
-    """The fields of a ``config.json``.
-
-    Raises:
-      ValueError: only a part of each block is shared, which transformers has no words for.
-    """
+def _write(config: AlbertConfig) -> dict[str, Any]:
     _refuse_partial_sharing(config)
-    common = common_fields(config, _CLASSES, "albert")
-    del common["classifier_dropout"]
-    return common | {
-        "bos_token_id": 2,
-        "classifier_dropout_prob": classifier_dropout_of(config),
-        "embedding_size": config.embed_dim,
-        "eos_token_id": 3,
-        "inner_group_num": config.inner_group_num,
-        "max_position_embeddings": config.max_position_embeddings,
-        "num_hidden_groups": config.num_hidden_groups,
-        "pad_token_id": 0,
-    }
+    return {"classifier_dropout_prob": classifier_dropout_of(config)}
 
 
 def _refuse_partial_sharing(config: AlbertConfig) -> None:
@@ -152,63 +88,72 @@ def _refuse_partial_sharing(config: AlbertConfig) -> None:
         )
 
 
-def hugging_face_weights(config: AlbertConfig) -> tuple[Weight, ...]:
-    """Our weights by Hugging Face's names.
-
-    Raises:
-      ValueError: only a part of each block is shared.
-    """
+def _weights(config: AlbertConfig) -> tuple[Weight, ...]:
     _refuse_partial_sharing(config)
-    encoder, heads = config.encoder, config.encoder.heads
-    blocks = tuple(
-        f"{group}.albert_layers.{inner}"
-        for group in range(config.num_hidden_groups)
-        for inner in range(config.inner_group_num)
+    return bert_like_weights(
+        config.encoder,
+        embeddings="albert.embeddings",
+        layers="albert.encoder.albert_layer_groups",
+        names={
+            "self_attention/query": "attention.query",
+            "self_attention/key": "attention.key",
+            "self_attention/value": "attention.value",
+            "self_attention/out": "attention.dense",
+            "around_self_attention/final": "attention.LayerNorm",
+            "feed_forward/up": "ffn",
+            "feed_forward/down": "ffn_output",
+            "around_feed_forward/final": "full_layer_layer_norm",
+        },
+        numbers=tuple(
+            f"{group}.albert_layers.{inner}"
+            for group in range(config.num_hidden_groups)
+            for inner in range(config.inner_group_num)
+        ),
+        modules={
+            "embedding/projection": "albert.encoder.embedding_hidden_mapping_in",
+            "heads/words/transform/dense": "predictions.dense",
+            "heads/words/transform/norm": "predictions.LayerNorm",
+            "heads/pooler/transform/dense": "albert.pooler",
+        },
+        words_copies=("predictions.decoder.weight",),
+        words_bias="predictions.bias",
+        words_bias_copies=("predictions.decoder.bias",),
+        scores={"sentence_order": "sop_classifier.classifier", "question_answering": "qa_outputs"},
     )
-    table = [
-        *embedding_rows(encoder.embeddings, "albert.embeddings", copies=("predictions.decoder.weight",)),
-        *dense("embedding/projection", "albert.encoder.embedding_hidden_mapping_in"),
-        *per_layer("encoder/layers/0", blocks, _block_rows()),
-    ]
-    if heads.words is not None:
-        table += words_head_rows(
-            encoder.embeddings,
-            transform="predictions.dense",
-            norm_name="predictions.LayerNorm",
-            bias="predictions.bias",
-            bias_copies=("predictions.decoder.bias",),
-        )
-    if heads.pooler is not None:
-        table += dense("heads/pooler/transform/dense", "albert.pooler")
-    names = {"sentence_order": "sop_classifier.classifier", "question_answering": "qa_outputs"}
-    return (*table, *score_rows(encoder, names))
 
 
-def _block_rows() -> list[Weight]:
-    theirs = "albert.encoder.albert_layer_groups.{layer}"
-    names = {"query": "query", "key": "key", "value": "value", "out": "dense"}
-    rows = [
-        row
-        for ours, name in names.items()
-        for row in dense(f"self_attention/{ours}", f"{theirs}.attention.{name}")
-    ]
-    return [
-        *rows,
-        *norm("around_self_attention/final", f"{theirs}.attention.LayerNorm"),
-        *dense("feed_forward/up", f"{theirs}.ffn"),
-        *dense("feed_forward/down", f"{theirs}.ffn_output"),
-        *norm("around_feed_forward/final", f"{theirs}.full_layer_layer_norm"),
-    ]
-
-
-ALBERT = Architecture(
-    name="albert",
-    config_class=AlbertConfig,
-    model_types=("albert",),
-    classes=_CLASSES,
-    from_hugging_face=from_hugging_face,
-    to_hugging_face=to_hugging_face,
-    hugging_face_weights=hugging_face_weights,
-    prefix="albert.",
-    unused_weights=("*.position_ids",),
+ALBERT = bert_like(
+    "albert",
+    AlbertConfig,
+    {
+        "AlbertForPreTraining": "pretraining",
+        "AlbertForMaskedLM": "masked_lm",
+        "AlbertForSequenceClassification": "sequence_classification",
+        "AlbertForMultipleChoice": "multiple_choice",
+        "AlbertForTokenClassification": "token_classification",
+        "AlbertForQuestionAnswering": "question_answering",
+        "AlbertModel": "base",
+    },
+    FieldTable(
+        fields={
+            "embed_dim": Field("embedding_size", 128),
+            "num_hidden_groups": Field("num_hidden_groups", 1),
+            "inner_group_num": Field("inner_group_num", 1),
+            "classifier_dropout_rate": Field("classifier_dropout_prob", 0.1),
+        },
+        # Of the first release, with the only values that it had; nothing reads these fields.
+        required={
+            "down_scale_factor": 1,
+            "gap_size": 0,
+            "layers_to_keep": [],
+            "net_structure_type": 0,
+            "num_memory_blocks": 0,
+        },
+        ignored=("classifier_dropout",),
+        written={"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0},
+        write=_write,
+    ),
+    weights=_weights,
+    activation="gelu_new",
+    dropout_rate=0.0,
 )

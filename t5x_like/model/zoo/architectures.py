@@ -1,4 +1,4 @@
-"""All architectures, by configuration, by the name in a ``model.json`` and by Hugging Face's ``model_type``."""
+"""Registry of architectures: by configuration, by name in a ``model.json``, and by Hugging Face's ``model_type``."""
 
 import functools
 from collections.abc import Mapping
@@ -37,32 +37,20 @@ from t5x_like.model.zoo.t5_lm import T5_LM
 from t5x_like.model.zoo.transfo_xl import TRANSFO_XL
 from t5x_like.model.zoo.xlnet import XLNET
 
+# fmt: off
 ARCHITECTURES: tuple[Architecture, ...] = (
-    *(ALBERT, BART, BERT, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ERNIE, GEMMA, GEMMA2, GLM4, GLM_ORIG),
-    *(
-        GPT2,
-        GPT3,
-        GPT_NEO,
-        GPT_NEOX,
-        LLAMA,
-        LONGT5,
-        MISTRAL,
-        MODERNBERT,
-        OLMO2,
-        OPENAI_GPT,
-        QWEN2,
-        QWEN3,
-        ROBERTA,
-    ),
-    *(SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM, TRANSFO_XL, XLNET),
+    ALBERT, BART, BERT, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ERNIE, GEMMA, GEMMA2, GLM4, GLM_ORIG, GPT2, GPT3,
+    GPT_NEO, GPT_NEOX, LLAMA, LONGT5, MISTRAL, MODERNBERT, OLMO2, OPENAI_GPT, QWEN2, QWEN3, ROBERTA, SPANBERT,
+    SWITCH_TRANSFORMER, T5, T5_LM, TRANSFO_XL, XLNET,
 )
+# fmt: on
 
 
 def architecture_of(config: ModelConfig) -> Architecture:
-    """The architecture that a configuration belongs to.
+    """Return the architecture of a configuration.
 
     Raises:
-      ValueError: it is none of the zoo's.
+      ValueError: The configuration belongs to none.
     """
     for architecture in ARCHITECTURES:
         if type(config) is architecture.config_class:
@@ -71,26 +59,26 @@ def architecture_of(config: ModelConfig) -> Architecture:
 
 
 def architecture_named(name: str | None) -> Architecture | None:
-    """The architecture of that name in a ``model.json``, if there is one."""
+    """Return the architecture of a name in a ``model.json``, if there is one."""
     return next((architecture for architecture in ARCHITECTURES if architecture.name == name), None)
 
 
 @functools.cache
 def by_model_type() -> Mapping[str, Architecture]:
-    """Architectures by each ``model_type`` of a Hugging Face ``config.json``, in alphabetical order."""
+    """Return architectures by ``model_type`` of a Hugging Face ``config.json``, in alphabetical order."""
     named = {name: architecture for architecture in ARCHITECTURES for name in architecture.model_types}
     return dict(sorted(named.items()))
 
 
 def architecture_for(fields: Mapping[str, Any], where: str) -> Architecture:
-    """The architecture for the ``model_type`` of a ``config.json``.
+    """Return the architecture for the ``model_type`` of a ``config.json``.
 
     Args:
-      fields: the file's.
-      where: the directory, for the message.
+      fields: Fields of the file.
+      where: Its directory, for the message.
 
     Raises:
-      ValueError: no architecture here has this ``model_type``.
+      ValueError: No architecture has this ``model_type``.
     """
     model_type, known = fields.get("model_type"), by_model_type()
     if model_type is None or model_type not in known:

@@ -1,49 +1,71 @@
-"""The configuration that BERT and its descendants share."""
+"""BERT and its descendants: shared configuration, fields of ``config.json`` and names of weights."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Literal
 
-import jax
-
-from t5x_like.model.families.encoder import Encoder, EncoderConfig
+from t5x_like.config_class import config_class
+from t5x_like.model.families.encoder import EncoderConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
+from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
-from t5x_like.model.layers.feed_forward import Activation
+from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
+from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Remat, StackConfig
-from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType, classifier_dropout_of, heads_for
-from t5x_like.model.zoo.post_norm_encoders import post_norm_block
+from t5x_like.model.layers.stack import StackConfig
+from t5x_like.model.zoo.architecture import Architecture, FieldTable, published
+from t5x_like.model.zoo.common_config import CommonConfig, head_dim_of
+from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, Field
+from t5x_like.model.zoo.model_tasks import ModelTask, classifier_dropout_of, heads_for, score_rows
+from t5x_like.model.zoo.weights import Weight, module_rows, padded_rows, per_layer
 
 
-@dataclass(frozen=True, kw_only=True)
-class BertLikeConfig:
+def post_norm_block(
+    *,
+    model_dim: int,
+    mlp_dim: int,
+    num_heads: int,
+    activation: Activation,
+    norm_epsilon: float,
+    dropout_rate: float,
+) -> BlockConfig:
+    """Return the block of the original Transformer: a norm after each residual, biases everywhere.
+
+    Raises:
+      ValueError: The width doesn't divide among the heads.
+    """
+    return BlockConfig(
+        model_dim=model_dim,
+        attention=AttentionConfig(
+            num_heads=num_heads, head_dim=head_dim_of(model_dim, num_heads), in_bias=True, out_bias=True
+        ),
+        feed_forward=FeedForwardConfig(mlp_dim=mlp_dim, activation=activation, bias=True),
+        norm=LayerNormConfig(epsilon=norm_epsilon),
+        attention_norms=("final",),
+        feed_forward_norms=("final",),
+        dropout_rate=dropout_rate,
+        init=Normal(0.02),
+    )
+
+
+@config_class
+class BertLikeConfig(CommonConfig):
     """An encoder with learned positions, a norm after each residual and biases everywhere, of any size.
 
     A member of the family adds fields, and overrides the part that they change: ``embeddings``, ``stack`` and so on.
 
     Attributes:
-      vocab_size: the number of token ids.
-      model_dim: the width of the residual stream.
-      mlp_dim: the width inside the feed-forward layer.
-      num_heads: heads of each layer.
-      num_layers: blocks, one after another.
-      max_position_embeddings: the longest input.
-      num_token_types: types of tokens, such as first and second sentence.
-      activation: of the feed-forward layer.
-      norm_epsilon: added to the variance in all norms.
-      task: selects the heads.
-      num_labels: classes of the head, where the task has some.
-      problem_type: the type of labels for ``sequence_classification``; ``None`` infers it from them.
-      dropout_rate: of embeddings, of the output of each layer and of attention's weights.
-      classifier_dropout_rate: of a classifier's input; ``dropout_rate`` where ``None``.
-      compute_dtype: the type of activations. Weights are float32.
-      remat: activations that the backward pass computes again, to save memory.
-      pad_vocab_to_multiple_of: the table of words is padded to a multiple of this many rows.
+      mlp_dim: Inner width of the feed-forward layers.
+      num_heads: Attention heads of each layer; they share ``model_dim``.
+      num_layers: Number of blocks.
+      max_position_embeddings: Longest input in tokens.
+      num_token_types: Types of tokens, such as first and second sentence; 0 for none.
+      activation: Nonlinearity of the feed-forward layers.
+      norm_epsilon: Added to the variance in all norms.
+      classifier_dropout_rate: Dropout of a classifier's input; ``None`` is ``dropout_rate``.
     """
 
-    vocab_size: int
-    model_dim: int
     mlp_dim: int
     num_heads: int
     num_layers: int
@@ -52,21 +74,16 @@ class BertLikeConfig:
     activation: Activation = "gelu"
     norm_epsilon: float = 1e-12
     task: ModelTask = "pretraining"
-    num_labels: int = 2
-    problem_type: ProblemType | None = None
-    dropout_rate: float = 0.0
     classifier_dropout_rate: float | None = None
-    compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    remat: Remat = "none"
-    pad_vocab_to_multiple_of: int = 128
 
-    def build(self, key: jax.Array) -> Encoder:
-        """Builds the model with fresh weights drawn from ``key``."""
-        return Encoder(self.encoder, key=key)
+    @property
+    def parts(self) -> EncoderConfig:
+        """Configuration of the family's model."""
+        return self.encoder
 
     @property
     def encoder(self) -> EncoderConfig:
-        """The model's parts."""
+        """Configuration of the family's model."""
         return EncoderConfig(
             embeddings=self.embeddings,
             stack=self.stack,
@@ -76,20 +93,16 @@ class BertLikeConfig:
 
     @property
     def embeddings(self) -> EmbeddingsConfig:
-        """Words, positions and sentence types, normed."""
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
-            embed_dim=self.model_dim,
+        """Words, positions and token types, normalized."""
+        return self.embeddings_of(
             positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
             num_token_types=self.num_token_types,
             norm=LayerNormConfig(epsilon=self.norm_epsilon),
-            stddev=0.02,
-            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
         )
 
     @property
     def block(self) -> BlockConfig:
-        """Each layer."""
+        """Block of each layer."""
         return post_norm_block(
             model_dim=self.model_dim,
             mlp_dim=self.mlp_dim,
@@ -106,7 +119,7 @@ class BertLikeConfig:
 
     @property
     def words_transform(self) -> TransformConfig:
-        """The layer before the scores of words."""
+        """Layer before the scores of words."""
         return TransformConfig(
             dim=self.embeddings.embed_dim,
             activation=self.activation,
@@ -115,17 +128,17 @@ class BertLikeConfig:
 
     @property
     def pooler(self) -> PoolerConfig | None:
-        """The layer on the first token, for heads of whole sequences."""
+        """Layer on the first token, for heads of whole sequences."""
         return PoolerConfig(transform=TransformConfig(dim=self.model_dim, activation="tanh"))
 
     @property
     def pair(self) -> Literal["next_sentence", "sentence_order"]:
-        """The pretraining task on pairs of sentences."""
+        """Pretraining task on sentence pairs."""
         return "next_sentence"
 
     @property
     def heads(self) -> HeadsConfig:
-        """The heads for ``task``."""
+        """Heads for ``task``."""
         return heads_for(
             self.task,
             num_labels=self.num_labels,
@@ -134,3 +147,129 @@ class BertLikeConfig:
             pair=self.pair,
             dropout_rate=classifier_dropout_of(self),
         )
+
+
+def bert_like(
+    name: str,
+    config_class: type[BertLikeConfig],
+    classes: Mapping[str, ModelTask],
+    table: FieldTable,
+    *,
+    weights: Callable[[Any], tuple[Weight, ...]],
+    activation: str = "gelu",
+    dropout_rate: float = 0.1,
+    **others: Any,
+) -> Architecture:
+    """Return the record of a member of the family whose ``config.json`` has BERT's names.
+
+    Args:
+      name: Name of the zoo file, which also begins weight names.
+      config_class: The member's configuration.
+      classes: As in ``Architecture``.
+      table: The member's own fields, which replace BERT's of the same name of ours.
+      weights: Returns the weight table.
+      activation: Default of ``hidden_act``.
+      dropout_rate: Default of ``hidden_dropout_prob``.
+      **others: Further attributes of ``Architecture``.
+    """
+    fields = {
+        "vocab_size": Field("vocab_size"),
+        "model_dim": Field("hidden_size"),
+        "mlp_dim": Field("intermediate_size"),
+        "num_heads": Field("num_attention_heads"),
+        "num_layers": Field("num_hidden_layers"),
+        "max_position_embeddings": Field("max_position_embeddings", 512),
+        "num_token_types": Field("type_vocab_size", 2),
+        "activation": Field("hidden_act", activation, ACTIVATION_NAMES),
+        "norm_epsilon": Field("layer_norm_eps", 1e-12),
+        "dropout_rate": Field("hidden_dropout_prob", dropout_rate),
+        "classifier_dropout_rate": Field("classifier_dropout", None, kind=float),
+    }
+    table = replace(
+        table,
+        fields={**fields, **table.fields},
+        fixed={"position_embedding_type": "absolute", "tie_word_embeddings": True, **table.fixed},
+        ignored=("attention_probs_dropout_prob", *table.ignored),
+        write=lambda config, own=table.write: {
+            "attention_probs_dropout_prob": config.dropout_rate,
+            **own(config),
+        },
+    )
+    defaults = {"prefix": f"{name}.", "unused_weights": ("*.position_ids",)}
+    return published(name, config_class, classes, table, weights=weights, **{**defaults, **others})
+
+
+# BERT's names of a layer's modules.
+BERT_LAYER = {
+    "self_attention/query": "attention.self.query",
+    "self_attention/key": "attention.self.key",
+    "self_attention/value": "attention.self.value",
+    "self_attention/out": "attention.output.dense",
+    "around_self_attention/final": "attention.output.LayerNorm",
+    "feed_forward/up": "intermediate.dense",
+    "feed_forward/down": "output.dense",
+    "around_feed_forward/final": "output.LayerNorm",
+}
+
+
+def bert_like_weights(
+    encoder: EncoderConfig,
+    *,
+    embeddings: str,
+    layers: str,
+    names: Mapping[str, str] = BERT_LAYER,
+    numbers: tuple[int | str, ...] | None = None,
+    modules: Mapping[str, str],
+    words_copies: tuple[str, ...] = (),
+    words_bias: str,
+    words_bias_copies: tuple[str, ...] = (),
+    scores: Mapping[str, str],
+) -> tuple[Weight, ...]:
+    """Return the weight table of an encoder of this family.
+
+    Args:
+      encoder: The model.
+      embeddings: Begins the names of embeddings.
+      layers: Begins the names of a layer, with ``{layer}``.
+      names: Names of a layer's modules by our paths.
+      numbers: What replaces ``{layer}`` for each layer; by default numbers from 0.
+      modules: Names of further modules by our paths; those that the model lacks are not used.
+      words_copies: Further names of the word table.
+      words_bias: Name of the bias of the word scores.
+      words_bias_copies: Further names of that bias.
+      scores: Names of score projections by heads; ``classifier`` for others.
+    """
+    tables, heads = encoder.embeddings, encoder.heads
+    words = padded_rows(tables.vocab_size, tables.padded_vocab_size)
+    small = {
+        "positions": tables.positions and "position_embeddings",
+        "token_types": tables.num_token_types and "token_type_embeddings",
+        "task_types": tables.num_task_types and "task_type_embeddings",
+    }
+    present = {
+        "embedding/projection": tables.projected,
+        "heads/words": heads.words is not None,
+        "heads/pooler": heads.pooler is not None,
+        "heads/scores/replaced_tokens": any(head.name == "replaced_tokens" for head in heads.scores),
+    }
+    numbers = tuple(range(len(encoder.stack.blocks))) if numbers is None else numbers
+    rows = [
+        Weight("embedding/tokens/table", f"{embeddings}.word_embeddings.weight", words, copies=words_copies),
+        *(
+            Weight(f"embedding/{ours}/table", f"{embeddings}.{theirs}.weight")
+            for ours, theirs in small.items()
+            if theirs
+        ),
+        *module_rows({"embedding/norm": "LayerNorm"}, f"{embeddings}."),
+        *per_layer("encoder/layers/0", numbers, module_rows(names, f"{layers}.{{layer}}.")),
+        *module_rows(
+            {
+                ours: theirs
+                for ours, theirs in modules.items()
+                if any(ours.startswith(part) for part, is_there in present.items() if is_there)
+            }
+        ),
+    ]
+    if heads.words is not None:
+        rows.append(Weight("heads/words/bias", words_bias, words, copies=words_bias_copies))
+    return (*rows, *score_rows(heads, scores))

@@ -1,6 +1,7 @@
-"""Reads a Hugging Face ``config.json`` so that no field which changes the model can be overlooked."""
+"""Fields of a Hugging Face ``config.json``, read so that none which changes the model is overlooked."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 # Fields that any configuration may have and that don't change what the model computes.
@@ -34,13 +35,13 @@ _REQUIRED = object()
 
 
 class NameTable(dict[str, str]):
-    """Ours by their names; of several names of theirs for one thing the first is written."""
+    """Our names by Hugging Face's. Where they have several names for one thing, the first is written."""
 
     def theirs(self, ours: str) -> str:
-        """The name to write.
+        """Return the name to write.
 
         Raises:
-          ValueError: they have none.
+          ValueError: Hugging Face has none.
         """
         for theirs, name in self.items():
             if name == ours:
@@ -64,27 +65,36 @@ ACTIVATION_NAMES = NameTable(
 
 
 class ConfigFields:
-    """The fields of one ``config.json``; ``finish`` refuses those that nobody has taken."""
+    """The fields of one ``config.json``; ``finish`` refuses those that were not read.
+
+    Args:
+      config: All fields of the file.
+    """
 
     def __init__(self, config: Mapping[str, Any]):
-        self._config = config
+        self.given = config
         self._left = set(config) - _WITHOUT_EFFECT
         for name, default in _DEFAULTS.items():
             self.must_be(name, default)
 
-    def take(self, name: str, default: Any = _REQUIRED) -> Any:
-        """The field's value, or ``default`` where it is absent or null.
+    def take(self, name: str, default: Any = _REQUIRED, *, kind: type | None = None) -> Any:
+        """Return a field's value, or ``default`` where it is absent or null.
+
+        Args:
+          name: Hugging Face's name.
+          default: A field without one is required.
+          kind: Type of the value; by default that of ``default``, or int where that is ``None``.
 
         Raises:
-          ValueError: it is absent and has no default, or is of another type than its default.
+          ValueError: The field is absent and has no default, or is of another type.
         """
         self._left.discard(name)
-        value = self._config.get(name)
+        value = self.given.get(name)
         if value is None:
             if default is _REQUIRED:
                 raise ValueError(f"config.json lacks {name}")
             return default
-        wanted = int if default is _REQUIRED or default is None else type(default)
+        wanted = kind or (int if default is _REQUIRED or default is None else type(default))
         if wanted is float and isinstance(value, int) and not isinstance(value, bool):
             return float(value)
         if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
@@ -94,13 +104,13 @@ class ConfigFields:
         return value
 
     def take_name(self, name: str, names: Mapping[str, str], default: Any = _REQUIRED) -> Any:
-        """Our name for the field's value.
+        """Return our name for a field's value; ``names`` has ours by theirs.
 
         Raises:
-          ValueError: it is none of ``names``.
+          ValueError: The value is none of ``names``, or is absent without a default.
         """
         self._left.discard(name)
-        value = default if self._config.get(name) is None else self._config[name]
+        value = default if self.given.get(name) is None else self.given[name]
         if value is _REQUIRED:
             raise ValueError(f"config.json lacks {name}")
         if value not in names:
@@ -108,20 +118,47 @@ class ConfigFields:
         return names[value]
 
     def ignore(self, *names: str) -> None:
-        """Fields of this ``model_type`` that don't change what it computes."""
+        """Count fields as read that don't change what this ``model_type`` computes."""
         self._left -= set(names)
 
     def must_be(self, name: str, value: Any) -> None:
-        """Refuses any other value of a field that we can't vary."""
+        """Refuse any other value of a field that we can't vary."""
         self._left.discard(name)
-        if self._config.get(name, value) != value:
-            raise ValueError(f"config.json: {name} is {self._config[name]!r}; only {value!r} is supported")
+        if self.given.get(name, value) != value:
+            raise ValueError(f"config.json: {name} is {self.given[name]!r}; only {value!r} is supported")
 
     def finish(self) -> None:
-        """Refuses what is left over, unless it is null."""
+        """Refuse fields that were not read, unless they are null."""
         for name in sorted(self._left):
-            if self._config[name] is not None:
+            if self.given[name] is not None:
                 raise ValueError(
-                    f"config.json: {name} = {self._config[name]!r} is not known, and the model may depend on it; "
+                    f"config.json: {name} = {self.given[name]!r} is not known, and the model may depend on it; "
                     "if it does not, take the field out"
                 )
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a ``config.json`` that holds one field of ours.
+
+    Attributes:
+      name: Hugging Face's name.
+      default: Value where the file has none; a field without a default is required.
+      names: Our names for values by theirs, for fields that hold names.
+      kind: Type of the value where ``default`` doesn't show it.
+    """
+
+    name: str
+    default: Any = _REQUIRED
+    names: NameTable | None = None
+    kind: type | None = None
+
+    def read(self, fields: ConfigFields) -> Any:
+        """Return our value."""
+        if self.names is not None:
+            return fields.take_name(self.name, self.names, self.default)
+        return fields.take(self.name, self.default, kind=self.kind)
+
+    def write(self, value: Any) -> Any:
+        """Return their value."""
+        return value if self.names is None else self.names.theirs(value)

@@ -1,26 +1,27 @@
-"""Gemma (Gemma Team 2024, https://arxiv.org/abs/2403.08295): norms around one, large words, a tanh GELU gate."""
+"""Gemma (Gemma Team 2024, https://arxiv.org/abs/2403.08295): zero-centered norms, scaled words, a GELU gate."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.norm import RMSNormConfig
-from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES
-from t5x_like.model.zoo.decoder_parts import decoder_classes
+from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
+from t5x_like.model.zoo.decoder_like import decoder_classes
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
-from t5x_like.model.zoo.llama_like_files import LlamaLikeFields, llama_like
+from t5x_like.model.zoo.llama_like_files import llama_like
 
 SPECIAL_IDS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 1}
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class GemmaConfig(LlamaLikeConfig):
-    """A Gemma of any size: words are multiplied with the root of the width, and scored by the same table.
+    """A Gemma of any size: ``LlamaLikeConfig`` and one field. Word embeddings are scaled and tied to the output.
 
     Attributes:
-      attention_bias: gives all four projections of attention a bias.
+      attention_bias: Adds a bias to all four projections of attention.
     """
 
     head_dim: int = 256
@@ -31,22 +32,22 @@ class GemmaConfig(LlamaLikeConfig):
 
     @property
     def embeddings(self) -> EmbeddingsConfig:
-        """Words, scaled."""
+        """Words, multiplied by the square root of the width."""
         return replace(super().embeddings, scale=self.model_dim**0.5)
 
     @property
     def norm(self) -> RMSNormConfig:
-        """Norms that scale with 1 + weight."""
+        """Type of all norms, which scale by 1 + weight."""
         return replace(super().norm, zero_centered=True)
 
     def attention(self, layer: int) -> AttentionConfig:
-        """Self-attention of ``layer``."""
+        """Return the self-attention of ``layer``."""
         return replace(super().attention(layer), in_bias=self.attention_bias, out_bias=self.attention_bias)
 
 
-def _take(fields: LlamaLikeFields, _: Any) -> dict[str, Any]:
-    """``hidden_activation``, or ``hidden_act`` alone, where early files meant the tanh approximation by "gelu"."""
-    refuse_both_ways(fields)
+def _read(fields: ConfigFields, _: Any) -> dict[str, Any]:
+    """Read ``hidden_act`` where there is no ``hidden_activation``; early files mean GELU's approximation by "gelu"."""
+    refuse_bidirectional(fields)
     early = fields.given.get("hidden_act")
     early = "gelu_pytorch_tanh" if early in (None, "gelu") else early
     fields.ignore("hidden_act")
@@ -57,12 +58,8 @@ def _take(fields: LlamaLikeFields, _: Any) -> dict[str, Any]:
     return {"activation": ACTIVATION_NAMES[early]}
 
 
-def refuse_both_ways(fields: LlamaLikeFields) -> None:
-    """Refuses an encoder.
-
-    Raises:
-      ValueError: the fields describe one.
-    """
+def refuse_bidirectional(fields: ConfigFields) -> None:
+    """Raise ValueError if the fields describe an encoder."""
     if fields.take("use_bidirectional_attention", False):
         raise ValueError("config.json: use_bidirectional_attention is true; only decoders are supported")
 
@@ -70,10 +67,10 @@ def refuse_both_ways(fields: LlamaLikeFields) -> None:
 GEMMA = llama_like(
     "gemma",
     GemmaConfig,
-    decoder_classes("Gemma", answers=False),
-    own_fields={"attention_bias": "attention_bias"},
-    take=_take,
-    put=lambda config: {"hidden_act": ACTIVATION_NAMES.theirs(config.activation)},
+    decoder_classes("Gemma", question_answering=False),
+    own_fields=("attention_bias",),
+    read=_read,
+    write=lambda config: {"hidden_act": ACTIVATION_NAMES.theirs(config.activation)},
     num_kv_heads=16,
     activation="hidden_activation",
     special_ids=SPECIAL_IDS,

@@ -1,44 +1,46 @@
-"""Gemma 2 (Gemma Team 2024, https://arxiv.org/abs/2408.00118): Gemma with more norms, capped scores and windows."""
+"""Gemma 2 (Gemma Team 2024, https://arxiv.org/abs/2408.00118): Gemma with more norms, soft caps and windows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.heads import WordsConfig
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
-from t5x_like.model.zoo.decoder_parts import decoder_classes
-from t5x_like.model.zoo.gemma import SPECIAL_IDS, GemmaConfig, refuse_both_ways
-from t5x_like.model.zoo.llama_like_files import LlamaLikeFields, llama_like
+from t5x_like.model.zoo.config_fields import ConfigFields
+from t5x_like.model.zoo.decoder_like import decoder_classes
+from t5x_like.model.zoo.gemma import SPECIAL_IDS, GemmaConfig, refuse_bidirectional
+from t5x_like.model.zoo.llama_like_files import llama_like
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Gemma2Config(GemmaConfig):
-    """A Gemma 2 of any size: each layer is normed before and after.
+    """A Gemma 2 of any size: ``GemmaConfig`` and these fields. Each layer has norms before and after.
 
     Attributes:
-      query_pre_attn_scalar: to the power -1/2, it multiplies scores.
-      attention_logit_soft_cap: bends attention's scores into this range by a tanh; ``None`` leaves them.
-      final_logit_soft_cap: the same of the output layer's logits.
-      window: tokens that a token of every other layer, the first one too, sees, itself the last.
+      query_pre_attn_scalar: Attention scores are multiplied by ``query_pre_attn_scalar ** -0.5``.
+      attention_logit_soft_cap: Replaces attention scores ``s`` by ``cap * tanh(s / cap)``; ``None`` leaves them.
+      final_logit_soft_cap: The same for the output layer's logits.
+      sliding_window: Tokens that a token of every other layer attends to, from the first layer on, itself included.
     """
 
     query_pre_attn_scalar: float = 256.0
     attention_logit_soft_cap: float | None = 50.0
     final_logit_soft_cap: float | None = 30.0
-    window: int = 4096
+    sliding_window: int = 4096
 
     @property
     def words(self) -> WordsConfig:
-        """The output layer, with its logits capped."""
+        """Output layer with capped logits."""
         return replace(super().words, final_logit_soft_cap=self.final_logit_soft_cap)
 
-    def window_of(self, layer: int) -> int | None:
-        """Layers with and without a window take turns."""
-        return None if layer % 2 else self.window
+    def sliding_window_of(self, layer: int) -> int | None:
+        """Return the window of ``layer``; every other layer has one."""
+        return None if layer % 2 else self.sliding_window
 
     def attention(self, layer: int) -> AttentionConfig:
-        """Self-attention of ``layer``."""
+        """Return the self-attention of ``layer``."""
         return replace(
             super().attention(layer),
             attention_scale=self.query_pre_attn_scalar**-0.5,
@@ -46,36 +48,38 @@ class Gemma2Config(GemmaConfig):
         )
 
     def block(self, layer: int) -> BlockConfig:
-        """The block of ``layer``, with four norms."""
+        """Return the block of ``layer``, with four norms."""
         norms = ("before", "after")
         return replace(super().block(layer), attention_norms=norms, feed_forward_norms=norms)
 
 
-def _take(fields: LlamaLikeFields, common: Mapping[str, Any]) -> dict[str, Any]:
+def _read(fields: ConfigFields, common: Mapping[str, Any]) -> dict[str, Any]:
     # Published files have hidden_act too, hidden_activation is read.
     fields.ignore("cache_implementation", "hidden_act")
-    refuse_both_ways(fields)
+    refuse_bidirectional(fields)
     kinds = ["full_attention" if layer % 2 else "sliding_attention" for layer in range(common["num_layers"])]
     fields.must_be("layer_types", kinds)
     if fields.given.get("sliding_window", 0) is None:
         raise ValueError("config.json: sliding_window is null; every other layer needs one")
     return {
-        "attention_logit_soft_cap": fields.take_or_null("attn_logit_softcapping", "attention_logit_soft_cap"),
-        "final_logit_soft_cap": fields.take_or_null("final_logit_softcapping", "final_logit_soft_cap"),
+        "attention_logit_soft_cap": _read_cap(fields, "attn_logit_softcapping", 50.0),
+        "final_logit_soft_cap": _read_cap(fields, "final_logit_softcapping", 30.0),
     }
+
+
+def _read_cap(fields: ConfigFields, name: str, default: float) -> float | None:
+    """Return a cap, which null switches off."""
+    cap = fields.take(name, default)
+    return None if name in fields.given and fields.given[name] is None else cap
 
 
 GEMMA2 = llama_like(
     "gemma2",
     Gemma2Config,
-    decoder_classes("Gemma2", answers=False),
-    own_fields={
-        "attention_bias": "attention_bias",
-        "query_pre_attn_scalar": "query_pre_attn_scalar",
-        "sliding_window": "window",
-    },
-    take=_take,
-    put=lambda config: {
+    decoder_classes("Gemma2", question_answering=False),
+    own_fields=("attention_bias", "query_pre_attn_scalar", "sliding_window"),
+    read=_read,
+    write=lambda config: {
         "attn_logit_softcapping": config.attention_logit_soft_cap,
         "final_logit_softcapping": config.final_logit_soft_cap,
     },

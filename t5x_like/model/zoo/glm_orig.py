@@ -1,28 +1,27 @@
-"""The first GLM (Du et al. 2022, https://arxiv.org/abs/2103.10360): a text with blanks, and then what belongs there."""
+"""The first GLM (Du et al. 2022, https://arxiv.org/abs/2103.10360): fills blanks in a text, autoregressively."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
-from t5x_like.model.zoo.architecture import Architecture
-from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.gpt2 import gpt_rows
+from t5x_like.model.zoo.architecture import FieldTable, published
+from t5x_like.model.zoo.config_fields import Field
+from t5x_like.model.zoo.decoder_like import decoder_weights, fused_qkv_row
 from t5x_like.model.zoo.gpt_like import GPTLikeConfig
-from t5x_like.model.zoo.model_tasks import ModelTask, num_labels_of, problem_of, task_of
-from t5x_like.model.zoo.weights import TRANSPOSED, Weight, dense, norm, split_columns
+from t5x_like.model.zoo.weights import TRANSPOSED, Weight, module_rows, split_columns
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class GLMOrigConfig(GPTLikeConfig):
-    """A GLM of any size, as its authors published it.
+    """A GLM of any size, as its authors published it: ``GPTLikeConfig`` and one field.
 
     Attributes:
-      block_positions: gives a token of a blank two positions: the place of the blank in the text, and its own place
-        inside the blank, from 1 on. Both tables then have a row more than ``max_position_embeddings``.
+      block_positions: A token of a blank has two positions: that of the blank in the text, and its own inside the
+        blank, from 1 on. Both tables then have ``max_position_embeddings + 1`` rows.
     """
 
     max_position_embeddings: int = 512
@@ -30,12 +29,12 @@ class GLMOrigConfig(GPTLikeConfig):
 
     @property
     def labels_are_next_tokens(self) -> bool:
-        """Labels of a position are the tokens predicted there, as its authors give them."""
+        """True: the authors' labels are not shifted; the label of a position is the token predicted there."""
         return True
 
     @property
     def embeddings(self) -> EmbeddingsConfig:
-        """Words, positions, and positions inside of blanks."""
+        """Words, positions, and positions inside blanks."""
         positions = LearnedPositions(
             max_position_embeddings=self.max_position_embeddings + self.block_positions
         )
@@ -50,9 +49,13 @@ def blank_settings(
     *,
     max_new_tokens: int,
 ) -> dict[str, Any]:
-    """Arguments of ``start_cache`` for prompts of which one blank each is filled, the one at ``places``.
+    """Return arguments of ``start_cache`` for prompts with one blank to fill each.
 
-    Prompts are texts and, as the last token of all, the one that starts a blank's answer.
+    Args:
+      config: The model.
+      prompt_mask: 1 for the prompts' tokens. Their last token is the one that starts a blank's answer.
+      places: Index of the blank's token in each prompt.
+      max_new_tokens: Length of the answer.
 
     >>> settings = blank_settings(config, mask, places, max_new_tokens=8)
     >>> first, cache = model.start_cache(prompts, mask, max_new_tokens=8, **settings)
@@ -72,107 +75,75 @@ def blank_settings(
     }
 
 
-_CLASSES: dict[str, ModelTask] = {"GLMForConditionalGeneration": "causal_lm"}
-
-
-def from_hugging_face(config: Mapping[str, Any]) -> GLMOrigConfig:
-    """The configuration that a ``config.json`` of ``model_type`` glm_orig describes.
-
-    Raises:
-      ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
-    """
-    fields = ConfigFields(config)
-    fields.ignore("mask_token_id", "sop_token_id", "eop_token_id")
-    fields.ignore("attention_dropout_prob", "embedding_dropout_prob")
-    fields.must_be("relative_encoding", False)
-    fields.must_be("attention_scale", 1.0)  # only guards float16 against overflow
-    fields.must_be("tie_word_embeddings", True)
-    fields.must_be("hidden_act", "gelu_tanh")
-    model_dim = fields.take("hidden_size")
-    ours = GLMOrigConfig(
-        vocab_size=fields.take("vocab_size"),
-        model_dim=model_dim,
-        mlp_dim=4 * model_dim,
-        num_heads=fields.take("num_attention_heads"),
-        num_layers=fields.take("num_layers"),
-        max_position_embeddings=fields.take("max_sequence_length", 512),
-        block_positions=fields.take("block_position_encoding", True),
-        norm_epsilon=fields.take("layernorm_epsilon", 1e-5),
-        task=task_of(config, _CLASSES, "causal_lm"),
-        num_labels=num_labels_of(config),
-        problem_type=problem_of(config),
-        dropout_rate=fields.take("output_dropout_prob", 0.1),
-    )
-    fields.finish()
-    return ours
-
-
-def to_hugging_face(config: GLMOrigConfig) -> dict[str, Any]:
-    """The fields of a ``config.json``.
-
-    Raises:
-      ValueError: they have no place for something in ``config``.
-    """
+def _write(config: GLMOrigConfig) -> dict[str, Any]:
     if config.mlp_dim != 4 * config.model_dim:
         raise ValueError(
             f"mlp_dim={config.mlp_dim} can't be written: GLM's is 4 times model_dim={config.model_dim}"
         )
+    for name, value in (("activation", "gelu_tanh"), ("tie_word_embeddings", True)):
+        if getattr(config, name) != value:
+            raise ValueError(f"{name}={getattr(config, name)!r} can't be written: GLM's is {value!r}")
     return {
         "attention_dropout_prob": config.dropout_rate,
-        "attention_scale": 1.0,
-        "block_position_encoding": config.block_positions,
         "embedding_dropout_prob": config.dropout_rate,
-        "hidden_act": "gelu_tanh",
-        "hidden_size": config.model_dim,
-        "layernorm_epsilon": config.norm_epsilon,
-        "max_sequence_length": config.max_position_embeddings,
-        "model_type": "glm_orig",
-        "num_attention_heads": config.num_heads,
-        "num_layers": config.num_layers,
-        "output_dropout_prob": config.dropout_rate,
-        "relative_encoding": False,
-        "tie_word_embeddings": True,
-        "torch_dtype": "float32",
-        "vocab_size": config.vocab_size,
     }
 
 
-def hugging_face_weights(config: GLMOrigConfig) -> tuple[Weight, ...]:
-    """Our weights by the names of its authors."""
-    theirs, names = "transformer.layers.{layer}", ("query", "key", "value")
-    split = split_columns(*[config.model_dim] * 3)
-    fused = f"{theirs}.attention.query_key_value"
+def _weights(config: GLMOrigConfig) -> tuple[Weight, ...]:
+    theirs, split = "transformer.layers.{layer}.", split_columns(*[config.model_dim] * 3)
+    names = {
+        "self_attention/out": "attention.dense",
+        "feed_forward/up": "mlp.dense_h_to_4h",
+        "feed_forward/down": "mlp.dense_4h_to_h",
+        "around_self_attention/before": "input_layernorm",
+        "around_feed_forward/before": "post_attention_layernorm",
+    }
+    fused = f"{theirs}attention.query_key_value"
     layer = [
-        Weight(
-            tuple(f"self_attention/{name}/kernel" for name in names),
-            f"{fused}.weight",
-            TRANSPOSED.then(split),
-        ),
-        Weight(tuple(f"self_attention/{name}/bias" for name in names), f"{fused}.bias", split),
-        *dense("self_attention/out", f"{theirs}.attention.dense"),
-        *dense("feed_forward/up", f"{theirs}.mlp.dense_h_to_4h"),
-        *dense("feed_forward/down", f"{theirs}.mlp.dense_4h_to_h"),
-        *norm("around_self_attention/before", f"{theirs}.input_layernorm"),
-        *norm("around_feed_forward/before", f"{theirs}.post_attention_layernorm"),
+        fused_qkv_row(f"{fused}.weight", TRANSPOSED.then(split)),
+        fused_qkv_row(f"{fused}.bias", split, "bias"),
+        *module_rows(names, theirs),
     ]
-    table = gpt_rows(
-        config.decoder, layer, words="word_embeddings", positions="transformer.position_embeddings"
+    rows = decoder_weights(
+        config.decoder,
+        layer,
+        tokens="word_embeddings",
+        positions="transformer.position_embeddings",
+        final_norm="transformer.final_layernorm",
     )
     blocks = Weight("embedding/block_positions/table", "transformer.block_position_embeddings.weight")
-    return (
-        *table,
-        *norm("decoder/final_norm", "transformer.final_layernorm"),
-        *([blocks] if config.block_positions else []),
-    )
+    return (*rows, blocks) if config.block_positions else rows
 
 
-GLM_ORIG = Architecture(
-    name="glm_orig",
-    config_class=GLMOrigConfig,
-    model_types=("glm_orig",),
-    classes=_CLASSES,
-    from_hugging_face=from_hugging_face,
-    to_hugging_face=to_hugging_face,
-    hugging_face_weights=hugging_face_weights,
+GLM_ORIG = published(
+    "glm_orig",
+    GLMOrigConfig,
+    {"GLMForConditionalGeneration": "causal_lm"},
+    FieldTable(
+        fields={
+            "vocab_size": Field("vocab_size"),
+            "model_dim": Field("hidden_size"),
+            "num_heads": Field("num_attention_heads"),
+            "num_layers": Field("num_layers"),
+            "max_position_embeddings": Field("max_sequence_length", 512),
+            "block_positions": Field("block_position_encoding", True),
+            "norm_epsilon": Field("layernorm_epsilon", 1e-5),
+            "dropout_rate": Field("output_dropout_prob", 0.1),
+        },
+        fixed={
+            "relative_encoding": False,
+            "attention_scale": 1.0,  # only guards float16 against overflow
+            "tie_word_embeddings": True,
+            "hidden_act": "gelu_tanh",
+        },
+        ignored=(
+            *("mask_token_id", "sop_token_id", "eop_token_id"),
+            *("attention_dropout_prob", "embedding_dropout_prob"),
+        ),
+        default_task="causal_lm",
+        read=lambda _, values: {"mlp_dim": 4 * values["model_dim"]},
+        write=_write,
+    ),
+    weights=_weights,
     prefix="glm.",
 )

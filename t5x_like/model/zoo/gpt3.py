@@ -1,32 +1,38 @@
-"""GPT-3 (Brown et al. 2020, https://arxiv.org/abs/2005.14165): GPT-2 in which every other layer sees only a band."""
+"""GPT-3 (Brown et al. 2020, https://arxiv.org/abs/2005.14165): GPT-2 with a sliding window in every other layer."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.zoo.architecture import unpublished
 from t5x_like.model.zoo.gpt_like import GPTLikeConfig
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class GPT3Config(GPTLikeConfig):
-    """A GPT-3 of any size.
+    """A GPT-3 of any size: ``GPTLikeConfig`` and these fields.
 
-    Layers are dense and locally banded in turn, from a dense one on (§2.1). The paper doesn't say how wide a band is,
-    nor which kind comes first: both are GPT-Neo's.
+    Dense and locally banded layers alternate, from a dense one on (§2.1). The paper doesn't say how wide a band is, nor
+    which kind comes first; both are GPT-Neo's.
 
     Attributes:
-      head_dim: the width of a head.
-      band: tokens that a token of a banded layer sees, itself the last.
+      head_dim: Width of a head.
+      band: Tokens that a token of a banded layer attends to, itself included.
     """
 
     head_dim: int
     band: int = 256
 
+    @property
+    def head_width(self) -> int:
+        """Width of a head, which the paper gives for each size."""
+        return self.head_dim
+
     def attention(self, layer: int) -> AttentionConfig:
-        """Self-attention of ``layer``."""
+        """Return the self-attention of ``layer``, counted from 0."""
         window = SlidingWindow(left=self.band - 1) if layer % 2 == 1 else None
-        return replace(super().attention(layer), head_dim=self.head_dim, window=window)
+        return replace(super().attention(layer), window=window)
 
 
 GPT3 = unpublished(

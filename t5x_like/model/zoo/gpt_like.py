@@ -1,122 +1,70 @@
-"""The configuration that GPT and the decoders with learned positions after it share."""
+"""The configuration that GPT and the decoders with layer norms and biases after it share."""
 
-from dataclasses import dataclass
-from typing import Literal
-
-import jax
-
-from t5x_like.model.families.decoder import Decoder, DecoderConfig
-from t5x_like.model.heads import WordsConfig
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
-from t5x_like.model.layers.feed_forward import FeedForwardConfig
+from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
 from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.stack import Remat, StackConfig
-from t5x_like.model.zoo.decoder_parts import heads_of_decoder
-from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType
+from t5x_like.model.zoo.common_config import head_dim_of
+from t5x_like.model.zoo.decoder_like import DecoderLikeConfig
 
 
-@dataclass(frozen=True, kw_only=True)
-class GPTLikeConfig:
-    """A decoder with learned positions, layer norms and biases everywhere, of any size.
+@config_class
+class GPTLikeConfig(DecoderLikeConfig):
+    """A decoder with learned positions, layer norms and biases everywhere: ``DecoderLikeConfig`` and these fields.
+
+    Heads share ``model_dim``.
 
     A member of the family adds fields, and overrides the part that they change: ``attention``, ``block`` and so on.
 
     Attributes:
-      vocab_size: the number of token ids.
-      model_dim: the width of the residual stream.
-      mlp_dim: the width inside the feed-forward layer.
-      num_heads: heads of each layer.
-      num_layers: blocks, one after another.
-      max_position_embeddings: the longest input.
-      norm_epsilon: added to the variance in all norms.
-      task: selects the heads.
-      num_labels: classes of the head, where the task has some.
-      problem_type: the type of labels for ``sequence_classification``; ``None`` infers it from them.
-      dropout_rate: of embeddings, of the output of each layer and of attention's weights.
-      compute_dtype: the type of activations. Weights are float32.
-      remat: activations that the backward pass computes again, to save memory.
-      pad_vocab_to_multiple_of: the table of words is padded to a multiple of this many rows.
+      max_position_embeddings: Longest input in tokens.
+      activation: Nonlinearity of the feed-forward layers.
+      norm_epsilon: Added to the variance in all norms.
     """
 
-    vocab_size: int
-    model_dim: int
-    mlp_dim: int
-    num_heads: int
-    num_layers: int
     max_position_embeddings: int = 2048
+    activation: Activation = "gelu_tanh"
     norm_epsilon: float = 1e-5
-    task: ModelTask = "causal_lm"
-    num_labels: int = 2
-    problem_type: ProblemType | None = None
-    dropout_rate: float = 0.0
-    compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    remat: Remat = "none"
-    pad_vocab_to_multiple_of: int = 128
-
-    def build(self, key: jax.Array) -> Decoder:
-        """Builds the model with fresh weights drawn from ``key``."""
-        return Decoder(self.decoder, key=key)
-
-    @property
-    def decoder(self) -> DecoderConfig:
-        """The model's parts."""
-        return DecoderConfig(
-            embeddings=self.embeddings,
-            stack=StackConfig(
-                blocks=tuple(map(self.block, range(self.num_layers))),
-                final_norm=self.final_norm,
-                remat=self.remat,
-            ),
-            heads=heads_of_decoder(self.task, self.num_labels, self.words),
-            compute_dtype=self.compute_dtype,
-        )
+    tie_word_embeddings: bool = True
 
     @property
     def embeddings(self) -> EmbeddingsConfig:
         """Words and positions."""
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
-            embed_dim=self.model_dim,
-            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings),
-            stddev=0.02,
-            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
+        return self.embeddings_of(
+            positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings)
         )
 
     @property
-    def words(self) -> WordsConfig:
-        """The output layer over the vocabulary, with the table of words."""
-        return WordsConfig(tie_word_embeddings=True)
-
-    @property
-    def final_norm(self) -> LayerNormConfig | None:
-        """The norm after the last block."""
+    def norm(self) -> LayerNormConfig:
+        """Type of all norms."""
         return LayerNormConfig(epsilon=self.norm_epsilon)
 
     @property
     def init(self) -> Normal:
-        """Fresh weights. Projections into the stream start smaller (Radford et al. 2019, §2.3)."""
-        return Normal(0.02, into_stream=(2 * self.num_layers) ** -0.5)
+        """Fresh weights. Projections into the residual stream start smaller (Radford et al. 2019, §2.3)."""
+        return Normal(0.02, residual_scale=(2 * self.num_layers) ** -0.5)
 
     @property
-    def feed_forward(self) -> FeedForwardConfig:
-        """A plain layer."""
-        return FeedForwardConfig(mlp_dim=self.mlp_dim, activation="gelu_tanh", bias=True)
+    def head_width(self) -> int:
+        """Width of a head."""
+        return head_dim_of(self.model_dim, self.num_heads)
 
     def attention(self, layer: int) -> AttentionConfig:  # noqa: ARG002 - members' attention depends on the layer
-        """Self-attention of ``layer``, counted from 0."""
-        head_dim = self.model_dim // self.num_heads
-        return AttentionConfig(num_heads=self.num_heads, head_dim=head_dim, in_bias=True, out_bias=True)
+        """Return the self-attention of ``layer``, counted from 0."""
+        return AttentionConfig(
+            num_heads=self.num_heads, head_dim=self.head_width, in_bias=True, out_bias=True
+        )
 
     def block(self, layer: int) -> BlockConfig:
-        """The block of ``layer``, with a norm before attention and before the feed-forward layer."""
+        """Return the block of ``layer``, with a norm before attention and before the feed-forward layer."""
         return BlockConfig(
             model_dim=self.model_dim,
             attention=self.attention(layer),
-            feed_forward=self.feed_forward,
-            norm=LayerNormConfig(epsilon=self.norm_epsilon),
+            feed_forward=FeedForwardConfig(mlp_dim=self.mlp_dim, activation=self.activation, bias=True),
+            norm=self.norm,
             dropout_rate=self.dropout_rate,
             init=self.init,
         )

@@ -1,115 +1,65 @@
-"""GPT-Neo (Black et al. 2021, https://doi.org/10.5281/zenodo.5297715): every other layer sees only a window."""
+"""GPT-Neo (Black et al. 2021, https://doi.org/10.5281/zenodo.5297715): every other layer has a sliding window."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
-from t5x_like.model.heads import WordsConfig
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
-from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
 from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.masks import SlidingWindow
-from t5x_like.model.zoo.architecture import Architecture
-from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
-from t5x_like.model.zoo.decoder_parts import decoder_classes, projection
-from t5x_like.model.zoo.gpt2 import gpt_rows
+from t5x_like.model.zoo.architecture import FieldTable, published
+from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields, Field
+from t5x_like.model.zoo.decoder_like import decoder_classes, decoder_weights
+from t5x_like.model.zoo.gpt2 import SUMMARY_FIELDS
 from t5x_like.model.zoo.gpt_like import GPTLikeConfig
-from t5x_like.model.zoo.model_tasks import (
-    ModelTask,
-    class_of,
-    num_labels_of,
-    problem_of,
-    task_of,
-)
-from t5x_like.model.zoo.weights import Weight, dense, norm
+from t5x_like.model.zoo.weights import Weight, module_rows
 
-Reach = Literal["global", "local"]
+AttentionType = Literal["global", "local"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class GPTNeoConfig(GPTLikeConfig):
-    """A GPT-Neo of any size. Scores are not scaled by the width of heads.
+    """A GPT-Neo of any size: ``GPTLikeConfig`` and these fields. Attention scores are not scaled.
 
     Attributes:
-      reaches: a pattern, repeated over all layers.
-      window: tokens that a token of a ``local`` layer sees, itself the last.
-      activation: of the feed-forward layer.
-      tie_word_embeddings: the output layer uses the table of words.
+      attention_pattern: Attention of consecutive layers, repeated over all of them.
+      window_size: Tokens that a token of a ``local`` layer attends to, itself included.
     """
 
-    reaches: tuple[Reach, ...] = ("global", "local")
-    window: int = 256
-    activation: Activation = "gelu_tanh"
-    tie_word_embeddings: bool = True
+    attention_pattern: tuple[AttentionType, ...] = ("global", "local")
+    window_size: int = 256
 
     def __post_init__(self) -> None:
-        if not self.reaches or self.num_layers % len(self.reaches):
+        if not self.attention_pattern or self.num_layers % len(self.attention_pattern):
             raise ValueError(
-                f"num_layers={self.num_layers} are not a whole number of patterns {self.reaches}; change one of them"
+                f"num_layers={self.num_layers} is not a multiple of the length of attention_pattern="
+                f"{self.attention_pattern}; change one of them"
             )
-
-    @property
-    def words(self) -> WordsConfig:
-        """The output layer over the vocabulary."""
-        return WordsConfig(tie_word_embeddings=self.tie_word_embeddings)
-
-    @property
-    def feed_forward(self) -> FeedForwardConfig:
-        """A plain layer."""
-        return replace(super().feed_forward, activation=self.activation)
+        super().__post_init__()
 
     @property
     def init(self) -> Normal:
-        """Fresh weights, all alike."""
+        """Fresh weights, with one standard deviation for all."""
         return Normal(0.02)
 
     def attention(self, layer: int) -> AttentionConfig:
-        """Self-attention of ``layer``."""
-        is_local = self.reaches[layer % len(self.reaches)] == "local"
-        window = SlidingWindow(left=self.window - 1) if is_local else None
+        """Return the self-attention of ``layer``, counted from 0."""
+        is_local = self.attention_pattern[layer % len(self.attention_pattern)] == "local"
+        window = SlidingWindow(left=self.window_size - 1) if is_local else None
         return replace(super().attention(layer), attention_scale=1.0, in_bias=False, window=window)
 
 
-_CLASSES: dict[str, ModelTask] = decoder_classes("GPTNeo")
+def _read(fields: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "mlp_dim": fields.take("intermediate_size", 4 * values["model_dim"]),
+        "attention_pattern": _read_attention_pattern(fields, values["num_layers"]),
+    }
 
 
-def from_hugging_face(config: Mapping[str, Any]) -> GPTNeoConfig:
-    """The configuration that a ``config.json`` of ``model_type`` gpt_neo describes.
-
-    Raises:
-      ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
-    """
-    fields = ConfigFields(config)
-    fields.ignore("attention_dropout", "embed_dropout", "classifier_dropout")
-    # Of a head for multiple choice, which none of the classes has.
-    fields.ignore("summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels")
-    fields.ignore("summary_first_dropout")
-    model_dim, num_layers = fields.take("hidden_size"), fields.take("num_layers")
-    ours = GPTNeoConfig(
-        vocab_size=fields.take("vocab_size"),
-        model_dim=model_dim,
-        mlp_dim=fields.take("intermediate_size", 4 * model_dim),
-        num_heads=fields.take("num_heads"),
-        num_layers=num_layers,
-        reaches=_take_reaches(fields, num_layers),
-        window=fields.take("window_size", 256),
-        max_position_embeddings=fields.take("max_position_embeddings", 2048),
-        activation=fields.take_name("activation_function", ACTIVATION_NAMES, "gelu_new"),
-        norm_epsilon=fields.take("layer_norm_epsilon", 1e-5),
-        tie_word_embeddings=fields.take("tie_word_embeddings", True),
-        task=task_of(config, _CLASSES, "base"),
-        num_labels=num_labels_of(config),
-        problem_type=problem_of(config),
-        dropout_rate=fields.take("resid_dropout", 0.0),
-    )
-    fields.finish()
-    return ours
-
-
-def _take_reaches(fields: ConfigFields, num_layers: int) -> tuple[Reach, ...]:
-    """The shortest pattern of ``attention_types``, which may say it once or for every layer."""
+def _read_attention_pattern(fields: ConfigFields, num_layers: int) -> tuple[AttentionType, ...]:
+    """Return the shortest pattern of ``attention_types``, which may give it once or for every layer."""
     runs = fields.take("attention_types", [[["global", "local"], num_layers // 2]])
-    layers = [reach for pattern, times in runs for _ in range(times) for reach in pattern]
+    layers = [kind for pattern, times in runs for _ in range(times) for kind in pattern]
     listed = fields.take("attention_layers", layers)
     unknown = {*layers, *listed} - {"global", "local"}
     if unknown or len(layers) != num_layers or listed != layers:
@@ -117,68 +67,64 @@ def _take_reaches(fields: ConfigFields, num_layers: int) -> tuple[Reach, ...]:
             f"config.json: attention_types {runs} and attention_layers {listed} must say the same, global or local, of "
             f"each of the {num_layers} layers"
         )
-    lengths = range(1, num_layers + 1)
-    period = next(
-        length
-        for length in lengths
-        if num_layers % length == 0 and layers == layers[:length] * (num_layers // length)
-    )
+    lengths = (length for length in range(1, num_layers + 1) if num_layers % length == 0)
+    period = next(length for length in lengths if layers == layers[:length] * (num_layers // length))
     return tuple(layers[:period])
 
 
-def to_hugging_face(config: GPTNeoConfig) -> dict[str, Any]:
-    """The fields of a ``config.json``."""
+def _write(config: GPTNeoConfig) -> dict[str, Any]:
+    pattern = config.attention_pattern
     return {
-        "activation_function": ACTIVATION_NAMES.theirs(config.activation),
-        "architectures": [class_of(config.task, _CLASSES)],
         "attention_dropout": config.dropout_rate,
-        "attention_types": [[list(config.reaches), config.num_layers // len(config.reaches)]],
+        "attention_types": [[list(pattern), config.num_layers // len(pattern)]],
         "embed_dropout": config.dropout_rate,
-        "hidden_size": config.model_dim,
         "intermediate_size": config.mlp_dim,
-        "layer_norm_epsilon": config.norm_epsilon,
-        "max_position_embeddings": config.max_position_embeddings,
-        "model_type": "gpt_neo",
-        "num_heads": config.num_heads,
-        "num_labels": config.num_labels,
-        "num_layers": config.num_layers,
-        "resid_dropout": config.dropout_rate,
-        "tie_word_embeddings": config.tie_word_embeddings,
-        "torch_dtype": "float32",
-        "vocab_size": config.vocab_size,
-        "window_size": config.window,
     }
 
 
-def hugging_face_weights(config: GPTNeoConfig) -> tuple[Weight, ...]:
-    """Our weights by Hugging Face's names."""
-    theirs = "transformer.h.{layer}"
-    layer = [
-        row
-        for ours in ("query", "key", "value")
-        for row in projection(f"self_attention/{ours}", f"{theirs}.attn.attention.{ours[0]}_proj")
-    ]
-    layer += [
-        *dense("self_attention/out", f"{theirs}.attn.attention.out_proj"),
-        *dense("feed_forward/up", f"{theirs}.mlp.c_fc"),
-        *dense("feed_forward/down", f"{theirs}.mlp.c_proj"),
-        *norm("around_self_attention/before", f"{theirs}.ln_1"),
-        *norm("around_feed_forward/before", f"{theirs}.ln_2"),
-    ]
-    return (
-        *gpt_rows(config.decoder, layer, words="transformer.wte", positions="transformer.wpe"),
-        *norm("decoder/final_norm", "transformer.ln_f"),
+def _weights(config: GPTNeoConfig) -> tuple[Weight, ...]:
+    theirs = "transformer.h.{layer}."
+    projections = {
+        f"self_attention/{name}": f"attn.attention.{name[0]}_proj" for name in ("query", "key", "value")
+    }
+    others = {
+        "self_attention/out": "attn.attention.out_proj",
+        "feed_forward/up": "mlp.c_fc",
+        "feed_forward/down": "mlp.c_proj",
+        "around_self_attention/before": "ln_1",
+        "around_feed_forward/before": "ln_2",
+    }
+    return decoder_weights(
+        config.decoder,
+        [*module_rows(projections, theirs, bias=False), *module_rows(others, theirs)],
+        tokens="transformer.wte",
+        positions="transformer.wpe",
+        final_norm="transformer.ln_f",
     )
 
 
-GPT_NEO = Architecture(
-    name="gpt_neo",
-    config_class=GPTNeoConfig,
-    model_types=("gpt_neo",),
-    classes=_CLASSES,
-    from_hugging_face=from_hugging_face,
-    to_hugging_face=to_hugging_face,
-    hugging_face_weights=hugging_face_weights,
+GPT_NEO = published(
+    "gpt_neo",
+    GPTNeoConfig,
+    decoder_classes("GPTNeo"),
+    FieldTable(
+        fields={
+            "vocab_size": Field("vocab_size"),
+            "model_dim": Field("hidden_size"),
+            "num_heads": Field("num_heads"),
+            "num_layers": Field("num_layers"),
+            "window_size": Field("window_size", 256),
+            "max_position_embeddings": Field("max_position_embeddings", 2048),
+            "activation": Field("activation_function", "gelu_new", ACTIVATION_NAMES),
+            "norm_epsilon": Field("layer_norm_epsilon", 1e-5),
+            "tie_word_embeddings": Field("tie_word_embeddings", True),
+            "dropout_rate": Field("resid_dropout", 0.0),
+        },
+        ignored=("attention_dropout", "embed_dropout", "classifier_dropout", *SUMMARY_FIELDS),
+        read=_read,
+        write=_write,
+    ),
+    weights=_weights,
     prefix="transformer.",
     unused_weights=("*.attn.attention.bias", "*.attn.attention.masked_bias"),  # the causal mask
     special_ids={"bos_token_id": 50_256, "eos_token_id": 50_256},

@@ -1,91 +1,29 @@
 """The records of Llama and its descendants: their form in Hugging Face's files."""
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
 from typing import Any
 
-from t5x_like.model.zoo.architecture import Architecture
-from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
-from t5x_like.model.zoo.decoder_parts import (
-    attention_rows,
-    decoder_rows,
-    feed_forward_rows,
-    norm_rows,
-)
+from t5x_like.model.zoo.architecture import Architecture, FieldTable, published
+from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields, Field
+from t5x_like.model.zoo.decoder_like import decoder_weights
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
-from t5x_like.model.zoo.model_tasks import ModelTask, class_of, num_labels_of, problem_of, task_of
+from t5x_like.model.zoo.model_tasks import ModelTask
 from t5x_like.model.zoo.rope import rope_fields, take_rope
-from t5x_like.model.zoo.weights import Weight
+from t5x_like.model.zoo.weights import Weight, module_rows
 
-# Llama's norms before attention and before the feed-forward layer, by the names that its code gave them.
+# Fields whose defaults are those of the member's configuration.
+_FIELDS = {
+    "max_position_embeddings": "max_position_embeddings",
+    "norm_epsilon": "rms_norm_eps",
+    "tie_word_embeddings": "tie_word_embeddings",
+}
+
+# Llama's norms before attention and before the feed-forward layer.
 PRE_NORMS = {
     "around_self_attention/before": "input_layernorm",
     "around_feed_forward/before": "post_attention_layernorm",
 }
-
-
-class LlamaLikeFields(ConfigFields):
-    """The fields of a member's ``config.json``, where the configuration's own defaults fill gaps.
-
-    Args:
-      config: the file's fields.
-      config_class: the member's configuration.
-    """
-
-    def __init__(self, config: Mapping[str, Any], config_class: type[LlamaLikeConfig]):
-        super().__init__(config)
-        self.given = config
-        self.defaults: dict[str, Any] = {field.name: field.default for field in fields(config_class)}
-
-    def take_ours(self, theirs: str, ours: str) -> Any:
-        """The value of the field that they call ``theirs``, or the default of ours where it is absent or null."""
-        return self.take(theirs, self.defaults[ours])
-
-    def take_or_null(self, theirs: str, ours: str) -> Any:
-        """The same, where null has a meaning of its own: ``None``."""
-        value = self.take_ours(theirs, ours)
-        return None if theirs in self.given and self.given[theirs] is None else value
-
-    def take_common(
-        self,
-        classes: Mapping[str, ModelTask],
-        *,
-        num_kv_heads: int | None,
-        activation: str,
-    ) -> dict[str, Any]:
-        """The fields of ``LlamaLikeConfig``. Arguments are those of ``llama_like``."""
-        max_position_embeddings = self.take_ours("max_position_embeddings", "max_position_embeddings")
-        rope = take_rope(
-            self,
-            max_position_embeddings=max_position_embeddings,
-            rotated=self.defaults.get("partial_rotary_factor"),
-        )
-        num_heads = self.take("num_attention_heads")
-        absent = "num_key_value_heads" not in self.given  # null always means as many as there are queries
-        default = num_kv_heads if absent and num_kv_heads is not None else num_heads
-        self.ignore("attention_dropout")
-        partial = {"partial_rotary_factor": rope.rotated} if "partial_rotary_factor" in self.defaults else {}
-        return {
-            **partial,
-            "vocab_size": self.take("vocab_size"),
-            "model_dim": self.take("hidden_size"),
-            "mlp_dim": self.take("intermediate_size"),
-            "num_heads": num_heads,
-            "num_layers": self.take("num_hidden_layers"),
-            "num_kv_heads": self.take("num_key_value_heads", default),
-            "head_dim": self.take_ours("head_dim", "head_dim"),
-            "activation": self.take_name(
-                activation, ACTIVATION_NAMES, ACTIVATION_NAMES.theirs(self.defaults["activation"])
-            ),
-            "rope_theta": rope.theta,
-            "rope_scaling": rope.scaling,
-            "max_position_embeddings": max_position_embeddings,
-            "norm_epsilon": self.take_ours("rms_norm_eps", "norm_epsilon"),
-            "tie_word_embeddings": self.take_ours("tie_word_embeddings", "tie_word_embeddings"),
-            "task": task_of(self.given, classes, "base"),
-            "num_labels": num_labels_of(self.given),
-            "problem_type": problem_of(self.given),
-        }
 
 
 def llama_like(
@@ -94,88 +32,128 @@ def llama_like(
     classes: Mapping[str, ModelTask],
     *,
     model_type: str = "",
-    own_fields: Mapping[str, str] | None = None,
-    take: Callable[[LlamaLikeFields, Mapping[str, Any]], dict[str, Any]] | None = None,
-    put: Callable[[Any], dict[str, Any]] | None = None,
+    own_fields: tuple[str, ...] = (),
+    read: Callable[[ConfigFields, Mapping[str, Any]], Mapping[str, Any]] = lambda _, __: {},
+    write: Callable[[Any], Mapping[str, Any]] = lambda _: {},
     num_kv_heads: int | None = None,
     activation: str = "hidden_act",
     norms: Mapping[str, str] = PRE_NORMS,
     feed_forward: Callable[[Any], Iterable[Weight]] | None = None,
-    answering: str = "model.",
+    qa_prefix: str = "model.",
     special_ids: Mapping[str, int | tuple[int, ...]],
 ) -> Architecture:
-    """The record of a member of the family.
+    """Return the record of a member of the family.
 
     Args:
-      name: the zoo file's, and the ``model_type`` in ``model.json``.
-      config_class: the member's configuration.
-      classes: as in ``Architecture``.
-      model_type: that of a ``config.json``; ``name`` where empty.
-      own_fields: the member's plain fields by Hugging Face's names for them.
-      take: reads the member's other fields, given the common ones.
-      put: the inverse of ``take``. What it gives replaces other fields of the same name.
-      num_kv_heads: those where a ``config.json`` has none; as many as queries where ``None``.
+      name: Name of the zoo file, and ``model_type`` in ``model.json``.
+      config_class: The member's configuration.
+      classes: As in ``Architecture``.
+      model_type: That of a ``config.json``; ``name`` where empty.
+      own_fields: The member's own fields that have the same name in a ``config.json``.
+      read: Returns the member's other fields, given the common ones.
+      write: The inverse of ``read``. Its fields replace others of the same name.
+      num_kv_heads: Key and value heads where a ``config.json`` has none; ``None`` is the number of query heads.
       activation: Hugging Face's field for it.
-      norms: the norms of a layer by our paths, with Hugging Face's names.
-      feed_forward: the weights of a feed-forward layer, where they are not Llama's.
-      answering: what weight names begin with in the class that answers questions.
-      special_ids: as in ``Architecture``.
+      norms: Hugging Face's names of a layer's norms, by our paths.
+      feed_forward: Returns the rows of a feed-forward layer, where they are not Llama's.
+      qa_prefix: Begins weight names in the class for question answering.
+      special_ids: As in ``Architecture``.
     """
-    model_type = model_type or name
-    plain = own_fields or {}
+    defaults: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(config_class)}
+    plain = {**_FIELDS, **{name: name for name in own_fields}}
+    activation_field = Field(activation, ACTIVATION_NAMES.theirs(defaults["activation"]), ACTIVATION_NAMES)
 
-    def from_hugging_face(config: Mapping[str, Any]) -> LlamaLikeConfig:
-        fields = LlamaLikeFields(config, config_class)
-        common = fields.take_common(classes, num_kv_heads=num_kv_heads, activation=activation)
-        own = {ours: fields.take_ours(theirs, ours) for theirs, ours in plain.items()}
-        own |= {} if take is None else take(fields, common)
-        fields.finish()
-        return config_class(**(common | own))
+    def read_all(fields: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
+        common = _read(fields, values, defaults, num_kv_heads)
+        return {**common, **read(fields, values | common)}
 
-    def to_hugging_face(config: LlamaLikeConfig) -> dict[str, Any]:
-        # Versions of transformers before 4.45 don't know head_dim, so it is left out where it is the usual part.
-        head_dim = {} if config.head_dim is None else {"head_dim": config.head_dim}
-        own = {theirs: getattr(config, ours) for theirs, ours in plain.items()}
-        return {
-            "architectures": [class_of(config.task, classes)],
-            "attention_dropout": 0.0,
-            activation: ACTIVATION_NAMES.theirs(config.activation),
-            **head_dim,
-            "hidden_size": config.model_dim,
-            "intermediate_size": config.mlp_dim,
-            "max_position_embeddings": config.max_position_embeddings,
-            "model_type": model_type,
-            "num_attention_heads": config.num_heads,
-            "num_hidden_layers": config.num_layers,
-            "num_key_value_heads": config.num_kv_heads or config.num_heads,
-            "num_labels": config.num_labels,
-            "pad_token_id": 0,
-            "rms_norm_eps": config.norm_epsilon,
-            **rope_fields(config.rope_theta, config.rope_scaling),
-            "tie_word_embeddings": config.tie_word_embeddings,
-            "torch_dtype": "float32",
-            "vocab_size": config.vocab_size,
-            **own,
-            **({} if put is None else put(config)),
-        }
+    table = FieldTable(
+        fields={
+            "vocab_size": Field("vocab_size"),
+            "model_dim": Field("hidden_size"),
+            "mlp_dim": Field("intermediate_size"),
+            "num_heads": Field("num_attention_heads"),
+            "num_layers": Field("num_hidden_layers"),
+            "activation": activation_field,
+            **{ours: Field(theirs, defaults[ours]) for ours, theirs in plain.items()},
+        },
+        ignored=("attention_dropout",),
+        written={"attention_dropout": 0.0, "pad_token_id": 0},
+        read=read_all,
+        write=lambda config: {**_write(config), **write(config)},
+    )
 
-    def hugging_face_weights(config: LlamaLikeConfig) -> tuple[Weight, ...]:
-        gated = (
-            feed_forward_rows(bias=config.feed_forward.bias) if feed_forward is None else feed_forward(config)
+    def weights(config: LlamaLikeConfig) -> tuple[Weight, ...]:
+        own = _feed_forward_rows(config) if feed_forward is None else feed_forward(config)
+        rows = decoder_weights(
+            config.decoder,
+            [*module_rows(norms, "model.layers.{layer}.", bias=False), *_attention_rows(config), *own],
+            tokens="model.embed_tokens",
+            final_norm="model.norm",
+            token_classifier="score",
         )
-        layer = [*norm_rows(norms), *attention_rows(config.attention(0)), *gated]
-        return decoder_rows(config.decoder, layer, answering=answering)
+        if config.task != "question_answering" or qa_prefix == "model.":
+            return rows
+        return tuple(row._replace(theirs=_with_prefix(row.theirs, qa_prefix)) for row in rows)
 
-    return Architecture(
-        name=name,
-        config_class=config_class,
-        model_types=(model_type,),
-        classes=classes,
-        from_hugging_face=from_hugging_face,
-        to_hugging_face=to_hugging_face,
-        hugging_face_weights=hugging_face_weights,
+    return published(
+        name,
+        config_class,
+        classes,
+        table,
+        weights=weights,
+        model_types=(model_type or name,),
         prefix="model.",
-        other_prefixes=() if answering == "model." else (answering,),
+        other_prefixes=() if qa_prefix == "model." else (qa_prefix,),
         unused_weights=("*.rotary_emb.inv_freq",),
         special_ids=special_ids,
     )
+
+
+def _read(
+    fields: ConfigFields,
+    values: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    num_kv_heads: int | None,
+) -> dict[str, Any]:
+    """Return the fields that depend on others; arguments are those of ``llama_like`` and of the configuration."""
+    rotated = defaults.get("partial_rotary_factor")
+    rope = take_rope(fields, max_position_embeddings=values["max_position_embeddings"], rotated=rotated)
+    absent = "num_key_value_heads" not in fields.given  # null always means as many as there are queries
+    default = num_kv_heads if absent and num_kv_heads is not None else values["num_heads"]
+    return {
+        "head_dim": fields.take("head_dim", defaults["head_dim"]),
+        "num_kv_heads": fields.take("num_key_value_heads", default),
+        "rope_theta": rope.rope_theta,
+        "rope_scaling": rope.rope_scaling,
+        **({} if rotated is None else {"partial_rotary_factor": rope.rotated}),
+    }
+
+
+def _write(config: LlamaLikeConfig) -> dict[str, Any]:
+    return {
+        # Versions of transformers before 4.45 don't know head_dim, so it is left out where it is the usual part.
+        **({} if config.head_dim is None else {"head_dim": config.head_dim}),
+        "num_key_value_heads": config.num_kv_heads or config.num_heads,
+        **rope_fields(config.rope_theta, config.rope_scaling),
+    }
+
+
+def _attention_rows(config: LlamaLikeConfig) -> list[Weight]:
+    attention, theirs = config.attention(0), "model.layers.{layer}.self_attn."
+    inputs = {f"self_attention/{name}": f"{name[0]}_proj" for name in ("query", "key", "value")}
+    norms = {f"self_attention/{name}_norm": f"{name[0]}_norm" for name in ("query", "key")}
+    return [
+        *module_rows(inputs, theirs, bias=attention.in_bias),
+        *module_rows({"self_attention/out": "o_proj"}, theirs, bias=attention.out_bias),
+        *(module_rows(norms, theirs, bias=False) if attention.qk_norm else []),
+    ]
+
+
+def _feed_forward_rows(config: LlamaLikeConfig) -> list[Weight]:
+    names = {f"feed_forward/{name}": f"{name}_proj" for name in ("gate", "up", "down")}
+    return module_rows(names, "model.layers.{layer}.mlp.", bias=config.feed_forward.bias)
+
+
+def _with_prefix(name: str, prefix: str) -> str:
+    return prefix + name.removeprefix("model.") if name.startswith("model.") else name

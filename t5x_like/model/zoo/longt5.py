@@ -1,29 +1,43 @@
-"""LongT5 (Guo et al. 2022, https://arxiv.org/abs/2112.07916): T5 1.1 whose encoder looks at neighbors."""
+"""LongT5 (Guo et al. 2022, https://arxiv.org/abs/2112.07916): T5 1.1 whose encoder has local attention."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-import jax
-
-from t5x_like.model.families.encoder import Encoder, EncoderConfig
-from t5x_like.model.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from t5x_like.config_class import config_class
+from t5x_like.model.families.encoder import EncoderConfig
+from t5x_like.model.families.encoder_decoder import EncoderDecoderConfig
 from t5x_like.model.layers.masks import SlidingWindow
 from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.layers.transient_global import TransientGlobalConfig
-from t5x_like.model.zoo.architecture import Architecture
-from t5x_like.model.zoo.config_fields import ConfigFields
-from t5x_like.model.zoo.model_tasks import ENCODER_ALONE, ModelTask, class_of, task_of
-from t5x_like.model.zoo.t5_blocks import UNUSED, T5Parts, layer_rows, parts_fields, take_parts, word_rows
-from t5x_like.model.zoo.weights import TRANSPOSED, Weight, per_layer
+from t5x_like.model.zoo.architecture import FieldTable, published
+from t5x_like.model.zoo.config_fields import ConfigFields, Field
+from t5x_like.model.zoo.model_tasks import ENCODER_ONLY_TASKS, ModelTask
+from t5x_like.model.zoo.t5_like import (
+    T5_FIELDS,
+    T5_IGNORED,
+    T5_WRITTEN,
+    UNUSED,
+    T5LikeConfig,
+    layer_rows,
+    read_t5,
+    word_rows,
+    write_t5,
+)
+from t5x_like.model.zoo.weights import TRANSPOSED, Weight, module_rows, per_layer
 
 
-@dataclass(frozen=True, kw_only=True)
-class LongT5Config(T5Parts):
-    """A LongT5 of any size. Encoding, and classes of tokens, take the encoder alone.
+@config_class
+class LongT5Config(T5LikeConfig):
+    """A LongT5 of any size: ``T5LikeConfig`` and these fields.
 
-    The encoder's tokens see ``local_radius`` tokens to either side and, with a ``global_block_size``, a summary of each
-    block of so many tokens (transient-global attention).
+    The tasks ``encoding`` and ``token_classification`` use the encoder alone.
+
+    Attributes:
+      num_encoder_layers: Blocks of the encoder.
+      num_decoder_layers: Blocks of the decoder.
+      local_radius: Tokens to each side that a token of the encoder attends to.
+      global_block_size: Tokens of a block whose summary all tokens attend to (transient-global attention); ``None``
+        for local attention alone.
     """
 
     num_encoder_layers: int
@@ -32,17 +46,17 @@ class LongT5Config(T5Parts):
     global_block_size: int | None = None
     task: ModelTask = "sequence_to_sequence_lm"
 
-    def build(self, key: jax.Array) -> EncoderDecoder | Encoder:
-        """The model with fresh weights."""
-        if self.task in ENCODER_ALONE:
-            config = EncoderConfig(
-                embeddings=self.embeddings,
-                stack=self._encoder(),
-                heads=self.heads(self.task),
-                compute_dtype=self.compute_dtype,
-            )
-            return Encoder(config, key=key)
-        return EncoderDecoder(self.encoder_decoder, key=key)
+    @property
+    def parts(self) -> EncoderConfig | EncoderDecoderConfig:
+        """Configuration of the family's model."""
+        if self.task not in ENCODER_ONLY_TASKS:
+            return self.encoder_decoder
+        return EncoderConfig(
+            embeddings=self.embeddings,
+            stack=self._encoder(),
+            heads=self.heads,
+            compute_dtype=self.compute_dtype,
+        )
 
     @property
     def encoder_decoder(self) -> EncoderDecoderConfig:
@@ -52,7 +66,7 @@ class LongT5Config(T5Parts):
             embeddings=self.embeddings,
             encoder=self._encoder(),
             decoder=self.stack(decoder, self.num_decoder_layers),
-            heads=self.heads(self.task),
+            heads=self.heads,
             compute_dtype=self.compute_dtype,
         )
 
@@ -64,91 +78,71 @@ class LongT5Config(T5Parts):
         return self.stack(block, self.num_encoder_layers)
 
 
-_CLASSES: dict[str, ModelTask] = {
-    "LongT5ForConditionalGeneration": "sequence_to_sequence_lm",
-    "LongT5EncoderModel": "encoding",
-    "LongT5Model": "base",
-}
-
-
-def from_hugging_face(config: Mapping[str, Any]) -> LongT5Config:
-    """The configuration that a ``config.json`` of ``model_type`` longt5 describes.
-
-    Raises:
-      ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
-    """
-    fields = ConfigFields(config)
-    num_layers = fields.take("num_layers")
-    names = {"local": "local", "transient-global": "transient-global"}
-    attention = fields.take_name("encoder_attention_type", names, "local")
+def _read(fields: ConfigFields, values: Mapping[str, Any]) -> dict[str, Any]:
+    kinds = {"local": "local", "transient-global": "transient-global"}
+    attention = fields.take_name("encoder_attention_type", kinds, "local")
     block_size = fields.take("global_block_size", 16)
-    task = task_of(config, _CLASSES, "sequence_to_sequence_lm")
-    ours = LongT5Config(
-        num_encoder_layers=num_layers,
-        num_decoder_layers=fields.take("num_decoder_layers", num_layers),
-        local_radius=fields.take("local_radius", 127),
-        global_block_size=block_size if attention == "transient-global" else None,
-        task=task,
-        **take_parts(config, fields, task, tie_word_embeddings=True, feed_forward="relu"),
-    )
-    fields.finish()
-    return ours
-
-
-def to_hugging_face(config: LongT5Config) -> dict[str, Any]:
-    """The fields of a ``config.json``."""
-    size = config.global_block_size
-    attention: Literal["local", "transient-global"] = "local" if size is None else "transient-global"
     return {
-        "architectures": [class_of(config.task, _CLASSES)],
-        "encoder_attention_type": attention,
-        "global_block_size": size or 16,
-        "local_radius": config.local_radius,
-        "model_type": "longt5",
-        "num_decoder_layers": config.num_decoder_layers,
-        "num_layers": config.num_encoder_layers,
-        **parts_fields(config),
+        **read_t5(fields, values, tie_word_embeddings=True, feed_forward="relu"),
+        "global_block_size": block_size if attention == "transient-global" else None,
     }
 
 
-def hugging_face_weights(config: LongT5Config) -> tuple[Weight, ...]:
-    """Our weights by Hugging Face's names."""
+def _write(config: LongT5Config) -> dict[str, Any]:
+    size = config.global_block_size
+    return {
+        **write_t5(config),
+        "encoder_attention_type": "local" if size is None else "transient-global",
+        "global_block_size": size or 16,
+    }
+
+
+def _weights(config: LongT5Config) -> tuple[Weight, ...]:
     has_globals = config.global_block_size is not None
     local = "TransientGlobalSelfAttention" if has_globals else "LocalSelfAttention"
     encoder = layer_rows(config, "encoder.block.{layer}", [("self_attention", local)])
-    table = word_rows(config, config.task)
+    rows = word_rows(config)
     if has_globals:
         theirs = f"layer.0.{local}.global"
         norm = f"encoder.block.{{layer}}.{theirs}_input_layer_norm.weight"
         encoder.append(Weight("transient_global/norm/scale", norm))
         bias = f"encoder.block.0.{theirs}_relative_attention_bias.weight"
-        table.append(Weight("encoder/global_bias/table", bias, TRANSPOSED))
-    table += per_layer("encoder/layers/0", tuple(range(config.num_encoder_layers)), encoder)
-    table += _around("encoder", local)
-    if config.task in ENCODER_ALONE:
-        return tuple(table)
+        rows.append(Weight("encoder/global_bias/table", bias, TRANSPOSED))
+    rows += per_layer("encoder/layers/0", tuple(range(config.num_encoder_layers)), encoder)
+    rows += _stack_end_rows("encoder", local)
+    if config.task in ENCODER_ONLY_TASKS:
+        return tuple(rows)
     attentions = [("self_attention", "SelfAttention"), ("cross_attention", "EncDecAttention")]
     decoder = layer_rows(config, "decoder.block.{layer}", attentions)
-    table += per_layer("decoder/layers/0", tuple(range(config.num_decoder_layers)), decoder)
-    return (*table, *_around("decoder", "SelfAttention"))
+    rows += per_layer("decoder/layers/0", tuple(range(config.num_decoder_layers)), decoder)
+    return (*rows, *_stack_end_rows("decoder", "SelfAttention"))
 
 
-def _around(stack: str, attention: str) -> list[Weight]:
+def _stack_end_rows(stack: str, attention: str) -> list[Weight]:
     bias = f"{stack}.block.0.layer.0.{attention}.relative_attention_bias.weight"
     return [
         Weight(f"{stack}/relative_bias/table", bias, TRANSPOSED),
-        Weight(f"{stack}/final_norm/scale", f"{stack}.final_layer_norm.weight"),
+        *module_rows({f"{stack}/final_norm": f"{stack}.final_layer_norm"}, bias=False),
     ]
 
 
-LONGT5 = Architecture(
-    name="longt5",
-    config_class=LongT5Config,
-    model_types=("longt5",),
-    classes=_CLASSES,
-    from_hugging_face=from_hugging_face,
-    to_hugging_face=to_hugging_face,
-    hugging_face_weights=hugging_face_weights,
+LONGT5 = published(
+    "longt5",
+    LongT5Config,
+    {
+        "LongT5ForConditionalGeneration": "sequence_to_sequence_lm",
+        "LongT5EncoderModel": "encoding",
+        "LongT5Model": "base",
+    },
+    FieldTable(
+        fields={**T5_FIELDS, "local_radius": Field("local_radius", 127)},
+        ignored=T5_IGNORED,
+        written=T5_WRITTEN,
+        default_task="sequence_to_sequence_lm",
+        read=_read,
+        write=_write,
+    ),
+    weights=_weights,
     unused_weights=UNUSED,
     num_sentinels=100,
 )

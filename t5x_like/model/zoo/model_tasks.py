@@ -1,10 +1,10 @@
-"""Tasks of published models: their Hugging Face classes, and the heads that they take."""
+"""Tasks of published models: their Hugging Face classes and their heads."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, ScoresConfig, TransformConfig, WordsConfig
-from t5x_like.model.zoo.weights import Weight, dense
+from t5x_like.model.zoo.weights import Weight, module_rows
 
 ModelTask: TypeAlias = Literal[
     "base",  # no head
@@ -22,17 +22,17 @@ ModelTask: TypeAlias = Literal[
 ]
 
 # Tasks whose models generate text.
-GENERATIVE: tuple[ModelTask, ...] = ("causal_lm", "sequence_to_sequence_lm")
+GENERATIVE_TASKS: tuple[ModelTask, ...] = ("causal_lm", "sequence_to_sequence_lm")
 
 # Tasks for which an encoder-decoder needs no decoder.
-ENCODER_ALONE: tuple[ModelTask, ...] = ("encoding", "token_classification")
+ENCODER_ONLY_TASKS: tuple[ModelTask, ...] = ("encoding", "token_classification")
 
 # Tasks with one label for a whole sequence.
-OF_SEQUENCES: tuple[ModelTask, ...] = ("sequence_classification", "multiple_choice")
+SEQUENCE_TASKS: tuple[ModelTask, ...] = ("sequence_classification", "multiple_choice")
 
 ProblemType: TypeAlias = Literal["single_label", "multi_label", "regression"]
 
-_PROBLEMS: dict[str, ProblemType] = {
+_PROBLEM_TYPES: dict[str, ProblemType] = {
     "single_label_classification": "single_label",
     "multi_label_classification": "multi_label",
     "regression": "regression",
@@ -40,10 +40,15 @@ _PROBLEMS: dict[str, ProblemType] = {
 
 
 def task_of(config: Mapping[str, Any], classes: Mapping[str, ModelTask], default: ModelTask) -> ModelTask:
-    """The task of the class that ``architectures`` of a ``config.json`` names, or the default where it names none.
+    """Return the task of the class that ``architectures`` of a ``config.json`` names.
+
+    Args:
+      config: Fields of the file.
+      classes: Tasks by names of transformers' classes.
+      default: Task where the file names no class.
 
     Raises:
-      ValueError: a class that is not among ``classes``.
+      ValueError: The class is not among ``classes``.
     """
     names = config.get("architectures") or ()
     unknown = [name for name in names if name not in classes]
@@ -53,10 +58,10 @@ def task_of(config: Mapping[str, Any], classes: Mapping[str, ModelTask], default
 
 
 def class_of(task: ModelTask, classes: Mapping[str, ModelTask]) -> str:
-    """The first class that does ``task``: the inverse of ``task_of``.
+    """Return the first class that does ``task``: the inverse of ``task_of``.
 
     Raises:
-      ValueError: there is none.
+      ValueError: There is none.
     """
     names = [name for name, does in classes.items() if does == task]
     if not names:
@@ -66,29 +71,34 @@ def class_of(task: ModelTask, classes: Mapping[str, ModelTask]) -> str:
     return names[0]
 
 
-def num_labels_of(config: Mapping[str, Any]) -> int:
-    """The number of classes in a ``config.json``: 2 where it has none, as in transformers."""
-    if config.get("id2label"):
-        return len(config["id2label"])
-    return config.get("num_labels") or 2
+def read_labels(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return our ``num_labels`` and ``problem_type`` from a ``config.json``.
+
+    Without classes in the file there are 2, as in transformers. Without a problem type it is ``None``, which infers it
+    from the labels.
+
+    Raises:
+      ValueError: The problem type is not known.
+    """
+    labels, problem_type = config.get("id2label"), config.get("problem_type")
+    if problem_type is not None and problem_type not in _PROBLEM_TYPES:
+        raise ValueError(
+            f"config.json: problem_type is {problem_type!r}; it is one of {', '.join(_PROBLEM_TYPES)}"
+        )
+    return {
+        "num_labels": len(labels) if labels else config.get("num_labels") or 2,
+        "problem_type": None if problem_type is None else _PROBLEM_TYPES[problem_type],
+    }
 
 
-def problem_of(config: Mapping[str, Any]) -> ProblemType | None:
-    """The type of labels in a ``config.json``; ``None`` infers it from the labels."""
-    problem = config.get("problem_type")
-    if problem is not None and problem not in _PROBLEMS:
-        raise ValueError(f"config.json: problem_type is {problem!r}; it is one of {', '.join(_PROBLEMS)}")
-    return None if problem is None else _PROBLEMS[problem]
-
-
-def label_fields(num_labels: int, problem: ProblemType | None) -> dict[str, Any]:
-    """The fields of a ``config.json`` that ``num_labels_of`` and ``problem_of`` read."""
-    named = next((name for name, ours in _PROBLEMS.items() if ours == problem), None)
+def label_fields(num_labels: int, problem_type: ProblemType | None) -> dict[str, Any]:
+    """Return the fields of a ``config.json`` that ``read_labels`` reads."""
+    named = next((name for name, ours in _PROBLEM_TYPES.items() if ours == problem_type), None)
     return {"num_labels": num_labels, "problem_type": named}
 
 
 def classifier_dropout_of(config: Any) -> float:
-    """The rate before the scores of classes: the model's own where none is given for them, as in transformers."""
+    """Return the dropout rate before class scores: ``classifier_dropout_rate``, or ``dropout_rate`` without one."""
     given = config.classifier_dropout_rate
     return config.dropout_rate if given is None else given
 
@@ -103,25 +113,31 @@ def scoring_heads(
     pooled_bias: bool = True,
     dropout_rate: float = 0.0,
 ) -> HeadsConfig | None:
-    """Heads for what any stack can be fine-tuned to (Devlin et al. 2019, §4), or ``None`` for other tasks.
+    """Return the heads that any stack can be fine-tuned with (Devlin et al. 2019, §4), or ``None`` for other tasks.
 
-    Classes of sequences and choices among them read what ``pooler`` gives, classes of tokens and both ends of answers
-    read tokens. ``of_pooled`` and ``of_tokens`` are layers between, ``dropout_rate`` is of what scores are made of.
+    Args:
+      task: Sequence classification and multiple choice read the pooled sequence, token classification and question
+        answering read each token.
+      num_labels: Classes; multiple choice has one score, question answering two.
+      pooler: Pools a sequence to one vector.
+      of_pooled: Layer between pooled sequence and scores.
+      of_tokens: Layer between tokens and scores.
+      pooled_bias: Scores of pooled sequences have a bias.
+      dropout_rate: Dropout before the scores.
     """
-    known = {
-        "sequence_classification": ("sequence_classification", num_labels),
-        "multiple_choice": ("multiple_choice", 1),
-        "token_classification": ("token_classification", num_labels),
-        "question_answering": ("question_answering", 2),
+    num_outputs = {
+        "sequence_classification": num_labels,
+        "multiple_choice": 1,
+        "token_classification": num_labels,
+        "question_answering": 2,
     }
-    if task not in known:
+    if task not in num_outputs:
         return None
-    name, num_outputs = known[task]
-    is_pooled = task in OF_SEQUENCES
+    is_pooled = task in SEQUENCE_TASKS
     scores = ScoresConfig(
-        name=name,
-        reads="pooled" if is_pooled else "tokens",
-        num_outputs=num_outputs,
+        name=task,
+        input="pooled" if is_pooled else "tokens",
+        num_outputs=num_outputs[task],
         transform=of_pooled if is_pooled else of_tokens,
         bias=pooled_bias if is_pooled else True,
         dropout_rate=dropout_rate,
@@ -137,19 +153,26 @@ def heads_for(
     pooler: PoolerConfig | None,
     pair: Literal["next_sentence", "sentence_order"] = "next_sentence",
     dropout_rate: float = 0.0,
-    answers_dropout_rate: float = 0.0,
+    qa_dropout_rate: float = 0.0,
 ) -> HeadsConfig:
-    """The heads of an encoder that pools its first token as BERT does.
+    """Return the heads of an encoder that pools its first token as BERT does.
 
-    ``dropout_rate`` applies to the classifier's input. Question answering has a rate of its own.
+    Args:
+      task: Selects the heads.
+      num_labels: Classes, for tasks that have classes.
+      words: Head over the vocabulary.
+      pooler: Pools the first token.
+      pair: Pretraining task on sentence pairs.
+      dropout_rate: Dropout before scores, except those of question answering.
+      qa_dropout_rate: Dropout before the scores of question answering.
 
     Raises:
-      ValueError: the task is not one of an encoder's.
+      ValueError: The task is not one of an encoder's.
     """
     if task in ("next_sentence", "pretraining"):
-        scores = (ScoresConfig(name=pair, reads="pooled", num_outputs=2),)
+        scores = (ScoresConfig(name=pair, input="pooled", num_outputs=2),)
         return HeadsConfig(words=words if task == "pretraining" else None, pooler=pooler, scores=scores)
-    rate = answers_dropout_rate if task == "question_answering" else dropout_rate
+    rate = qa_dropout_rate if task == "question_answering" else dropout_rate
     heads = scoring_heads(task, num_labels=num_labels, pooler=pooler, dropout_rate=rate)
     if heads is not None:
         return heads
@@ -160,17 +183,54 @@ def heads_for(
     raise ValueError(f"this encoder has no head for the task {task!r}")
 
 
+def encoder_decoder_heads(
+    task: ModelTask, *, num_labels: int, model_dim: int, words: WordsConfig, model: str
+) -> HeadsConfig:
+    """Return the heads of an encoder-decoder, whose decoder reads the input again to classify it.
+
+    Sequence classification reads the decoder's state of the last token (Lewis et al. 2020, §3.1), question answering
+    that of every token.
+
+    Args:
+      task: Selects the heads.
+      num_labels: Classes, for tasks that have classes.
+      model_dim: Width of the layer before sequence scores.
+      words: Head over the vocabulary.
+      model: Name of the architecture, for the message.
+
+    Raises:
+      ValueError: The task is not one of an encoder-decoder's.
+    """
+    if task == "sequence_to_sequence_lm":
+        return HeadsConfig(words=words)
+    if task == "base":
+        return HeadsConfig()
+    transform = TransformConfig(dim=model_dim, activation="tanh")
+    heads = scoring_heads(
+        task, num_labels=num_labels, pooler=PoolerConfig(pooling="last"), of_pooled=transform
+    )
+    if heads is None:
+        raise ValueError(f"{model} has no head for the task {task!r}")
+    return heads
+
+
+def score_rows(heads: HeadsConfig, names: Mapping[str, str], default: str = "classifier") -> list[Weight]:
+    """Return the rows of score projections: their name for each head, ``default`` for others."""
+    return [
+        row
+        for head in heads.scores
+        for row in module_rows(
+            {f"heads/scores/{head.name}/projection": names.get(head.name, default)}, bias=head.bias
+        )
+    ]
+
+
 def encoder_decoder_score_rows(heads: HeadsConfig) -> list[Weight]:
-    """The heads for classes, choices and answers, under the names of BART's classes, which T5's have too."""
-    rows = []
-    for scores in heads.scores:
-        ours = f"heads/scores/{scores.name}"
-        if scores.reads == "pooled":
-            theirs = "classification_head" if scores.name == "sequence_classification" else "choice_head"
-            rows += dense(f"{ours}/transform/dense", f"{theirs}.dense")
-            rows += dense(f"{ours}/projection", f"{theirs}.out_proj")
-        else:
-            rows += dense(
-                f"{ours}/projection", "qa_outputs" if scores.name == "question_answering" else "classifier"
-            )
-    return rows
+    """Return the rows of score heads under the names of BART's classes, which T5's share."""
+    names, rows = {"question_answering": "qa_outputs"}, []
+    for head in heads.scores:
+        if head.input == "pooled":
+            theirs = "classification_head" if head.name == "sequence_classification" else "choice_head"
+            names[head.name] = f"{theirs}.out_proj"
+            rows += module_rows({f"heads/scores/{head.name}/transform/dense": f"{theirs}.dense"})
+    return [*rows, *score_rows(heads, names)]

@@ -1,34 +1,34 @@
 """OLMo 2 (OLMo Team 2024, https://arxiv.org/abs/2501.00656): Llama's block with norms after its layers and inside."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig, QKNormConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
 from t5x_like.model.zoo.llama_like_files import llama_like
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Olmo2Config(LlamaLikeConfig):
-    """An OLMo 2 of any size.
+    """An OLMo 2 of any size: ``LlamaLikeConfig`` and one field.
 
-    What a layer adds to the stream is normed, not what it reads. Queries and keys of all heads are normed together
-    before they are rotated (§3.2).
+    Outputs of layers are normalized, not their inputs. Queries and keys of all heads are normalized together (§3.2).
 
     Attributes:
-      attention_bias: gives all four projections of attention a bias.
+      attention_bias: Adds a bias to all four projections of attention.
     """
 
     attention_bias: bool = False
     norm_epsilon: float = 1e-5
 
     def attention(self, layer: int) -> AttentionConfig:
-        """Self-attention of ``layer``."""
+        """Return the self-attention of ``layer``."""
         norm, bias = QKNormConfig(norm=self.norm, over="all_heads"), self.attention_bias
         return replace(super().attention(layer), qk_norm=norm, in_bias=bias, out_bias=bias)
 
     def block(self, layer: int) -> BlockConfig:
-        """The block of ``layer``."""
+        """Return the block of ``layer``."""
         return replace(super().block(layer), attention_norms=("after",), feed_forward_norms=("after",))
 
 
@@ -40,7 +40,7 @@ OLMO2 = llama_like(
         "Olmo2ForSequenceClassification": "sequence_classification",
         "Olmo2Model": "base",
     },
-    own_fields={"attention_bias": "attention_bias"},
+    own_fields=("attention_bias",),
     norms={
         "around_self_attention/after": "post_attention_layernorm",
         "around_feed_forward/after": "post_feedforward_layernorm",

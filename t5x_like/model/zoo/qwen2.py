@@ -1,55 +1,61 @@
 """Qwen 2 and 2.5 (Yang et al. 2024, https://arxiv.org/abs/2407.10671): Llama's block with biased queries and keys."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
-from t5x_like.model.zoo.decoder_parts import decoder_classes
+from t5x_like.model.zoo.config_fields import ConfigFields
+from t5x_like.model.zoo.decoder_like import decoder_classes
 from t5x_like.model.zoo.llama_like import LlamaLikeConfig
-from t5x_like.model.zoo.llama_like_files import LlamaLikeFields, llama_like
+from t5x_like.model.zoo.llama_like_files import llama_like
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class Qwen2Config(LlamaLikeConfig):
-    """A Qwen 2 of any size. Queries, keys and values have biases, the output projection has none.
+    """A Qwen 2 of any size: ``LlamaLikeConfig`` and these fields.
+
+    Queries, keys and values have biases, the output projection has none.
 
     Attributes:
-      window: tokens that a token of a late layer sees, itself the last; ``None`` for all before it.
-      windowed_from: the first layer with a window.
+      sliding_window: Tokens that a token of a late layer attends to, itself included; ``None`` for no limit.
+      max_window_layers: Index of the first layer with a window.
     """
 
-    window: int | None = None
-    windowed_from: int = 0
+    sliding_window: int | None = None
+    max_window_layers: int = 0
     max_position_embeddings: int = 32_768
 
-    def window_of(self, layer: int) -> int | None:
-        """Late layers have a window."""
-        return None if layer < self.windowed_from else self.window
+    def sliding_window_of(self, layer: int) -> int | None:
+        """Return the window of ``layer``; early layers have none."""
+        return None if layer < self.max_window_layers else self.sliding_window
 
     def attention(self, layer: int) -> AttentionConfig:
-        """Self-attention of ``layer``."""
+        """Return the self-attention of ``layer``."""
         return replace(super().attention(layer), in_bias=True)
 
 
-def take_late_windows(fields: LlamaLikeFields, common: Mapping[str, Any]) -> dict[str, Any]:
-    """Layers from ``max_window_layers`` on see ``sliding_window`` tokens, if ``use_sliding_window`` says so."""
+def read_late_windows(fields: ConfigFields, common: Mapping[str, Any]) -> dict[str, Any]:
+    """Return our fields. Layers from ``max_window_layers`` on have a window, if ``use_sliding_window`` is true."""
     num_layers = common["num_layers"]
     window = fields.take("sliding_window", None if "sliding_window" in fields.given else 4096)
-    windowed_from = min(fields.take("max_window_layers", 28), num_layers)
-    if not fields.take("use_sliding_window", False) or window is None or windowed_from == num_layers:
-        window, windowed_from = None, num_layers
-    num_windowed = num_layers - windowed_from
-    fields.must_be("layer_types", ["full_attention"] * windowed_from + ["sliding_attention"] * num_windowed)
-    return {"window": window, "windowed_from": windowed_from if num_windowed else 0}
+    max_window_layers = min(fields.take("max_window_layers", 28), num_layers)
+    if not fields.take("use_sliding_window", False) or window is None or max_window_layers == num_layers:
+        window, max_window_layers = None, num_layers
+    num_windowed = num_layers - max_window_layers
+    fields.must_be(
+        "layer_types", ["full_attention"] * max_window_layers + ["sliding_attention"] * num_windowed
+    )
+    return {"sliding_window": window, "max_window_layers": max_window_layers if num_windowed else 0}
 
 
-def put_late_windows(config: Qwen2Config) -> dict[str, Any]:
-    """The inverse of ``take_late_windows``."""
+def write_late_windows(config: Qwen2Config) -> dict[str, Any]:
+    """Return their fields: the inverse of ``read_late_windows``."""
     return {
-        "max_window_layers": config.windowed_from,
-        "sliding_window": config.window,
-        "use_sliding_window": config.window is not None,
+        "max_window_layers": config.max_window_layers,
+        "sliding_window": config.sliding_window,
+        "use_sliding_window": config.sliding_window is not None,
     }
 
 
@@ -57,9 +63,9 @@ QWEN2 = llama_like(
     "qwen2",
     Qwen2Config,
     decoder_classes("Qwen2"),
-    take=take_late_windows,
-    put=put_late_windows,
+    read=read_late_windows,
+    write=write_late_windows,
     num_kv_heads=32,
-    answering="transformer.",
+    qa_prefix="transformer.",
     special_ids={},
 )

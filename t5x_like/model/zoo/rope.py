@@ -8,27 +8,41 @@ from t5x_like.model.zoo.config_fields import ConfigFields
 
 
 class Rope(NamedTuple):
-    """``rotated`` is the part of every head's dimensions that is rotated."""
+    """Rotary positions of a ``config.json``.
 
-    theta: float
-    scaling: RotaryScaling | None
+    Attributes:
+      rope_theta: Base of the frequencies.
+      rope_scaling: Changes the frequencies for longer texts.
+      rotated: Part of each head's dimensions that is rotated.
+    """
+
+    rope_theta: float
+    rope_scaling: RotaryScaling | None
     rotated: float = 1.0
 
 
 def take_rope(
     fields: ConfigFields,
     *,
-    theta: float = 10_000.0,
+    rope_theta: float = 10_000.0,
     max_position_embeddings: int,
     rotated: float | None = None,
 ) -> Rope:
-    """The rotation of all layers; ``theta`` and ``rotated`` are the defaults, the latter ``None`` if it is always 1.
+    """Read the rotary positions of all layers.
+
+    Args:
+      fields: Fields of a ``config.json``.
+      rope_theta: Default base.
+      max_position_embeddings: Default of YaRN's original length.
+      rotated: Default part of each head that is rotated; ``None`` refuses any part but 1.
 
     Raises:
-      ValueError: a kind or a field that we don't know, or two forms that contradict each other.
+      ValueError: A kind or a field is not known, or two forms contradict each other.
     """
     names = (
-        {"rope_theta": theta} if rotated is None else {"rope_theta": theta, "partial_rotary_factor": rotated}
+        {"rope_theta": rope_theta}
+        if rotated is None
+        else {"rope_theta": rope_theta, "partial_rotary_factor": rotated}
     )
     scaling = fields.take("rope_scaling", {})
     older = {**scaling, **{name: fields.take(name, default) for name, default in names.items()}}
@@ -42,17 +56,17 @@ def take_rope(
 
 
 def rope_of(parameters: Mapping[str, Any], *, max_position_embeddings: int) -> Rope:
-    """Reads ``rope_parameters``. ``max_position_embeddings`` is the default of YaRN's original length.
+    """Read ``rope_parameters``. ``max_position_embeddings`` is the default of YaRN's original length.
 
     Raises:
-      ValueError: a kind or a field that we don't know.
+      ValueError: A kind or a field is not known.
     """
     fields = ConfigFields(parameters)
-    theta, rotated = fields.take("rope_theta", 10_000.0), fields.take("partial_rotary_factor", 1.0)
+    rope_theta, rotated = fields.take("rope_theta", 10_000.0), fields.take("partial_rotary_factor", 1.0)
     kind = fields.take("rope_type", fields.take("type", "default"))
     scaling = _scaling_of(kind, fields, max_position_embeddings)
     fields.finish()
-    return Rope(theta, scaling, rotated)
+    return Rope(rope_theta, scaling, rotated)
 
 
 def _scaling_of(kind: str, fields: ConfigFields, max_position_embeddings: int) -> RotaryScaling | None:
@@ -65,17 +79,17 @@ def _scaling_of(kind: str, fields: ConfigFields, max_position_embeddings: int) -
         case "llama3":
             return Llama3Scaling(
                 factor=_positive(fields, "factor"),
-                low_frequency_factor=_positive(fields, "low_freq_factor"),
-                high_frequency_factor=_positive(fields, "high_freq_factor"),
-                original_length=fields.take(original),
+                low_freq_factor=_positive(fields, "low_freq_factor"),
+                high_freq_factor=_positive(fields, "high_freq_factor"),
+                original_max_position_embeddings=fields.take(original),
             )
         case "yarn":
             fields.must_be("truncate", True)
             return YarnScaling(
                 factor=_positive(fields, "factor"),
-                original_length=fields.take(original, max_position_embeddings),
-                fast_turns=_positive(fields, "beta_fast", 32.0),
-                slow_turns=_positive(fields, "beta_slow", 1.0),
+                original_max_position_embeddings=fields.take(original, max_position_embeddings),
+                beta_fast=_positive(fields, "beta_fast", 32.0),
+                beta_slow=_positive(fields, "beta_slow", 1.0),
                 attention_factor=fields.take("attention_factor", 0.0) or None,
             )
     raise ValueError(f"config.json: rope_type is {kind!r}; default, linear, llama3, yarn are supported")
@@ -90,9 +104,12 @@ def _positive(fields: ConfigFields, name: str, default: float = 0.0) -> float:
     )
 
 
-def rope_fields(theta: float, scaling: RotaryScaling | None) -> dict[str, Any]:
-    """The fields in the older form, which all versions of transformers read."""
-    return {"rope_theta": theta, "rope_scaling": None if scaling is None else _scaling_fields(scaling)}
+def rope_fields(rope_theta: float, rope_scaling: RotaryScaling | None) -> dict[str, Any]:
+    """Return the fields in the older form, which all versions of transformers read."""
+    return {
+        "rope_theta": rope_theta,
+        "rope_scaling": None if rope_scaling is None else _scaling_fields(rope_scaling),
+    }
 
 
 def _scaling_fields(scaling: RotaryScaling) -> dict[str, Any]:
@@ -103,17 +120,17 @@ def _scaling_fields(scaling: RotaryScaling) -> dict[str, Any]:
             return {
                 "rope_type": "llama3",
                 "factor": scaling.factor,
-                "low_freq_factor": scaling.low_frequency_factor,
-                "high_freq_factor": scaling.high_frequency_factor,
-                "original_max_position_embeddings": scaling.original_length,
+                "low_freq_factor": scaling.low_freq_factor,
+                "high_freq_factor": scaling.high_freq_factor,
+                "original_max_position_embeddings": scaling.original_max_position_embeddings,
             }
         case YarnScaling():
             fields = {
                 "rope_type": "yarn",
                 "factor": scaling.factor,
-                "beta_fast": scaling.fast_turns,
-                "beta_slow": scaling.slow_turns,
-                "original_max_position_embeddings": scaling.original_length,
+                "beta_fast": scaling.beta_fast,
+                "beta_slow": scaling.beta_slow,
+                "original_max_position_embeddings": scaling.original_max_position_embeddings,
             }
             factor = scaling.attention_factor
             return fields if factor is None else {**fields, "attention_factor": factor}

@@ -1,13 +1,14 @@
-"""SpanBERT (Joshi et al. 2020, https://arxiv.org/abs/1907.10529): BERT that also learns words from the ends of spans.
+"""SpanBERT (Joshi et al. 2020, https://arxiv.org/abs/1907.10529): BERT that also predicts spans from their ends.
 
-Its files are BERT's: ``zoo/bert.py`` reads them, and export leaves behind what only pretraining needs.
+Its published files are BERT's: ``zoo/bert.py`` reads them, and export leaves out the head for pretraining.
 """
 
 import dataclasses
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder import EncoderConfig
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.span_boundary import SpanBoundaryConfig
@@ -15,47 +16,48 @@ from t5x_like.model.zoo import bert
 from t5x_like.model.zoo.model_tasks import ModelTask
 
 
-@dataclass(frozen=True, kw_only=True)
+@config_class
 class SpanBertConfig(bert.BertConfig):
-    """A SpanBERT of any size. Pretraining, ``masked_lm``, has scores ``span_boundary`` besides; other tasks are BERT's.
+    """A SpanBERT of any size: ``BertLikeConfig`` and these fields.
+
+    The task ``masked_lm`` has the further head ``span_boundary``; other tasks have BERT's heads.
 
     Attributes:
-      num_span_positions: the longest span in tokens; the paper masks up to 10 words, which can be more tokens.
-      span_position_dim: the width of the table of places in a span.
+      max_span_length: Longest span in tokens. The paper masks up to 10 words, which can be more tokens.
+      span_position_dim: Width of the embeddings of positions in a span.
     """
 
-    num_span_positions: int = 20
+    max_span_length: int = 20
     span_position_dim: int = 200
     task: ModelTask = "masked_lm"
 
     @property
     def bert(self) -> bert.BertConfig:
-        """The model that remains after pretraining."""
+        """BERT that remains after pretraining."""
         names = (field.name for field in dataclasses.fields(bert.BertConfig))
         return bert.BertConfig(**{name: getattr(self, name) for name in names})
 
     @property
     def encoder(self) -> EncoderConfig:
-        """The model's parts."""
+        """Configuration of the family's model."""
         if self.task != "masked_lm":
             return super().encoder
         spans = SpanBoundaryConfig(
             norm=LayerNormConfig(epsilon=self.norm_epsilon),
-            num_positions=self.num_span_positions,
+            max_span_length=self.max_span_length,
             position_dim=self.span_position_dim,
         )
         return replace(super().encoder, span_boundary=spans)
 
 
-def to_hugging_face(config: SpanBertConfig) -> dict[str, Any]:
-    """The fields of a BERT's ``config.json``."""
+def _to_hugging_face(config: SpanBertConfig) -> dict[str, Any]:
     if config.encoder.span_boundary is not None:
         warnings.warn(
             "written as BertForMaskedLM, without the span-boundary head: Hugging Face's files have no place for it; "
             "to go on with pretraining, keep the run's own checkpoints",
             stacklevel=2,
         )
-    return bert.to_hugging_face(config.bert)
+    return bert.BERT.to_hugging_face(config.bert)
 
 
 SPANBERT = replace(
@@ -63,6 +65,6 @@ SPANBERT = replace(
     name="spanbert",
     config_class=SpanBertConfig,
     model_types=(),
-    to_hugging_face=to_hugging_face,
-    hugging_face_weights=lambda config: bert.hugging_face_weights(config.bert),
+    to_hugging_face=_to_hugging_face,
+    hugging_face_weights=lambda config: bert.BERT.hugging_face_weights(config.bert),
 )

@@ -1,56 +1,61 @@
 """Switch Transformers: T5 with experts in every other feed-forward layer (Fedus et al. 2021, arXiv:2101.03961).
 
-With two experts to a token it is what GShard does (Lepikhin et al. 2020, https://arxiv.org/abs/2006.16668).
+With two experts for each token it is GShard's layer (Lepikhin et al. 2020, https://arxiv.org/abs/2006.16668).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
-import jax
-
-from t5x_like.model.families.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from t5x_like.config_class import config_class
+from t5x_like.model.families.encoder_decoder import EncoderDecoderConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.mixture_of_experts import MixtureOfExpertsConfig
 from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.zoo.architecture import unpublished
 from t5x_like.model.zoo.model_tasks import ModelTask
-from t5x_like.model.zoo.t5_blocks import T5Parts
+from t5x_like.model.zoo.t5_like import T5LikeConfig
 
 
-@dataclass(frozen=True, kw_only=True)
-class SwitchTransformerConfig(T5Parts):
-    """``experts_every``: in which layers, counted from 1, experts take the feed-forward layer's place.
+@config_class
+class SwitchTransformerConfig(T5LikeConfig):
+    """A Switch Transformer of any size: ``T5LikeConfig`` and these fields.
 
-    The other numbers are those of ``MixtureOfExpertsConfig``.
+    Attributes:
+      num_encoder_layers: Blocks of the encoder.
+      num_decoder_layers: Blocks of the decoder.
+      num_experts: Experts in a sparse layer.
+      num_experts_per_token: Experts that each token uses (see ``MixtureOfExpertsConfig``).
+      capacity_factor: Places in the experts (see ``MixtureOfExpertsConfig``).
+      balance_weight: Weight of the load-balancing loss.
+      router_z_weight: Weight of the router's z-loss.
+      sparse_step: Every ``sparse_step``-th layer, counted from 1, is sparse.
     """
 
     num_encoder_layers: int
     num_decoder_layers: int
     num_experts: int
-    num_chosen: Literal[1, 2] = 1
+    num_experts_per_token: Literal[1, 2] = 1
     capacity_factor: float = 1.25
     balance_weight: float = 0.01
     router_z_weight: float = 0.0
-    experts_every: int = 2
+    sparse_step: int = 2
     task: ModelTask = "sequence_to_sequence_lm"
 
-    def build(self, key: jax.Array) -> EncoderDecoder:
-        """The model with fresh weights."""
-        config = EncoderDecoderConfig(
+    @property
+    def parts(self) -> EncoderDecoderConfig:
+        """Configuration of the family's model."""
+        return EncoderDecoderConfig(
             embeddings=self.embeddings,
             encoder=self._stack(self.num_encoder_layers, decoder=False),
             decoder=self._stack(self.num_decoder_layers, decoder=True),
-            heads=self.heads(self.task),
+            heads=self.heads,
             compute_dtype=self.compute_dtype,
         )
-        return EncoderDecoder(config, key=key)
 
     def _stack(self, num_layers: int, *, decoder: bool) -> StackConfig:
         dense = self.block(self.attention(), cross_attention=self.attention() if decoder else None)
         sparse = replace(dense, feed_forward=self._experts(dense))
-        blocks = tuple(
-            dense if number % self.experts_every else sparse for number in range(1, num_layers + 1)
-        )
+        blocks = tuple(dense if number % self.sparse_step else sparse for number in range(1, num_layers + 1))
         return replace(self.stack(dense, num_layers), blocks=blocks)
 
     def _experts(self, dense: BlockConfig) -> MixtureOfExpertsConfig:
@@ -60,7 +65,7 @@ class SwitchTransformerConfig(T5Parts):
             activation=one.activation,
             gated=one.gated,
             num_experts=self.num_experts,
-            num_chosen=self.num_chosen,
+            num_experts_per_token=self.num_experts_per_token,
             capacity_factor=self.capacity_factor,
             balance_weight=self.balance_weight,
             router_z_weight=self.router_z_weight,

@@ -1,34 +1,37 @@
 """Decoders of T5's blocks: the language model and the prefix language model of Raffel et al. 2020, §3.2.1.
 
-https://arxiv.org/abs/1910.10683. Nobody has published any, so there are no names of others for their weights.
+https://arxiv.org/abs/1910.10683. None is published, so there are no other names for their weights.
 """
 
-from dataclasses import dataclass
-
-import jax
-
-from t5x_like.model.families.decoder import Decoder, DecoderConfig
+from t5x_like.config_class import config_class
+from t5x_like.model.families.decoder import DecoderConfig
 from t5x_like.model.heads import HeadsConfig
 from t5x_like.model.zoo.architecture import unpublished
 from t5x_like.model.zoo.model_tasks import ModelTask
-from t5x_like.model.zoo.t5_blocks import T5Parts
+from t5x_like.model.zoo.t5_like import T5LikeConfig
 
 
-@dataclass(frozen=True, kw_only=True)
-class T5LanguageModelConfig(T5Parts):
-    """Such a decoder of any size. ``reads_prefixes``: where a batch has a prefix, all its tokens see each other."""
+@config_class
+class T5LanguageModelConfig(T5LikeConfig):
+    """A decoder of T5's blocks of any size: ``T5LikeConfig`` and these fields.
+
+    Attributes:
+      num_layers: Number of blocks.
+      reads_prefixes: Prompts are prefixes, whose tokens all attend to each other (see ``DecoderConfig``).
+    """
 
     num_layers: int
     reads_prefixes: bool = False
     task: ModelTask = "causal_lm"
 
-    def build(self, key: jax.Array) -> Decoder:
-        """The model with fresh weights."""
-        return Decoder(self.decoder, key=key)
+    @property
+    def parts(self) -> DecoderConfig:
+        """Configuration of the family's model."""
+        return self.decoder
 
     @property
     def decoder(self) -> DecoderConfig:
-        """The parts that it is made of."""
+        """Configuration of the family's model."""
         return DecoderConfig(
             embeddings=self.embeddings,
             stack=self.stack(self.block(self.attention()), self.num_layers),

@@ -5,48 +5,51 @@ import numpy as np
 from t5x_like.model.families.recurrent import RecurrentConfig
 from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig
 from t5x_like.model.layers.relative_stack import RelativeStackConfig
-from t5x_like.model.zoo.decoder_parts import score_rows
+from t5x_like.model.zoo.decoder_like import decoder_score_rows
+from t5x_like.model.zoo.relative_like import reshaped
 from t5x_like.model.zoo.weights import (
     TRANSPOSED,
     Weight,
     WeightTransform,
-    dense,
-    norm,
+    module_rows,
     padded_rows,
     per_layer,
 )
 
 
 def transfo_xl_weights(config: RecurrentConfig) -> tuple[Weight, ...]:
-    """The table of all sizes: words in clusters, blocks, and the softmax over the clusters or another head."""
+    """Return the weight table: words in clusters, blocks, and the adaptive softmax or another head."""
     stack = config.stack
     return (
         *_embedding_rows(config.words, stack.model_dim),
         *per_layer("stack/layers", tuple(range(stack.num_layers)), _layer_rows(stack)),
         # No weight, but files have it: the frequencies of the distances' sines.
         Weight((), "transformer.pos_emb.inv_freq", _frequencies(stack.model_dim)),
-        *(_softmax_rows(config.words, stack.model_dim) if config.scores_words else score_rows(config.heads)),
+        *(
+            _softmax_rows(config.words, stack.model_dim)
+            if config.scores_words
+            else decoder_score_rows(config.heads)
+        ),
     )
 
 
 def _layer_rows(stack: RelativeStackConfig) -> list[Weight]:
-    theirs, (slot,) = "transformer.layers.{layer}", stack.norm_slots
-    heads = stack.attention.num_heads, stack.attention.head_dim
-    bias = WeightTransform(lambda array: array.reshape(-1), lambda array: array.reshape(heads))
+    theirs, (slot,) = "transformer.layers.{layer}.", stack.norm_slots
+    bias = reshaped((stack.attention.num_heads, stack.attention.head_dim), (-1,))
+    kernels = ("attention/query/kernel", "attention/key/kernel", "attention/value/kernel")
+    projections = {"attention/distance": "r_net", "attention/out": "o_net"}
+    modules = {
+        "feed_forward/up": "pos_ff.CoreNet.0",
+        "feed_forward/down": "pos_ff.CoreNet.3",
+        f"around_attention/{slot}": "dec_attn.layer_norm",
+        f"around_feed_forward/{slot}": "pos_ff.layer_norm",
+    }
     return [
-        Weight(
-            ("attention/query/kernel", "attention/key/kernel", "attention/value/kernel"),
-            f"{theirs}.dec_attn.qkv_net.weight",
-            _FUSED,
-        ),
-        Weight("attention/distance/kernel", f"{theirs}.dec_attn.r_net.weight", TRANSPOSED),
-        Weight("attention/out/kernel", f"{theirs}.dec_attn.o_net.weight", TRANSPOSED),
-        Weight("attention/content_bias", f"{theirs}.dec_attn.r_w_bias", bias),
-        Weight("attention/distance_bias", f"{theirs}.dec_attn.r_r_bias", bias),
-        *dense("feed_forward/up", f"{theirs}.pos_ff.CoreNet.0"),
-        *dense("feed_forward/down", f"{theirs}.pos_ff.CoreNet.3"),
-        *norm(f"around_attention/{slot}", f"{theirs}.dec_attn.layer_norm"),
-        *norm(f"around_feed_forward/{slot}", f"{theirs}.pos_ff.layer_norm"),
+        Weight(kernels, f"{theirs}dec_attn.qkv_net.weight", _FUSED),
+        *module_rows(projections, f"{theirs}dec_attn.", bias=False),
+        Weight("attention/content_bias", f"{theirs}dec_attn.r_w_bias", bias),
+        Weight("attention/distance_bias", f"{theirs}dec_attn.r_r_bias", bias),
+        *module_rows(modules, theirs),
     ]
 
 
@@ -56,10 +59,10 @@ def _embedding_rows(words: AdaptiveConfig, model_dim: int) -> list[Weight]:
     for number, cluster in enumerate(words.tables):
         rows = padded_rows(cluster.stop - cluster.start, words.num_rows(cluster))
         ours, name = f"embedding/tables/{number}/table", f"{theirs}.emb_layers.{number}.weight"
-        copies = (f"crit.out_layers.{number}.weight",) if words.tied_tables else ()
+        copies = (f"crit.out_layers.{number}.weight",) if words.tie_word_embeddings else ()
         table.append(Weight(ours, name, rows, copies=copies))
         if projected:
-            sharing = range(len(words.clusters)) if words.shrink == 1 else (number,)
+            sharing = range(len(words.clusters)) if words.div_val == 1 else (number,)
             copies = tuple(f"crit.out_projs.{cluster}" for cluster in sharing if words.is_tied(cluster))
             ours, name = f"embedding/projections/{number}/kernel", f"{theirs}.emb_projs.{number}"
             table.append(Weight(ours, name, TRANSPOSED, copies=copies))
@@ -72,7 +75,7 @@ def _softmax_rows(words: AdaptiveConfig, model_dim: int) -> list[Weight]:
         rows = padded_rows(cluster.stop - cluster.start, words.num_rows(cluster))
         theirs = f"crit.out_layers.{number}"
         table.append(Weight(f"softmax/biases/{number}", f"{theirs}.bias", rows))
-        if not words.tied_tables:
+        if not words.tie_word_embeddings:
             table.append(Weight(f"softmax/tables/{number}/table", f"{theirs}.weight", rows))
     if words.is_projected(model_dim):
         table += [

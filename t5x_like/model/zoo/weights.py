@@ -1,4 +1,4 @@
-"""Weight tables: which array of somebody else's file is which of ours, as data that is read in both directions."""
+"""Weight tables: correspondence of arrays in published files and our parameters, used for reading and writing."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -12,16 +12,18 @@ _MOST_LINES = 20
 
 
 class WeightTransform(NamedTuple):
-    """Conversion of an array of theirs to ours and back; of one layer, where layers are stacked.
+    """Conversion of a published array to ours and back. Of stacked layers it converts one at a time.
 
-    A fused array becomes several: ``read`` then gives a tuple of them, which ``write`` takes one by one.
+    Attributes:
+      read: Returns our array from theirs, or a tuple of arrays where theirs fuses several.
+      write: Returns their array from ours; fused arrays are separate arguments.
     """
 
     read: Callable[[np.ndarray], Any]
     write: Callable[..., np.ndarray]
 
     def then(self, other: "WeightTransform") -> "WeightTransform":
-        """First this, from one array to one, then ``other``, which may split it."""
+        """Return the conversion that reads with this one, which must not split arrays, and then with ``other``."""
         return WeightTransform(
             lambda theirs: other.read(self.read(theirs)), lambda *ours: self.write(other.write(*ours))
         )
@@ -32,7 +34,7 @@ TRANSPOSED = WeightTransform(np.transpose, np.transpose)  # PyTorch's Linear sto
 
 
 def split_columns(*widths: int) -> WeightTransform:
-    """Fused projections, ours side by side in theirs [in, sum of widths]; biases [sum of widths] too."""
+    """Split fused projections [in, sum of widths], and biases [sum of widths], along the last axis."""
     places = tuple(np.cumsum(widths)[:-1])
     return WeightTransform(
         lambda array: tuple(np.split(array, places, axis=-1)), lambda *parts: np.concatenate(parts, axis=-1)
@@ -40,7 +42,7 @@ def split_columns(*widths: int) -> WeightTransform:
 
 
 def padded_rows(num_rows: int, num_padded: int) -> WeightTransform:
-    """Our table has further rows, which are zero."""
+    """Pad a table of ``num_rows`` rows with zeros to ``num_padded``."""
 
     def read(array: np.ndarray) -> np.ndarray:
         padding = ((0, num_padded - num_rows), *((0, 0) for _ in array.shape[1:]))
@@ -50,11 +52,14 @@ def padded_rows(num_rows: int, num_padded: int) -> WeightTransform:
 
 
 class Weight(NamedTuple):
-    """One row: our path, or paths where theirs is fused, and their name.
+    """One row of a weight table.
 
-    ``layers``: with ``{layer}`` in their name, which of their layers (numbers, or their parts of names) lie
-    along our leading axis. ``copies`` are further names under which files may repeat the array, as they do with tied
-    weights.
+    Attributes:
+      ours: Path of our parameter, or several paths where theirs fuses them.
+      theirs: Name of the published array. It contains ``{layer}`` where layers are stacked.
+      transform: Conversion between both.
+      copies: Further names under which files may repeat the array, as they do with tied weights.
+      layers: For stacked layers, what replaces ``{layer}`` for each index of our leading axis.
     """
 
     ours: str | tuple[str, ...]
@@ -65,38 +70,59 @@ class Weight(NamedTuple):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Our paths, one or more."""
+        """Our paths as a tuple."""
         return (self.ours,) if isinstance(self.ours, str) else self.ours
 
 
 def per_layer(prefix: str, layers: tuple[int | str, ...], rows: Iterable[Weight]) -> list[Weight]:
-    """The rows of one layer for a stack of equal ones: our paths below ``prefix``, their numbers in ``layers``."""
+    """Return the rows of a stack from those of one layer.
+
+    Args:
+      prefix: Path of the stack, below which the rows' paths lie.
+      layers: Their numbers, or other parts of names, of the stacked layers.
+      rows: Rows of one layer, with ``{layer}`` in their names.
+    """
     return [row._replace(ours=tuple(f"{prefix}/{path}" for path in row.paths), layers=layers) for row in rows]
 
 
-def dense(ours: str, theirs: str) -> list[Weight]:
-    """A linear layer of PyTorch's, with its bias."""
-    return [
-        Weight(f"{ours}/kernel", f"{theirs}.weight", TRANSPOSED),
-        Weight(f"{ours}/bias", f"{theirs}.bias"),
-    ]
+# Last parts of our paths that are norms; all other modules in a table are linear.
+_NORMS = frozenset({"norm", "final_norm", "query_norm", "key_norm", "before", "after", "final"})
 
 
-def norm(ours: str, theirs: str) -> list[Weight]:
-    """A layer norm with its bias."""
-    return [Weight(f"{ours}/scale", f"{theirs}.weight"), Weight(f"{ours}/bias", f"{theirs}.bias")]
+def module_rows(names: Mapping[str, str], prefix: str = "", *, bias: bool = True) -> list[Weight]:
+    """Return the rows of linear layers and norms in PyTorch's layout.
+
+    Args:
+      names: Their names of modules by our paths.
+      prefix: Begins all their names.
+      bias: Modules have a bias.
+    """
+    rows = []
+    for ours, theirs in names.items():
+        is_norm = ours.rpartition("/")[2] in _NORMS
+        weight, transform = ("scale", SAME) if is_norm else ("kernel", TRANSPOSED)
+        rows.append(Weight(f"{ours}/{weight}", f"{prefix}{theirs}.weight", transform))
+        if bias:
+            rows.append(Weight(f"{ours}/bias", f"{prefix}{theirs}.bias"))
+    return rows
 
 
 class WeightSource(NamedTuple):
-    """Somebody else's arrays, read one at a time."""
+    """Published arrays, read one at a time.
 
-    where: str  # for messages
+    Attributes:
+      where: Name of the file or directory, for messages.
+      shapes: Shape of every array by name.
+      read: Returns the array of a name.
+    """
+
+    where: str
     shapes: Mapping[str, tuple[int, ...]]
     read: Callable[[str], np.ndarray]
 
 
 def source_of(arrays: Mapping[str, Any], where: str) -> WeightSource:
-    """Arrays that are in memory already."""
+    """Return arrays that are in memory as a source; ``where`` is for messages."""
     return WeightSource(
         where, {name: tuple(array.shape) for name, array in arrays.items()}, lambda name: arrays[name]
     )
@@ -110,13 +136,18 @@ def read_weights(
     place: Callable[[str, LazyArray], Any],
     unused: tuple[str, ...] = (),
 ) -> Parameters:
-    """Our weights, in float32 and in the shapes of ``like``, from theirs; ``place(path, unread)`` keeps each.
+    """Read published weights as our parameters, in float32.
 
-    Nothing is read until ``place`` or somebody after it does. A fused array is read once for each of its parts.
-    ``unused`` are names that files may hold to no effect.
+    Args:
+      table: Weight table of the architecture.
+      like: Parameters, or their shapes, that the table describes.
+      source: Published arrays.
+      place: Called with the path and a lazy array of each parameter; returns what is kept. Nothing is read before,
+        and a fused array is read once for each of its parts.
+      unused: Names of arrays in the source that the model doesn't use.
 
     Raises:
-      ValueError: arrays are missing, not known, or of another shape (listed by name), or copies differ.
+      ValueError: Arrays are missing, not known, or of another shape (listed by name), or copies differ.
     """
     shapes = {path: tuple(leaf.shape) for path, leaf in flatten(like).items()}
     named = {path for weight in table for path in weight.paths}
@@ -132,13 +163,13 @@ def read_weights(
 
 
 def their_shapes(table: tuple[Weight, ...], like: Parameters) -> dict[str, tuple[int, ...]]:
-    """The shape of every array of theirs, in the order of ``write_weights``."""
+    """Return the shape of every published array, in the order of ``write_weights``."""
     shapes = {path: tuple(leaf.shape) for path, leaf in flatten(like).items()}
     return {name: _their_shape(weight, shapes) for weight in table for name in their_names(weight)}
 
 
 def write_weights(table: tuple[Weight, ...], params: Parameters) -> Iterator[tuple[str, np.ndarray]]:
-    """Theirs from ours, in float32, one array at a time; of unread leaves, those of one row are in memory."""
+    """Yield name and float32 array of each published weight. Of lazy parameters one row of the table is in memory."""
     leaves = flatten(params)
     for weight in table:
         yield from _written(weight, leaves)
@@ -152,7 +183,7 @@ def _written(weight: Weight, leaves: Mapping[str, Any]) -> Iterator[tuple[str, n
 
 
 def their_names(weight: Weight) -> list[str]:
-    """All names of theirs in a row, in order of layers."""
+    """Return the names of published arrays in one row, in order of layers."""
     if weight.layers is None:
         return [weight.theirs]
     return [weight.theirs.format(layer=layer) for layer in weight.layers]
@@ -165,7 +196,7 @@ def _their_shape(weight: Weight, shapes: Mapping[str, tuple[int, ...]]) -> tuple
 
 
 def _choose_names(table: tuple[Weight, ...], source: WeightSource) -> dict[str, str]:
-    """Under which name a weight with copies is read: its own, or the first copy that is there."""
+    """Return the name that each weight with copies is read under: the first that exists."""
     chosen = {}
     for weight in table:
         if weight.copies and weight.theirs not in source.shapes:
@@ -217,7 +248,7 @@ def _refuse_unlike_copies(table: tuple[Weight, ...], source: WeightSource, chose
 def _unread(
     weight: Weight, part: int, shape: tuple[int, ...], source: WeightSource, chosen: dict[str, str]
 ) -> LazyArray:
-    """One of our arrays of a row, number ``part`` where theirs is fused."""
+    """Return one parameter of a row as a lazy array: number ``part`` where theirs is fused."""
 
     def read_one(name: str) -> np.ndarray:
         ours = weight.transform.read(source.read(name))

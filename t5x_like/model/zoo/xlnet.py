@@ -1,204 +1,116 @@
 """XLNet (Yang et al. 2019, https://arxiv.org/abs/1906.08237)."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
-import jax
-
-from t5x_like.model.families.two_stream import Direction, TwoStream, TwoStreamConfig
+from t5x_like.config_class import config_class
+from t5x_like.model.families.two_stream import Direction, TwoStreamConfig
 from t5x_like.model.heads import HeadsConfig, PoolerConfig, TransformConfig, WordsConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
-from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
-from t5x_like.model.layers.linear import Normal
-from t5x_like.model.layers.norm import LayerNormConfig
-from t5x_like.model.layers.relative_attention import RelativeAttentionConfig
-from t5x_like.model.layers.relative_stack import RelativeStackConfig
-from t5x_like.model.layers.stack import Remat
-from t5x_like.model.zoo.architecture import Architecture
-from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields
+from t5x_like.model.layers.feed_forward import Activation
+from t5x_like.model.zoo.architecture import FieldTable, published
+from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields, Field, NameTable
 from t5x_like.model.zoo.model_tasks import (
-    OF_SEQUENCES,
+    SEQUENCE_TASKS,
     ModelTask,
-    ProblemType,
-    class_of,
     classifier_dropout_of,
-    num_labels_of,
-    problem_of,
+    score_rows,
     scoring_heads,
-    task_of,
 )
-from t5x_like.model.zoo.weights import (
-    TRANSPOSED,
-    Weight,
-    WeightTransform,
-    dense,
-    norm,
-    padded_rows,
-    per_layer,
-)
-
-Summary = Literal["first", "last", "mean"]
+from t5x_like.model.zoo.relative_like import RelativeLikeConfig, reshaped
+from t5x_like.model.zoo.weights import TRANSPOSED, Weight, module_rows, padded_rows, per_layer
 
 
-@dataclass(frozen=True, kw_only=True)
-class XLNetConfig:
-    """An XLNet of any size. Classifiers read a ``summary`` of the sequence: XLNet puts its class token last.
+@config_class
+class XLNetConfig(RelativeLikeConfig):
+    """An XLNet of any size: ``RelativeLikeConfig`` and these fields.
 
-    ``memory_length`` and ``reuse_length`` are of ``TwoStreamConfig``; distances beyond ``max_distance`` count as it.
+    Attributes:
+      activation: Nonlinearity of the feed-forward layers.
+      direction: Keys that a token attends to (see ``TwoStreamConfig``).
+      memory_length: Positions of earlier segments that are kept; ``None`` for all.
+      reuse_length: Positions of a segment that enter the memory; ``None`` for all (see ``TwoStreamConfig``).
+      summary_type: Position that classifiers of sequences read. XLNet puts its class token last.
+      classifier_dropout_rate: Dropout before the scores of sequences; ``None`` is ``dropout_rate``.
     """
 
-    vocab_size: int
-    model_dim: int
-    mlp_dim: int
-    num_heads: int
-    head_dim: int
-    num_layers: int
     activation: Activation = "gelu"
-    direction: Direction = "both_ways"
-    max_distance: int | None = None
+    direction: Direction = "bidirectional"
     memory_length: int | None = None
     reuse_length: int | None = None
-    task: ModelTask = "causal_lm"
-    num_labels: int = 2
-    problem_type: ProblemType | None = None
-    summary: Summary = "last"
-    dropout_rate: float = 0.0
+    summary_type: Literal["first", "last", "mean"] = "last"
     classifier_dropout_rate: float | None = None
     norm_epsilon: float = 1e-12
-    init_stddev: float = 0.02
-    pad_vocab_to_multiple_of: int = 128
-    compute_dtype: Literal["float32", "bfloat16"] = "float32"
-    remat: Remat = "none"
 
     def __post_init__(self) -> None:
-        for name in (
-            "vocab_size",
-            "model_dim",
-            "mlp_dim",
-            "num_heads",
-            "head_dim",
-            "num_layers",
-            "num_labels",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; give a positive number")
-        if not 0 <= self.dropout_rate < 1:
-            raise ValueError(f"dropout_rate is {self.dropout_rate}; give a probability below 1")
+        super().__post_init__()
         for name in ("max_distance", "memory_length", "reuse_length"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(
                     f"{name} is {getattr(self, name)}; give a positive number, or None for no limit"
                 )
 
-    def build(self, key: jax.Array) -> TwoStream:
-        """The model with fresh weights."""
-        return TwoStream(
-            TwoStreamConfig(
-                embeddings=self.embeddings,
-                stack=RelativeStackConfig(
-                    model_dim=self.model_dim,
-                    num_layers=self.num_layers,
-                    attention=RelativeAttentionConfig(
-                        num_heads=self.num_heads, head_dim=self.head_dim, segments=True
-                    ),
-                    feed_forward=FeedForwardConfig(
-                        mlp_dim=self.mlp_dim, activation=self.activation, bias=True
-                    ),
-                    norm=LayerNormConfig(epsilon=self.norm_epsilon),
-                    max_distance=self.max_distance,
-                    dropout_rate=self.dropout_rate,
-                    attention_dropout_rate=self.dropout_rate,
-                    init=Normal(self.init_stddev),
-                    remat=self.remat,
-                ),
-                heads=self.heads,
-                direction=self.direction,
-                memory_length=self.memory_length,
-                reuse_length=self.reuse_length,
-                compute_dtype=self.compute_dtype,
+    @property
+    def parts(self) -> TwoStreamConfig:
+        """Configuration of the family's model."""
+        return TwoStreamConfig(
+            embeddings=self.embeddings,
+            stack=self._stack(
+                activation=self.activation, attention_dropout_rate=self.dropout_rate, segments=True
             ),
-            key=key,
+            heads=self.heads,
+            direction=self.direction,
+            memory_length=self.memory_length,
+            reuse_length=self.reuse_length,
+            compute_dtype=self.compute_dtype,
         )
 
     @property
     def embeddings(self) -> EmbeddingsConfig:
-        """Words alone: positions and segments are matters of attention."""
-        return EmbeddingsConfig(
-            vocab_size=self.vocab_size,
-            embed_dim=self.model_dim,
-            stddev=self.init_stddev,
-            pad_vocab_to_multiple_of=self.pad_vocab_to_multiple_of,
-        )
+        """Words alone: positions and segments act in attention."""
+        return self.embeddings_of(stddev=self.init_stddev)
 
     @property
     def heads(self) -> HeadsConfig:
-        """Words, or what a class of transformers adds."""
+        """Heads for ``task``."""
         if self.task == "base":
             return HeadsConfig()
         if self.task == "causal_lm":
             return HeadsConfig(words=WordsConfig(tie_word_embeddings=True, bias=True))
         summary = TransformConfig(dim=self.model_dim, activation="tanh")
-        pooler = PoolerConfig(takes=self.summary, transform=summary)
-        # Only what sums up a sequence is dropped from.
-        rate = classifier_dropout_of(self) if self.task in OF_SEQUENCES else 0.0
-        heads = scoring_heads(self.task, num_labels=self.num_labels, pooler=pooler, dropout_rate=rate)
+        heads = scoring_heads(
+            self.task,
+            num_labels=self.num_labels,
+            pooler=PoolerConfig(pooling=self.summary_type, transform=summary),
+            # Only summaries of sequences have dropout.
+            dropout_rate=classifier_dropout_of(self) if self.task in SEQUENCE_TASKS else 0.0,
+        )
         if heads is None:
             raise ValueError(f"XLNet has no head for the task {self.task!r} here")
         return heads
 
 
-_CLASSES: dict[str, ModelTask] = {
-    "XLNetLMHeadModel": "causal_lm",
-    "XLNetForSequenceClassification": "sequence_classification",
-    "XLNetForMultipleChoice": "multiple_choice",
-    "XLNetForTokenClassification": "token_classification",
-    "XLNetForQuestionAnsweringSimple": "question_answering",
-    "XLNetModel": "base",
-}
+_SUMMARY_TYPES = NameTable({"first": "first", "last": "last", "mean": "mean"})
+_DIRECTIONS = NameTable({"bi": "bidirectional", "uni": "unidirectional"})
 
 
-def from_hugging_face(config: Mapping[str, Any]) -> XLNetConfig:
-    """The configuration that a ``config.json`` of ``model_type`` xlnet describes.
-
-    Raises:
-      ValueError: a field is missing, unknown, or has a value that this model can't express; it is named.
-    """
-    fields = ConfigFields(config)
-    fields.must_be("is_encoder_decoder", False)
-    fields.must_be("bi_data", False)
-    fields.must_be("tie_word_embeddings", True)
-    # Files have a bias for each layer whatever untie_r says. The head whose ends depend on starts isn't here.
-    fields.ignore("untie_r", "start_n_top", "end_n_top", "use_mems_eval", "use_mems_train")
-    fields.ignore("n_token", "max_position_embeddings", "initializer_range")
-    task = task_of(config, _CLASSES, "causal_lm")
-    ours = XLNetConfig(
-        vocab_size=fields.take("vocab_size"),
-        model_dim=fields.take("d_model"),
-        mlp_dim=fields.take("d_inner"),
-        num_heads=fields.take("n_head"),
-        head_dim=_head_dim(fields),
-        num_layers=fields.take("n_layer"),
-        activation=fields.take_name("ff_activation", ACTIVATION_NAMES, "gelu"),
-        direction=_direction(fields),
-        max_distance=_limit(fields, "clamp_len"),
-        memory_length=_limit(fields, "mem_len"),
-        reuse_length=_limit(fields, "reuse_len"),
-        task=task,
-        num_labels=num_labels_of(config),
-        problem_type=problem_of(config),
-        summary=_summary(fields, task),
-        dropout_rate=fields.take("dropout", 0.1),
-        classifier_dropout_rate=fields.take("summary_last_dropout", 0.1),
-        norm_epsilon=fields.take("layer_norm_eps", 1e-12),
-        init_stddev=float(config.get("initializer_range") or 0.02),
-    )
-    fields.finish()
-    return ours
+def _read(fields: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
+    direction = fields.take_name("attn_type", _DIRECTIONS, "bi")
+    same_length = fields.take("same_length", False)  # means nothing where attention is bidirectional
+    if same_length and direction == "unidirectional":
+        direction = "unidirectional_same_length"
+    return {
+        "head_dim": _read_head_dim(fields, values),
+        "direction": direction,
+        "max_distance": _read_limit(fields, "clamp_len"),
+        "memory_length": _read_limit(fields, "mem_len"),
+        "reuse_length": _read_limit(fields, "reuse_len"),
+        "summary_type": _read_summary_type(fields, values["task"]),
+        "init_stddev": float(fields.given.get("initializer_range") or 0.02),
+    }
 
 
-def _head_dim(fields: ConfigFields) -> int:
-    model_dim, num_heads = fields.take("d_model"), fields.take("n_head")
+def _read_head_dim(fields: ConfigFields, values: dict[str, Any]) -> int:
+    model_dim, num_heads = values["model_dim"], values["num_heads"]
     head_dim = fields.take("d_head", model_dim // num_heads)
     if head_dim * num_heads != model_dim:
         # transformers refuses it too, but nothing else here depends on it.
@@ -208,111 +120,115 @@ def _head_dim(fields: ConfigFields) -> int:
     return head_dim
 
 
-def _limit(fields: ConfigFields, name: str) -> int | None:
-    """Their -1, 0 and null all mean that there is none."""
+def _read_limit(fields: ConfigFields, name: str) -> int | None:
+    """Return a limit; their -1, 0 and null all mean none."""
     limit = fields.take(name, -1)
     return limit if limit > 0 else None
 
 
-def _direction(fields: ConfigFields) -> Direction:
-    names: dict[str, Direction] = {"bi": "both_ways", "uni": "backwards"}
-    direction = fields.take_name("attn_type", names, "bi")
-    equally = fields.take("same_length", False)  # says nothing where both ways are seen
-    return "backwards_equally" if equally and direction == "backwards" else direction
-
-
-def _summary(fields: ConfigFields, task: ModelTask) -> Summary:
-    if task not in OF_SEQUENCES:
+def _read_summary_type(fields: ConfigFields, task: ModelTask) -> Any:
+    if task not in SEQUENCE_TASKS:
         fields.ignore("summary_type", "summary_use_proj", "summary_activation")
         return "last"
     fields.must_be("summary_use_proj", True)
     fields.must_be("summary_activation", "tanh")
-    return fields.take_name("summary_type", {"first": "first", "last": "last", "mean": "mean"}, "last")
+    return fields.take_name("summary_type", _SUMMARY_TYPES, "last")
 
 
-def to_hugging_face(config: XLNetConfig) -> dict[str, Any]:
-    """The fields of a ``config.json``."""
+def _write(config: XLNetConfig) -> dict[str, Any]:
     return {
-        "architectures": [class_of(config.task, _CLASSES)],
-        "attn_type": "bi" if config.direction == "both_ways" else "uni",
-        "bi_data": False,
+        "attn_type": "bi" if config.direction == "bidirectional" else "uni",
         "clamp_len": config.max_distance or -1,
         "d_head": config.head_dim,
-        "d_inner": config.mlp_dim,
-        "d_model": config.model_dim,
-        "dropout": config.dropout_rate,
-        "ff_activation": ACTIVATION_NAMES.theirs(config.activation),
         "initializer_range": config.init_stddev,
-        "layer_norm_eps": config.norm_epsilon,
         "mem_len": config.memory_length,
-        "model_type": "xlnet",
-        "n_head": config.num_heads,
-        "n_layer": config.num_layers,
-        "num_labels": config.num_labels,
         "reuse_len": config.reuse_length,
-        "same_length": config.direction == "backwards_equally",
-        "summary_activation": "tanh",
+        "same_length": config.direction == "unidirectional_same_length",
         "summary_last_dropout": classifier_dropout_of(config),
-        "summary_type": config.summary,
-        "summary_use_proj": True,
-        "torch_dtype": "float32",
-        "untie_r": True,
-        "vocab_size": config.vocab_size,
+        "summary_type": config.summary_type,
     }
 
 
-def hugging_face_weights(config: XLNetConfig) -> tuple[Weight, ...]:
-    """Our weights by Hugging Face's names."""
+def _weights(config: XLNetConfig) -> tuple[Weight, ...]:
     words = padded_rows(config.vocab_size, config.embeddings.padded_vocab_size)
-    table = [
+    rows = [
         Weight("embedding/table", "transformer.word_embedding.weight", words, copies=("lm_loss.weight",)),
-        Weight("query_embedding", "transformer.mask_emb", _reshaped((1, 1, -1), (-1,))),
+        Weight("query_embedding", "transformer.mask_emb", reshaped((1, 1, -1), (-1,))),
         *per_layer("stack/layers", tuple(range(config.num_layers)), _layer_rows(config)),
     ]
     if config.task == "causal_lm":
-        table.append(Weight("heads/words/bias", "lm_loss.bias", words))
-    if config.task in OF_SEQUENCES:
-        table += dense("heads/pooler/transform/dense", "sequence_summary.summary")
+        rows.append(Weight("heads/words/bias", "lm_loss.bias", words))
+    if config.task in SEQUENCE_TASKS:
+        rows += module_rows({"heads/pooler/transform/dense": "sequence_summary.summary"})
     names = {"token_classification": "classifier", "question_answering": "qa_outputs"}
-    for scores in config.heads.scores:
-        table += dense(f"heads/scores/{scores.name}/projection", names.get(scores.name, "logits_proj"))
-    return tuple(table)
+    return (*rows, *score_rows(config.heads, names, "logits_proj"))
 
 
 def _layer_rows(config: XLNetConfig) -> list[Weight]:
-    """Theirs keep heads apart: projections are [model, heads, head], the one back into the stream too."""
-    theirs, heads = "transformer.layer.{layer}", (config.num_heads, config.head_dim)
-    project = _reshaped((config.model_dim, *heads), (config.model_dim, -1))
-    bias = _reshaped(heads, (-1,))
+    """Return the rows of one layer. Their projections are [model, heads, head], the output projection too."""
+    theirs, heads = "transformer.layer.{layer}.", (config.num_heads, config.head_dim)
+    project, bias = reshaped((config.model_dim, *heads), (config.model_dim, -1)), reshaped(heads, (-1,))
+    arrays = {
+        "query/kernel": ("q", project),
+        "key/kernel": ("k", project),
+        "value/kernel": ("v", project),
+        "distance/kernel": ("r", project),
+        "out/kernel": ("o", project.then(TRANSPOSED)),
+        "content_bias": ("r_w_bias", bias),
+        "distance_bias": ("r_r_bias", bias),
+        "segment_bias": ("r_s_bias", bias),
+        "segment_keys": ("seg_embed", reshaped((2, *heads), (2, -1))),
+    }
+    modules = {
+        "around_attention/final": "rel_attn.layer_norm",
+        "feed_forward/up": "ff.layer_1",
+        "feed_forward/down": "ff.layer_2",
+        "around_feed_forward/final": "ff.layer_norm",
+    }
     return [
         *(
-            Weight(f"attention/{ours}/kernel", f"{theirs}.rel_attn.{name}", project)
-            for ours, name in (("query", "q"), ("key", "k"), ("value", "v"), ("distance", "r"))
+            Weight(f"attention/{ours}", f"{theirs}rel_attn.{name}", transform)
+            for ours, (name, transform) in arrays.items()
         ),
-        Weight("attention/out/kernel", f"{theirs}.rel_attn.o", project.then(TRANSPOSED)),
-        *(
-            Weight(f"attention/{ours}_bias", f"{theirs}.rel_attn.{name}", bias)
-            for ours, name in (("content", "r_w_bias"), ("distance", "r_r_bias"), ("segment", "r_s_bias"))
-        ),
-        Weight("attention/segment_keys", f"{theirs}.rel_attn.seg_embed", _reshaped((2, *heads), (2, -1))),
-        *norm("around_attention/final", f"{theirs}.rel_attn.layer_norm"),
-        *dense("feed_forward/up", f"{theirs}.ff.layer_1"),
-        *dense("feed_forward/down", f"{theirs}.ff.layer_2"),
-        *norm("around_feed_forward/final", f"{theirs}.ff.layer_norm"),
+        *module_rows(modules, theirs),
     ]
 
 
-def _reshaped(theirs: tuple[int, ...], ours: tuple[int, ...]) -> WeightTransform:
-    return WeightTransform(lambda array: array.reshape(ours), lambda array: array.reshape(theirs))
-
-
-XLNET = Architecture(
-    name="xlnet",
-    config_class=XLNetConfig,
-    model_types=("xlnet",),
-    classes=_CLASSES,
-    from_hugging_face=from_hugging_face,
-    to_hugging_face=to_hugging_face,
-    hugging_face_weights=hugging_face_weights,
+XLNET = published(
+    "xlnet",
+    XLNetConfig,
+    {
+        "XLNetLMHeadModel": "causal_lm",
+        "XLNetForSequenceClassification": "sequence_classification",
+        "XLNetForMultipleChoice": "multiple_choice",
+        "XLNetForTokenClassification": "token_classification",
+        "XLNetForQuestionAnsweringSimple": "question_answering",
+        "XLNetModel": "base",
+    },
+    FieldTable(
+        fields={
+            "vocab_size": Field("vocab_size"),
+            "model_dim": Field("d_model"),
+            "mlp_dim": Field("d_inner"),
+            "num_heads": Field("n_head"),
+            "num_layers": Field("n_layer"),
+            "activation": Field("ff_activation", "gelu", ACTIVATION_NAMES),
+            "dropout_rate": Field("dropout", 0.1),
+            "classifier_dropout_rate": Field("summary_last_dropout", 0.1),
+            "norm_epsilon": Field("layer_norm_eps", 1e-12),
+        },
+        fixed={"bi_data": False},
+        required={"is_encoder_decoder": False, "tie_word_embeddings": True},
+        # Files have biases for each layer even if untie_r is false. The head whose ends depend on starts isn't here.
+        ignored=(
+            *("untie_r", "start_n_top", "end_n_top", "use_mems_eval", "use_mems_train"),
+            *("n_token", "max_position_embeddings", "initializer_range"),
+        ),
+        written={"summary_activation": "tanh", "summary_use_proj": True, "untie_r": True},
+        default_task="causal_lm",
+        read=_read,
+        write=_write,
+    ),
+    weights=_weights,
     prefix="transformer.",
 )

@@ -7,7 +7,7 @@ import numpy as np
 
 from t5x_like.batch import Batch
 from t5x_like.model.layers.stack import StackOutput
-from t5x_like.model.zoo.model_tasks import OF_SEQUENCES
+from t5x_like.model.zoo.model_tasks import SEQUENCE_TASKS
 from t5x_like.pretrained.transformers_api.call import Context, hidden_states
 from t5x_like.pretrained.transformers_api.call_arguments import check_rows, mask_rows, shift_right, token_rows
 from t5x_like.pretrained.transformers_api.head_outputs import choices_as_rows, read_labels, scores_of
@@ -30,7 +30,7 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
     ``encoder_outputs`` are hidden states [B, M, D], or an earlier answer that has them; then ``input_ids`` are not
     needed.
     """
-    if context.config.task in OF_SEQUENCES:
+    if context.config.task in SEQUENCE_TASKS:
         return _read_to_classify(given, context)
     vocab_size, special = context.config.vocab_size, context.special_ids
     inputs: dict[str, Any] = {}

@@ -92,7 +92,16 @@ def read_prompts(
     *,
     in_encoder: bool,
 ) -> Prompts:
-    """Checks the prompts of a call. Without a mask, padding is not attended to; without ids, ``bos`` begins a text.
+    """Checks the prompts of a call.
+
+    Args:
+      input_ids: rows of ids; without any, ``bos`` begins a text.
+      attention_mask: 1 where a token is real; without it, padding is not attended to.
+      config: the model's configuration.
+      special: its special ids.
+      eos_ids: ids that end a text.
+      pad: the id of padding, if there is one.
+      in_encoder: whether an encoder reads the prompts.
 
     Raises:
       ValueError: ids or masks that make no sense, or no prompt and nothing to start with.

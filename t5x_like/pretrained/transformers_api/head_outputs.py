@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from t5x_like.model.zoo.model_tasks import OF_SEQUENCES
+from t5x_like.model.zoo.model_tasks import SEQUENCE_TASKS
 from t5x_like.pretrained.transformers_api.call import Context
 from t5x_like.pretrained.transformers_api.call_arguments import IGNORED, numbers
 
@@ -110,7 +110,7 @@ def ends_of_sequences(ids: np.ndarray, mask: np.ndarray | None, context: Context
 
     As in transformers that is at the last token that is not padding, masked or not.
     """
-    if context.config.task not in OF_SEQUENCES:
+    if context.config.task not in SEQUENCE_TASKS:
         return {}
     special = context.special_ids
     real = ids != special.pad if special.knows_padding else np.ones(ids.shape) if mask is None else mask

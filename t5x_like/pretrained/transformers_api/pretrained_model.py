@@ -16,7 +16,7 @@ from t5x_like.inference.generator import GenerationConfig, continue_prompts
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.heads import pool
-from t5x_like.model.zoo.model_tasks import GENERATIVE, ModelTask
+from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS, ModelTask
 from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, Family, check_dtype
 from t5x_like.pretrained.hub import local_directory
 from t5x_like.pretrained.hugging_face import write_hugging_face
@@ -157,8 +157,9 @@ class Pretrained:
         opened = self._opened
         tokenizer = f"{self.vocabulary.vocab_size:,} token ids" if self.vocabulary else "no tokenizer"
         step = "" if opened.step is None else f", step {opened.step}"
+        name, task = type(self.config).__name__.removesuffix("Config"), getattr(self.config, "task", None)
         return (
-            f"Pretrained({type(self.config).__name__.removesuffix('Config')}, task {self.config.task}, "
+            f"Pretrained({name}, task {task}, "
             f"{opened.num_parameters:,} parameters, {tokenizer}, computes in {self.config.compute_dtype}, "
             f"from {opened.directory!r}{step})"
         )
@@ -354,7 +355,7 @@ class Pretrained:
             input_ids, attention_mask = encoded["input_ids"], encoded.get("attention_mask")
             if max_new_tokens is None and max_length is None:
                 max_new_tokens = GenerationConfig().max_new_tokens
-        if not hasattr(self.model, "decode_step") or self.config.task not in GENERATIVE:
+        if not hasattr(self.model, "decode_step") or self.config.task not in GENERATIVE_TASKS:
             raise ValueError(f"this model's task is {self.config.task}; it generates no text")
         check_generation(
             num_beams=num_beams,

@@ -8,22 +8,26 @@ import numpy as np
 from t5x_like.batch import Batch
 from t5x_like.text.objectives.objective import Example, Layout, Lengths
 
-# What some models read beside the targets' stream, by the names of Example and of Batch.
-_BESIDE = ("token_types", "block_positions", "prefix", "ranks")
+# Per-token fields that some models read in addition, named alike in Example and Batch.
+_EXTRA_FIELDS = ("token_types", "block_positions", "prefix", "ranks")
 
-
-SHIFTED_IN = 0  # what a decoder reads before it writes its first token
-
+SHIFTED_IN = 0  # id that a decoder reads before its first target
 
 Rows = Sequence[Sequence[Example]]
 
 
 class TokenStream(NamedTuple):
-    """One side of a batch: tokens with the segment and the position of each."""
+    """Token stream of one side of a batch.
 
-    tokens: np.ndarray  # int32 [B, L]
-    segment_ids: np.ndarray  # int32 [B, L]: 0 padding, k the k-th example of the row
-    positions: np.ndarray  # int32 [B, L], restart at 0 in each segment
+    Attributes:
+      tokens: int32 [B, L].
+      segment_ids: int32 [B, L], 0 for padding and k for the k-th example of the row.
+      positions: int32 [B, L], counted from 0 in each segment.
+    """
+
+    tokens: np.ndarray
+    segment_ids: np.ndarray
+    positions: np.ndarray
 
 
 def make_batch(
@@ -35,13 +39,18 @@ def make_batch(
     packed: bool = True,
     zero_is_padding: bool = True,
 ) -> Batch:
-    """Lays out rows of one or more examples each (of at most one if not ``packed``); an empty row is all padding.
+    """Lay out rows of examples as a batch.
 
-    ``fields`` are those of ``Example`` that examples have besides inputs and targets (of a decoder's, inputs too): a
-    batch has the same streams whatever is in it.
+    Tokens beyond a length are cut off. As in seqio, decoder inputs of an unpacked row continue after its last target.
 
-    Tokens beyond a length are cut off. As in seqio, an unpacked row goes on to shift after its last target, and id 0
-    is padding wherever it stands, unless ``zero_is_padding`` says that the vocabulary has a word there.
+    Args:
+      rows: Examples of each row; an empty row becomes padding.
+      lengths: Lengths of both streams.
+      layout: Streams of the batch.
+      fields: Fields of ``Example`` that are filled besides inputs and targets (for decoders, inputs too), so that all
+        batches have the same streams.
+      packed: Whether rows may have several examples.
+      zero_is_padding: Whether id 0 is always padding, as in seqio; False if the vocabulary has a word there.
     """
     streams: dict[str, Any] = {}
     if layout != "decoder":
@@ -49,36 +58,44 @@ def make_batch(
         encoder = lay_out(inputs, lengths.inputs, zero_is_padding=zero_is_padding)
         streams |= _named(encoder, "encoder", "encoder_input_tokens")
     if layout == "encoder":
-        streams["target_tokens"] = _beside(rows, "targets", lengths.inputs)
-        return Batch(**streams, **_of_targets(rows, encoder, fields))
+        streams["target_tokens"] = _token_field(rows, "targets", lengths.inputs)
+        return Batch(**streams, **_target_fields(rows, encoder, fields))
     targets = [[example.targets for example in row] for row in rows]
     decoder = lay_out(targets, lengths.targets, zero_is_padding=zero_is_padding)
     streams |= _named(decoder, "decoder", "target_tokens")
     if layout == "decoder" and "inputs" in fields:
-        streams["decoder_input_tokens"] = _beside(rows, "inputs", lengths.targets, absent=_shifted)
+        streams["decoder_input_tokens"] = _token_field(rows, "inputs", lengths.targets, absent=_shifted)
     else:
         in_segments = decoder.segment_ids if packed else None
         streams["decoder_input_tokens"] = shift_right(decoder.tokens, in_segments)
     if "positions" in fields:
-        streams["decoder_positions"] = _beside(rows, "positions", lengths.targets, absent=_counted)
-    return Batch(**streams, **_of_targets(rows, decoder, fields))
+        streams["decoder_positions"] = _token_field(rows, "positions", lengths.targets, absent=_counted)
+    return Batch(**streams, **_target_fields(rows, decoder, fields))
 
 
 def make_batch_of_choices(
     rows: Rows, num_choices: int, *, lengths: Lengths, fields: Collection[str], zero_is_padding: bool = True
 ) -> Batch:
-    """Rows of at most one example each, of which every choice is a row of an encoder: streams are [B, C, L]."""
+    """Lay out multiple-choice examples; streams are [B, C, L].
+
+    Args:
+      rows: Rows of at most one example each.
+      num_choices: Number of choices C of each example.
+      lengths: Lengths of both streams.
+      fields: See ``make_batch``.
+      zero_is_padding: See ``make_batch``.
+    """
     choices = [
         [example.choices[choice]._replace(task=example.task) for example in row]
         for row in rows
         for choice in range(num_choices)
     ]
-    of_choices = [field for field in fields if field != "label"]
+    choice_fields = [field for field in fields if field != "label"]
     batch = make_batch(
         choices,
         lengths=lengths,
         layout="encoder",
-        fields=of_choices,
+        fields=choice_fields,
         packed=False,
         zero_is_padding=zero_is_padding,
     )
@@ -93,7 +110,13 @@ def make_batch_of_choices(
 def lay_out(
     rows: Sequence[Sequence[np.ndarray | None]], length: int, *, zero_is_padding: bool = True
 ) -> TokenStream:
-    """Sequences one after the other in each row, then padding, which is 0."""
+    """Concatenate the sequences of each row, and pad with 0.
+
+    Args:
+      rows: Sequences of each row, int32 [L].
+      length: Length of the stream.
+      zero_is_padding: See ``make_batch``.
+    """
     tokens, segment_ids, positions = (np.zeros((len(rows), length), np.int32) for _ in range(3))
     count = np.arange(length, dtype=np.int32)
     for row, sequences in enumerate(rows):
@@ -111,7 +134,12 @@ def lay_out(
 
 
 def shift_right(targets: np.ndarray, segment_ids: np.ndarray | None = None) -> np.ndarray:
-    """What the decoder has read when it writes each target: the one before, and 0 at the start of a segment."""
+    """Return decoder inputs: the previous target, and 0 at the start of a segment.
+
+    Args:
+      targets: Ids, int32 [..., L].
+      segment_ids: Segments, int32 [..., L]; None for one sequence per row.
+    """
     shifted = np.zeros_like(targets)
     shifted[..., 1:] = targets[..., :-1]
     if segment_ids is not None:
@@ -128,29 +156,29 @@ def _named(stream: TokenStream, side: str, tokens: str) -> dict[str, np.ndarray]
     }
 
 
-def _of_targets(rows: Rows, stream: TokenStream, fields: Collection[str]) -> dict[str, np.ndarray]:
-    """Weights, tasks and what some models read besides."""
+def _target_fields(rows: Rows, stream: TokenStream, fields: Collection[str]) -> dict[str, np.ndarray]:
+    """Return loss weights, task ids and the extra fields that models read."""
     length = stream.tokens.shape[1]
-    beside = {name: _beside(rows, name, length) for name in _BESIDE if name in fields}
-    beside["loss_weights"] = (stream.segment_ids > 0).astype(np.float32)
+    streams = {name: _token_field(rows, name, length) for name in _EXTRA_FIELDS if name in fields}
+    streams["loss_weights"] = (stream.segment_ids > 0).astype(np.float32)
     if "weights" in fields:
-        beside["loss_weights"] *= _beside(rows, "weights", length, np.float32, absent=_all)
+        streams["loss_weights"] *= _token_field(rows, "weights", length, np.float32, absent=_all)
     if "label" in fields:
         labels = [row[0].label if row else -1 for row in rows]
-        beside["sequence_labels"] = np.array(labels, np.int32)
+        streams["sequence_labels"] = np.array(labels, np.int32)
     if "value" in fields:
         values = [row[0].value if row else np.nan for row in rows]
-        beside["sequence_values"] = np.array(values, np.float32)
+        streams["sequence_values"] = np.array(values, np.float32)
     if "span" in fields:
         spans = [row[0].span if row else (-1, -1) for row in rows]
-        beside["sequence_spans"] = np.array(spans, np.int32).reshape(-1, 2)
+        streams["sequence_spans"] = np.array(spans, np.int32).reshape(-1, 2)
     if "continues" in fields:
         follows = [row[0].continues if row else 0 for row in rows]
-        beside["continues"] = np.array(follows, np.int32)
-    return beside | {"task_ids": _task_ids(rows, stream.segment_ids)}
+        streams["continues"] = np.array(follows, np.int32)
+    return streams | {"task_ids": _task_ids(rows, stream.segment_ids)}
 
 
-def _beside(
+def _token_field(
     rows: Rows,
     name: str,
     length: int,
@@ -158,7 +186,7 @@ def _beside(
     *,
     absent: Callable[[Example], np.ndarray | None] | None = None,
 ) -> np.ndarray:
-    """One field of all examples [B, L], laid out like their stream; 0, or ``absent``, of those that don't have it."""
+    """Lay out a per-token field of all examples [B, L]; missing values are 0, or given by ``absent``."""
     values = np.zeros((len(rows), length), dtype)
     for number, row in enumerate(rows):
         start = 0
@@ -186,7 +214,7 @@ def _counted(example: Example) -> np.ndarray:
 
 
 def _length(example: Example) -> int:
-    """Of the targets' stream."""
+    """Return the length of the targets' stream."""
     stream = example.inputs if example.targets is None else example.targets
     return 0 if stream is None else len(stream)
 

@@ -4,23 +4,28 @@ import logging
 from typing import Any
 
 from t5x_like.text import registry
+from t5x_like.text.batches.example_sources import OpenedTasks
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.batches.task_source import OpenedTasks
 
 _log = logging.getLogger(__name__)
 
-_MAY_CHANGE = {"rates", "objectives"}  # on the way
+_MAY_CHANGE = {"rates", "objectives"}  # during a run
 _OTHER_TOKENS = (
-    "other checksums are other texts, another vocabulary, or a cache in which other examples are quarantined; and of a "
-    "seqio task, or where an earlier version wrote the cache, a cache and tokenising at the start differ; give back "
-    "what the run began with, or start a new one"
+    "checksums differ for other texts, another vocabulary, or a cache with other quarantined examples. For a seqio "
+    "task, or a cache of an earlier version, they also differ between a cache and tokenizing at the start. Restore the "
+    "data that the run began with, or start a new run"
 )
 
 
 def describe(config: LoaderConfig, opened: OpenedTasks, *, pack: bool) -> dict[str, Any]:
-    """Returns everything that decides the sequence of rows.
+    """Return everything that determines the sequence of rows.
 
-    Workers and the number of processes do not. The batch size does only for rows that continue from batch to batch.
+    Workers and the number of processes don't. The batch size does only for rows that continue from batch to batch.
+
+    Args:
+      config: Configuration of the loader.
+      opened: Its tasks.
+      pack: Whether rows are packed.
     """
     some: dict[str, Any] = {"batch_size": config.batch_size} if opened.spec.contiguous else {}
     if config.prefix_attention != "bidirectional":
@@ -47,10 +52,14 @@ def describe(config: LoaderConfig, opened: OpenedTasks, *, pack: bool) -> dict[s
 
 
 def compare(saved: dict[str, Any], now: dict[str, Any]) -> None:
-    """Checks that a run may continue from a saved position, and logs changes of the mixture.
+    """Check that a run may continue from a saved position, and log changes of the mixture.
+
+    Args:
+      saved: Fingerprint saved with the position.
+      now: Fingerprint of the loader.
 
     Raises:
-      ValueError: it belongs to other data; shows the difference.
+      ValueError: The position belongs to other data; shows the difference.
     """
     differing = [key for key in {**saved, **now} if saved.get(key) != now.get(key)]
     lines = [f"{key}: {saved.get(key)!r} before, {now.get(key)!r} now" for key in differing]

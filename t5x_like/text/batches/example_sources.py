@@ -1,8 +1,8 @@
-"""Tokenised examples of one task that can be asked for by epoch and position."""
+"""Sources of tokenized examples of one task, addressed by epoch and position."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -15,77 +15,127 @@ from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 
 class ExampleSource(Protocol):
-    """Examples of one task. Every epoch has all of them once, in an order of its own."""
+    """Examples of one task. Every epoch contains all of them once, in its own order."""
 
     name: str
 
     @property
     def checksum(self) -> int | None:
-        """Tells other data under the same name from this; None where that would take reading it all."""
+        """Hash of the data; None if that would require reading all of it."""
         ...
 
     def remaining(self, epoch: int, position: int) -> int:
-        """How many can be asked for from a position on: those of one stretch, at whose end there are 0."""
+        """Return the number of examples left in the current block from ``position`` on; 0 at its end."""
         ...
 
     def following(self, epoch: int, position: int) -> tuple[int, int]:
-        """Where it goes on after a stretch: in the same epoch, or at position 0 of the next one."""
+        """Return the position after a block: in the same epoch, or position 0 of the next one."""
         ...
 
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
-        """The examples at positions of an epoch."""
+        """Return the examples at these positions of an epoch."""
         ...
 
     def release(self, epoch: int, position: int) -> None:
-        """Nothing before this place will be asked for again."""
+        """Free memory of examples before this position, which won't be requested again."""
         ...
 
 
+class OpenedTask(NamedTuple):
+    """Examples of one task.
+
+    Attributes:
+      source: The examples.
+      spec: Their properties.
+      vocabulary: Tokenizer, or seqio's vocabulary.
+    """
+
+    source: ExampleSource
+    spec: ExampleSpec
+    vocabulary: Any
+
+
+class OpenedTasks(NamedTuple):
+    """Examples of all tasks of a loader.
+
+    Attributes:
+      names: Names of the tasks.
+      sources: Examples of each task.
+      shares: Fraction of the examples drawn from each task; they sum to 1.
+      spec: Common properties of the examples.
+      vocabulary: Common tokenizer, or seqio's vocabulary.
+      ids: Special ids of the vocabulary.
+    """
+
+    names: list[str]
+    sources: list[ExampleSource]
+    shares: list[float]
+    spec: ExampleSpec
+    vocabulary: Any
+    ids: VocabularyIds
+
+
 class ExampleMaker(NamedTuple):
-    """How documents become examples."""
+    """Conversion of texts to examples.
+
+    Attributes:
+      objective: Pretraining objective.
+      lengths: Maximum lengths of both streams.
+      ids: Special ids of the vocabulary.
+    """
 
     objective: Objective
     lengths: Lengths
     ids: VocabularyIds
 
     def make(self, texts: Sequence[Text], seeds: np.ndarray) -> list[Example]:
-        """See ``Objective.make``."""
+        """Return one example per text; see ``Objective.make``."""
         return self.objective.make(texts, seeds, self.lengths, self.ids)
 
 
-class StoredSource:
-    """What sources over stored features share. An epoch is one stretch, and nothing is held for places."""
+class _Data(Protocol):
+    @property
+    def checksum(self) -> int: ...
 
-    def __init__(self, name: str, stored: ExampleStore, *, seed: int, shuffle: bool) -> None:
+    def __len__(self) -> int: ...
+
+
+_DataType = TypeVar("_DataType", bound=_Data)
+
+
+class StoredSource(Generic[_DataType]):
+    """Base of sources over stored examples; by default an epoch is one block with every example once."""
+
+    def __init__(self, name: str, stored: _DataType, *, seed: int, shuffle: bool) -> None:
         self.name, self.checksum = name, stored.checksum
         self._stored, self._seed, self._shuffle = stored, seed, shuffle
 
+    def remaining(self, epoch: int, position: int) -> int:
+        """Return the number of examples left; see ``ExampleSource.remaining``."""
+        del epoch
+        return len(self._stored) - position
+
     def following(self, epoch: int, position: int) -> tuple[int, int]:
-        """See ``ExampleSource.following``."""
+        """Return the start of the next epoch; see ``ExampleSource.following``."""
         del position
         return epoch + 1, 0
 
     def release(self, epoch: int, position: int) -> None:
-        """See ``ExampleSource.release``."""
+        """Do nothing: nothing is kept in memory per position."""
         del epoch, position
 
     def _ordered(self, places: np.ndarray, epoch: int, use: str) -> np.ndarray:
-        """What stands at these places in an order drawn for the epoch, or in the stored one."""
+        """Return indices of the examples at these positions, in an order drawn for the epoch or in stored order."""
         if not self._shuffle:
             return places
         return permuted(places, len(self._stored), key_of(self._seed, self.name, epoch, use))
 
 
-class IndexedSource(StoredSource, ABC):
-    """One example of each that is stored."""
-
-    def remaining(self, epoch: int, position: int) -> int:
-        """Every epoch is as long."""
-        del epoch
-        return len(self._stored) - position
+class IndexedSource(StoredSource[ExampleStore], ABC):
+    """Source with one example for each stored one."""
 
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
-        """What is at these places of the epoch's order."""
+        """Return the examples at these positions of the epoch's order."""
         numbers = self._ordered(np.asarray(positions, np.int64), epoch, "order")
         return [self._example(features) for features in self._stored.read(numbers)]
 
@@ -94,7 +144,7 @@ class IndexedSource(StoredSource, ABC):
 
 
 class PairSource(IndexedSource):
-    """Inputs and targets by number, cut to the limits and ended; ``end=None`` leaves them as they are stored."""
+    """Inputs and targets, cut to the limits and ended; with ``end=None`` they are used as stored."""
 
     def __init__(
         self, name: str, stored: ExampleStore, lengths: Lengths, *, end: int | None, seed: int, shuffle: bool
@@ -104,7 +154,7 @@ class PairSource(IndexedSource):
 
     @property
     def num_trimmed(self) -> int | None:
-        """How many are longer than the limits; not known of what came cut already."""
+        """Number of examples longer than the limits; None if they were cut before storing."""
         if self._end is None:
             return None
         too_long = [self._stored.lengths(name) >= limit for name, limit in self._limits._asdict().items()]
@@ -123,7 +173,7 @@ class PairSource(IndexedSource):
 
 
 class ChatSource(IndexedSource):
-    """Conversations by number, of which the answers are learned; those that are too long are cut at their end."""
+    """Conversations whose answers are learned; those that are too long are cut at their end."""
 
     def __init__(
         self, name: str, stored: ExampleStore, lengths: Lengths, *, seed: int, shuffle: bool
@@ -143,8 +193,9 @@ class ChatSource(IndexedSource):
 class DecoderSource:
     """Joins inputs and targets of another source into one stream for a decoder.
 
-    With "bidirectional" prefix attention all positions see the inputs, as in seqio's converter for prefix language
-    models (Raffel et al. 2020, §3.2.1). With "causal" the inputs are read in order, as GPT does; see ``answers_only``.
+    With "bidirectional" prefix attention all positions attend to the inputs, as in seqio's converter for prefix
+    language models (Raffel et al. 2020, §3.2.1). With "causal" the inputs are read in order, as in GPT; see
+    ``answers_only``.
     """
 
     SPEC = ExampleSpec(layout="decoder", fields=("weights", "prefix"))
@@ -159,7 +210,7 @@ class DecoderSource:
     ) -> None:
         if lengths.inputs >= lengths.targets:
             raise ValueError(
-                f"a decoder's stream of targets_length={lengths.targets} has no room for answers after inputs of "
+                f"a decoder's stream of targets_length={lengths.targets} is too short for answers after inputs of "
                 f"inputs_length={lengths.inputs}; raise the one or lower the other"
             )
         self.name, self.checksum = source.name, source.checksum
@@ -170,7 +221,7 @@ class DecoderSource:
         self.spec = self.SPEC if self._is_bidirectional else SFT_SPEC
 
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
-        """Returns inputs followed by targets."""
+        """Return examples of inputs followed by targets."""
         pairs = self._source.examples(epoch, positions)
         only = self._loss_on_targets_only
         if self._is_bidirectional:
@@ -187,9 +238,13 @@ def _to_causal_example(pair: Example, limit: int, loss_on_targets_only: bool) ->
 
 
 def to_decoder_example(pair: Example, *, loss_on_targets_only: bool = True) -> Example:
-    """Returns inputs, then targets, with weight 0 on the inputs if only targets count in the loss.
+    """Join inputs and targets into one stream with a bidirectional prefix.
 
     The first target is predicted from the last input token, so that position is part of the prefix.
+
+    Args:
+      pair: Example with inputs and targets.
+      loss_on_targets_only: Give inputs weight 0.
     """
     assert pair.inputs is not None
     assert pair.targets is not None

@@ -17,7 +17,19 @@ _ROWS_AT_ONCE = 1024  # rows given to the tokenizer together
 
 
 class HeadExamples:
-    """Examples by number, in flat arrays."""
+    """Tokenized examples in flat arrays.
+
+    Attributes:
+      head_format: Format of the rows that the head reads.
+      input_format: Special ids and lengths of the inputs.
+      num_choices: Number of choices per example; 0 without choices.
+      cut: Indices of the rows whose texts were cut to fit.
+      labels: Class of each example, int32 [N].
+      values: Number to predict, float32 [N].
+      spans: First and last token of the answer, int32 [N, 2].
+      origins: Index of the row that each example comes from, int64 [N].
+      offsets: Start of the example's window in the context, in tokens, int64 [N].
+    """
 
     def __init__(
         self,
@@ -32,7 +44,7 @@ class HeadExamples:
         )
         seconds, labels, values, spans, origins, offsets = [], [], [], [], [], []
         counts, cut = set[int](), set[int]()
-        for each in examples:  # one by one: of ReCoRD there are more than a million
+        for each in examples:  # one by one: ReCoRD has more than a million
             tokens.extend(row.tokens for row in each.rows)
             seconds += [row.second for row in each.rows]
             labels.append(each.label)
@@ -40,9 +52,9 @@ class HeadExamples:
             spans.append(each.span)
             origins.append(each.origin)
             offsets.append(each.offset)
-            classes.extend([_or_nothing(each.classes) + 1])  # one more, so that nothing is below 0
-            starts.extend([_or_nothing(each.starts)])
-            ends.extend([_or_nothing(each.ends)])
+            classes.extend([_or_empty(each.classes) + 1])  # plus 1, so that no value is negative
+            starts.extend([_or_empty(each.starts)])
+            ends.extend([_or_empty(each.ends)])
             counts.add(len(each.rows))
             if any(row.num_cut for row in each.rows):
                 cut.add(each.origin)
@@ -50,7 +62,7 @@ class HeadExamples:
             listed = " or ".join(map(str, sorted(counts)))
             raise ValueError(f"rows have {listed} choices; all must have equally many")
         self.num_choices = max(counts, default=0) if head_format.has_choices else 0
-        self.cut = frozenset(cut)  # numbers of the rows whose texts are longer than there is room
+        self.cut = frozenset(cut)
         self.labels, self._seconds = np.array(labels, np.int32), np.array(seconds, np.int32)
         self.values = np.array(values, np.float32)
         self.spans = np.array(spans, np.int32).reshape(-1, 2)
@@ -64,28 +76,28 @@ class HeadExamples:
 
     @property
     def num_cut(self) -> int:
-        """How many rows are longer than there is room."""
+        """Number of rows whose texts were cut to fit."""
         return len(self.cut)
 
     def part(self, rows: Sequence[int]) -> "HeadExamples":
-        """The examples of some rows, which are numbered anew in the order given."""
+        """Return the examples of some rows, renumbered in the given order."""
         first, last = (np.searchsorted(self.origins, rows, side) for side in ("left", "right"))
         numbers = np.concatenate([np.arange(*ends) for ends in zip(first, last, strict=True)])
         choices = self.num_choices or 1
-        of_rows = (numbers[:, None] * choices + np.arange(choices)).reshape(-1)
+        choice_rows = (numbers[:, None] * choices + np.arange(choices)).reshape(-1)
         found = copy.copy(self)
         found.cut = frozenset(new for new, row in enumerate(rows) if row in self.cut)
         found.origins = np.repeat(np.arange(len(rows)), last - first)
         for name in ("labels", "values", "spans", "offsets"):
             setattr(found, name, getattr(self, name)[numbers])
-        found._seconds, found._tokens = self._seconds[of_rows], self._tokens.part(of_rows)
+        found._seconds, found._tokens = self._seconds[choice_rows], self._tokens.part(choice_rows)
         for name in ("_classes", "_starts", "_ends"):
             setattr(found, name, getattr(self, name).part(numbers))
         return found
 
     @property
     def checksum(self) -> int:
-        """Tells other examples from these."""
+        """Hash of all tokens and labels."""
         digest = hashlib.blake2b(digest_size=7)
         columns = (
             self._seconds,
@@ -101,36 +113,36 @@ class HeadExamples:
 
     @property
     def sizes(self) -> np.ndarray:
-        """int64 [N]: the tokens of each example's longest row."""
+        """Tokens of each example's longest row, int64 [N]."""
         return self._tokens.lengths.reshape(len(self), -1).max(axis=1)
 
     def example(self, number: int) -> Example:
-        """Returns the example that ``make_batch`` lays out."""
+        """Return one example for ``make_batch``."""
         choices = self.num_choices or 1
         rows = [self._row(number * choices + choice) for choice in range(choices)]
-        labelled = {
+        labeled = {
             "label": int(self.labels[number]),
             "value": float(self.values[number]),
             "span": (int(self.spans[number, 0]), int(self.spans[number, 1])),
         }
         if self.num_choices:
-            return Example(choices=tuple(rows), **labelled)
+            return Example(choices=tuple(rows), **labeled)
         if self.head_format.tags_tokens:
             classes = self._classes[number] - 1
             weights = (classes >= 0).astype(np.float32)
             return rows[0]._replace(targets=np.maximum(classes, 0), weights=weights)
-        return rows[0]._replace(**labelled)
+        return rows[0]._replace(**labeled)
 
-    def context(self, number: int) -> int:
-        """Where the context begins in which an answer may lie."""
+    def context_start(self, number: int) -> int:
+        """Return the first token of the context in which the answer may lie."""
         return 0 if self.input_format.cls_last else int(self._seconds[number])
 
-    def cls_place(self, number: int) -> int:
-        """Where the class token stands, at which there is no answer."""
-        return self.input_format.cls_place(int(self._tokens.lengths[number]))
+    def cls_position(self, number: int) -> int:
+        """Return the position of the class token, which represents unanswerable questions."""
+        return self.input_format.cls_position(int(self._tokens.lengths[number]))
 
-    def places(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Where the characters begin and end that each token of the context stands for."""
+    def character_offsets(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the character offsets at which each token of the context begins and ends."""
         return self._starts[number], self._ends[number]
 
     def _row(self, number: int) -> Example:
@@ -142,13 +154,20 @@ class HeadExamples:
 def make_examples(
     head_format: HeadFormat, rows: Iterable[HeadRow], tokenizer: Any, *, length: int, stride: int = 128
 ) -> HeadExamples:
-    """Tokenizes rows.
+    """Tokenize rows for a head.
 
-    Contexts that are longer than there is room are read in windows, each ``stride`` tokens after the one before, as
-    BERT reads SQuAD's (Devlin et al. 2019, §4.2 and their code). Other texts are cut, which ``num_cut`` counts in rows.
+    Contexts longer than the row are read in overlapping windows, as BERT reads SQuAD's (Devlin et al. 2019, §4.2 and
+    their code). Other texts are cut; ``num_cut`` counts their rows.
+
+    Args:
+      head_format: Format of the rows that the head reads.
+      rows: Texts and labels.
+      tokenizer: Tokenizer of the texts.
+      length: Maximum row length in tokens.
+      stride: Distance between two windows in tokens.
 
     Raises:
-      ValueError: choices of different numbers, or a vocabulary or length that leaves no room.
+      ValueError: Rows have different numbers of choices, or vocabulary or length don't suit the head.
     """
     input_format = input_format_of(tokenizer, length)
 
@@ -161,5 +180,5 @@ def make_examples(
     return HeadExamples(head_format, input_format, encoded(), tokenizer.vocab_size)
 
 
-def _or_nothing(array: np.ndarray | None) -> np.ndarray:
+def _or_empty(array: np.ndarray | None) -> np.ndarray:
     return np.zeros(0, np.int32) if array is None else array

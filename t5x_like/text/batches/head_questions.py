@@ -1,4 +1,4 @@
-"""Rows of a task for a head to answer, and the scores of its answers, as if it had written them."""
+"""Rows of a task for a head to predict, and the scores of its predictions in the task's metrics."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,15 +7,14 @@ from typing import Any
 
 from t5x_like.batch import Batch
 from t5x_like.text import registry
-from t5x_like.text.batches.buckets import cut_to_bucket
 from t5x_like.text.batches.head_examples import HeadExamples, make_examples
 from t5x_like.text.batches.head_source import head_format_of
-from t5x_like.text.batches.row_maker import RowMaker
+from t5x_like.text.batches.row_maker import RowMaker, cut_to_bucket
 from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.heads.head_format import Answer, Head, HeadFormat
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.objectives.objective import Lengths
-from t5x_like.text.tasks.pairs import LabelledRow, PairsTask
+from t5x_like.text.tasks.pairs import LabeledRow, PairsTask
 from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
@@ -23,12 +22,12 @@ from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 @dataclass(frozen=True, kw_only=True)
 class HeadAnswers:
-    """Writes and compares a head's answers as the task's metrics want them.
+    """Conversion of a head's predictions to the values that the task's metrics compare.
 
     Attributes:
-      head_format: How the head reads rows.
-      benchmark: The benchmark; a task from files has none.
-      num_choices: Number of choices in each row; 0 where there are none.
+      head_format: Format of the rows that the head reads.
+      benchmark: Benchmark of the task; None for a task from files.
+      num_choices: Number of choices in each row; 0 without choices.
     """
 
     head_format: HeadFormat
@@ -37,35 +36,40 @@ class HeadAnswers:
 
     @property
     def metrics(self) -> Sequence[MetricFunction]:
-        """The metrics of answers."""
+        """Metrics of the task."""
         return self.head_format.metrics(self.benchmark.metrics if self.benchmark else ())
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The answers of the text-to-text form, where classes or choices are its answers."""
+        """Class names of the text-to-text format, if the head predicts the same classes."""
         labels = self.benchmark.labels if self.benchmark else ()
         return labels if len(labels) == self.head_format.num_answers(self.num_choices) else ()
 
-    def compared(self, read: LabelledRow, answer: Answer) -> Any:
-        """Returns an answer as metrics compare it."""
+    def compared(self, read: LabeledRow, answer: Answer) -> Any:
+        """Return a prediction as metrics compare it.
+
+        Args:
+          read: Row that was predicted.
+          answer: Prediction of the head.
+        """
         if isinstance(answer, list):
             return self.written(answer)
         return self._postprocessed(read, self.written(answer), answer)
 
-    def target(self, read: LabelledRow) -> Any:
-        """Returns the true answer as metrics compare it."""
+    def target(self, read: LabeledRow) -> Any:
+        """Return the true label as metrics compare it."""
         return self._postprocessed(read, None, self.head_format.target(read.row))
 
-    def target_text(self, read: LabelledRow) -> Any:
-        """Returns the true answer in the words of the task."""
+    def target_text(self, read: LabeledRow) -> Any:
+        """Return the true label as text."""
         return self.head_format.written_target(read.row, self.labels)
 
     def written(self, answer: Answer) -> Any:
-        """Returns an answer in the words of the task."""
+        """Return a prediction as text."""
         return self.head_format.written(answer, self.labels)
 
-    def _postprocessed(self, read: LabelledRow, text: str | None, otherwise: Any) -> Any:
-        """Postprocesses ``text``, or the target where not given, if the answer is that of a text-to-text example."""
+    def _postprocessed(self, read: LabeledRow, text: str | None, otherwise: Any) -> Any:
+        """Postprocess ``text`` (None: the target) of tasks with a text-to-text example; else return ``otherwise``."""
         if self.benchmark is None or self.benchmark.postprocess is None:
             return otherwise
         benchmark: Any = self.benchmark
@@ -82,48 +86,61 @@ class HeadAnswers:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadQuestions:
-    """The rows of one split, with or without labels, in the order of the files."""
+    """Rows of one split in file order, with or without labels.
+
+    Attributes:
+      task: Name of the task.
+      read: Rows.
+      examples: Tokenized rows.
+      lengths: Maximum lengths of both streams.
+      zero_is_padding: Whether id 0 is padding.
+      answers: Conversion of predictions to metric values.
+    """
 
     task: str
-    read: list[LabelledRow]
+    read: list[LabeledRow]
     examples: HeadExamples
     lengths: Lengths
     zero_is_padding: bool
     answers: HeadAnswers
-    vocab_size: int
 
     def __len__(self) -> int:
         return len(self.read)
 
     @property
     def head_format(self) -> HeadFormat:
-        """How the head reads rows."""
+        """Format of the rows that the head reads."""
         return self.answers.head_format
 
     @property
     def head(self) -> Head:
-        """The head that answers."""
+        """Head that predicts the rows."""
         return self.head_format.head
 
     def part(self, rows: Sequence[int]) -> "HeadQuestions":
-        """Some of the rows, by their numbers, in the order given."""
+        """Return the rows with these indices, in the given order."""
         return replace(self, read=[self.read[row] for row in rows], examples=self.examples.part(rows))
 
     def batch(self, numbers: Sequence[int], batch_size: int) -> Batch:
-        """Returns the examples of these numbers as one batch of ``batch_size`` rows, of which the rest are empty."""
+        """Return examples as one batch.
+
+        Args:
+          numbers: Indices of the examples.
+          batch_size: Rows of the batch; those without an example are empty.
+        """
         spec = self.head_format.spec(self.examples.num_choices)
         maker = RowMaker((), self.lengths, spec, False, self.zero_is_padding)
         rows = [[self.examples.example(number)] for number in numbers]
         return cut_to_bucket(maker.lay_out([*rows, *[[]] * (batch_size - len(rows))]))
 
     @property
-    def num_labelled(self) -> int:
-        """Rows that can be scored."""
-        return len(self._labelled)
+    def num_labeled(self) -> int:
+        """Number of rows that can be scored."""
+        return len(self._labeled)
 
     def score(self, answers: Sequence[Answer]) -> dict[str, float]:
-        """The task's metrics over the rows that have labels; nothing where none has."""
-        rows = self._labelled
+        """Return the task's metrics over the labeled rows; empty if there are none."""
+        rows = self._labeled
         if not rows:
             return {}
         targets = self.targets
@@ -134,15 +151,16 @@ class HeadQuestions:
         return found
 
     def rows(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
-        """Lines for ``predictions.jsonl``: ``target`` is None where unlabelled, ``answer`` is what metrics compare.
+        """Return lines of ``predictions.jsonl``.
 
-        With the numbers that rows have in their files, as official scorers ask for them: ``idx``, SQuAD's ``id``.
+        ``target`` is None for unlabeled rows, ``answer`` is the value that metrics compare. Numbers of rows that
+        official scorers need are included: ``idx``, SQuAD's ``id``.
         """
         return [
             {
                 "task": self.task,
                 "input": read.row.input_text,
-                "target": self.answers.target_text(read) if self.head_format.is_labelled(read.row) else None,
+                "target": self.answers.target_text(read) if self.head_format.is_labeled(read.row) else None,
                 "prediction": self.answers.written(answer),
                 "answer": self.answers.compared(read, answer),
                 **{
@@ -154,27 +172,33 @@ class HeadQuestions:
             for read, answer in zip(self.read, answers, strict=True)
         ]
 
-    def most_frequent(self, training_rows: Iterator[LabelledRow]) -> list[Answer] | None:
-        """Returns the most frequent answer in training for every row; ``None`` of heads that have no such baseline."""
-        rows = [each.row for each in training_rows if self.head_format.is_labelled(each.row)]
+    def most_frequent(self, training_rows: Iterator[LabeledRow]) -> list[Answer] | None:
+        """Return the most frequent training label for every row; None for heads without such a baseline."""
+        rows = [each.row for each in training_rows if self.head_format.is_labeled(each.row)]
         answer = self.head_format.most_frequent(rows) if rows else None
         return None if answer is None else [answer for _ in self.read]
 
     @property
-    def _labelled(self) -> list[int]:
-        return [number for number, each in enumerate(self.read) if self.head_format.is_labelled(each.row)]
+    def _labeled(self) -> list[int]:
+        return [number for number, each in enumerate(self.read) if self.head_format.is_labeled(each.row)]
 
     @property
     def targets(self) -> list[Any]:
-        """True answers of the rows that have labels, as metrics want them."""
-        return [self.answers.target(self.read[row]) for row in self._labelled]
+        """True labels of the labeled rows, as metrics compare them."""
+        return [self.answers.target(self.read[row]) for row in self._labeled]
 
 
 def load_questions(task: str, split: str, *, inputs_length: int, limit: int | None = None) -> HeadQuestions:
-    """Loads the first ``limit`` rows of a registered task's split, or all.
+    """Load rows of a registered task.
+
+    Args:
+      task: Name of the task.
+      split: Split to read.
+      inputs_length: Maximum row length in tokens.
+      limit: Number of rows to load; None loads all.
 
     Raises:
-      ValueError: unknown task or split, no head reads the task, bad rows, or none.
+      ValueError: Unknown task or split, no head reads the task, bad rows, or none.
     """
     head_format_of(task)
     definition: Any = registry.task(task)
@@ -185,11 +209,17 @@ def load_questions(task: str, split: str, *, inputs_length: int, limit: int | No
 
 def read_questions(
     definition: PairsTask, split: str, *, limit: int | None = None, policy: RowPolicy | None = None
-) -> list[LabelledRow]:
-    """Reads the first ``limit`` rows of a split, or all; ``policy`` counts those that are skipped.
+) -> list[LabeledRow]:
+    """Read rows of a split.
+
+    Args:
+      definition: Task.
+      split: Split to read.
+      limit: Number of rows to read; None reads all.
+      policy: Counter of skipped rows.
 
     Raises:
-      ValueError: unknown split, no head reads the task, bad rows, or none.
+      ValueError: Unknown split, no head reads the task, bad rows, or none.
     """
     if split not in definition.splits:
         raise ValueError(
@@ -201,11 +231,16 @@ def read_questions(
     return read
 
 
-def questions_of(definition: PairsTask, read: list[LabelledRow], *, inputs_length: int) -> HeadQuestions:
-    """Tokenizes rows.
+def questions_of(definition: PairsTask, read: list[LabeledRow], *, inputs_length: int) -> HeadQuestions:
+    """Tokenize rows.
+
+    Args:
+      definition: Task of the rows.
+      read: Rows.
+      inputs_length: Maximum row length in tokens.
 
     Raises:
-      ValueError: no head reads the task, or choices of different numbers.
+      ValueError: No head reads the task, or rows have different numbers of choices.
     """
     head_format = definition.head_format()
     tokenizer = open_tokenizer(definition.vocabulary, definition.num_sentinels)
@@ -221,16 +256,15 @@ def questions_of(definition: PairsTask, read: list[LabelledRow], *, inputs_lengt
             benchmark=getattr(definition, "benchmark", None),
             num_choices=examples.num_choices,
         ),
-        vocab_size=tokenizer.vocab_size,
     )
 
 
-def training_rows(definition: PairsTask) -> Iterator[LabelledRow]:
-    """Yields the rows that the most frequent answer is taken from; nothing where there is nothing to train on."""
+def training_rows(definition: PairsTask) -> Iterator[LabeledRow]:
+    """Yield training rows for the most-frequent baseline; nothing if the task has none."""
     if "train" not in definition.splits:
         return
     try:
         rows = list(definition.head_rows("train"))
-    except ValueError:  # its files need not be here to evaluate on others
+    except ValueError:  # training files may be missing when other splits are evaluated
         return
     yield from rows

@@ -1,4 +1,4 @@
-"""Labelled rows for an encoder's head as a source of batches: ``LoaderConfig(layout="encoder")`` of a benchmark."""
+"""Labeled rows for encoder heads as a source of batches: ``LoaderConfig(layout="encoder")`` of a benchmark."""
 
 import logging
 from collections.abc import Sequence
@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from t5x_like.text import registry
+from t5x_like.text.batches.example_sources import OpenedTask, StoredSource
 from t5x_like.text.batches.head_examples import HeadExamples, make_examples
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.batches.order import key_of, permuted
-from t5x_like.text.batches.task_source import OpenedTask
 from t5x_like.text.heads.head_format import Head, HeadFormat
 from t5x_like.text.objectives.objective import Example
 from t5x_like.text.tasks.pairs import PairsTask
@@ -20,57 +19,44 @@ from t5x_like.text.vocabularies.opening import open_tokenizer
 _log = logging.getLogger(__name__)
 
 
-class HeadSource:
-    """Labelled examples in an order drawn for each epoch, or in that of the files."""
+class HeadSource(StoredSource[HeadExamples]):
+    """Labeled examples in an order drawn for each epoch, or in file order."""
 
     def __init__(self, name: str, examples: HeadExamples, *, seed: int, shuffle: bool) -> None:
-        self.name, self.checksum = name, examples.checksum
-        self._examples, self._seed, self._shuffle = examples, seed, shuffle
+        super().__init__(name, examples, seed=seed, shuffle=shuffle)
         self._sizes = examples.sizes
 
-    def remaining(self, epoch: int, position: int) -> int:
-        """See ``ExampleSource.remaining``."""
-        del epoch
-        return len(self._examples) - position
-
-    def following(self, epoch: int, position: int) -> tuple[int, int]:
-        """See ``ExampleSource.following``."""
-        del position
-        return epoch + 1, 0
-
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
-        """See ``ExampleSource.examples``."""
-        return [self._examples.example(number) for number in self._numbers(epoch, positions).tolist()]
+        """Return the examples at these positions of an epoch."""
+        return [self._stored.example(number) for number in self._numbers(epoch, positions).tolist()]
 
     def sizes(self, epoch: int, positions: Sequence[int]) -> np.ndarray:
-        """int64 [N]: how long the rows of these examples are."""
+        """Return the row lengths of these examples, int64 [N]."""
         return self._sizes[self._numbers(epoch, positions)]
 
-    def release(self, epoch: int, position: int) -> None:
-        """See ``ExampleSource.release``."""
-        del epoch, position
-
     def _numbers(self, epoch: int, positions: Sequence[int]) -> np.ndarray:
-        places = np.asarray(positions, np.int64)
-        if not self._shuffle:
-            return places
-        return permuted(places, len(self._examples), key_of(self._seed, self.name, epoch, "order"))
+        return self._ordered(np.asarray(positions, np.int64), epoch, "order")
 
 
 def open_head_task(definition: PairsTask, name: str, config: LoaderConfig) -> OpenedTask:
-    """Opens the labelled rows of a split, to train on or to measure the loss of.
+    """Open the labeled rows of a split, for training or for computing the loss.
+
+    Args:
+      definition: Task.
+      name: Name of the task.
+      config: Configuration of the loader.
 
     Raises:
-      ValueError: no head reads the task, a row is bad, none has a label, or a cache is asked for.
+      ValueError: No head reads the task, a row is bad, none has a label, or a cache is configured.
     """
     head_format = definition.head_format()
     if config.cache is not None:
         raise ValueError(
-            f"task {name!r} is read for an encoder's head, whose rows are tokenised anew at each start; a token cache "
-            f"holds questions and written answers. Leave out cache={config.cache!r}"
+            f"task {name!r} is read for an encoder's head, whose rows are tokenized anew at each start; a token cache "
+            f"holds inputs and targets as text. Omit cache={config.cache!r}"
         )
     tokenizer = open_tokenizer(definition.vocabulary, definition.num_sentinels)
-    examples = _labelled(definition, head_format, config, tokenizer)
+    examples = _labeled(definition, head_format, config, tokenizer)
     if examples.num_cut:
         _log.warning(
             "task %s, split %s: %d examples are longer than inputs_length=%d and were cut",
@@ -84,35 +70,35 @@ def open_head_task(definition: PairsTask, name: str, config: LoaderConfig) -> Op
 
 
 def head_format_of(name: str) -> HeadFormat:
-    """Returns how a head reads the task of that name.
+    """Return the head format of the task of that name.
 
     Raises:
-      ValueError: no head does, or there is no such task.
+      ValueError: No head reads the task, or there is no such task.
     """
     definition = registry.task(name)
     if definition is None:
         raise ValueError(
-            f"task {name!r} has no form for an encoder's head: its answers are written; train an encoder-decoder or a "
-            "decoder on it"
+            f"task {name!r} has no form for an encoder's head: its answers are generated text; train an "
+            "encoder-decoder or a decoder on it"
         )
     return definition.head_format()
 
 
 def head_for(config: LoaderConfig) -> Head | None:
-    """Returns the head that the tasks of a loader need; ``None`` if they need none.
+    """Return the head that the tasks of a loader need; None if they need none.
 
     Raises:
-      ValueError: unknown tasks, tasks that no head reads, or tasks for different heads.
+      ValueError: Unknown tasks, tasks that no head reads, or tasks for different heads.
     """
     formats = _formats_for(config)
     return formats[0].head if formats else None
 
 
 def classes_for(config: LoaderConfig) -> tuple[str, ...]:
-    """Returns the class names of the head that the tasks of a loader need, in the order of its scores.
+    """Return the class names of the head that the tasks of a loader need, in the order of its outputs.
 
     Raises:
-      ValueError: as ``head_for``.
+      ValueError: As ``head_for``.
     """
     formats = _formats_for(config)
     return formats[0].class_names if formats else ()
@@ -139,12 +125,12 @@ def _formats_for(config: LoaderConfig) -> list[HeadFormat]:
     return formats
 
 
-def _labelled(
+def _labeled(
     definition: PairsTask, head_format: HeadFormat, config: LoaderConfig, tokenizer: Any
 ) -> HeadExamples:
     policy = RowPolicy(definition.on_bad_row)
     read = [each.row for each in definition.head_rows(config.split, policy)]
-    rows = [row for row in read if head_format.is_labelled(row)]
+    rows = [row for row in read if head_format.is_labeled(row)]
     where = f"task {definition.name!r}, split {config.split!r}"
     if policy.num_skipped:
         _log.warning("%s: %s", where, policy)

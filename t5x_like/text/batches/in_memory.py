@@ -1,4 +1,4 @@
-"""Tokens of a task in memory, as small as their ids allow."""
+"""Tokenized examples in memory, in the smallest integer type that holds their ids."""
 
 import itertools
 import logging
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from t5x_like.text.cache.content import content_of
+from t5x_like.text.cache.content import content_checksum
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.rows import RowPolicy
 
@@ -18,30 +18,39 @@ _WIDTHS = {"spans": 2}
 
 
 class ExampleStore(Protocol):
-    """Tokenized examples by number, in memory or in a cache: features as ``FileTask.feature_names`` has them."""
+    """Tokenized examples by index, in memory or in a cache; features are those of ``FileTask.feature_names``."""
 
     @property
-    def checksum(self) -> int: ...
+    def checksum(self) -> int:
+        """Hash of all examples."""
+        ...
 
     def __len__(self) -> int: ...
 
     def lengths(self, feature: str) -> np.ndarray:
-        """int64 [N]; without reading tokens."""
+        """Return the length of a feature in each example, int64 [N], without reading tokens."""
         ...
 
-    def read(self, numbers: np.ndarray) -> list[dict[str, np.ndarray]]: ...
+    def read(self, numbers: np.ndarray) -> list[dict[str, np.ndarray]]:
+        """Return the features of these examples."""
+        ...
 
 
-class TooManyTokens(Exception):  # noqa: N818 - not an error: the task is streamed instead
-    """More tokens than may be held in memory."""
+class TooManyTokens(Exception):  # noqa: N818 - control flow: the task is streamed instead
+    """The task has more tokens than may be held in memory."""
 
 
 class RaggedArray:
-    """Sequences of token ids, read by number."""
+    """Sequences of token ids of different lengths in one flat array.
+
+    Attributes:
+      flat: Ids of all sequences, concatenated.
+      ends: End of each sequence, int64 [N].
+    """
 
     def __init__(self, flat: np.ndarray, ends: np.ndarray) -> None:
         self.flat = flat
-        self.ends = ends  # int64 [sequences]
+        self.ends = ends
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -51,7 +60,7 @@ class RaggedArray:
         return self.flat[start : self.ends[number]].astype(np.int32)
 
     def part(self, numbers: np.ndarray) -> "RaggedArray":
-        """Some of the sequences, in the order given."""
+        """Return some of the sequences, in the given order."""
         found = [
             self.flat[end - size : end]
             for end, size in zip(self.ends[numbers], self.lengths[numbers], strict=True)
@@ -61,11 +70,11 @@ class RaggedArray:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each sequence."""
+        """Length of each sequence, int64 [N]."""
         return np.diff(self.ends, prepend=0)
 
     def views(self) -> Iterator[memoryview]:
-        """The bytes of each sequence, as they are held."""
+        """Yield the bytes of each sequence."""
         flat: Any = self.flat  # a buffer, though its type does not say so
         content, start, size = memoryview(flat).cast("B"), 0, self.flat.itemsize
         for end in (self.ends * size).tolist():
@@ -74,7 +83,7 @@ class RaggedArray:
 
 
 class RaggedArrayBuilder:
-    """Collects sequences for a Ragged."""
+    """Collects sequences for a ``RaggedArray``."""
 
     def __init__(self, vocab_size: int) -> None:
         self._dtype = np.uint16 if vocab_size <= 2**16 else np.int32
@@ -83,38 +92,42 @@ class RaggedArrayBuilder:
         self.num_tokens = 0
 
     def extend(self, sequences: Iterable[Sequence[int] | np.ndarray]) -> None:
-        """Appends sequences."""
+        """Append sequences."""
         for sequence in sequences:
             self._parts.append(np.asarray(sequence, self._dtype))
             self._lengths.append(len(sequence))
             self.num_tokens += len(sequence)
-        if len(self._parts) > 50_000:  # each small array costs a hundred bytes of its own
+        if len(self._parts) > 50_000:  # a small array has a hundred bytes of overhead
             self._parts = [np.concatenate(self._parts)]
 
     def build(self) -> RaggedArray:
-        """The sequences collected so far."""
+        """Return the sequences collected so far."""
         flat = np.concatenate(self._parts) if self._parts else np.zeros(0, self._dtype)
         return RaggedArray(flat, np.cumsum(self._lengths, dtype=np.int64))
 
 
 class InMemoryExamples:
-    """Features of all examples in memory."""
+    """Features of all examples in memory.
+
+    Attributes:
+      checksum: Hash of the contents, equal to that of a cache of the same examples, so that runs can switch.
+    """
 
     def __init__(self, features: Mapping[str, RaggedArray]) -> None:
         self._features = features
         columns = [features[name].views() for name in sorted(features)]
-        # As the cache of these examples has it, so that a run may go on from there, or come from there.
-        self.checksum = content_of(itertools.chain.from_iterable(zip(*columns, strict=True))).value
+        # Equal to the checksum of a cache of these examples, so that a run can continue with either.
+        self.checksum = content_checksum(itertools.chain.from_iterable(zip(*columns, strict=True))).value
 
     def __len__(self) -> int:
         return len(next(iter(self._features.values())))
 
     def lengths(self, feature: str) -> np.ndarray:
-        """int64 [N]."""
+        """Return the length of a feature in each example, int64 [N]."""
         return self._features[feature].lengths
 
     def read(self, numbers: np.ndarray) -> list[dict[str, np.ndarray]]:
-        """The features of examples."""
+        """Return the features of examples."""
         wanted = numbers.tolist()
         columns = [[feature[number] for number in wanted] for feature in self._features.values()]
         for name, column in zip(self._features, columns, strict=True):
@@ -124,11 +137,16 @@ class InMemoryExamples:
 
 
 def load_in_memory(definition: FileTask[Any], split: str, *, max_tokens_in_memory: int) -> InMemoryExamples:
-    """Tokenizes a split.
+    """Tokenize a split.
+
+    Args:
+      definition: Task.
+      split: Split to read.
+      max_tokens_in_memory: Limit of the number of tokens.
 
     Raises:
-      TooManyTokens: The split has more than ``max_tokens_in_memory`` tokens.
-      ValueError: bad rows, or no token at all.
+      TooManyTokens: The split has more tokens.
+      ValueError: Bad rows, or no token at all.
     """
     names = definition.feature_names()
     vocab_size = definition.tokenizer.vocab_size

@@ -1,4 +1,4 @@
-"""Batches of a task or mixture: the same ones after any restart, on any number of processes."""
+"""Deterministic batches of a task or mixture, identical after any restart and on any number of processes."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -8,31 +8,46 @@ import numpy as np
 
 from t5x_like.batch import Batch
 from t5x_like.io.worker_pool import WorkerPool
-from t5x_like.text.batches.buckets import cut_to_bucket
 from t5x_like.text.batches.data_fingerprint import compare, describe
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.open_tasks import open_tasks
 from t5x_like.text.batches.planner import LoaderPosition, PlannedExample, Planner
-from t5x_like.text.batches.row_maker import RowMaker, join_rows, take_rows
+from t5x_like.text.batches.row_maker import RowMaker, cut_to_bucket, join_rows, take_rows
+from t5x_like.text.heads.input_format import num_input_ids
 from t5x_like.text.objectives.objective import Lengths
 
 
 class _Window(NamedTuple):
-    """Rows that were made together, or this process's of them."""
+    """Rows that were made together.
+
+    Attributes:
+      place: Position at which the window begins.
+      num_rows: Rows of all processes.
+      rows: Rows of this process, or of all if they were packed.
+      numbers: Index of each row in the window, int64.
+    """
 
     place: LoaderPosition
     num_rows: int
     rows: Batch
-    numbers: np.ndarray  # int64, which of them ``rows`` are
+    numbers: np.ndarray
 
     def take(self, start: int, end: int) -> Batch:
-        """Rows by number; they must be there."""
+        """Return rows ``start`` to ``end`` of the window, as far as they belong to this process."""
         first, last = np.searchsorted(self.numbers, (start, end))
         return take_rows(self.rows, int(first), int(last))
 
 
 class Loader:
-    """Iterates over the rows of this process of every batch. Made by ``build_loader``."""
+    """Iterator over this process's rows of every batch; created by ``build_loader``.
+
+    Attributes:
+      config: Configuration.
+      task_names: Names of the tasks of the mixture.
+      vocabulary: Tokenizer of all tasks.
+      head: Type of the encoder head that reads the batches, and its number of outputs; None without a head.
+      num_ids: Number of embeddings that the batches need; less than the vocabulary for heads, which read no sentinels.
+    """
 
     def __init__(self, config: LoaderConfig, *, process_index: int, process_count: int) -> None:
         self.config = config
@@ -49,9 +64,10 @@ class Loader:
         self._planner = Planner(opened.sources, opened.shares, seed=config.seed, repeat=config.repeat)
         self._identity = describe(config, opened, pack=self._make.pack)
         self.head = opened.spec.head
+        self.num_ids = opened.ids.vocab_size if self.head is None else num_input_ids(opened.vocabulary)
         self._cuts = self.head is not None and process_count == 1
         self._workers: WorkerPool[list[PlannedExample], Batch] | None = None
-        self._num_filled = np.zeros(2, np.int64)  # real tokens and places, since the start
+        self._num_filled = np.zeros(2, np.int64)  # real tokens and all positions, since the start
         self._place = self._planner.first
         self._start(row=0)
 
@@ -59,15 +75,15 @@ class Loader:
         return self
 
     def __next__(self) -> Batch:
-        """This process's rows of the next batch.
+        """Return this process's rows of the next batch.
 
         Raises:
-          StopIteration: every example was given (``repeat=False``).
+          StopIteration: All examples were returned (``repeat=False``).
         """
         parts, num_rows = [], 0
         while num_rows < self.config.batch_size and (window := self._current()) is not None:
             taken = min(self.config.batch_size - num_rows, window.num_rows - self._row)
-            # Of the rows from num_rows on, those that are this process's.
+            # This process's rows among those from num_rows on.
             start, end = (min(max(row - num_rows, 0), taken) for row in (self._own.start, self._own.stop))
             if end > start:
                 parts.append(window.take(self._row + start, self._row + end))
@@ -85,19 +101,19 @@ class Loader:
         return batch
 
     def state(self) -> dict[str, Any]:
-        """The place after the last batch, in JSON's types."""
+        """Return the position after the last batch, as JSON values."""
         place = self._place if self._window is None else self._window.place
         return {"place": place.as_json(self.task_names), "row": self._row, "data": dict(self._identity)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Goes to a place: the next batch is the one that followed ``state()``, bit for bit.
+        """Continue after the batch at which ``state`` was called; the following batches are bit-identical.
 
-        Where the rates of a mixture have changed, that is said, and the new ones count from the next thousand
-        examples on. Where an objective has, that is said too: some texts of the epoch that was begun may then come
-        again, or not at all.
+        If the rates of a mixture have changed, a warning is logged, and the new ones apply after the current thousand
+        examples. If an objective has changed, a warning is logged too; some texts of the current epoch may then be
+        repeated or skipped.
 
         Raises:
-          ValueError: the state belongs to other data.
+          ValueError: The state belongs to other data.
         """
         compare(state["data"], self._identity)
         self._place = LoaderPosition.from_json(state["place"], self.task_names)
@@ -105,28 +121,28 @@ class Loader:
 
     @property
     def share_filled(self) -> float:
-        """Of all places in this process's batches so far, those that hold a token: how well rows are packed."""
+        """Fraction of positions in this process's batches that hold a token: the packing efficiency."""
         filled, places = self._num_filled.tolist()
         return filled / places if places else 0.0
 
     def close(self) -> None:
-        """Ends the worker processes, if there are any."""
+        """Stop the worker processes, if there are any."""
         if self._workers is not None:
             self._workers.close()
             self._workers = None
 
     def _start(self, *, row: int) -> None:
-        """Nothing is read or made before the first batch is asked for."""
+        """Set the position; reading starts with the first batch."""
         self.close()
         self._row, self._window, self._windows = row, None, self._made_windows(self._place, row)
 
     def _current(self) -> _Window | None:
-        """The window that holds the next row; ``None`` at the end of the only pass."""
+        """Return the window that holds the next row; None at the end of a single pass."""
         while self._window is None or self._row == self._window.num_rows:
             window = next(self._windows, None)
             if window is None:
                 return None
-            # The first one begins at a row that was asked for.
+            # The first window begins at the row that was set by _start.
             self._row = self._row if self._window is None else 0
             self._window = window
         return self._window
@@ -135,13 +151,13 @@ class Loader:
         waiting: deque[tuple[LoaderPosition, int, np.ndarray]] = deque()
 
         def wanted() -> Iterator[list[PlannedExample]]:
-            begun = -row  # of the window's first row, as a row of some batch
+            begun = -row  # number of the window's first row, counted over batches
             for here, planned in self._planner.windows(place):
                 if self.config.group_by_length:
                     key = self.config.seed, "groups", here.window
                     planned = self._make.grouped(planned, self.config.batch_size, key)
                 numbers = np.arange(len(planned))
-                if not self._make.pack:  # then it is known which rows are this process's
+                if not self._make.pack:  # rows of this process are known in advance
                     in_batch = (begun + numbers) % self.config.batch_size
                     numbers = numbers[(in_batch >= self._own.start) & (in_batch < self._own.stop)]
                 begun += len(planned)
@@ -169,13 +185,15 @@ class Loader:
 
 
 def build_loader(config: LoaderConfig, process_index: int = 0, process_count: int = 1) -> Loader:
-    """Tokenises what ``config`` names and stands before its first batch.
+    """Tokenize the tasks of ``config``, and return a loader at their first batch.
 
-    Process ``p`` of ``n`` gets rows ``p * batch_size / n`` up to ``(p + 1) * batch_size / n`` of every batch;
-    the batches of all together do not depend on ``n``.
+    Args:
+      config: Tasks, batch size and lengths.
+      process_index: Index p of this process; it gets rows ``p * batch_size / n`` to ``(p + 1) * batch_size / n``.
+      process_count: Number n of processes; the batches of all together don't depend on it.
 
     Raises:
-      ValueError: unknown names, bad rows, lengths or sizes that do not fit.
+      ValueError: Unknown names, bad rows, or lengths or sizes that don't fit.
     """
     return Loader(config, process_index=process_index, process_count=process_count)
 

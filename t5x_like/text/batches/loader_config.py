@@ -1,6 +1,6 @@
 """Configuration of a data loader."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.text.objectives.objective import Layout
@@ -10,35 +10,35 @@ PrefixAttention = Literal["bidirectional", "causal"]
 
 @config_class
 class LoaderConfig:
-    """Selects the examples to load and describes how they become batches.
+    """Examples to load, and their layout in batches.
 
-    Lengths are in tokens and include the end of sequence. Longer examples are cut T5's way: to one token less, then
-    ended. Training data repeats without end, each epoch in another order. The batches are the same with any number of
-    workers and processes.
+    Lengths are in tokens and include the end of sequence. Longer examples are cut to one token less, then ended, as in
+    T5. Training data repeats indefinitely, each epoch in another order. Batches don't depend on the numbers of workers
+    and processes.
 
     Attributes:
       mixture: Name of a registered task or mixture.
       batch_size: Rows of a batch over all processes.
       inputs_length: Limit of the encoder's stream. With ``layout="decoder"``, limit of the inputs within the stream.
-      targets_length: Limit of the decoder's stream. A model without a decoder ignores it.
+      targets_length: Limit of the decoder's stream; ignored by models without a decoder.
       split: Split of the tasks to read.
-      pack: Puts several examples in a row where both sides fit, among a thousand consecutive ones.
-      shuffle: Shuffles each epoch.
-      repeat: If False, yields every example once (of a document over 65,536 tokens one such part, as in each epoch)
-        and fills up the last batch with empty rows. Used for measuring.
+      pack: Put several examples into a row if they fit, among a thousand consecutive ones.
+      shuffle: Shuffle each epoch.
+      repeat: If False, yield every example once and fill up the last batch with empty rows, for evaluation. A document
+        over 65,536 tokens contributes one part of that length, as in each epoch.
       seed: Seed of order, mixing and corruption.
       cache: Directory written by ``t5x-like cache``; None tokenizes at the start.
-      on_corruption: For damaged cache files: "fail", or "quarantine" to leave out the examples in damaged bytes.
+      on_corruption: For damaged cache files: "fail", or "quarantine" to skip the examples in damaged bytes.
       max_tokens_in_memory: Limit for a task without a cache, in tokens of 2 or 4 bytes each. A larger task is read as
         a stream, and a restart replays the stream from the start of its epoch.
       num_workers: Processes that make batches; 0 makes them in this process.
-      layout: Streams the model reads; None takes the objective's own, which for inputs and targets is
-        "encoder_decoder". "decoder" joins inputs and targets in one stream. "encoder" gives what a head of an
-        encoder reads, ``[CLS] A [SEP] B [SEP]``, unpacked and only as long as a batch needs.
+      layout: Streams that the model reads; None uses the objective's own, which for inputs and targets is
+        "encoder_decoder". "decoder" joins inputs and targets into one stream. "encoder" gives the input of an
+        encoder's head, ``[CLS] A [SEP] B [SEP]``, unpacked and only as long as a batch needs.
       prefix_attention: For inputs in a decoder's stream: "bidirectional" as in a prefix language model, or "causal" as
-        GPT reads.
+        in GPT.
       loss_on_targets_only: If False, a decoder also learns the inputs, as with seqio's option of this name.
-      group_by_length: Puts examples of similar length, of a thousand consecutive ones, into the same batch. For
+      group_by_length: Put examples of similar length, among a thousand consecutive ones, into the same batch. For
         encoder heads.
     """
 
@@ -67,20 +67,11 @@ class LoaderConfig:
         for name in ("inputs_length", "targets_length"):
             if getattr(self, name) < 2:
                 raise ValueError(f"{name} must be at least 2, a token and its end, got {getattr(self, name)}")
-        if self.prefix_attention not in get_args(PrefixAttention):
-            raise ValueError(
-                f"prefix_attention must be 'bidirectional' or 'causal', got {self.prefix_attention!r}"
-            )
-        if not isinstance(self.loss_on_targets_only, bool):
-            raise ValueError(f"loss_on_targets_only must be True or False, got {self.loss_on_targets_only!r}")
         if not self.loss_on_targets_only and self.layout != "decoder":
             raise ValueError(
-                "loss_on_targets_only=False learns inputs too, which only a decoder's one stream of inputs and targets "
-                "can; set layout='decoder', or leave loss_on_targets_only out"
+                "loss_on_targets_only=False learns inputs too, which needs a decoder's joint stream of inputs and "
+                "targets; set layout='decoder', or omit loss_on_targets_only"
             )
-        if self.layout is not None and self.layout not in get_args(Layout):
-            known = ", ".join(map(repr, get_args(Layout)))
-            raise ValueError(f"layout must be one of {known}, or None for a task's own; got {self.layout!r}")
         if self.group_by_length and self.layout != "encoder":
             raise ValueError(
                 "group_by_length is for tasks of encoders' heads (layout='encoder'); others are packed"

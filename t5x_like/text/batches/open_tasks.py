@@ -1,4 +1,4 @@
-"""From a name to sources of examples: of one task or of a mixture's."""
+"""Opening of tasks and mixtures by name as sources of examples."""
 
 import logging
 from collections.abc import Sequence
@@ -12,6 +12,8 @@ from t5x_like.text.batches.example_sources import (
     DecoderSource,
     ExampleMaker,
     ExampleSource,
+    OpenedTask,
+    OpenedTasks,
     PairSource,
 )
 from t5x_like.text.batches.head_source import head_format_of, open_head_task
@@ -19,7 +21,6 @@ from t5x_like.text.batches.in_memory import ExampleStore, TooManyTokens, load_in
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.pretraining_source import PretrainingSource
 from t5x_like.text.batches.recurrent_source import RecurrentSource
-from t5x_like.text.batches.task_source import OpenedTask, OpenedTasks
 from t5x_like.text.cache.cache_manifest import read_manifest
 from t5x_like.text.cache.fingerprint import task_fingerprint
 from t5x_like.text.cache.reader import CachedExamples
@@ -34,10 +35,10 @@ _log = logging.getLogger(__name__)
 
 
 def open_tasks(config: LoaderConfig) -> OpenedTasks:
-    """Opens the tasks that ``config`` names.
+    """Open the tasks that ``config`` names.
 
     Raises:
-      ValueError: unknown names, bad rows, lengths that don't fit, tasks that can't share a batch.
+      ValueError: Unknown names, bad rows, lengths that don't fit, or tasks that can't share a batch.
     """
     names, rates = tasks_and_rates(config)
     opened = [_as_layout(_open_task(name, config), config) for name in names]
@@ -53,7 +54,7 @@ def open_tasks(config: LoaderConfig) -> OpenedTasks:
 
 
 def _common_vocabulary(vocabularies: Sequence[Any], names: Sequence[str]) -> Any:
-    """The vocabulary of all tasks; the tokenizer, where seqio's has one of ours inside."""
+    """Return the vocabulary of all tasks; for a seqio vocabulary that wraps one of our tokenizers, the tokenizer."""
     tokenizers = [getattr(vocabulary, "core", vocabulary) for vocabulary in vocabularies]
     for name, tokenizer in zip(names, tokenizers, strict=True):
         if tokenizer != tokenizers[0]:
@@ -64,16 +65,16 @@ def _common_vocabulary(vocabularies: Sequence[Any], names: Sequence[str]) -> Any
 
 
 def tasks_and_rates(config: LoaderConfig) -> tuple[list[str], list[float]]:
-    """The tasks that have the split, and how often each is drawn; in measuring all count, whatever their rate."""
+    """Return the tasks that have the split, and their rates; with ``repeat=False`` all rates are equal."""
     names = registry.names_of_tasks(config.mixture)
-    having = [name for name in names if config.split in registry.splits_of(name)]
-    if not having:
+    with_split = [name for name in names if config.split in registry.splits_of(name)]
+    if not with_split:
         splits = sorted({split for name in names for split in registry.splits_of(name)})
         raise ValueError(f"{config.mixture!r} has no split {config.split!r}; there are {', '.join(splits)}")
     if not config.repeat or len(names) == 1:
-        return having, [1.0] * len(having)
+        return with_split, [1.0] * len(with_split)
     count = None if config.cache is None else partial(_num_cached, config.cache)
-    return having, [registry.rate_of(config.mixture, name, count) for name in having]
+    return with_split, [registry.rate_of(config.mixture, name, count) for name in with_split]
 
 
 def _open_task(name: str, config: LoaderConfig) -> OpenedTask:
@@ -86,27 +87,32 @@ def _open_task(name: str, config: LoaderConfig) -> OpenedTask:
     if definition is None:
         return registry.foreign().open_task(name, config)
     try:
-        held = load_in_memory(
+        stored = load_in_memory(
             definition.as_trained(), config.split, max_tokens_in_memory=config.max_tokens_in_memory
         )
     except TooManyTokens:
         stream = f"task {name!r} has over {config.max_tokens_in_memory} tokens; to read it as a stream"
         opened = registry.foreign(stream).open_stream(name, config)
         _log.warning(
-            "task %s: over %d tokens, read as a stream and not from memory; with t5x-like cache any place in it can be "
-            "gone to at once",
+            "task %s: over %d tokens, read as a stream and not from memory; after t5x-like cache, a restart needn't "
+            "replay the stream",
             name,
             config.max_tokens_in_memory,
         )
         return opened
-    return open_stored(definition, held, definition.tokenizer, config)
+    return open_stored(definition, stored, definition.tokenizer, config)
 
 
 def open_cached_task(name: str, config: LoaderConfig, cache: str) -> OpenedTask:
-    """Opens a task whose tokens a cache holds.
+    """Open a task whose tokens are in a cache.
+
+    Args:
+      name: Name of the task.
+      config: Configuration of the loader.
+      cache: Directory of the cache.
 
     Raises:
-      ValueError: there is no such cache, it is damaged, or it was made from something else.
+      ValueError: The cache is missing, damaged, or was made from other data.
     """
     definition = registry.task(name)
     if definition is None:
@@ -124,7 +130,7 @@ def open_cached_task(name: str, config: LoaderConfig, cache: str) -> OpenedTask:
 
 
 def _files_to_compare(definition: FileTask[Any], split: str) -> Literal["sizes", "unread"]:
-    """The files that a cache was made of need not be where it is read; where they are, they must be as large."""
+    """Return the comparison of source files with the cache: they may be absent, but otherwise have the same sizes."""
     try:
         find_files(definition.files[split])
     except ValueError:
@@ -133,15 +139,15 @@ def _files_to_compare(definition: FileTask[Any], split: str) -> Literal["sizes",
 
 
 def _open_foreign_cache(name: str, stored: CachedExamples, config: LoaderConfig) -> OpenedTask:
-    """Cuts and ends examples as seqio's pipeline would after the cache.
+    """Cut and end examples as seqio's pipeline would after the cache.
 
     Raises:
-      ValueError: there are further steps, which need seqio itself.
+      ValueError: There are further steps, which need seqio itself.
     """
     steps = set(stored.manifest.contents.remaining_steps)
     if steps - {"append_eos_after_trim", "append_eos"}:
         raise ValueError(
-            f"task {name!r} has steps after its cache ({', '.join(sorted(steps))}) that only seqio can take; train "
+            f"task {name!r} has steps after its cache ({', '.join(sorted(steps))}) that only seqio can run; train "
             "without the cache"
         )
     vocabulary = registry.foreign().vocabulary(name)
@@ -158,10 +164,16 @@ def _num_cached(cache: str, name: str) -> int:
 def open_stored(
     definition: FileTask[Any], stored: ExampleStore, vocabulary: Any, config: LoaderConfig
 ) -> OpenedTask:
-    """Opens a task whose tokens are in memory or in a cache.
+    """Open a task whose tokens are in memory or in a cache.
+
+    Args:
+      definition: Task.
+      stored: Its tokens.
+      vocabulary: Tokenizer of the task.
+      config: Configuration of the loader.
 
     Raises:
-      ValueError: the task can't be learned with this vocabulary or these lengths.
+      ValueError: The objective doesn't work with this vocabulary or these lengths.
     """
     lengths = Lengths(config.inputs_length, config.targets_length)
     source = definition.accept(_SourceBuilder(stored, lengths, vocabulary, config))
@@ -169,7 +181,7 @@ def open_stored(
 
 
 class _SourceBuilder(NamedTuple):
-    """Makes the source of a task's stored examples; a ``tasks.file_task.TaskVisitor``."""
+    """Creates the source of a task's stored examples; a ``tasks.file_task.TaskVisitor``."""
 
     stored: ExampleStore
     lengths: Lengths
@@ -177,6 +189,7 @@ class _SourceBuilder(NamedTuple):
     config: LoaderConfig
 
     def documents(self, task: PretrainingTask) -> ExampleSource:
+        """Return the source of a pretraining task."""
         ids = ids_of(self.vocabulary)
         if ids.eos is None and task.spec.layout != "encoder":
             raise ValueError(f"task {task.name!r}: {task.vocabulary!r} has no end of sequence")
@@ -191,6 +204,7 @@ class _SourceBuilder(NamedTuple):
         return PretrainingSource(task.name, self.stored, maker, **self._order)
 
     def chats(self, task: ChatTask) -> ExampleSource:
+        """Return the source of a task of conversations."""
         source = ChatSource(task.name, self.stored, self.lengths, **self._order)
         if source.num_trimmed:
             _log.warning(
@@ -202,6 +216,7 @@ class _SourceBuilder(NamedTuple):
         return source
 
     def pairs(self, task: PairsTask) -> ExampleSource:
+        """Return the source of a task of inputs and targets."""
         end = ids_of(self.vocabulary).eos
         if end is None:
             raise ValueError(
@@ -223,16 +238,16 @@ class _SourceBuilder(NamedTuple):
 
 
 def _as_layout(opened: OpenedTask, config: LoaderConfig) -> OpenedTask:
-    """Questions and answers as one stream, where that is the layout asked for.
+    """Join inputs and targets into one stream if ``config.layout`` is "decoder".
 
     Raises:
-      ValueError: ``loss_on_targets_only=False`` is given where a task itself says what is learned.
+      ValueError: ``loss_on_targets_only=False`` is given for a task that defines its own loss weights.
     """
     if config.layout != "decoder" or opened.spec.layout == "decoder":
         if not config.loss_on_targets_only and "weights" in opened.spec.fields:
             raise ValueError(
-                f"task {opened.source.name!r} says itself which tokens are learned; loss_on_targets_only=False is for "
-                "inputs and targets, leave it out"
+                f"task {opened.source.name!r} defines its own loss weights; loss_on_targets_only=False is for "
+                "inputs and targets, omit it"
             )
         return opened
     lengths = Lengths(config.inputs_length, config.targets_length)
@@ -246,10 +261,10 @@ def _as_layout(opened: OpenedTask, config: LoaderConfig) -> OpenedTask:
 
 
 def _common(spec: Sequence[ExampleSpec], names: Sequence[str]) -> ExampleSpec:
-    """One layout, and all fields.
+    """Return the common layout of all tasks, with the union of their fields.
 
     Raises:
-      ValueError: tasks of different layouts, or a contiguous one among others.
+      ValueError: Tasks have different layouts, or only some are contiguous.
     """
     if len({each.layout for each in spec}) > 1:
         listed = ", ".join(f"{name}: {each.layout}" for name, each in zip(names, spec, strict=True))

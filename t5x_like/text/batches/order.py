@@ -1,4 +1,4 @@
-"""Orders and draws that are pure functions of a seed and a place, so that any place can be gone to at once."""
+"""Random orders and draws as pure functions of a seed and a position, so that any position can be reached directly."""
 
 import hashlib
 
@@ -10,21 +10,29 @@ _FEISTEL_ROUNDS = 8
 
 
 def key_of(*parts: object) -> np.ndarray:
-    """A Philox key, uint64 [2], for a seed and what it is for."""
+    """Return a Philox key, uint64 [2], for a seed and its purpose."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=16).digest()
     return np.frombuffer(digest, np.uint64)
 
 
 def shuffled(size: int, key: np.ndarray) -> np.ndarray:
-    """A permutation of ``range(size)``. Sorted raw bits: the same with every version of NumPy."""
+    """Return a permutation of ``range(size)`` by sorting raw bits, independent of NumPy's version."""
     return np.argsort(np.random.Philox(key=key).random_raw(size), kind="stable")
 
 
 def permuted(places: np.ndarray, size: int, key: np.ndarray) -> np.ndarray:
-    """Where a permutation of ``range(size)`` sends these places: int64, without making the permutation.
+    """Return the images of some positions under a permutation of ``range(size)``, without building it.
 
-    A Feistel network over the next power of 4, gone through again by what falls outside (Black and Rogaway 2002,
+    A Feistel network over the next power of 4, repeated for values outside the range (Black and Rogaway 2002,
     https://doi.org/10.1007/3-540-45760-7_9).
+
+    Args:
+      places: Positions, integers below ``size``.
+      size: Number of elements.
+      key: Random key, uint64 [2].
+
+    Returns:
+      int64, as many as ``places``.
     """
     half = np.uint64(max((size - 1).bit_length() + 1, 2) // 2)
     low = (np.uint64(1) << half) - np.uint64(1)
@@ -41,9 +49,16 @@ def permuted(places: np.ndarray, size: int, key: np.ndarray) -> np.ndarray:
 
 
 def draw_tasks(shares: np.ndarray, start: int, count: int, key: np.ndarray) -> np.ndarray:
-    """Which task each of ``count`` examples from number ``start`` on is taken from, by shares of any sum.
+    """Draw the task of each example; draw ``k`` depends only on the key and ``k``.
 
-    Draw ``k`` depends on the key and ``k`` alone.
+    Args:
+      shares: Relative rates of the tasks [T].
+      start: Number of the first example.
+      count: Number of examples.
+      key: Random key, uint64 [2].
+
+    Returns:
+      Task indices, int64 [count].
     """
     seed = np.asarray(key, np.uint64)[None]
     numbers = np.arange(start, start + count, dtype=np.uint64)

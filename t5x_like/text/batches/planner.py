@@ -1,4 +1,4 @@
-"""Which examples come next: tasks drawn by rate, each going through its own epochs."""
+"""Order of the training examples: tasks are drawn by rate, each with its own epochs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,11 +8,17 @@ import numpy as np
 from t5x_like.text.batches.example_sources import ExampleSource
 from t5x_like.text.batches.order import draw_tasks, key_of
 
-WINDOW_EXAMPLES = 1024  # planned, made and packed together
+WINDOW_EXAMPLES = 1024  # examples planned, made and packed together
 
 
 class PlannedExample(NamedTuple):
-    """An example by its place, before any token of it is made."""
+    """Reference to an example.
+
+    Attributes:
+      task: Index of the task.
+      epoch: Epoch of the task.
+      position: Position in the epoch.
+    """
 
     task: int
     epoch: int
@@ -20,14 +26,20 @@ class PlannedExample(NamedTuple):
 
 
 class LoaderPosition(NamedTuple):
-    """Where a window of the sequence begins, and by which shares it is drawn."""
+    """Start of a window in the sequence of examples.
+
+    Attributes:
+      window: Number of the window.
+      tasks: Epoch and position of each task.
+      shares: Relative rates by which the window is drawn.
+    """
 
     window: int
-    tasks: tuple[tuple[int, int], ...]  # the epoch and position that each task has come to
+    tasks: tuple[tuple[int, int], ...]
     shares: tuple[float, ...]
 
     def as_json(self, names: Sequence[str]) -> dict[str, Any]:
-        """In JSON's types."""
+        """Return JSON values, keyed by the tasks' names."""
         places, shares = dict(zip(names, self.tasks, strict=True)), dict(zip(names, self.shares, strict=True))
         return {
             "window": self.window,
@@ -37,15 +49,15 @@ class LoaderPosition(NamedTuple):
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any], names: Sequence[str]) -> "LoaderPosition":
-        """The inverse of ``as_json``."""
+        """Restore a position from ``as_json``'s values and the tasks' names."""
         tasks = tuple((int(written["tasks"][name][0]), int(written["tasks"][name][1])) for name in names)
         return cls(int(written["window"]), tasks, tuple(float(written["shares"][name]) for name in names))
 
 
 class Planner:
-    """The endless sequence of training examples, or one pass over every task in turn, a window at a time.
+    """Infinite sequence of training examples, or one pass over every task in turn, by windows.
 
-    Example ``k`` is of a task that depends on ``k`` and the shares alone. Any place can be gone to at once.
+    The task of example ``k`` depends only on ``k`` and the shares, so any position can be reached directly.
     """
 
     def __init__(
@@ -57,11 +69,11 @@ class Planner:
 
     @property
     def first(self) -> LoaderPosition:
-        """Where the sequence begins."""
+        """Start of the sequence."""
         return LoaderPosition(0, ((0, 0),) * len(self._sources), self._shares)
 
     def windows(self, place: LoaderPosition) -> Iterator[tuple[LoaderPosition, list[PlannedExample]]]:
-        """Windows from a place on, with the places where they begin. The first has that place's own shares."""
+        """Yield windows from a position on, with their own positions; the first uses the shares of ``place``."""
         while planned := self._plan(place):
             yield place, planned
             place = LoaderPosition(place.window + 1, tuple(self._frontier), self._shares)
@@ -72,8 +84,8 @@ class Planner:
             return self._in_turn()
         drawn = draw_tasks(np.array(place.shares), place.window * WINDOW_EXAMPLES, WINDOW_EXAMPLES, self._key)
         counts = np.bincount(drawn, minlength=len(self._sources))
-        of_task = [iter(self._advance(task, int(count))) for task, count in enumerate(counts)]
-        return [next(of_task[task]) for task in drawn]
+        per_task = [iter(self._advance(task, int(count))) for task, count in enumerate(counts)]
+        return [next(per_task[task]) for task in drawn]
 
     def _in_turn(self) -> list[PlannedExample]:
         planned: list[PlannedExample] = []
@@ -86,18 +98,18 @@ class Planner:
         return planned
 
     def _advance(self, task: int, num_examples: int) -> list[PlannedExample]:
-        """The task's next examples, through as many epochs as they take."""
+        """Return the task's next examples, over as many epochs as necessary."""
         source = self._sources[task]
         planned: list[PlannedExample] = []
         began = self._frontier[task][0]
         while len(planned) < num_examples:
             epoch, position = self._frontier[task]
             count = min(num_examples - len(planned), source.remaining(epoch, position))
-            if count > 0:  # fewer than none remain where a changed objective cuts a window into fewer texts
+            if count > 0:  # may be negative if a changed objective cuts a window into fewer texts
                 planned += [PlannedExample(task, epoch, place) for place in range(position, position + count)]
                 self._frontier[task] = (epoch, position + count)
                 continue
             self._frontier[task] = source.following(epoch, position)
-            if not planned and self._frontier[task][0] > began + 1:  # a whole epoch of nothing
+            if not planned and self._frontier[task][0] > began + 1:  # an epoch without examples
                 raise ValueError(f"task {source.name!r} has no examples")
         return planned

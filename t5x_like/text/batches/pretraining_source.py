@@ -1,4 +1,4 @@
-"""Documents joined, cut and corrupted anew in every epoch, a window of them at a time."""
+"""Pretraining examples: documents are joined, cut and corrupted anew in every epoch, one window at a time."""
 
 import itertools
 from collections import OrderedDict
@@ -15,58 +15,58 @@ from t5x_like.text.objectives.cutting import DOCUMENTS_TOGETHER, MAX_CHUNK, lay_
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, Text
 from t5x_like.text.objectives.random_bits import seeds_of_rows
 
-WINDOW_TOKENS = 2**22  # held at once, of about as many bytes each as the vocabulary's ids take
-_INDEX_BITS = 32  # a position is a window's number and a text's number in it
-_MOST_OPEN = 2  # windows of a task: two meet in a batch; as many small ones as make up a large one
-# Objectives work on arrays of all texts they are given. Those of a thousand texts take several MiB each, which malloc
-# maps anew every time or lays between what stays: more memory, and a fifth more time to mask words.
+WINDOW_TOKENS = 2**22  # tokens in memory at once, of about as many bytes each as the vocabulary's ids take
+_INDEX_BITS = 32  # a position is a window's number and, in these bits, a text's number in it
+_MAX_OPEN = 2  # windows of a task: a batch may contain two. Of small windows, as many as make up a large one
+# Objectives work on arrays of all their texts. For a thousand texts these take several MiB each, which malloc maps
+# anew every time or fragments memory with: masking words then takes more memory and a fifth more time.
 _TEXTS_AT_ONCE = 512
 
 
 class _Opened(NamedTuple):
-    """A window with where its texts lie, and in which order they come."""
+    """Window with the offsets and the order of its texts."""
 
     window: DocumentWindow
     cuts: Cuts
     order: np.ndarray
 
 
-class PretrainingSource(StoredSource):
-    """Every epoch goes through all documents in an order of its own, window by window; texts are shuffled within one.
+class PretrainingSource(StoredSource[ExampleStore]):
+    """Documents in a new order for every epoch, window by window; texts are shuffled within a window.
 
-    A window has as many documents as make about ``WINDOW_TOKENS``, so that memory stays flat however many there are.
+    A window has as many documents as make about ``WINDOW_TOKENS`` tokens, so memory is independent of the corpus size.
     """
 
     def __init__(
         self, name: str, documents: ExampleStore, maker: ExampleMaker, *, seed: int, shuffle: bool
     ) -> None:
         super().__init__(name, documents, seed=seed, shuffle=shuffle)
-        self._maker, self._traits = maker, maker.objective.spec
+        self._maker, self._spec = maker, maker.objective.spec
         mean = max(float(np.mean(np.minimum(documents.lengths("tokens"), MAX_CHUNK))), 1.0)
         groups = max(round(WINDOW_TOKENS / mean / DOCUMENTS_TOGETHER), 1)
         self._per_window = min(groups * DOCUMENTS_TOGETHER, len(documents))
         self._num_windows = -(-len(documents) // self._per_window)
-        # What is planned together is made afterwards: of a small corpus many epochs, read once.
-        self._most_open = max(_MOST_OPEN, min(int(WINDOW_TOKENS / mean / self._per_window), WINDOW_EXAMPLES))
+        # Planned examples are made later: a plan may contain many epochs of a small corpus, each read once.
+        self._max_open = max(_MAX_OPEN, min(int(WINDOW_TOKENS / mean / self._per_window), WINDOW_EXAMPLES))
         self._opened: OrderedDict[tuple[int, int], _Opened] = OrderedDict()
 
     @property
     def size(self) -> int:
-        """Examples in the first epoch. Others differ by a few: short rests depend on what is joined."""
+        """Number of examples in the first epoch; others differ by a few, because run lengths depend on the order."""
         return sum(len(self._open(0, window).order) for window in range(self._num_windows))
 
     def remaining(self, epoch: int, position: int) -> int:
-        """Texts of the window from a position on."""
+        """Return the number of texts left in the window of ``position``."""
         window = _window_of(position)
         return len(self._open(epoch, window).order) - (position - (window << _INDEX_BITS))
 
     def following(self, epoch: int, position: int) -> tuple[int, int]:
-        """The next window, or the next epoch."""
+        """Return the start of the next window or epoch."""
         window = _window_of(position) + 1
         return (epoch, window << _INDEX_BITS) if window < self._num_windows else (epoch + 1, 0)
 
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
-        """The texts at these places, each made by its own seed: that of its number, wherever the order puts it."""
+        """Make the texts at these positions; each has the seed of its number, independent of the order."""
         texts: list[Text] = []
         drawn: list[np.ndarray] = []
         for window, places in itertools.groupby(positions, key=_window_of):
@@ -82,13 +82,13 @@ class PretrainingSource(StoredSource):
         return [example for part in parts for example in self._maker.make(texts[part], seeds[part])]
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a worker needs; it opens windows of its own."""
+        """Return the state without open windows, for worker processes."""
         return self.__dict__ | {"_opened": OrderedDict()}
 
     def _open(self, epoch: int, number: int) -> _Opened:
         key = (epoch, number)
         if key not in self._opened:
-            while len(self._opened) >= self._most_open:
+            while len(self._opened) >= self._max_open:
                 self._opened.popitem(last=False)
             self._opened[key] = self._lay(epoch, number)
         self._opened.move_to_end(key)
@@ -102,8 +102,8 @@ class PretrainingSource(StoredSource):
         window = lay_window(
             self._stored.read(numbers),
             chunks=np.random.Philox(key=keys[0], counter=[0, 0, number, 0]).random_raw(len(numbers)),
-            eos=maker.ids.eos if self._traits.ends_documents else None,
-            with_sentences=self._traits.needs_sentences,
+            eos=maker.ids.eos if self._spec.ends_documents else None,
+            with_sentences=self._spec.needs_sentences,
         )
         cuts = maker.objective.cut(window, maker.lengths, keys[1] + np.uint64(number))
         shuffle_key = key_of(self._seed, self.name, epoch, "order") + np.uint64(number)
@@ -112,8 +112,8 @@ class PretrainingSource(StoredSource):
         return _Opened(window, cuts, order)
 
     def _copy_of(self, epoch: int) -> int:
-        """The epoch that first had this one's texts and seeds: objectives with static masks have only so many."""
-        num_copies = self._traits.num_copies
+        """Return the first epoch with the same texts and seeds; static masks repeat after ``num_copies`` epochs."""
+        num_copies = self._spec.num_copies
         return epoch % num_copies if num_copies else epoch
 
 

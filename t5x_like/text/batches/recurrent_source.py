@@ -1,4 +1,4 @@
-"""A corpus as one long text in as many streams as a batch has rows, for models with a memory of the batch before."""
+"""Corpora as continuous streams, one per batch row, for models with a memory of the previous batch."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -10,23 +10,29 @@ from t5x_like.text.batches.example_sources import ExampleMaker, StoredSource
 from t5x_like.text.batches.in_memory import ExampleStore
 from t5x_like.text.objectives.objective import Example, Text
 
-_MOST_OPEN = 2  # epochs: two meet in a batch
+_MAX_OPEN = 2  # epochs: a batch may contain the end of one and the start of the next
 
 
 class _Epoch(NamedTuple):
-    """All documents in an order, each ended: where each ends, and where each stream does."""
+    """Documents of an epoch in order, each followed by an end of sequence.
 
-    numbers: np.ndarray  # int64 [D]
-    ends: np.ndarray  # int64 [D]
-    bounds: np.ndarray  # int64 [B + 1]
+    Attributes:
+      numbers: Index of each document, int64 [D].
+      ends: End of each document, int64 [D].
+      bounds: Edges of the streams, int64 [B + 1].
+    """
+
+    numbers: np.ndarray
+    ends: np.ndarray
+    bounds: np.ndarray
 
 
-class RecurrentSource(StoredSource):
-    """Position ``t * B + b`` is row ``b`` of batch ``t``, which goes on where row ``b`` of batch ``t - 1`` ended.
+class RecurrentSource(StoredSource[ExampleStore]):
+    """Rows that continue from batch to batch: position ``t * B + b`` is row ``b`` of batch ``t``.
 
-    An epoch is every token once: the documents in an order of its own are cut into ``batch_size`` streams, whose
-    lengths differ by a token at most; the last row of each is shorter. Finding a place takes no reading, but an
-    epoch's order of documents is held, 16 bytes a document.
+    It continues row ``b`` of batch ``t - 1``. An epoch contains every token once. Its documents, in random order, are
+    divided into ``batch_size`` streams whose lengths differ by at most one token; the last row of each is shorter. Any
+    position can be reached without reading, but the order of an epoch takes 16 bytes of memory per document.
 
     Dai et al. 2019, §3.2, https://arxiv.org/abs/1901.02860.
     """
@@ -41,7 +47,7 @@ class RecurrentSource(StoredSource):
         seed: int,
         shuffle: bool,
     ) -> None:
-        """Raises ValueError if there are fewer tokens than rows."""
+        """Check that there are at least as many tokens as rows."""
         super().__init__(name, documents, seed=seed, shuffle=shuffle)
         self._maker, self._num_rows = maker, batch_size
         self._length, self._eos = maker.lengths.targets, maker.ids.eos
@@ -58,12 +64,12 @@ class RecurrentSource(StoredSource):
         self._read: dict[int, np.ndarray] = {}
 
     def remaining(self, epoch: int, position: int) -> int:
-        """Every epoch is as long, in whole batches."""
+        """Return the rows left in the epoch; all epochs have the same number of whole batches."""
         del epoch
         return self._num_batches * self._num_rows - position
 
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
-        """Rows of an epoch's streams."""
+        """Return rows of an epoch's streams."""
         opened = self._open(epoch)
         batches, rows = np.divmod(np.asarray(positions, np.int64), self._num_rows)
         starts = np.minimum(opened.bounds[rows] + batches * self._length, opened.bounds[rows + 1])
@@ -71,7 +77,7 @@ class RecurrentSource(StoredSource):
         first = np.searchsorted(opened.ends, np.maximum(starts - 1, 0), side="right")
         last = np.searchsorted(opened.ends, np.maximum(ends - 1, starts), side="right")
         last = np.minimum(last, len(opened.ends) - 1)
-        self._hold(opened, first, last)
+        self._read_documents(opened, first, last)
         places = zip(starts.tolist(), ends.tolist(), first.tolist(), last.tolist(), strict=True)
         tokens = [self._tokens(opened, *place) for place in places]
         texts = [Text(each, len(each)) for each in tokens]
@@ -81,12 +87,12 @@ class RecurrentSource(StoredSource):
         ]
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a worker needs; it orders and reads for itself."""
+        """Return the state without cached epochs and documents, for worker processes."""
         return self.__dict__ | {"_opened": OrderedDict(), "_read": {}}
 
     def _open(self, epoch: int) -> _Epoch:
         if epoch not in self._opened:
-            while len(self._opened) >= _MOST_OPEN:
+            while len(self._opened) >= _MAX_OPEN:
                 self._opened.popitem(last=False)
             self._opened[epoch] = self._order(epoch)
         self._opened.move_to_end(epoch)
@@ -99,19 +105,19 @@ class RecurrentSource(StoredSource):
         ends = np.cumsum(sizes[numbers] + 1)
         return _Epoch(numbers, ends, np.arange(self._num_rows + 1) * ends[-1] // self._num_rows)
 
-    def _hold(self, opened: _Epoch, first: np.ndarray, last: np.ndarray) -> None:
-        """Reads the documents from ``first`` to ``last``, but for those that were read for the rows before."""
+    def _read_documents(self, opened: _Epoch, first: np.ndarray, last: np.ndarray) -> None:
+        """Read documents ``first`` to ``last``, except those already in memory for the previous rows."""
         parts = [np.arange(start, end + 1) for start, end in zip(first, last, strict=True)]
         wanted = np.unique(opened.numbers[np.concatenate(parts)]) if parts else np.zeros(0, np.int64)
-        held = {number: self._read[number] for number in wanted.tolist() if number in self._read}
-        missing = [number for number in wanted.tolist() if number not in held]
+        cached = {number: self._read[number] for number in wanted.tolist() if number in self._read}
+        missing = [number for number in wanted.tolist() if number not in cached]
         read = self._stored.read(np.array(missing, np.int64)) if missing else []
-        self._read = held | {
+        self._read = cached | {
             number: document["tokens"] for number, document in zip(missing, read, strict=True)
         }
 
     def _tokens(self, opened: _Epoch, start: int, end: int, first: int, last: int) -> np.ndarray:
-        """Tokens from the one before ``start`` to ``end``; before all there is an end of sequence."""
+        """Return tokens from the one before ``start`` to ``end``; an end of sequence precedes the first token."""
         parts = [] if start else [np.array([self._eos], np.int32)]
         for document in range(first, last + 1):
             tokens = self._read[int(opened.numbers[document])]

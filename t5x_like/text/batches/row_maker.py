@@ -1,25 +1,32 @@
-"""From planned examples to rows: the part of loading that takes time, and that workers do."""
+"""Conversion of planned examples to batch rows: the expensive part of loading, run by workers."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from t5x_like.batch import Batch
+from t5x_like.batch import Batch, bucket_length
 from t5x_like.text.batches.batch_layout import make_batch, make_batch_of_choices
-from t5x_like.text.batches.buckets import like_lengths_together
 from t5x_like.text.batches.example_sources import ExampleSource
 from t5x_like.text.batches.head_source import HeadSource
-from t5x_like.text.batches.order import key_of
+from t5x_like.text.batches.order import key_of, permuted
 from t5x_like.text.batches.planner import PlannedExample
 from t5x_like.text.objectives.objective import Example, ExampleSpec, Layout, Lengths, lengths_of
 
-# Which limits count: of the encoder's stream, of the decoder's.
+# Streams whose limits count for packing: 0 the encoder's, 1 the decoder's.
 _SIDES: dict[Layout, list[int]] = {"encoder": [0], "decoder": [1], "encoder_decoder": [0, 1]}
 
 
 class RowMaker(NamedTuple):
-    """Makes examples, packs them and lays them out. What it gives depends on what it is given alone."""
+    """Makes examples, packs them and lays them out, as a pure function of the planned examples.
+
+    Attributes:
+      sources: Examples of each task.
+      lengths: Maximum lengths of both streams.
+      spec: Properties of the examples.
+      pack: Put several examples into a row.
+      zero_is_padding: Whether id 0 is padding.
+    """
 
     sources: Sequence[ExampleSource]
     lengths: Lengths
@@ -28,7 +35,7 @@ class RowMaker(NamedTuple):
     zero_is_padding: bool
 
     def __call__(self, planned: Sequence[PlannedExample]) -> Batch:
-        """As many rows as the examples take."""
+        """Return as many rows as the examples need."""
         examples = self._examples(planned)
         numbers = [[number] for number in range(len(examples))]
         if self.pack:
@@ -38,7 +45,7 @@ class RowMaker(NamedTuple):
         return self.lay_out([[examples[number] for number in row] for row in numbers])
 
     def lay_out(self, rows: Sequence[Sequence[Example]]) -> Batch:
-        """Rows of examples as a batch."""
+        """Return rows of examples as a batch."""
         if self.spec.num_choices:
             return make_batch_of_choices(
                 rows,
@@ -59,43 +66,49 @@ class RowMaker(NamedTuple):
     def grouped(
         self, planned: Sequence[PlannedExample], batch_size: int, key: tuple[object, ...]
     ) -> list[PlannedExample]:
-        """Rows of like length together, drawn by ``key``; an epoch of the only task before the next one."""
+        """Order examples in groups of similar length.
+
+        Args:
+          planned: Examples to order; of a single task, each epoch stays together.
+          batch_size: Examples of a group.
+          key: Random key of the order of the groups.
+        """
         found: list[PlannedExample] = []
         epochs = sorted({each.epoch for each in planned}) if len(self.sources) == 1 else [None]
         for epoch in epochs:
             rows = [each for each in planned if epoch in (None, each.epoch)]
             sizes = [self._size(each) for each in rows]
-            order = like_lengths_together(sizes, batch_size, key_of(*key, epoch))
+            order = group_by_length(sizes, batch_size, key_of(*key, epoch))
             found += [rows[number] for number in order]
         return found
 
     def _size(self, planned: PlannedExample) -> int:
-        """How long the row of an encoder's head is, before it is made."""
+        """Return the row length of an example for an encoder head."""
         source = self.sources[planned.task]
         assert isinstance(source, HeadSource)
         return int(source.sizes(planned.epoch, [planned.position])[0])
 
     def release(self, planned: Sequence[PlannedExample]) -> None:
-        """Lets sources forget these examples and all before them."""
+        """Let sources free the memory of these examples and all before them."""
         last = {example.task: (example.epoch, example.position + 1) for example in planned}
         for task, place in last.items():
             self.sources[task].release(*place)
 
     def _examples(self, planned: Sequence[PlannedExample]) -> list[Example]:
-        """Makes examples, those of one task and epoch together."""
+        """Make examples, grouped by task and epoch."""
         numbers: dict[tuple[int, int], list[int]] = {}
         for number, example in enumerate(planned):
             numbers.setdefault((example.task, example.epoch), []).append(number)
         examples = [Example()] * len(planned)
-        for (task, epoch), of_task in numbers.items():
-            made = self.sources[task].examples(epoch, [planned[number].position for number in of_task])
-            for number, example in zip(of_task, made, strict=True):
+        for (task, epoch), task_numbers in numbers.items():
+            made = self.sources[task].examples(epoch, [planned[number].position for number in task_numbers])
+            for number, example in zip(task_numbers, made, strict=True):
                 examples[number] = example._replace(task=task) if task else example
         return examples
 
 
 def join_rows(parts: Sequence[Batch]) -> Batch:
-    """Rows of several batches with the same streams, in order."""
+    """Concatenate the rows of batches with the same streams."""
     if len(parts) == 1:
         return parts[0]
     streams = zip(*parts, strict=True)
@@ -103,33 +116,84 @@ def join_rows(parts: Sequence[Batch]) -> Batch:
 
 
 def take_rows(batch: Batch, start: int, end: int) -> Batch:
-    """Some rows of a batch."""
+    """Return rows ``start`` to ``end`` of a batch."""
     return Batch(*(None if stream is None else stream[start:end] for stream in batch))
 
 
 def pack_rows(lengths: np.ndarray, limits: Sequence[int], *, open_rows: int | None = None) -> list[list[int]]:
-    """Numbers of examples, row by row: each goes to the first row that it fits into, else it opens a new one.
+    """Assign examples to rows by first fit.
 
-    ``lengths``, int64 [N, F], are those of each feature; one over its limit counts as the limit: it will be cut. With
-    ``open_rows`` only that many newest rows are looked at; 1 is seqio's packing, in order, but for its flush after
-    every ``max(limits)`` examples. With all rows it is first-fit (Johnson 1974,
-    https://doi.org/10.1016/S0022-0000(74)80026-7): at most 1.7 times as many rows as there could be.
+    Each example goes into the first row with enough space, else into a new one. First fit needs at most 1.7 times the
+    optimal number of rows (Johnson 1974, https://doi.org/10.1016/S0022-0000(74)80026-7).
+
+    Args:
+      lengths: Length of each feature of each example, int64 [N, F]; longer ones count as the limit, to which they will
+        be cut.
+      limits: Limit of each feature.
+      open_rows: Number of newest rows to consider. 1 is seqio's packing, except for its flush after every
+        ``max(limits)`` examples; None considers all.
+
+    Returns:
+      Indices of the examples of each row.
     """
     lengths = np.minimum(lengths, np.asarray(limits)[None])
     rows: list[list[int]] = []
-    room = np.zeros((len(lengths), len(limits)), np.int64)
+    free = np.zeros((len(lengths), len(limits)), np.int64)
     smallest = lengths.min(axis=0, initial=max(limits, default=0))
-    first = 0  # rows before it have no room for anything
+    first = 0  # rows before it are full
     for number, needed in enumerate(lengths):
         if open_rows is not None:
             first = max(len(rows) - open_rows, 0)
-        while first < len(rows) and (room[first] < smallest).any():
+        while first < len(rows) and (free[first] < smallest).any():
             first += 1
-        fits = (room[first : len(rows)] >= needed).all(axis=1)
+        fits = (free[first : len(rows)] >= needed).all(axis=1)
         row = first + int(fits.argmax()) if fits.any() else len(rows)
         if row == len(rows):
             rows.append([])
-            room[row] = limits
+            free[row] = limits
         rows[row].append(number)
-        room[row] -= needed
+        free[row] -= needed
     return rows
+
+
+def cut_to_bucket(batch: Batch, *, shortest: int = 16) -> Batch:
+    """Remove padding columns of an encoder batch that the next shorter bucket doesn't need.
+
+    Few distinct lengths mean few compiled programs.
+
+    Args:
+      batch: Encoder batch, with or without choices.
+      shortest: Length of the shortest bucket.
+    """
+    limit = batch.encoder_segment_ids.shape[-1]
+    longest = int((batch.encoder_segment_ids > 0).sum(axis=-1).max(initial=0))
+    length = bucket_length(longest, limit, shortest=shortest)
+    if length == limit:
+        return batch
+    # Per-token streams have this shape: [B, L], or [B, C, L] with choices.
+    per_token = batch.encoder_segment_ids.shape
+    return Batch(
+        *(stream if stream is None or stream.shape != per_token else stream[..., :length] for stream in batch)
+    )
+
+
+def group_by_length(sizes: Sequence[int] | np.ndarray, batch_size: int, key: np.ndarray) -> np.ndarray:
+    """Order examples so that groups of ``batch_size`` have similar lengths.
+
+    Args:
+      sizes: Length of each example [N].
+      batch_size: Examples of a group; only the longest group may be smaller.
+      key: Random key of the order of the groups.
+
+    Returns:
+      Indices, int64 [N].
+    """
+    by_size = np.argsort(np.asarray(sizes), kind="stable")
+    num_groups = -(-len(by_size) // batch_size)
+    whole = len(by_size) // batch_size
+    drawn = permuted(np.arange(whole), whole, key) if whole else np.zeros(0, np.int64)
+    groups = [
+        by_size[group * batch_size : (group + 1) * batch_size]
+        for group in (*drawn, *range(whole, num_groups))
+    ]
+    return np.concatenate(groups) if groups else by_size

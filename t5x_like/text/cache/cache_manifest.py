@@ -1,4 +1,4 @@
-"""A cache's manifest: what it holds, what it was made from, and how to tell that all of it is there."""
+"""The manifest of a token cache: its contents, its source, and checksums of all files."""
 
 import dataclasses
 import io
@@ -16,18 +16,29 @@ from t5x_like.text.cache.shards import CacheShard, checksum_of
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 MANIFEST = "manifest.json"
-STARTED = "started.json"  # what an unfinished cache is going to be
+STARTED = "started.json"  # contents of an unfinished cache
 STARTS_WORD = "starts_word.npy"
 VERSION = 2
 _READABLE = (1, 2)  # 1 lacks the shards' ``content``
-_ANEW = "copy it again, or delete the folder and make the cache again"
+_REMEDY = "copy it again, or delete the folder and make the cache again"
 
-Fingerprint = Mapping[str, str]  # what decides the tokens, a line each
+Fingerprint = Mapping[str, str]  # settings that determine the tokens, one line each
 
 
 @dataclass(frozen=True, kw_only=True)
 class CacheContents:
-    """What a cache is made of and how; known before the first example is written."""
+    """The contents of a cache, known before the first example is written.
+
+    Attributes:
+      task: Name of the task.
+      split: Name of the split.
+      features: The arrays of each example.
+      fingerprint: Settings that determine the tokens, one line each.
+      vocabulary_fingerprint: Hash of the vocabulary.
+      ids: Special ids of the vocabulary.
+      remaining_steps: Steps of a seqio pipeline that the cached examples still need.
+      sharding: Description of the division of examples into shards.
+    """
 
     task: str
     split: str
@@ -35,11 +46,11 @@ class CacheContents:
     fingerprint: Fingerprint
     vocabulary_fingerprint: str
     ids: VocabularyIds
-    remaining_steps: tuple[str, ...] = ()  # of a seqio pipeline: those that the cached examples still need
-    cut: str = ""  # how examples are cut into shards, in words
+    remaining_steps: tuple[str, ...] = ()
+    sharding: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """JSON for all but ``ids.starts_word``, which is a file of its own."""
+        """Return JSON for everything except ``ids.starts_word``, which has a file of its own."""
         ids = self.ids._asdict()
         ids["starts_word"] = (
             None if ids["starts_word"] is None else checksum_of(array_bytes(ids["starts_word"]))
@@ -54,35 +65,44 @@ class CacheContents:
             "vocabulary_fingerprint": self.vocabulary_fingerprint,
             "ids": ids,
             "remaining_steps": list(self.remaining_steps),
-            "cut": self.cut,
+            "cut": self.sharding,
         }
 
     @property
-    def decides(self) -> dict[str, str]:
-        """The fingerprint and what else must be the same for an unfinished cache to be gone on with."""
+    def identity(self) -> dict[str, str]:
+        """Fingerprint and all other settings that must be equal to continue an unfinished cache."""
         features = ", ".join(f"{feature.name} {feature.dtype}" for feature in self.features)
         return {**self.fingerprint, "vocabulary": self.vocabulary_fingerprint, "features": features}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """A finished cache."""
+    """The manifest of a finished cache.
+
+    Attributes:
+      contents: Contents of the cache.
+      shards: Its shards in order.
+      num_tokens: Tokens by feature.
+      lengths_checksums: Checksums of the files of lengths, by feature.
+      num_skipped: Rows of the source that could not be used.
+      checksum: Checksum of the manifest itself.
+    """
 
     contents: CacheContents
     shards: tuple[CacheShard, ...]
-    num_tokens: Mapping[str, int]  # by feature
-    lengths_checksums: Mapping[str, str]  # by feature
-    num_skipped: int = 0  # rows of the source that could not be used
-    checksum: int = field(default=0, compare=False)  # of this file
+    num_tokens: Mapping[str, int]
+    lengths_checksums: Mapping[str, str]
+    num_skipped: int = 0
+    checksum: int = field(default=0, compare=False)
 
     @property
     def num_examples(self) -> int:
-        """Examples of all shards."""
+        """Number of examples of all shards."""
         return sum(shard.examples for shard in self.shards)
 
     @property
     def content(self) -> int | None:
-        """Tells the examples, and their order, from others; None where an earlier version wrote some of them."""
+        """Checksum of the examples and their order; None if an earlier version wrote one of the shards."""
         content = ContentChecksum()
         for shard in self.shards:
             if shard.content is None:
@@ -93,25 +113,25 @@ class Manifest:
 
 
 def lengths_name(feature: str) -> str:
-    """The file that holds the lengths of a feature, int64 [examples]."""
+    """Return the name of the file that holds the lengths of a feature, int64 [examples]."""
     return f"lengths.{feature}.npy"
 
 
 def write_started(directory: str, contents: CacheContents) -> None:
-    """Notes what the cache in ``directory`` is going to be, before any of it is there."""
+    """Record the contents of an unfinished cache, before any shard exists."""
     if contents.ids.starts_word is not None:
         write_bytes(as_path(directory) / STARTS_WORD, array_bytes(contents.ids.starts_word))
     write_json(as_path(directory) / STARTED, contents.as_json())
 
 
 def read_started(directory: str) -> CacheContents | None:
-    """What an unfinished cache is going to be; None where none was started."""
+    """Return the contents of an unfinished cache, or None if none was started."""
     path = as_path(directory) / STARTED
     return _contents(directory, read_json(path)) if path.exists() else None
 
 
 def write_manifest(directory: str, manifest: Manifest) -> None:
-    """Marks the cache as finished."""
+    """Write the manifest, which marks the cache as finished."""
     value = {
         **manifest.contents.as_json(),
         "num_examples": manifest.num_examples,
@@ -125,10 +145,10 @@ def write_manifest(directory: str, manifest: Manifest) -> None:
 
 
 def read_manifest(directory: str) -> Manifest:
-    """The manifest of a finished cache.
+    """Read the manifest of a finished cache.
 
     Raises:
-      ValueError: there is none, it is damaged, or a later version wrote it.
+      ValueError: There is none, it is damaged, or a later version wrote it.
     """
     path = as_path(directory) / MANIFEST
     if not path.exists():
@@ -137,7 +157,7 @@ def read_manifest(directory: str) -> Manifest:
     try:
         value = read_json(path)
     except ValueError as error:
-        raise ValueError(f"{path} is damaged ({error}); {_ANEW}") from None
+        raise ValueError(f"{path} is damaged ({error}); {_REMEDY}") from None
     if not isinstance(value, dict) or value.get("format") != "t5x_like token cache":
         raise ValueError(f"{path} is not the manifest of a token cache")
     if value.get("version") not in _READABLE:
@@ -147,7 +167,7 @@ def read_manifest(directory: str) -> Manifest:
     checksum = value.pop("checksum", None)
     if checksum != _checksum(value):
         raise ValueError(
-            f"{path} is damaged: its checksum is {checksum}, its contents give {_checksum(value)}; {_ANEW}"
+            f"{path} is damaged: its checksum is {checksum}, its contents give {_checksum(value)}; {_REMEDY}"
         )
     return Manifest(
         contents=_contents(directory, value),
@@ -171,24 +191,34 @@ def _contents(directory: str, value: Mapping[str, Any]) -> CacheContents:
         vocabulary_fingerprint=value["vocabulary_fingerprint"],
         ids=VocabularyIds(**ids),
         remaining_steps=tuple(value["remaining_steps"]),
-        cut=value["cut"],
+        sharding=value["cut"],
     )
 
 
 def read_array(directory: str, name: str, checksum: str) -> np.ndarray:
-    """A small array of the cache.
+    """Read a small array of the cache.
+
+    Args:
+      directory: Folder of the cache.
+      name: Name of the ``.npy`` file.
+      checksum: Expected crc32c.
 
     Raises:
-      ValueError: its file is missing or damaged.
+      ValueError: The file is missing or damaged.
     """
     return np.load(io.BytesIO(read_checked(directory, name, checksum)), allow_pickle=False)
 
 
 def read_checked(directory: str, name: str, checksum: str) -> bytes:
-    """The bytes of a file of the cache.
+    """Read a file of the cache.
+
+    Args:
+      directory: Folder of the cache.
+      name: Name of the file.
+      checksum: Expected crc32c.
 
     Raises:
-      ValueError: it is missing or damaged.
+      ValueError: The file is missing or damaged.
     """
     path = as_path(directory) / name
     if not path.exists():
@@ -207,24 +237,30 @@ REPAIR = (
 )
 
 
-def differences(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
-    """What differs between two fingerprints, a line each; lines that were not asked for don't count."""
+def fingerprint_differences(stored: Mapping[str, Any], requested: Mapping[str, Any]) -> list[str]:
+    """Return one line for each requested setting that differs from the stored one."""
     return [
-        f"  {name}: the cache has {stored.get(name, 'nothing')}, you ask for {asked[name]}"
-        for name in asked
-        if stored.get(name) != asked[name]
+        f"  {name}: the cache has {stored.get(name, 'nothing')}, you ask for {requested[name]}"
+        for name in requested
+        if stored.get(name) != requested[name]
     ]
 
 
 def refuse_other(
-    directory: str, stored: Mapping[str, Any], asked: Mapping[str, Any], *, what_to_do: str
+    directory: str, stored: Mapping[str, Any], requested: Mapping[str, Any], *, what_to_do: str
 ) -> None:
-    """Compares fingerprints.
+    """Compare fingerprints.
+
+    Args:
+      directory: Folder of the cache, for the message.
+      stored: Settings of the cache.
+      requested: Settings to compare; others are ignored.
+      what_to_do: End of the message.
 
     Raises:
-      ValueError: they differ; shows how.
+      ValueError: Settings differ; the message lists them.
     """
-    lines = differences(stored, asked)
+    lines = fingerprint_differences(stored, requested)
     if lines:
         shown = "\n".join(lines)
         raise ValueError(f"{directory} was made from something else:\n{shown}\n{what_to_do}")
@@ -233,7 +269,9 @@ def refuse_other(
 def _why_absent(directory: str) -> str:
     folder = as_path(directory)
     if (folder / STARTED).exists():
-        return "it was never finished; run the same t5x-like cache command again, it goes on where it stopped"
+        return (
+            "it was never finished; run the same t5x-like cache command again, it continues where it stopped"
+        )
     if not folder.exists():
         return "there is no such folder; make one with t5x-like cache"
     inner = sorted(path.parent.relative_to(folder) for path in folder.glob(f"*/{MANIFEST}"))
@@ -248,7 +286,7 @@ def _checksum(value: Mapping[str, Any]) -> str:
 
 
 def array_bytes(array: np.ndarray) -> bytes:
-    """An array as the bytes of an ``.npy`` file."""
+    """Return an array as the bytes of an ``.npy`` file."""
     buffer = io.BytesIO()
     np.save(buffer, array)
     return buffer.getvalue()

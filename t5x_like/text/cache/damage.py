@@ -1,4 +1,4 @@
-"""Finding out which bytes of a cache are not as they were written, and which examples they touch."""
+"""Detection of damaged bytes in a cache, and of the examples that they affect."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -9,16 +9,16 @@ import numpy as np
 from t5x_like.io.progress import Progress
 from t5x_like.text.cache.cache_manifest import REPAIR, Manifest, read_checked
 from t5x_like.text.cache.record_offsets import BLOCK
-from t5x_like.text.cache.shards import CacheShard, Index, checksums_of_file, index_name, unpack
+from t5x_like.text.cache.shards import CacheShard, Index, checksums_of_file, index_name, parse_index
 
 _POLICY = "or open it with on_corruption='quarantine' to leave out what is damaged"
 
 
 def check_sizes(directory: str, manifest: Manifest) -> None:
-    """Looks whether all shards are there and as long as they were.
+    """Check that all shards exist and have their original size.
 
     Raises:
-      ValueError: one isn't; names it.
+      ValueError: A shard doesn't; the message names it.
     """
     for shard in manifest.shards:
         path = os.path.join(directory, shard.file)
@@ -33,15 +33,20 @@ def check_sizes(directory: str, manifest: Manifest) -> None:
 
 
 def raise_damage(directory: str, shard: CacheShard, found: str) -> NoReturn:
-    """Says which bytes of a shard are damaged.
+    """Report the damaged bytes of a shard.
+
+    Args:
+      directory: Folder of the cache.
+      shard: The shard.
+      found: The error that led here, for the message.
 
     Raises:
-      ValueError: always.
+      ValueError: Always.
     """
     path = os.path.join(directory, shard.file)
     if not os.path.exists(path):
         raise ValueError(f"{path} is missing; {REPAIR}, {_POLICY}")
-    index = unpack(read_checked(directory, index_name(shard.file), shard.index_checksum))
+    index = parse_index(read_checked(directory, index_name(shard.file), shard.index_checksum))
     blocks = np.flatnonzero(_damaged_blocks(path, index)) * BLOCK
     if not len(blocks):
         raise ValueError(f"{path} could not be read ({found}), though every byte is as it was written")
@@ -53,17 +58,22 @@ def raise_damage(directory: str, shard: CacheShard, found: str) -> NoReturn:
 
 
 class Damage(NamedTuple):
-    """What is wrong with a cache's shards."""
+    """Damage of a cache's shards.
 
-    is_any: bool  # be it in bytes that hold no example
-    examples: np.ndarray  # int64, sorted: the numbers of those that touch damaged bytes
+    Attributes:
+      is_any: True if any byte is damaged, even one that belongs to no example.
+      examples: int64, sorted: numbers of the examples with damaged bytes.
+    """
+
+    is_any: bool
+    examples: np.ndarray
 
 
 def find_damage(directory: str, manifest: Manifest) -> Damage:
-    """Reads every byte.
+    """Read and check every byte of a cache.
 
     Raises:
-      ValueError: an index is damaged, without which nobody knows where examples are.
+      ValueError: An index is damaged, without which the positions of examples are unknown.
     """
     first = np.cumsum([0, *(shard.examples for shard in manifest.shards)])
     with (
@@ -79,19 +89,19 @@ def find_damage(directory: str, manifest: Manifest) -> Damage:
 
 
 def _in_shard(directory: str, shard: CacheShard) -> Damage:
-    """Examples are numbered from the shard's first."""
+    """Check one shard; examples are numbered from its first."""
     path = os.path.join(directory, shard.file)
-    index = unpack(read_checked(directory, index_name(shard.file), shard.index_checksum))
+    index = parse_index(read_checked(directory, index_name(shard.file), shard.index_checksum))
     if not os.path.exists(path):
         return Damage(True, np.arange(shard.examples))
     damaged = _damaged_blocks(path, index)
     before = np.concatenate([[0], np.cumsum(damaged)])
-    starts, ends = index.places[:-1] // BLOCK, -(-index.places[1:] // BLOCK)
+    starts, ends = index.offsets[:-1] // BLOCK, -(-index.offsets[1:] // BLOCK)
     return Damage(bool(damaged.any()), np.flatnonzero(before[ends] > before[starts]))
 
 
 def _damaged_blocks(path: str, index: Index) -> np.ndarray:
-    """bool [blocks] of the file as it was written."""
+    """Return bool [blocks] of the file as it was written."""
     _, found = checksums_of_file(path)
     expected = index.block_checksums
     damaged = np.ones(len(expected), bool)

@@ -1,4 +1,4 @@
-"""Tasks over plain files, tokenized without TensorFlow or seqio."""
+"""Tokenization of tasks over plain files, without TensorFlow or seqio."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_files
 from t5x_like.text.cache.cache_manifest import CacheContents
-from t5x_like.text.cache.record_encoding import EncodedRecords, Feature, encode, in_order, token_dtype
+from t5x_like.text.cache.record_encoding import EncodedRecords, Feature, encode, sort_features, token_dtype
 from t5x_like.text.cache.shards import CacheShard, ShardWriter, finished_shard
 from t5x_like.text.tasks.chat import Conversation
 from t5x_like.text.tasks.documents import Document
@@ -18,13 +18,19 @@ from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 SourceRow = Document | TextPair | Conversation
 
-# What is given to a process at once: enough to be worth sending, little enough to be held many times over.
+# Work sent to a process at once: large compared with the cost of sending, small compared with memory.
 _ROWS_AT_ONCE = 1024
 _CHARACTERS_AT_ONCE = 1_000_000
 
 
-def describe(definition: FileTask[Any], split: str, fingerprint: dict[str, str]) -> CacheContents:
-    """What the cache of a split is going to hold."""
+def cache_contents(definition: FileTask[Any], split: str, fingerprint: dict[str, str]) -> CacheContents:
+    """Return the contents of a split's cache.
+
+    Args:
+      definition: The task.
+      split: Its split.
+      fingerprint: Settings that determine the tokens.
+    """
     tokenizer = definition.tokenizer
     return CacheContents(
         task=definition.name,
@@ -37,7 +43,7 @@ def describe(definition: FileTask[Any], split: str, fingerprint: dict[str, str])
 
 
 def features_of(definition: FileTask[Any]) -> tuple[Feature, ...]:
-    """The arrays of each example, and how they are stored."""
+    """Return the stored arrays of each example."""
     tokens = token_dtype(definition.tokenizer.vocab_size)
     known = {
         "sentence_ends": Feature(name="sentence_ends", dtype="int32"),
@@ -45,32 +51,32 @@ def features_of(definition: FileTask[Any]) -> tuple[Feature, ...]:
         "answers": Feature(name="answers", dtype="int32"),
     }
     names = definition.feature_names()
-    return in_order([known.get(name) or Feature(name=name, dtype=tokens) for name in names])
+    return sort_features([known.get(name) or Feature(name=name, dtype=tokens) for name in names])
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowEncoder:
-    """Rows of a task as records; made anew from its fields in every process."""
+    """Tokenizes rows of a task into records; rebuilt from its fields in every process."""
 
     definition: FileTask[Any]
     features: tuple[Feature, ...]
 
     def __call__(self, rows: Sequence[SourceRow]) -> EncodedRecords:
-        """Tokenises rows.
+        """Tokenize rows.
 
         Raises:
-          ValueError: a text that the vocabulary can't read.
+          ValueError: The vocabulary can't encode a text.
         """
         return encode(self.definition.tokenize(rows), self.features)
 
 
-def in_pieces(rows: Iterator[SourceRow]) -> Iterator[list[SourceRow]]:
-    """Rows in lists of up to a thousand, or a million characters."""
+def batch_rows(rows: Iterator[SourceRow]) -> Iterator[list[SourceRow]]:
+    """Yield rows in lists of up to 1,024 rows or a million characters."""
     piece: list[SourceRow] = []
     characters = 0
     for row in rows:
         piece.append(row)
-        characters += characters_of(row)
+        characters += num_characters(row)
         if len(piece) >= _ROWS_AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
             yield piece
             piece, characters = [], 0
@@ -78,15 +84,19 @@ def in_pieces(rows: Iterator[SourceRow]) -> Iterator[list[SourceRow]]:
         yield piece
 
 
-def characters_of(row: SourceRow) -> int:
-    """How long a row is."""
+def num_characters(row: SourceRow) -> int:
+    """Return the number of characters of a row."""
     if isinstance(row, Conversation):
         return sum(len(content) for _, content in row.messages)
     return len(row.text) if isinstance(row, Document) else len(row.inputs) + len(row.targets)
 
 
 class BytesRead:
-    """About how many bytes of a split's files have been read, told by the rows that came out of them."""
+    """Estimate of the bytes read from a split's files, from the rows that were read.
+
+    Attributes:
+      total: Size of all files.
+    """
 
     def __init__(self, files: Sequence[str]) -> None:
         self._sizes = [as_path(file).stat().length for file in files]
@@ -95,22 +105,22 @@ class BytesRead:
         self._current, self._before, self._inside = 0, 0, 0
 
     def take(self, row: SourceRow) -> None:
-        """Takes note of a row."""
+        """Count a row."""
         number = self._numbers.get(row.place.rpartition(":")[0], self._current)
         if number != self._current:
             self._current, self._before, self._inside = number, sum(self._sizes[:number]), 0
-        # One byte a character and one for the line's end: too few for most files, never more than they hold.
-        self._inside = min(self._inside + characters_of(row) + 1, self._sizes[self._current])
+        # One byte for a character and one for the end of a line: less than most files hold, never more.
+        self._inside = min(self._inside + num_characters(row) + 1, self._sizes[self._current])
 
     @property
     def done(self) -> int:
-        """Bytes up to where the last row was."""
+        """Estimated bytes up to the end of the last row."""
         return self._before + self._inside
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileUnit:
-    """One file's examples as one shard, made anywhere: what a cluster's machine is given."""
+    """Picklable work that tokenizes one file into one shard on any machine."""
 
     definition: FileTask[Any]
     file: str
@@ -118,10 +128,10 @@ class FileUnit:
     features: tuple[Feature, ...]
 
     def __call__(self, directory: str) -> CacheShard:
-        """Writes the shard, unless it is there.
+        """Write the shard unless it exists.
 
         Raises:
-          ValueError: a bad row.
+          ValueError: A row is bad.
         """
         finished = finished_shard(directory, self.number, self.features)
         if finished is not None:
@@ -129,13 +139,13 @@ class FileUnit:
         policy = RowPolicy(self.definition.on_bad_row)
         encoder = RowEncoder(definition=self.definition, features=self.features)
         with ShardWriter(directory, self.number, self.features) as writer:
-            for piece in in_pieces(self.definition.read_file(self.file, policy)):
+            for piece in batch_rows(self.definition.read_file(self.file, policy)):
                 writer.write(encoder(piece))
             return writer.finish(num_skipped=policy.num_skipped)
 
 
 def file_units(definition: FileTask[Any], split: str) -> list[FileUnit]:
-    """A unit for each file of a split."""
+    """Return one unit of work for each file of a split."""
     features = features_of(definition)
     return [
         FileUnit(definition=definition, file=file, number=number, features=features)

@@ -1,6 +1,6 @@
-"""What decides a task's tokens, a line each: two caches with the same lines hold the same examples.
+"""Settings that determine a task's tokens, one line each: caches with equal lines hold equal examples.
 
-The objective is not among them: it works on what the cache holds.
+The objective isn't included, because it is applied to cached tokens.
 """
 
 import functools
@@ -11,6 +11,7 @@ import google_crc32c
 
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_files
+from t5x_like.io.progress import Progress
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
@@ -20,14 +21,18 @@ Files = Literal["contents", "sizes", "unread"]
 
 
 def task_fingerprint(task: FileTask[Any], split: str, *, files: Files = "contents") -> dict[str, str]:
-    """Returns the lines of a task's split.
+    """Return the lines of a task's split.
 
-    ``files`` says how files are told from others: by checksums of their ``contents``, by their ``sizes`` alone, which
-    takes no time, or not at all (``unread``), where they are on another machine. A cache is compared by the lines
-    that are given.
+    A cache is compared only by the lines that are given.
+
+    Args:
+      task: The task.
+      split: Its split.
+      files: "contents" identifies files by checksums, "sizes" by their sizes alone, which takes no time; "unread"
+        leaves them out, if they are on another machine.
 
     Raises:
-      ValueError: no such split, or files are missing.
+      ValueError: There is no such split, or files are missing.
     """
     if split not in task.files:
         raise ValueError(f"task {task.name!r} has no split {split!r}; there are {', '.join(task.files)}")
@@ -38,18 +43,21 @@ def task_fingerprint(task: FileTask[Any], split: str, *, files: Files = "content
 
 def _of_files(task: FileTask[Any], split: str, *, with_contents: bool) -> dict[str, str]:
     found = find_files(task.files[split])
+    stats = [as_path(file).stat() for file in found]
     lines = {"files": str(len(found))}
-    for number, file in enumerate(found):
-        stat = as_path(file).stat()
-        lines[f"file {number}, bytes"] = str(stat.length)
-        if with_contents:
-            lines[f"file {number}, crc32c"] = _checksum(_absolute(file), stat.length, stat.mtime)
+    total = sum(stat.length for stat in stats)
+    with Progress(f"checksums of {task.name} {split}", total, "bytes", shown=with_contents) as progress:
+        for number, (file, stat) in enumerate(zip(found, stats, strict=True)):
+            lines[f"file {number}, bytes"] = str(stat.length)
+            if with_contents:
+                lines[f"file {number}, crc32c"] = _checksum(_absolute(file), stat.length, stat.mtime)
+                progress.add(stat.length)
     return lines
 
 
 @functools.lru_cache(maxsize=65536)
 def _checksum(file: str, size: int, changed: float) -> str:
-    del size, changed  # they tell when a file must be read again
+    del size, changed  # part of the key: a changed file is read again
     checksum = 0
     with as_path(file).open("rb") as stream:
         while chunk := stream.read(_CHUNK_BYTES):

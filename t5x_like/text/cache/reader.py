@@ -1,4 +1,4 @@
-"""Reading a finished cache: any examples by number, without TensorFlow or seqio."""
+"""Random access to the examples of a finished cache, without TensorFlow or seqio."""
 
 import logging
 import os
@@ -17,8 +17,8 @@ from t5x_like.text.cache.cache_manifest import (
     refuse_other,
 )
 from t5x_like.text.cache.damage import check_sizes, find_damage, raise_damage
-from t5x_like.text.cache.open_shards import OpenShards
 from t5x_like.text.cache.record_encoding import decode, record_sizes
+from t5x_like.text.cache.shard_readers import ShardReaders
 from t5x_like.text.cache.shards import checksum_of
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
@@ -42,7 +42,14 @@ class CachedExamples:
         kept: np.ndarray | None = None,
         is_damaged: bool = False,
     ) -> None:
-        """Use ``open``. ``kept`` are the numbers of the examples that are not quarantined; None for all."""
+        """Use ``open`` instead.
+
+        Args:
+          directory: Folder of the cache.
+          manifest: Its manifest.
+          kept: Numbers of the examples that aren't quarantined; None for all.
+          is_damaged: True if some shards are damaged.
+        """
         self.directory = directory
         self.manifest = manifest
         self._kept = kept
@@ -52,7 +59,7 @@ class CachedExamples:
             feature.name: np.load(os.path.join(directory, lengths_name(feature.name)), mmap_mode="r")
             for feature in manifest.contents.features
         }
-        self._shards = OpenShards(directory, manifest, read_around_damage=is_damaged)
+        self._shards = ShardReaders(directory, manifest, by_offset=is_damaged)
         self._pool: ThreadPoolExecutor | None = None
         self._process = os.getpid()
 
@@ -65,15 +72,18 @@ class CachedExamples:
         vocabulary_fingerprint: str | None = None,
         on_corruption: OnCorruption = "fail",
     ) -> "CachedExamples":
-        """Opens a finished cache, which must have been made from the task and vocabulary of these fingerprints.
+        """Open a finished cache.
 
-        With ``on_corruption="fail"`` files of a wrong size are found here and damaged bytes where they are read. With
-        ``"quarantine"`` every byte is checked here: the examples that touch damaged ones are left out, so that all
-        hosts number the others alike.
+        Args:
+          directory: Local folder of the cache.
+          task_fingerprint: Lines that the cache's fingerprint must have.
+          vocabulary_fingerprint: Hash that the cache's vocabulary must have.
+          on_corruption: "fail" checks file sizes here and bytes when they are read. "quarantine" checks every byte here
+            and leaves out examples with damaged bytes, so that all hosts number the others alike.
 
         Raises:
-          ValueError: no finished cache, one made from something else (shows the difference), or a damaged one (names
-            file and offset).
+          ValueError: The cache isn't finished, was made from something else (the message shows the difference), or is
+            damaged (the message names file and offset).
         """
         if on_corruption not in ("fail", "quarantine"):
             raise ValueError(f"on_corruption must be 'fail' or 'quarantine', not {on_corruption!r}")
@@ -84,10 +94,10 @@ class CachedExamples:
             )
         manifest = read_manifest(name)
         again = "Make a cache of this task (t5x-like cache), or train on the task that the cache was made of."
-        asked = dict(task_fingerprint or {})
+        requested = dict(task_fingerprint or {})
         if vocabulary_fingerprint is not None:
-            asked["vocabulary"] = vocabulary_fingerprint
-        refuse_other(name, manifest.contents.decides, asked, what_to_do=again)
+            requested["vocabulary"] = vocabulary_fingerprint
+        refuse_other(name, manifest.contents.identity, requested, what_to_do=again)
         for feature, checksum in manifest.lengths_checksums.items():
             read_checked(name, lengths_name(feature), checksum)
         if on_corruption == "fail":
@@ -106,37 +116,37 @@ class CachedExamples:
 
     @property
     def ids(self) -> VocabularyIds:
-        """The vocabulary's special ids, sentinels, and where words begin."""
+        """Special ids, sentinels and word-initial ids of the vocabulary."""
         return self.manifest.contents.ids
 
     @property
     def vocabulary_fingerprint(self) -> str:
-        """A hash of what decides the vocabulary's ids."""
+        """Hash of the vocabulary."""
         return self.manifest.contents.vocabulary_fingerprint
 
     @property
     def checksum(self) -> int:
-        """Another one for other examples, be it only that some are quarantined; that of the same ones in memory.
+        """Checksum of the examples, equal to that of the same examples in memory; quarantined examples change it.
 
-        Of a cache that an earlier version wrote it is its own alone.
+        For a cache that an earlier version wrote, it is the manifest's checksum.
         """
         content = self.manifest.content
-        told = self.manifest.checksum if content is None else content
-        return told if self._kept is None else told ^ int(checksum_of(self._kept.tobytes()), 16) << 61
+        checksum = self.manifest.checksum if content is None else content
+        return checksum if self._kept is None else checksum ^ int(checksum_of(self._kept.tobytes()), 16) << 61
 
     @property
     def num_quarantined(self) -> int:
-        """Examples left out because their bytes are damaged."""
+        """Number of examples left out because their bytes are damaged."""
         return self.manifest.num_examples - len(self)
 
     def __len__(self) -> int:
         return self.manifest.num_examples if self._kept is None else len(self._kept)
 
     def lengths(self, feature: str) -> np.ndarray:
-        """How long a feature is in every example, int64 [examples]; read from the index as it is needed.
+        """Return the length of a feature in every example, int64 [examples].
 
         Raises:
-          ValueError: no such feature.
+          ValueError: There is no such feature.
         """
         if feature not in self._lengths:
             raise ValueError(
@@ -145,35 +155,34 @@ class CachedExamples:
         return self._lengths[feature] if self._kept is None else self._lengths[feature][self._kept]
 
     def read(self, numbers: np.ndarray) -> list[dict[str, np.ndarray]]:
-        """The examples of these numbers, in this order: read-only arrays in the types they are stored in.
+        """Return examples in the order of ``numbers``, as read-only arrays of the stored types.
 
         Raises:
-          ValueError: a number is out of range, or bytes are damaged: names file and offset.
+          ValueError: A number is out of range, or bytes are damaged (the message names file and offset).
         """
-        asked = np.asarray(numbers, np.int64).reshape(-1)
-        if not len(asked):
+        requested = np.asarray(numbers, np.int64).reshape(-1)
+        if not len(requested):
             return []
-        if asked.min() < 0 or asked.max() >= len(self):
-            raise ValueError(
-                f"example {int(asked.min() if asked.min() < 0 else asked.max())} is asked for; there are {len(self)}"
-            )
-        places = asked if self._kept is None else self._kept[asked]
+        if requested.min() < 0 or requested.max() >= len(self):
+            wrong = int(requested.min() if requested.min() < 0 else requested.max())
+            raise ValueError(f"example {wrong} is out of range: there are {len(self)}")
+        indices = requested if self._kept is None else self._kept[requested]
         features = self.manifest.contents.features
-        lengths = np.stack([self._lengths[feature.name][places] for feature in features], axis=1)
-        records = self._read_records(places)
-        self._check(places, records, record_sizes(lengths, features))
+        lengths = np.stack([self._lengths[feature.name][indices] for feature in features], axis=1)
+        records = self._read_records(indices)
+        self._check(indices, records, record_sizes(lengths, features))
         return decode(records, lengths, features)
 
-    def _read_records(self, places: np.ndarray) -> list[bytes]:
-        order = np.argsort(places, kind="stable")
-        shards = np.searchsorted(self._ends, places[order], side="right")
+    def _read_records(self, indices: np.ndarray) -> list[bytes]:
+        order = np.argsort(indices, kind="stable")
+        shards = np.searchsorted(self._ends, indices[order], side="right")
         edges = np.flatnonzero(np.diff(shards, prepend=-1, append=-1))
-        records: list[Any] = [None] * len(places)
+        records: list[Any] = [None] * len(indices)
 
         def read(start: int, end: int) -> None:
             shard = int(shards[start])
             first = int(self._ends[shard]) - self.manifest.shards[shard].examples
-            inside = (places[order[start:end]] - first).tolist()
+            inside = (indices[order[start:end]] - first).tolist()
             found = self._shards.read(shard, inside)
             for place, record in zip(order[start:end].tolist(), found, strict=True):
                 records[place] = record
@@ -186,11 +195,11 @@ class CachedExamples:
             list(self._threads().map(lambda group: read(*group), groups))
         return records
 
-    def _check(self, places: np.ndarray, records: list[bytes], sizes: np.ndarray) -> None:
+    def _check(self, indices: np.ndarray, records: list[bytes], sizes: np.ndarray) -> None:
         found = np.fromiter(map(len, records), np.int64, len(records))
         wrong = np.flatnonzero(found != sizes)
         if len(wrong):
-            number = int(places[wrong[0]])
+            number = int(indices[wrong[0]])
             shard = int(np.searchsorted(self._ends, number, side="right"))
             raise_damage(
                 self.directory,
@@ -214,5 +223,5 @@ def _num_threads() -> int:
 
 
 def _again(directory: str, manifest: Manifest, kept: np.ndarray | None, is_damaged: bool) -> CachedExamples:
-    """The same cache in another process, which needs not be checked again."""
+    """Open the same cache in another process without checking it again."""
     return CachedExamples(directory, manifest, kept=kept, is_damaged=is_damaged)

@@ -1,4 +1,4 @@
-"""An example as bytes and back: its features one after another, their lengths kept in the index."""
+"""Encoding of examples as bytes: the concatenated features; their lengths are kept in the index."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,13 @@ import numpy as np
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:
-    """One array of every example: [length], or [length, width] where ``width`` is given."""
+    """One array of every example.
+
+    Attributes:
+      name: Name of the feature.
+      dtype: numpy type.
+      width: Second dimension of an array [length, width]; None for [length].
+    """
 
     name: str
     dtype: str
@@ -17,32 +23,41 @@ class Feature:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one place of the array."""
+        """Bytes of one position of the array."""
         return np.dtype(self.dtype).itemsize * (self.width or 1)
 
 
 class EncodedRecords(NamedTuple):
-    """Examples ready to be written."""
+    """Encoded examples.
+
+    Attributes:
+      records: Bytes of each example.
+      lengths: Length of each feature, int64 [examples, features].
+    """
 
     records: list[bytes]
-    lengths: np.ndarray  # int64 [examples, features]
+    lengths: np.ndarray
 
 
 def token_dtype(vocab_size: int) -> str:
-    """The smallest type for the ids of a vocabulary: two bytes wherever they do."""
+    """Return the smallest type for the ids of a vocabulary: uint16 if they fit, otherwise int32."""
     return "uint16" if vocab_size <= 2**16 else "int32"
 
 
-def in_order(features: Sequence[Feature]) -> tuple[Feature, ...]:
-    """Wide types first, so that every array of a record starts at a multiple of its item's size."""
+def sort_features(features: Sequence[Feature]) -> tuple[Feature, ...]:
+    """Sort features by decreasing item size, so that every array of a record is aligned."""
     return tuple(sorted(features, key=lambda each: (-np.dtype(each.dtype).itemsize, each.name)))
 
 
 def encode(examples: Sequence[Mapping[str, Any]], features: Sequence[Feature]) -> EncodedRecords:
-    """The bytes of examples, each with an array-like for every feature.
+    """Encode examples.
+
+    Args:
+      examples: An array-like for every feature of each example.
+      features: The features, in storage order.
 
     Raises:
-      ValueError: a number does not fit its feature's type, or an array has another shape.
+      ValueError: A number doesn't fit its feature's type, or an array has another shape.
     """
     records, lengths = [], np.empty((len(examples), len(features)), np.int64)
     for row, example in enumerate(examples):
@@ -72,7 +87,13 @@ def _as_stored(values: Any, feature: Feature) -> np.ndarray:
 def decode(
     records: Sequence[bytes], lengths: np.ndarray, features: Sequence[Feature]
 ) -> list[dict[str, np.ndarray]]:
-    """Examples of records, given their ``lengths`` [records, features]. Read-only arrays, nothing is copied."""
+    """Decode records into read-only arrays without copying.
+
+    Args:
+      records: Bytes of each example.
+      lengths: int64 [records, features].
+      features: The features, in storage order.
+    """
     if len(features) == 1 and features[0].width is None:
         name, dtype = features[0].name, np.dtype(features[0].dtype)
         return [{name: np.frombuffer(record, dtype)} for record in records]
@@ -91,5 +112,5 @@ def decode(
 
 
 def record_sizes(lengths: np.ndarray, features: Sequence[Feature]) -> np.ndarray:
-    """Bytes of each record, int64, given ``lengths`` [..., features]."""
+    """Return the bytes of each record, int64, from ``lengths`` [..., features]."""
     return lengths @ np.array([feature.row_bytes for feature in features], np.int64)

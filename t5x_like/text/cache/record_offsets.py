@@ -1,9 +1,9 @@
-"""Where each record of an ArrayRecord file lies, so that damage can be laid to the examples it hits.
+"""Offsets of records in ArrayRecord files, which map damaged bytes to examples.
 
-ArrayRecord (https://github.com/google/array_record) is written over Riegeli/records files, whose layout is
-told in https://github.com/google/riegeli/blob/master/doc/riegeli_records_file_format.md: chunks, each with a
-header of 40 bytes, interrupted by a block header of 24 bytes at every multiple of 64 KiB. With one uncompressed
-record a chunk (``group_size:1,uncompressed``) a record is the tail of its chunk.
+ArrayRecord (https://github.com/google/array_record) is based on Riegeli/records files
+(https://github.com/google/riegeli/blob/master/doc/riegeli_records_file_format.md). These consist of chunks with a
+header of 40 bytes, interrupted by a block header of 24 bytes at every multiple of 64 KiB. With one uncompressed record
+in each chunk (``group_size:1,uncompressed``), a record is the end of its chunk.
 """
 
 import struct
@@ -25,14 +25,18 @@ class _Header(NamedTuple):
     record_size: int
 
 
-def record_places(content: memoryview, sizes: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Where records of these sizes begin in a file, and where the last one ends, int64 [records + 1].
+def record_offsets(content: memoryview, sizes: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Return the start of each record and the end of the last one, int64 [records + 1].
+
+    Args:
+      content: The file.
+      sizes: Bytes of each record.
 
     Raises:
-      ValueError: the file isn't laid out so.
+      ValueError: The file has another layout.
     """
     place = _after(_skip_signature(content), 0)
-    places = np.empty(len(sizes) + 1, np.int64)
+    offsets = np.empty(len(sizes) + 1, np.int64)
     for number, size in enumerate(sizes):
         header = _header(content, place)
         if (header.kind, header.num_records, header.record_size) != (_RECORDS, 1, size):
@@ -40,14 +44,21 @@ def record_places(content: memoryview, sizes: Sequence[int] | np.ndarray) -> np.
                 f"record {number} of {size} bytes is not at byte {place} ({header}); this version of array_record "
                 "writes another layout than 0.8 does"
             )
-        places[number] = place
+        offsets[number] = place
         place = _after(place, _CHUNK_HEADER + header.data_size)
-    places[-1] = place
-    return places
+    offsets[-1] = place
+    return offsets
 
 
 def read_record(read: Callable[[int, int], bytes], start: int, end: int, size: int) -> bytes:
-    """The record of ``size`` bytes in the chunk from ``start`` to ``end``; ``read(place, length)`` gives bytes."""
+    """Read one record.
+
+    Args:
+      read: ``read(offset, length)`` returns bytes of the file.
+      start: Start of the record's chunk.
+      end: End of the chunk.
+      size: Bytes of the record.
+    """
     chunk = _without_block_headers(read(start, end - start), start)
     data_size = int.from_bytes(chunk[8:16], "little")
     stop = _CHUNK_HEADER + data_size
@@ -70,7 +81,7 @@ def _header(content: memoryview, place: int) -> _Header:
 
 
 def _without_block_headers(raw: memoryview | bytes, place: int) -> bytes:
-    """``raw``, which lies at ``place`` of a file, without the block headers in it."""
+    """Return ``raw``, which starts at offset ``place`` of a file, without its block headers."""
     first = -place % BLOCK
     if first >= len(raw):
         return bytes(raw)
@@ -80,7 +91,7 @@ def _without_block_headers(raw: memoryview | bytes, place: int) -> bytes:
 
 
 def _after(place: int, length: int) -> int:
-    """The place ``length`` bytes after ``place``, block headers not counted."""
+    """Return the offset ``length`` bytes after ``place``; block headers don't count."""
     usable = BLOCK - _BLOCK_HEADER
     headers = (length + (place + usable - 1) % BLOCK) // usable
     return place + length + headers * _BLOCK_HEADER

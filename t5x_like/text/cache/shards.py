@@ -1,7 +1,6 @@
-"""One shard of a cache: an ArrayRecord file, and an index of where its examples are and how long.
+"""One shard of a cache: an ArrayRecord file, and an index of the offsets and lengths of its examples.
 
-The index is written last: a shard without one is unfinished. Both come under their names by a rename, so that a
-kill at any moment leaves a whole shard or none.
+The index is written last; a shard without one is unfinished. Both files are written atomically.
 """
 
 import contextlib
@@ -21,12 +20,12 @@ import google_crc32c
 import numpy as np
 
 from t5x_like.io.files import as_path, write_bytes
-from t5x_like.text.cache.content import ContentChecksum, content_of_records
+from t5x_like.text.cache.content import ContentChecksum, records_checksum
 from t5x_like.text.cache.record_encoding import EncodedRecords, Feature, record_sizes
-from t5x_like.text.cache.record_offsets import BLOCK, record_places
+from t5x_like.text.cache.record_offsets import BLOCK, record_offsets
 
-# One record a chunk: random access reads what it needs. Not compressed: the same bytes with every version of a
-# compressor, records that can be found without the file's own index; two bytes a token squeeze little anyway.
+# One record in a chunk: random access reads no more than it needs. Uncompressed: the bytes don't depend on a
+# compressor's version, and records are found without the file's own index; two-byte tokens hardly compress.
 OPTIONS = "group_size:1,uncompressed"
 
 # numpy parses an array's header by ast.literal_eval, which CPython 3.11 and 3.12 may fail with a SystemError when
@@ -36,42 +35,67 @@ _NUMPY_HEADERS = threading.Lock()
 
 @dataclass(frozen=True, kw_only=True)
 class CacheShard:
-    """A finished shard as the manifest knows it. Checksums are crc32c."""
+    """A finished shard as the manifest describes it. Checksums are crc32c.
+
+    Attributes:
+      file: Name of the ArrayRecord file.
+      examples: Number of examples.
+      bytes: Size of the file.
+      checksum: Checksum of the file's block checksums.
+      index_checksum: Checksum of the index.
+      num_skipped: Rows of the source that could not be used.
+      content: Value of the examples' ``ContentChecksum``; None if an earlier version wrote the shard.
+    """
 
     file: str
     examples: int
     bytes: int
     checksum: str
     index_checksum: str
-    num_skipped: int = 0  # rows of the source that could not be used
-    content: int | None = None  # ``Content.value`` of its examples; None where an earlier version wrote it
+    num_skipped: int = 0
+    content: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Index:
-    """What is kept beside a shard."""
+    """The index of a shard.
 
-    places: np.ndarray  # int64 [examples + 1], where in the file each record begins
-    lengths: np.ndarray  # int64 [examples, features]
-    block_checksums: np.ndarray  # uint32 [blocks of 64 KiB]
-    num_skipped: int = 0  # rows of the source that could not be used
-    content: int | None = None  # see ``CacheShard``
+    Attributes:
+      offsets: int64 [examples + 1], start of each record in the file.
+      lengths: int64 [examples, features].
+      block_checksums: uint32 [blocks of 64 KiB].
+      num_skipped: Rows of the source that could not be used.
+      content: See ``CacheShard``.
+    """
+
+    offsets: np.ndarray
+    lengths: np.ndarray
+    block_checksums: np.ndarray
+    num_skipped: int = 0
+    content: int | None = None
 
 
 def index_name(file: str) -> str:
-    """The index that belongs to a shard's file."""
+    """Return the name of a shard's index."""
     return file.removesuffix(".array_record") + ".index.npz"
 
 
 def shard_name(number: int) -> str:
-    """The file of the ``number``-th shard."""
+    """Return the name of a shard's file."""
     return f"{number:05d}.array_record"
 
 
 class ShardWriter:
-    """Writes one shard. Use as a context: it is finished at the end, or thrown away if an error comes by."""
+    """Writes one shard, as a context manager; an error discards it."""
 
     def __init__(self, directory: str, number: int, features: Sequence[Feature]) -> None:
+        """Open the file.
+
+        Args:
+          directory: Folder of the cache.
+          number: Number of the shard.
+          features: The features, in storage order.
+        """
         from array_record.python import array_record_module  # pyright: ignore[reportAttributeAccessIssue]
 
         self._directory, self._features = as_path(directory), tuple(features)
@@ -93,16 +117,16 @@ class ShardWriter:
             self.discard()
 
     def discard(self) -> None:
-        """Throws away what was written."""
+        """Remove what was written."""
         Path(self._partial).unlink(missing_ok=True)
-        with contextlib.suppress(RuntimeError):  # a full disk is no news here
+        with contextlib.suppress(RuntimeError):  # the disk may be full
             self._writer.close()
 
     def write(self, encoded: EncodedRecords) -> None:
-        """Appends examples.
+        """Append examples.
 
         Raises:
-          OSError: as ``finish``.
+          OSError: See ``finish``.
         """
         try:
             for record in encoded.records:
@@ -111,14 +135,17 @@ class ShardWriter:
         except RuntimeError as error:
             raise self._failed(error) from error
         self._lengths.append(encoded.lengths)
-        self._content = self._content.followed_by(content_of_records(encoded, self._features))
+        self._content = self._content.followed_by(records_checksum(encoded, self._features))
         self.num_examples += len(encoded.records)
 
     def finish(self, *, num_skipped: int = 0) -> CacheShard:
-        """Gives the shard its name.
+        """Write the index and give the shard its name.
+
+        Args:
+          num_skipped: Rows of the source that could not be used.
 
         Raises:
-          OSError: the disk is full, or the file can't be written for another reason.
+          OSError: The disk is full, or the file can't be written for another reason.
         """
         try:
             self._writer.close()
@@ -128,7 +155,7 @@ class ShardWriter:
         lengths = np.concatenate([nothing, *self._lengths])
         content: Any = np.memmap(self._partial, np.uint8, mode="r")
         index = Index(
-            places=record_places(memoryview(content), record_sizes(lengths, self._features).tolist()),
+            offsets=record_offsets(memoryview(content), record_sizes(lengths, self._features).tolist()),
             lengths=lengths,
             block_checksums=block_checksums(content),
             num_skipped=num_skipped,
@@ -143,7 +170,7 @@ class ShardWriter:
             with open(self._partial, "rb") as stream:
                 os.fsync(stream.fileno())
             os.replace(self._partial, target)
-        packed = _pack(index)
+        packed = _serialize_index(index)
         write_bytes(self._directory / index_name(self._name), packed)
         return _describe(self._name, len(content), index, packed)
 
@@ -152,12 +179,12 @@ class ShardWriter:
         return OSError(code, os.strerror(code), os.fspath(self._directory / self._name))
 
 
-# What array_record's messages end in when the system refuses to write.
+# Ends of array_record's messages when the system refuses to write.
 _CODES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def block_checksums(content: Any) -> np.ndarray:
-    """The crc32c of every 64 KiB, uint32."""
+    """Return the crc32c of every 64 KiB, uint32."""
     starts = range(0, len(content), BLOCK)
     return np.array([google_crc32c.value(content[start : start + BLOCK]) for start in starts], np.uint32)
 
@@ -165,9 +192,13 @@ def block_checksums(content: Any) -> np.ndarray:
 def finished_shard(
     directory: str, number: int, features: Sequence[Feature], *, read_all: bool = True
 ) -> CacheShard | None:
-    """The shard if it was finished and is as it was written; None otherwise.
+    """Return a shard if it is finished and undamaged, otherwise None.
 
-    That is found out by reading every byte, or, without ``read_all``, by its size.
+    Args:
+      directory: Folder of the cache.
+      number: Number of the shard.
+      features: The features, in storage order.
+      read_all: Check every byte; False checks the size alone.
     """
     name = shard_name(number)
     path, index_path = as_path(directory) / name, as_path(directory) / index_name(name)
@@ -175,7 +206,7 @@ def finished_shard(
         return None
     packed = index_path.read_bytes()
     try:
-        index = unpack(packed)
+        index = parse_index(packed)
     except ValueError:
         return None
     if index.lengths.shape[1] != len(features):
@@ -192,7 +223,7 @@ def finished_shard(
 
 
 def checksums_of_file(path: Any) -> tuple[int, np.ndarray]:
-    """How many bytes a file has, and the checksum of each block."""
+    """Return the size of a file and the checksum of each block."""
     size, checksums = 0, []
     with as_path(path).open("rb") as stream:
         while block := stream.read(BLOCK):
@@ -201,16 +232,16 @@ def checksums_of_file(path: Any) -> tuple[int, np.ndarray]:
     return size, np.array(checksums, np.uint32)
 
 
-def unpack(packed: bytes) -> Index:
-    """The index in the bytes of its file.
+def parse_index(packed: bytes) -> Index:
+    """Parse the bytes of an index.
 
     Raises:
-      ValueError: the bytes are damaged.
+      ValueError: The bytes are damaged.
     """
     try:
         with _NUMPY_HEADERS, np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
             return Index(
-                places=arrays["places"],
+                offsets=arrays["places"],
                 lengths=arrays["lengths"].astype(np.int64),
                 block_checksums=arrays["block_checksums"],
                 num_skipped=int(arrays["num_skipped"]),
@@ -220,14 +251,14 @@ def unpack(packed: bytes) -> Index:
         raise ValueError(f"not an index: {error}") from error
 
 
-def _pack(index: Index) -> bytes:
+def _serialize_index(index: Index) -> bytes:
     assert index.content is not None, "only what is read lacks it"
     buffer = io.BytesIO()
     widest = int(index.lengths.max(initial=0))
     lengths = index.lengths.astype(np.uint32 if widest < 2**32 else np.int64)
     np.savez(
         buffer,
-        places=index.places,
+        places=index.offsets,
         lengths=lengths,
         block_checksums=index.block_checksums,
         num_skipped=np.int64(index.num_skipped),
@@ -241,20 +272,20 @@ def _describe(name: str, size: int, index: Index, packed: bytes) -> CacheShard:
         file=name,
         examples=len(index.lengths),
         bytes=size,
-        checksum=of_blocks(index.block_checksums),
+        checksum=checksum_of_blocks(index.block_checksums),
         index_checksum=checksum_of(packed),
         num_skipped=index.num_skipped,
         content=index.content,
     )
 
 
-def of_blocks(checksums: np.ndarray) -> str:
-    """A file's checksum: that of its blocks' checksums, little-endian."""
+def checksum_of_blocks(checksums: np.ndarray) -> str:
+    """Return a file's checksum: that of its blocks' checksums, little-endian."""
     return checksum_of(checksums.astype("<u4").tobytes())
 
 
 def checksum_of(content: bytes | Iterable[bytes]) -> str:
-    """The crc32c of some bytes, or of parts of them, in hexadecimal."""
+    """Return the hexadecimal crc32c of bytes, or of their parts."""
     checksum = 0
     for part in [content] if isinstance(content, bytes) else content:
         checksum = google_crc32c.extend(checksum, part)

@@ -1,4 +1,4 @@
-"""What is left of an earlier attempt at a cache, and whether it may be gone on with."""
+"""Continuation of an interrupted cache."""
 
 import logging
 from collections.abc import Sequence
@@ -23,19 +23,23 @@ from t5x_like.text.cache.shards import CacheShard, finished_shard
 
 _log = logging.getLogger(__name__)
 
-_OTHER = "Choose another --output, or delete that folder to make the cache anew"
+_OTHER = "Choose another --output, or delete that folder to make the cache again"
 
 
-def finished_before(directory: str, contents: CacheContents) -> Manifest | None:
-    """The manifest of a cache that is finished and whole. One that is damaged becomes an unfinished one.
+def load_finished_cache(directory: str, contents: CacheContents) -> Manifest | None:
+    """Return the manifest of a finished, undamaged cache; a damaged cache becomes an unfinished one.
+
+    Args:
+      directory: Folder of the cache.
+      contents: Contents that the cache must have.
 
     Raises:
-      ValueError: the cache was made from something else; says from what.
+      ValueError: The cache was made from something else; the message shows the difference.
     """
     if not (as_path(directory) / MANIFEST).exists():
         return None
     manifest = read_manifest(directory)
-    refuse_other(directory, manifest.contents.decides, contents.decides, what_to_do=f"{_OTHER}.")
+    refuse_other(directory, manifest.contents.identity, contents.identity, what_to_do=f"{_OTHER}.")
     problem = _problem(directory, manifest)
     if problem is None:
         return manifest
@@ -59,18 +63,22 @@ def _problem(directory: str, manifest: Manifest) -> str | None:
     return None
 
 
-def begin(directory: str, contents: CacheContents) -> None:
-    """Notes what is going to be written; clears away what a killed attempt left half done.
+def start_cache(directory: str, contents: CacheContents) -> None:
+    """Record the contents of a new cache and remove half-written files of a killed attempt.
+
+    Args:
+      directory: Folder of the cache.
+      contents: Contents that it will have.
 
     Raises:
-      ValueError: the folder holds the beginning of another cache, or something else.
+      ValueError: The folder holds the beginning of another cache, or something else.
     """
     started = read_started(directory)
     if started is not None:
         refuse_other(
             directory,
-            {**started.decides, "cut into": started.cut},
-            {**contents.decides, "cut into": contents.cut},
+            {**started.identity, "sharding": started.sharding},
+            {**contents.identity, "sharding": contents.sharding},
             what_to_do=f"It is unfinished. {_OTHER}.",
         )
     names = sorted(path.name for path in as_path(directory).iterdir())
@@ -78,18 +86,18 @@ def begin(directory: str, contents: CacheContents) -> None:
     if started is None and foreign:
         raise ValueError(f"{directory} holds other files ({', '.join(foreign[:3])}); choose another --output")
     for name in names:
-        if name.startswith(
-            "."
-        ):  # half-written files; their writer is gone, for this process holds the folder
+        if name.startswith("."):  # half-written files of a killed writer: this process holds the lock
             (as_path(directory) / name).unlink()
     write_started(directory, contents)
 
 
 def kept_shards(directory: str, features: Sequence[Feature]) -> list[CacheShard]:
-    """The finished shards up to the first that isn't; later ones are written again."""
+    """Return the finished shards before the first unfinished one; later ones are written again."""
     kept: list[CacheShard] = []
     if not (as_path(directory) / STARTED).exists():
         return kept
-    while (shard := finished_shard(directory, len(kept), features)) is not None:
-        kept.append(shard)
+    with Progress(f"checking {directory}", None, "shards") as progress:
+        while (shard := finished_shard(directory, len(kept), features)) is not None:
+            kept.append(shard)
+            progress.add(1)
     return kept

@@ -1,4 +1,4 @@
-"""Tokenises a task's split once, into a folder that can be read at random: shards first, the manifest last."""
+"""Tokenization of a task's split into a cache with random access: shards first, the manifest last."""
 
 import contextlib
 import os
@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from t5x_like.io.directory_lock import exclusive_writer
-from t5x_like.io.files import as_path, write_bytes
+from t5x_like.io.beam_runner import on_runner
+from t5x_like.io.files import as_path, exclusive_writer, write_bytes
 from t5x_like.io.paths import find_files
 from t5x_like.io.progress import Progress
 from t5x_like.io.worker_pool import WorkerPool
@@ -23,9 +23,9 @@ from t5x_like.text.cache.cache_manifest import (
 )
 from t5x_like.text.cache.fingerprint import task_fingerprint
 from t5x_like.text.cache.record_encoding import Feature
-from t5x_like.text.cache.shard_stream import Cut, ShardsByCount, ShardsBySize, write_stream
-from t5x_like.text.cache.shards import CacheShard, checksum_of, index_name, unpack
-from t5x_like.text.cache.unfinished_cache import begin, finished_before, kept_shards
+from t5x_like.text.cache.sharding import Sharding, ShardingByCount, ShardingBySize, write_stream
+from t5x_like.text.cache.shards import CacheShard, checksum_of, finished_shard, index_name, parse_index
+from t5x_like.text.cache.unfinished_cache import kept_shards, load_finished_cache, start_cache
 from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.rows import RowPolicy
 
@@ -35,22 +35,22 @@ class Unit(Protocol):
 
     @property
     def number(self) -> int:
-        """Which shard it makes."""
+        """Number of the shard that the unit writes."""
         ...
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """What the shard holds of each example."""
+        """Features of the shard's examples."""
         ...
 
     def __call__(self, directory: str) -> CacheShard:
-        """Writes the shard into a folder, unless it is there."""
+        """Write the shard into a folder unless it exists."""
         ...
 
 
 RunUnits = Callable[[Sequence[Unit], str], list[CacheShard]]
 
-SHARD_BYTES = 512 * 2**20  # what a kill costs at most; a corpus of T5's size has some hundreds of files
+SHARD_BYTES = 512 * 2**20  # most work that a kill can cost; a corpus of T5's size has some hundreds of files
 
 
 def cache_split(
@@ -63,48 +63,62 @@ def cache_split(
     shard_bytes: int = SHARD_BYTES,
     run_units: RunUnits | None = None,
 ) -> Manifest:
-    """Writes the cache ``output/task/split``, or goes on with it where it was stopped.
+    """Write the cache ``output/task/split``, or continue an interrupted one.
 
-    The same examples in the same order, in the same bytes, whatever ``num_processes`` and however often it was
-    stopped. Files are read here and tokenized by ``num_processes``. ``run_units`` runs that elsewhere, with a shard for
-    each file.
+    Examples, their order and bytes are the same for any number of processes and after any number of interruptions.
+    Files are read in this process and tokenized by ``num_processes``.
+
+    Args:
+      task: The task.
+      split: Its split.
+      output: Folder or bucket of caches.
+      num_shards: Number of shards of equally many examples; None fills shards of ``shard_bytes``.
+      num_processes: Number of processes that tokenize.
+      shard_bytes: Size of a shard.
+      run_units: Runs the work elsewhere, with a shard for each file.
 
     Raises:
-      ValueError: the folder holds another cache or something else, a row is bad, or the task can't be cached.
+      ValueError: The folder holds another cache or something else, a row is bad, or the task can't be cached.
     """
     task = task.as_trained()
-    contents = file_units.describe(task, split, task_fingerprint(task, split))
+    contents = file_units.cache_contents(task, split, task_fingerprint(task, split))
     if run_units is not None:
         units = file_units.file_units(task, split)
         if num_shards not in (None, len(units)):
             raise ValueError(
                 f"task {task.name!r}: on a cluster there is a shard for each of its {len(units)} files; leave "
-                "num_shards out, or cut the files anew"
+                "num_shards out, or split the files differently"
             )
         return write_units(contents, output, units, run_units)
     with _directory(output, contents) as directory:
-        finished = finished_before(directory, contents)
+        finished = load_finished_cache(directory, contents)
         if finished is not None:
             return finished
-        cut = _cut(task, split, num_shards, shard_bytes)
-        contents = replace(contents, cut=str(cut))
-        begin(directory, contents)
-        shards, num_skipped = _stream(task, contents, directory, cut, num_processes)
+        sharding = _sharding(task, split, num_shards, shard_bytes)
+        contents = replace(contents, sharding=str(sharding))
+        start_cache(directory, contents)
+        shards, num_skipped = _stream(task, contents, directory, sharding, num_processes)
         return _finish(directory, contents, shards, num_skipped)
 
 
 def write_units(contents: CacheContents, output: str, units: Sequence[Unit], run_units: RunUnits) -> Manifest:
-    """Writes the cache ``output/task/split`` with a shard for each unit, or goes on with it where it was stopped.
+    """Write the cache ``output/task/split`` with a shard for each unit of work, or continue an interrupted one.
+
+    Args:
+      contents: Contents of the cache.
+      output: Folder or bucket of caches.
+      units: The work.
+      run_units: Runs it.
 
     Raises:
-      ValueError: as ``cache_split``.
+      ValueError: See ``cache_split``.
     """
     with _directory(output, contents) as directory:
-        finished = finished_before(directory, contents)
+        finished = load_finished_cache(directory, contents)
         if finished is not None:
             return finished
-        contents = replace(contents, cut=f"a shard for each of {len(units)} parts of the source")
-        begin(directory, contents)
+        contents = replace(contents, sharding=f"a shard for each of {len(units)} parts of the source")
+        start_cache(directory, contents)
         shards = run_units(units, directory)
         return _finish(directory, contents, shards, sum(shard.num_skipped for shard in shards))
 
@@ -117,20 +131,30 @@ def _directory(output: str, contents: CacheContents) -> Iterator[str]:
         yield directory
 
 
-def _cut(task: FileTask[Any], split: str, num_shards: int | None, shard_bytes: int) -> Cut:
+def _sharding(task: FileTask[Any], split: str, num_shards: int | None, shard_bytes: int) -> Sharding:
     if num_shards is None:
-        return ShardsBySize(num_bytes=shard_bytes)
-    num_examples = sum(1 for _ in task.read(split))
+        return ShardingBySize(num_bytes=shard_bytes)
+    num_examples = _count_rows(task, split)
     if not 1 <= num_shards <= num_examples:
         raise ValueError(
             f"num_shards must lie between 1 and the {num_examples} examples of task {task.name!r}, split {split!r}; "
             f"got {num_shards}"
         )
-    return ShardsByCount(num_examples=num_examples, num_shards=num_shards)
+    return ShardingByCount(num_examples=num_examples, num_shards=num_shards)
+
+
+def _count_rows(task: FileTask[Any], split: str) -> int:
+    read, number = file_units.BytesRead(find_files(task.files[split])), 0
+    with Progress(f"{task.name} {split}: counting", read.total, "bytes") as progress:
+        for number, row in enumerate(task.read(split), start=1):
+            read.take(row)
+            if number % 1000 == 0:
+                progress.reach(read.done)
+    return number
 
 
 def _stream(
-    task: FileTask[Any], contents: CacheContents, directory: str, cut: Cut, num_processes: int
+    task: FileTask[Any], contents: CacheContents, directory: str, sharding: Sharding, num_processes: int
 ) -> tuple[list[CacheShard], int]:
     shards = kept_shards(directory, contents.features)
     read = file_units.BytesRead(find_files(task.files[contents.split]))
@@ -150,8 +174,10 @@ def _stream(
                 if number >= to_skip:
                     yield row
 
-        encoded = (piece for _, piece in pool.in_order(file_units.in_pieces(rows())))
-        written = write_stream(encoded, directory, first=len(shards), cut=cut, features=contents.features)
+        encoded = (piece for _, piece in pool.in_order(file_units.batch_rows(rows())))
+        written = write_stream(
+            encoded, directory, first=len(shards), sharding=sharding, features=contents.features
+        )
         with contextlib.closing(encoded), contextlib.closing(written):
             new = list(written)
         progress.reach(read.total)
@@ -159,7 +185,13 @@ def _stream(
 
 
 def run_here(num_processes: int, label: str, prepare: Callable[[], object] | None) -> RunUnits:
-    """Returns a function that runs units in processes of this machine, each after calling ``prepare``."""
+    """Return a function that runs units in processes of this machine.
+
+    Args:
+      num_processes: Number of processes.
+      label: Label of the progress.
+      prepare: Called first in each process.
+    """
 
     def run(units: Sequence[Unit], directory: str) -> list[CacheShard]:
         shards = []
@@ -174,10 +206,39 @@ def run_here(num_processes: int, label: str, prepare: Callable[[], object] | Non
     return run
 
 
+def on_beam(runner: str, options: Sequence[str] = ()) -> RunUnits:
+    """Return a function that runs units on a Beam runner; every machine must reach the output folder and the source.
+
+    Args:
+      runner: Name of a Beam runner, such as "DataflowRunner".
+      options: Further options of the pipeline.
+
+    Raises:
+      ValueError: Beam is not installed.
+    """
+    run_all = on_runner(runner, options)
+
+    def run(units: Sequence[Unit], directory: str) -> list[CacheShard]:
+        run_all(_run, [(unit, directory) for unit in units])
+        return [_written(unit, directory) for unit in units]
+
+    return run
+
+
+def _written(unit: Unit, directory: str) -> CacheShard:
+    shard = finished_shard(directory, unit.number, unit.features, read_all=False)
+    if shard is None:
+        raise ValueError(
+            f"shard {unit.number} of {directory} is not there after the pipeline's end; every machine must reach that "
+            "folder: give --output a bucket or a shared disk"
+        )
+    return shard
+
+
 def _workers(
     function: Callable[[Any], Any], num_processes: int, prepare: Callable[[], object] | None = None
 ) -> WorkerPool[Any, Any]:
-    """Returns that many processes, or for one process this one."""
+    """Return that many processes, or this process for one."""
     return WorkerPool(
         function,
         num_processes if num_processes > 1 else 0,
@@ -196,11 +257,11 @@ def _run(work: tuple[Unit, str]) -> CacheShard:
 def _finish(
     directory: str, contents: CacheContents, shards: Sequence[CacheShard], num_skipped: int
 ) -> Manifest:
-    """Joins the lengths of all shards into one array for each feature, then writes the manifest."""
+    """Join the lengths of all shards into one array for each feature, then write the manifest."""
     if not sum(shard.examples for shard in shards):
         raise ValueError(f"task {contents.task!r}, split {contents.split!r}: no examples")
     folder = as_path(directory)
-    indices = [unpack((folder / index_name(shard.file)).read_bytes()).lengths for shard in shards]
+    indices = [parse_index((folder / index_name(shard.file)).read_bytes()).lengths for shard in shards]
     num_tokens, checksums = {}, {}
     for column, feature in enumerate(contents.features):
         lengths = np.concatenate([index[:, column] for index in indices])

@@ -1,4 +1,4 @@
-"""Heads of encoders and decoders: formats that read rows for them and turn their scores into answers."""
+"""Head formats, which read rows for heads of encoders and decoders, and turn their outputs into predictions."""
 
 from t5x_like.text.heads.choice_head import CandidateRanking, MultipleChoice
 from t5x_like.text.heads.head_format import HeadFormat

@@ -1,4 +1,4 @@
-"""Heads that compare texts: multiple choice, and candidates that are each right or wrong."""
+"""Heads that compare texts: multiple choice, and ranking of candidates."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from t5x_like.text.heads.head_format import (
-    UNLABELLED,
+    UNLABELED,
     Answer,
     Head,
     HeadExample,
@@ -30,8 +30,8 @@ class MultipleChoice(HeadFormat):
 
     Attributes:
       context: Template of the first text.
-      choices: Templates of the second texts, or the column that holds a list of them.
-      label: Column with the number of the right one, -1 where unlabelled.
+      choices: Templates of the second texts, or the column with a list of them.
+      label: Column with the number of the correct choice, -1 for unlabeled rows.
     """
 
     context: str
@@ -42,11 +42,11 @@ class MultipleChoice(HeadFormat):
 
     @property
     def head(self) -> Head:
-        """See ``HeadFormat``. The number of labels means nothing: each choice has one score."""
+        """Multiple-choice head with one output per choice; the number of labels has no meaning."""
         return Head("multiple_choice", 2)
 
     def read(self, values: RowValues) -> HeadRow:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
         if isinstance(self.choices, str):
             choices = [as_text(choice) for choice in column_of(values, self.choices)]
         else:
@@ -58,23 +58,23 @@ class MultipleChoice(HeadFormat):
         return HeadRow(texts=tuple((context, choice) for choice in choices), label=label)
 
     def num_answers(self, num_choices: int) -> int:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
         return num_choices
 
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateRanking(HeadFormat):
-    """The candidate that fills the gap of a question; of several right ones any.
+    """The candidate that fills the gap of a question.
 
-    A row has as many candidates as it has. Each is put into the gap and judged by itself, right or wrong. The answer is
-    the one that is likeliest to be right: SuperGLUE's baseline of ReCoRD (Wang et al. 2019, §4.1, arXiv:1905.00537).
+    Each candidate is put into the gap and classified as right or wrong. The prediction is the one with the highest
+    odds of being right: SuperGLUE's baseline of ReCoRD (Wang et al. 2019, §4.1, arXiv:1905.00537).
 
     Attributes:
       context: Template of the first text.
       question: Template of the second text, with its gap.
       gap: String in the question that a candidate replaces.
       candidates: Column with a list of texts.
-      answers: Column with those that are right; empty where unlabelled.
+      answers: Column with the correct ones, any of which is accepted; empty for unlabeled rows.
     """
 
     context: str = "{passage}"
@@ -87,27 +87,27 @@ class CandidateRanking(HeadFormat):
 
     @property
     def head(self) -> Head:
-        """See ``HeadFormat``. Its labels are wrong and right."""
+        """Sequence classification head with the labels wrong and right."""
         return Head("sequence_classification", 2)
 
     def read(self, values: RowValues) -> HeadRow:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
         candidates = tuple(dict.fromkeys(map(as_text, column_of(values, self.candidates))))
         if not candidates:
             raise ValueError(f"{self.candidates} is empty; there is nothing to choose from")
         context, question = filled(self.context, values), filled(self.question, values)
         if self.gap not in question:
-            raise ValueError(f"the question {question!r} has no {self.gap}, where an answer goes")
+            raise ValueError(f"the question {question!r} has no {self.gap} for the answer")
         answers = set(map(as_text, values.get(self.answers) or ()))
         return HeadRow(
             texts=tuple((context, question.replace(self.gap, candidate)) for candidate in candidates),
             question=question,
             candidates=candidates,
-            rights=tuple(int(each in answers) if answers else UNLABELLED for each in candidates),
+            rights=tuple(int(each in answers) if answers else UNLABELED for each in candidates),
         )
 
-    def is_labelled(self, row: HeadRow) -> bool:
-        """See ``HeadFormat``."""
+    def is_labeled(self, row: HeadRow) -> bool:
+        """Implement ``HeadFormat``."""
         return any(right >= 0 for right in row.rights)
 
     def _examples(self, row: HeadRow, origin: int, inputs: list[EncoderInput]) -> Iterable[HeadExample]:
@@ -121,22 +121,22 @@ class CandidateRanking(HeadFormat):
         scores: Sequence[np.ndarray],
         word_starts: Callable[[int], np.ndarray],
     ) -> list[Answer]:
-        """Returns of each row the candidate with the greatest odds of being right; of equal ones the first."""
+        """Return the candidate of each row with the highest odds of being right; of equal ones the first."""
         del word_starts
         odds = np.array([row[1] - row[0] for row in scores])
-        of_rows = np.split(odds, np.cumsum([len(row.candidates) for row in rows])[:-1])
-        return [row.candidates[int(np.argmax(each))] for row, each in zip(rows, of_rows, strict=True)]
+        per_row = np.split(odds, np.cumsum([len(row.candidates) for row in rows])[:-1])
+        return [row.candidates[int(np.argmax(each))] for row, each in zip(rows, per_row, strict=True)]
 
     def most_frequent(self, rows: Sequence[HeadRow]) -> None:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
 
     def written_example(
         self, worded: Callable[[], Sequence[RowValues]], *, has_labels: bool
     ) -> RowValues | None:
-        """Returns the first: there is one example for each right answer, which differ in nothing else."""
+        """Return the first example: there is one for each correct answer, and they differ only in that."""
         del has_labels
         return worded()[0]
 
     def target(self, row: HeadRow) -> list[str]:
-        """Returns the candidates that are right."""
+        """Return the correct candidates."""
         return [text for text, right in zip(row.candidates, row.rights, strict=True) if right > 0]

@@ -1,4 +1,4 @@
-"""Rows for encoder heads: input texts and the label to predict (a class, number, span or token tags)."""
+"""Interface of head formats: reading and encoding of labeled rows, and conversion of outputs to predictions."""
 
 import math
 from abc import ABC, abstractmethod
@@ -15,37 +15,42 @@ from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.templates import RowValues, Template
 
-UNLABELLED = -1
+UNLABELED = -1
 
-# As models and Hugging Face's classes call heads.
+# Names as in Hugging Face's classes.
 HeadKind = Literal["sequence_classification", "multiple_choice", "token_classification", "question_answering"]
 Answer = int | float | str | list[int]  # a class or choice, a number, a text, a class for each word
 
 
 class Head(NamedTuple):
-    """The kind of a model's head and its number of labels."""
+    """Head of a model.
+
+    Attributes:
+      kind: Type of the head.
+      num_labels: Number of labels.
+    """
 
     kind: HeadKind
     num_labels: int
 
 
 class HeadRow(NamedTuple):
-    """A row as a head reads it; each head format fills its own fields.
+    """Texts and label of a row; each head format fills its own fields.
 
     Attributes:
-      texts: One text or two; of multiple choice and candidates for each of them.
-      label: A class, or the number of the right choice.
-      value: The number that a regression predicts.
-      answers: Spans of the second text, in characters; None where unlabelled.
-      words: The words that token classes belong to.
-      tags: A class for each word.
-      question: A question with its gap.
-      candidates: The texts that may fill the gap.
-      rights: 1 for each right candidate, 0 for a wrong one, -1 where unlabelled.
+      texts: One text or two, for each choice or candidate if there are several.
+      label: Class, or number of the correct choice.
+      value: Number that a regression predicts.
+      answers: Spans of the second text, in characters; None for unlabeled rows.
+      words: Words of a tagging task.
+      tags: Class of each word.
+      question: Question with a gap.
+      candidates: Texts that may fill the gap.
+      rights: 1 for each correct candidate, 0 for a wrong one, -1 for unlabeled rows.
     """
 
     texts: tuple[tuple[str, ...], ...]
-    label: int = UNLABELLED
+    label: int = UNLABELED
     value: float = math.nan
     answers: tuple[tuple[int, int], ...] | None = None
     words: tuple[str, ...] = ()
@@ -56,7 +61,7 @@ class HeadRow(NamedTuple):
 
     @property
     def input_text(self) -> str:
-        """The texts for people to read."""
+        """All texts in readable form."""
         if self.words:
             return " ".join(self.words)
         if self.question:
@@ -65,23 +70,23 @@ class HeadRow(NamedTuple):
 
 
 class HeadExample(NamedTuple):
-    """One tokenized example: a row of an encoder, or one for each choice.
+    """One tokenized example: an input row, or one for each choice.
 
     Attributes:
-      rows: The encoder's rows.
-      origin: Number of the task's row. A long context, or candidates, make several examples of one.
+      rows: Input rows.
+      origin: Index of the task's row; long contexts and candidates make several examples of one row.
       label: See ``HeadRow``.
       value: See ``HeadRow``.
       span: First and last token of the answer.
-      classes: int32 [L], -1 where a token has none.
-      starts: int32, the first character of each token of the context.
-      ends: int32, the character after each token of the context.
-      offset: Where a window begins among the context's tokens.
+      classes: Class of each token, int32 [L]; -1 for none.
+      starts: First character of each token of the context, int32.
+      ends: Character after each token of the context, int32.
+      offset: Start of the window in the context, in tokens.
     """
 
     rows: tuple[EncoderInput, ...]
     origin: int
-    label: int = UNLABELLED
+    label: int = UNLABELED
     value: float = math.nan
     span: tuple[int, int] = (-1, -1)
     classes: np.ndarray | None = None
@@ -92,49 +97,64 @@ class HeadExample(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class HeadFormat(ABC):
-    """Reads rows for one kind of head, encodes them, and turns the head's scores into answers.
+    """Reads rows for one type of head, encodes them, and converts the head's outputs to predictions.
 
-    ``texts``, ``context`` and other fields of subclasses are templates over the row's columns, such as ``"{premise}"``:
-    one text is read alone, two as a pair.
+    ``texts``, ``context`` and other fields of subclasses are templates over the row's columns, such as
+    ``"{premise}"``. One text is read alone, two as a pair.
+
+    Attributes:
+      has_choices: Whether an example has one input row per choice.
+      predicts_number: Whether the label is a number.
+      tags_tokens: Whether labels belong to tokens.
+      label_fields: Fields of ``Example`` that hold the label.
+      default_metrics: Metrics of tasks that name none.
     """
 
-    has_choices: ClassVar[bool] = False  # an example is a row for each choice
+    has_choices: ClassVar[bool] = False
     predicts_number: ClassVar[bool] = False
-    tags_tokens: ClassVar[bool] = False  # labels belong to tokens
-    label_fields: ClassVar[tuple[str, ...]] = ("label",)  # of ``Example``
-    default_metrics: ClassVar[tuple[MetricFunction, ...]] = (accuracy,)  # of tasks that name none
+    tags_tokens: ClassVar[bool] = False
+    label_fields: ClassVar[tuple[str, ...]] = ("label",)
+    default_metrics: ClassVar[tuple[MetricFunction, ...]] = (accuracy,)
 
     @property
     @abstractmethod
     def head(self) -> Head:
-        """The head that reads it (Devlin et al. 2019, §4, https://arxiv.org/abs/1810.04805)."""
+        """Head for this format (Devlin et al. 2019, §4, https://arxiv.org/abs/1810.04805)."""
 
     @property
     def num_outputs(self) -> int:
-        """Number of scores that the model's head gives."""
+        """Number of outputs of the model's head."""
         return 1 if self.has_choices else self.head.num_labels
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Names of the classes in the order of the head's scores; none where it doesn't tell classes."""
+        """Names of the classes in the order of the head's outputs; empty if it predicts something else."""
         return ()
 
     @abstractmethod
     def read(self, values: RowValues) -> HeadRow:
-        """Returns a row as the head reads it.
+        """Extract texts and label from a row's columns.
 
         Raises:
-          ValueError: a missing column, a label that is none, an answer that the context doesn't have.
+          ValueError: A missing column, an invalid label, or an answer that is not in the context.
         """
 
-    def is_labelled(self, row: HeadRow) -> bool:
-        """Returns True if the row has a label to learn from or to compare with."""
+    def is_labeled(self, row: HeadRow) -> bool:
+        """Return whether the row has a label."""
         return row.label >= 0
 
     def encode(
         self, rows: Sequence[HeadRow], first: int, tokenizer: Any, input_format: InputFormat, *, stride: int
     ) -> Iterator[HeadExample]:
-        """Yields the examples of rows, numbered from ``first``; windows of a context are ``stride`` tokens apart."""
+        """Yield the tokenized examples of rows.
+
+        Args:
+          rows: Rows.
+          first: Index of the first row.
+          tokenizer: Tokenizer of the texts.
+          input_format: Special ids and maximum length.
+          stride: Distance between two windows of a long context in tokens.
+        """
         del stride
         # A context that many choices or candidates share is tokenized once.
         unique = list(dict.fromkeys(text for row in rows for texts in row.texts for text in texts))
@@ -148,7 +168,7 @@ class HeadFormat(ABC):
         return [HeadExample(tuple(inputs), origin, label=row.label, value=row.value)]
 
     def spec(self, num_choices: int = 0) -> ExampleSpec:
-        """Returns what a loader must know of the examples."""
+        """Return the properties of the examples for a loader."""
         return ExampleSpec(
             layout="encoder",
             fields=("token_types", "weights", *self.label_fields),
@@ -163,59 +183,64 @@ class HeadFormat(ABC):
         scores: Sequence[np.ndarray],
         word_starts: Callable[[int], np.ndarray],
     ) -> list[Answer]:
-        """Returns the answer to each row.
+        """Return the prediction for each row.
 
         Args:
-          rows: The task's rows.
-          scores: The head's scores of each example.
-          word_starts: The tokens with which the words of an example begin, by its number.
+          rows: Rows of the task.
+          scores: Outputs of the head for each example.
+          word_starts: Returns the first token of each word of an example, given its index.
         """
         del rows, word_starts
         return [int(np.argmax(row)) for row in scores]
 
     def metrics(self, given: Sequence[MetricFunction]) -> Sequence[MetricFunction]:
-        """Returns the metrics of answers: those ``given`` by the task, if there are any."""
+        """Return the task's own metrics, or the default ones."""
         return given or self.default_metrics
 
     def most_frequent(self, rows: Sequence[HeadRow]) -> Answer | None:
-        """Returns the most frequent label of labelled rows, a baseline; ``None`` where none is most frequent."""
+        """Return the most frequent label as a baseline; None if the format has no such baseline."""
         return Counter(row.label for row in rows).most_common(1)[0][0]
 
     def num_answers(self, num_choices: int) -> int:
-        """Returns the number of answers there can be, 0 where they are open."""
+        """Return the number of possible predictions; 0 if they are open."""
         del num_choices
         return 0
 
     def written_example(
         self, worded: Callable[[], Sequence[RowValues]], *, has_labels: bool
     ) -> RowValues | None:
-        """Returns the text-to-text example with the same answer as the row; ``None`` if there is none.
+        """Return the text-to-text example with the same answer as the row; None if there is none.
 
         Args:
           worded: Returns the text-to-text examples of the row.
-          has_labels: The task's written answers are this head's classes or choices.
+          has_labels: Whether the task's text answers are this head's classes or choices.
         """
         found = worded() if has_labels else ()
         return found[0] if len(found) == 1 else None
 
     def target(self, row: HeadRow) -> Any:
-        """Returns the true answer as metrics compare it."""
+        """Return the true label as metrics compare it."""
         return row.label
 
     def written(self, answer: Answer, labels: Sequence[str]) -> Any:
-        """Returns an answer in the words of the task, whose answers are ``labels`` where there are so many."""
+        """Return a prediction as text.
+
+        Args:
+          answer: Prediction.
+          labels: Texts of the classes or choices; empty if there are none.
+        """
         return labels[answer] if labels and isinstance(answer, int) else answer
 
     def written_target(self, row: HeadRow, labels: Sequence[str]) -> Any:
-        """Returns the true answer in the words of the task; see ``written``."""
+        """Return the true label as text; see ``written``."""
         return self.written(self.target(row), labels)
 
 
 def filled(template: str, values: RowValues) -> str:
-    """Returns a template with a row's columns in it.
+    """Fill a template with a row's columns.
 
     Raises:
-      ValueError: a column is missing.
+      ValueError: A column is missing.
     """
     parsed = Template(template)
     missing = parsed.missing(values)
@@ -225,15 +250,15 @@ def filled(template: str, values: RowValues) -> str:
 
 
 def as_text(value: Any) -> str:
-    """Returns a cell as text."""
+    """Return a cell as text."""
     return value.decode("utf-8") if isinstance(value, bytes) else str(value)
 
 
 def column_of(values: RowValues, name: str) -> Any:
-    """Returns a cell.
+    """Return a cell.
 
     Raises:
-      ValueError: there is no such column.
+      ValueError: There is no such column.
     """
     if name not in values:
         raise ValueError(f"no column {name!r}; the columns are {', '.join(values) or 'none'}")
@@ -241,30 +266,40 @@ def column_of(values: RowValues, name: str) -> Any:
 
 
 def class_of(values: RowValues, column: str, classes: Sequence[str]) -> int:
-    """Returns the number of a row's class, -1 where it has none.
+    """Return the number of a row's class, -1 if it has none.
+
+    Args:
+      values: Columns of the row.
+      column: Column with the class.
+      classes: Names of the classes.
 
     Raises:
-      ValueError: the class is none of ``classes``.
+      ValueError: The class is not in ``classes``.
     """
-    return class_number(values[column], classes, column) if column in values else UNLABELLED
+    return class_number(values[column], classes, column) if column in values else UNLABELED
 
 
 def class_number(given: Any, classes: Sequence[str], column: str) -> int:
-    """Returns a class' number from itself, or from its word as users' files have it.
+    """Return the number of a class given by number or by name.
+
+    Args:
+      given: Number, or name as in users' files.
+      classes: Names of the classes.
+      column: Column, for messages.
 
     Raises:
-      ValueError: it is none of ``classes``.
+      ValueError: The class is not in ``classes``.
     """
     if isinstance(given, bytes | str):
         word = as_text(given).strip()
         if word in classes:
             return classes.index(word)
         if not word.removeprefix("-").isdigit():
-            raise ValueError(f"{column} is {word!r}; it is one of {', '.join(classes)}")
+            raise ValueError(f"{column} is {word!r}; it must be one of {', '.join(classes)}")
         given = word
     number = int(given)
-    if not UNLABELLED <= number < len(classes):
+    if not UNLABELED <= number < len(classes):
         raise ValueError(
-            f"{column} is {number}; it is 0 … {len(classes) - 1} ({', '.join(classes)}), or -1 where unlabelled"
+            f"{column} is {number}; it must be 0 … {len(classes) - 1} ({', '.join(classes)}), or -1 if unlabeled"
         )
     return number

@@ -1,4 +1,4 @@
-"""Heads that read whole texts: a class or a number for each row."""
+"""Heads that predict a class or a number for each text."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -27,8 +27,8 @@ class SequenceClassification(HeadFormat):
 
     Attributes:
       texts: Templates of one text or two.
-      classes: Words of the classes, in the order of their numbers.
-      label: Column with the class, -1 where unlabelled.
+      classes: Names of the classes by number.
+      label: Column with the class, -1 for unlabeled rows.
     """
 
     texts: tuple[str, ...]
@@ -37,26 +37,26 @@ class SequenceClassification(HeadFormat):
 
     @property
     def head(self) -> Head:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
         return Head("sequence_classification", len(self.classes))
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
         return self.classes
 
     def read(self, values: RowValues) -> HeadRow:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
         texts = tuple(filled(text, values) for text in self.texts)
         return HeadRow(texts=(texts,), label=class_of(values, self.label, self.classes))
 
     def num_answers(self, num_choices: int) -> int:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
         del num_choices
         return len(self.classes)
 
     def written(self, answer: Answer, labels: Sequence[str]) -> Any:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
         return super().written(answer, labels or self.classes)
 
 
@@ -67,16 +67,16 @@ class Regression(HeadFormat):
     Attributes:
       texts: Templates of one text or two.
       label: Column with the number.
-      lowest: Least number there is.
-      highest: Greatest number there is.
-      unlabelled: Number in the column ``label`` of rows that have none.
+      lowest: Minimum.
+      highest: Maximum.
+      unlabeled: Value of the column for unlabeled rows.
     """
 
     texts: tuple[str, ...]
     label: str = "label"
     lowest: float
     highest: float
-    unlabelled: float = -1.0
+    unlabeled: float = -1.0
 
     predicts_number: ClassVar[bool] = True
     label_fields: ClassVar[tuple[str, ...]] = ("value",)
@@ -84,11 +84,11 @@ class Regression(HeadFormat):
 
     @property
     def head(self) -> Head:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
         return Head("sequence_classification", 1)
 
     def read(self, values: RowValues) -> HeadRow:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
         texts = tuple(filled(text, values) for text in self.texts)
         return HeadRow(texts=(texts,), value=self._value(values))
 
@@ -99,14 +99,14 @@ class Regression(HeadFormat):
             value = float(as_text(values[self.label]))
         except ValueError:
             raise ValueError(f"{self.label} is {values[self.label]!r}, not a number") from None
-        if math.isclose(value, self.unlabelled):
+        if math.isclose(value, self.unlabeled):
             return math.nan
-        if not self.lowest <= value <= self.highest:  # also what is no number
-            raise ValueError(f"{self.label} is {value}; it lies in {self.lowest} … {self.highest}")
+        if not self.lowest <= value <= self.highest:  # true for NaN too
+            raise ValueError(f"{self.label} is {value}; it must lie in {self.lowest} … {self.highest}")
         return value
 
-    def is_labelled(self, row: HeadRow) -> bool:
-        """See ``HeadFormat``."""
+    def is_labeled(self, row: HeadRow) -> bool:
+        """Implement ``HeadFormat``."""
         return not math.isnan(row.value)
 
     def answers_of(
@@ -115,14 +115,14 @@ class Regression(HeadFormat):
         scores: Sequence[np.ndarray],
         word_starts: Callable[[int], np.ndarray],
     ) -> list[Answer]:
-        """Returns the scores, within ``lowest`` and ``highest``."""
+        """Return the outputs, clipped to ``lowest`` and ``highest``."""
         del rows, word_starts
         return [float(np.clip(row[0], self.lowest, self.highest)) for row in scores]
 
     def most_frequent(self, rows: Sequence[HeadRow]) -> Answer:
-        """Returns the mean."""
+        """Return the mean, the best constant prediction."""
         return float(np.mean([row.value for row in rows]))
 
     def target(self, row: HeadRow) -> float:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
         return row.value

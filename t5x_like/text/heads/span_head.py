@@ -12,11 +12,11 @@ from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.metrics.question_answering import normalize_squad
 from t5x_like.text.templates import RowValues
 
-_MAX_QUESTION_TOKENS = 64  # what is beyond is cut (Devlin et al. 2019's code)
+_MAX_QUESTION_TOKENS = 64  # longer questions are cut, as in the code of Devlin et al. 2019
 
 
 def squad_or_none(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> dict[str, float]:
-    """SQuAD 2.0's exact match and F1: where there is no answer, an empty one is right (Rajpurkar et al. 2018)."""
+    """Return SQuAD 2.0's exact match and F1 (Rajpurkar et al. 2018); unanswerable questions need an empty answer."""
     pairs = list(zip(targets, predictions, strict=True))
     answerable = [(answers, given) for answers, given in pairs if answers]
     num_right = sum(not answers and not normalize_squad(given) for answers, given in pairs)
@@ -28,13 +28,13 @@ def squad_or_none(targets: Sequence[Sequence[str]], predictions: Sequence[str]) 
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionAnswering(HeadFormat):
-    """The answer's span in the context.
+    """Span of a context that answers a question.
 
     Attributes:
       question: Template of the first text.
       context: Template of the second text.
-      answers: Column ``{"text": […], "answer_start": […]}``, in characters. Empty lists mean that there is no answer.
-      unanswerable: There are questions without an answer.
+      answers: Column ``{"text": […], "answer_start": […]}``, in characters; empty lists mean that there is no answer.
+      unanswerable: Whether there are questions without an answer.
     """
 
     question: str = "{question}"
@@ -46,11 +46,11 @@ class QuestionAnswering(HeadFormat):
 
     @property
     def head(self) -> Head:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
         return Head("question_answering", 2)
 
     def read(self, values: RowValues) -> HeadRow:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
         question, context = filled(self.question, values), filled(self.context, values)
         return HeadRow(texts=((question, context),), answers=self._spans(values, context))
 
@@ -64,18 +64,18 @@ class QuestionAnswering(HeadFormat):
         spans = []
         for text, start in zip(texts, map(int, given["answer_start"]), strict=True):
             if context[start : start + len(text)] != text:
-                raise ValueError(f"the answer {text!r} does not stand at character {start} of the context")
+                raise ValueError(f"the answer {text!r} is not at character {start} of the context")
             spans.append((start, start + len(text)))
         return tuple(spans)
 
-    def is_labelled(self, row: HeadRow) -> bool:
-        """See ``HeadFormat``."""
+    def is_labeled(self, row: HeadRow) -> bool:
+        """Implement ``HeadFormat``."""
         return row.answers is not None
 
     def encode(
         self, rows: Sequence[HeadRow], first: int, tokenizer: Any, input_format: InputFormat, *, stride: int
     ) -> Iterator[HeadExample]:
-        """Yields the windows of each row's context, each ``stride`` tokens after the one before."""
+        """Yield overlapping windows of each row's context, ``stride`` tokens apart."""
         questions = tokenizer.encode_all([row.texts[0][0] for row in rows])
         contexts = encode_with_spans(tokenizer, [row.texts[0][1] for row in rows])
         for origin, (row, question, context) in enumerate(
@@ -84,15 +84,15 @@ class QuestionAnswering(HeadFormat):
             yield from _windows(row, origin, question, context, input_format, stride)
 
     def metrics(self, given: Sequence[MetricFunction]) -> Sequence[MetricFunction]:
-        """Returns SQuAD's, of questions without an answer, too."""
+        """Return SQuAD's metrics, which include unanswerable questions."""
         del given
         return (squad_or_none,)
 
     def most_frequent(self, rows: Sequence[HeadRow]) -> None:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
 
     def target(self, row: HeadRow) -> list[str]:
-        """Returns the texts of the answers."""
+        """Return the texts of the answers."""
         return [row.texts[0][1][start:end] for start, end in row.answers or ()]
 
 
@@ -104,11 +104,11 @@ def _windows(
     input_format: InputFormat,
     stride: int,
 ) -> Iterator[HeadExample]:
-    cut_question = question[: min(_MAX_QUESTION_TOKENS, input_format.room(2) // 2)]
-    room = input_format.room(2) - len(cut_question)
+    cut_question = question[: min(_MAX_QUESTION_TOKENS, input_format.max_tokens(2) // 2)]
+    size = input_format.max_tokens(2) - len(cut_question)
     answer = tokens_of(context, row.answers[0]) if row.answers else None
-    for start in range(0, max(len(context.ids) - room, 0) + stride, stride):
-        inside = slice(start, start + room)
+    for start in range(0, max(len(context.ids) - size, 0) + stride, stride):
+        inside = slice(start, start + size)
         window = context.ids[inside].tolist()
         joined = input_format.join(
             [window, cut_question] if input_format.cls_last else [cut_question, window]
@@ -116,12 +116,12 @@ def _windows(
         joined = joined._replace(num_cut=len(question) - len(cut_question))
         span = (-1, -1)
         if row.answers is not None:
-            nothing = input_format.cls_place(len(joined.tokens))  # no answer is at [CLS]
+            nothing = input_format.cls_position(len(joined.tokens))  # [CLS] represents "no answer"
             span = (nothing, nothing)
-            if answer and start <= answer[0] and answer[1] < start + room:
+            if answer and start <= answer[0] and answer[1] < start + size:
                 shift = (0 if input_format.cls_last else joined.second) - start
                 span = (answer[0] + shift, answer[1] + shift)
         starts, ends = context.starts[inside], context.ends[inside]
         yield HeadExample((joined,), origin, span=span, starts=starts, ends=ends, offset=start)
-        if start + room >= len(context.ids):
+        if start + size >= len(context.ids):
             return

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from t5x_like.text.heads.head_format import (
-    UNLABELLED,
+    UNLABELED,
     Answer,
     Head,
     HeadExample,
@@ -31,8 +31,8 @@ class TokenClassification(HeadFormat):
 
     Attributes:
       tokens: Column with a list of words.
-      tags: Column with the number of each word's class, -1 where unlabelled.
-      classes: Names of the classes, in the order of their numbers.
+      tags: Column with the number of each word's class, -1 for unlabeled words.
+      classes: Names of the classes by number.
     """
 
     tokens: str = "tokens"
@@ -45,36 +45,36 @@ class TokenClassification(HeadFormat):
 
     @property
     def head(self) -> Head:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
         return Head("token_classification", len(self.classes))
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
         return self.classes
 
     def read(self, values: RowValues) -> HeadRow:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
         words = tuple(map(as_text, _listed(column_of(values, self.tokens))))
         given = _listed(values.get(self.tags) or ())
         tags = tuple(class_number(tag, self.classes, self.tags) for tag in given)
-        tags = tags or (UNLABELLED,) * len(words)
+        tags = tags or (UNLABELED,) * len(words)
         if len(tags) != len(words):
             raise ValueError(f"{len(words)} words, but {len(tags)} {self.tags}; give one for each word")
         return HeadRow(texts=((),), words=words, tags=tags)
 
-    def is_labelled(self, row: HeadRow) -> bool:
-        """See ``HeadFormat``."""
+    def is_labeled(self, row: HeadRow) -> bool:
+        """Implement ``HeadFormat``."""
         return any(tag >= 0 for tag in row.tags)
 
     def encode(
         self, rows: Sequence[HeadRow], first: int, tokenizer: Any, input_format: InputFormat, *, stride: int
     ) -> Iterator[HeadExample]:
-        """The first token of each word has its class, the others none (Devlin et al. 2019, §5.3)."""
+        """Yield rows whose words have their class at the first token (Devlin et al. 2019, §5.3)."""
         del stride
         unknown = ids_of(tokenizer).unknown
-        of_words = encode_words(tokenizer, [row.words for row in rows], 0 if unknown is None else unknown)
-        for origin, (row, words) in enumerate(zip(rows, of_words, strict=True), start=first):
+        word_ids = encode_words(tokenizer, [row.words for row in rows], 0 if unknown is None else unknown)
+        for origin, (row, words) in enumerate(zip(rows, word_ids, strict=True), start=first):
             joined = input_format.join([[number for word in words for number in word]])
             tags = [
                 tag if part == 0 else -1
@@ -85,7 +85,7 @@ class TokenClassification(HeadFormat):
             firsts = [int(part == 0) for word in words for part in range(len(word))][:kept]
             before, after = input_format.before, 2 - input_format.before  # special ids
             classes = np.array([*[-1] * before, *tags[:kept], *[-1] * after], np.int32)
-            # Predictions are read where words begin; ends mean nothing here.
+            # Predictions are read at the first tokens of words; ends are unused.
             starts = np.flatnonzero([*[0] * before, *firsts]).astype(np.int32)
             yield HeadExample((joined,), origin, classes=classes, starts=starts)
 
@@ -95,7 +95,7 @@ class TokenClassification(HeadFormat):
         scores: Sequence[np.ndarray],
         word_starts: Callable[[int], np.ndarray],
     ) -> list[Answer]:
-        """Returns the class that each word's first token scores most; words that were cut off are outside ("O")."""
+        """Return the most likely class of each word's first token; words that were cut off get class "O"."""
         outside = self.classes.index("O") if "O" in self.classes else 0
         found: list[Answer] = []
         for number, (row, each) in enumerate(zip(rows, scores, strict=True)):
@@ -104,20 +104,20 @@ class TokenClassification(HeadFormat):
         return found
 
     def most_frequent(self, rows: Sequence[HeadRow]) -> None:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
 
     def target(self, row: HeadRow) -> list[str]:
-        """Returns the names of the words' classes."""
+        """Return the names of the words' classes."""
         return [self.classes[max(tag, 0)] for tag in row.tags]
 
     def written(self, answer: Answer, labels: Sequence[str]) -> Any:
-        """Returns the names of classes."""
+        """Return the names of the predicted classes."""
         del labels
         assert isinstance(answer, list)
         return [self.classes[number] for number in answer]
 
     def written_target(self, row: HeadRow, labels: Sequence[str]) -> list[str]:
-        """See ``HeadFormat``."""
+        """Implement ``HeadFormat``."""
         del labels
         return self.target(row)
 

@@ -1,4 +1,4 @@
-"""Token ids with the characters that each covers: for the ends of answers and for the classes of words."""
+"""Tokenization with character offsets, for answer spans and classes of words."""
 
 import itertools
 import re
@@ -7,22 +7,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# Runs of letters and digits, and every other visible character by itself: where BERT's basic tokenizer cuts, too.
+# Runs of letters and digits, and every other visible character by itself, as in BERT's basic tokenizer.
 _PIECE = re.compile(r"\w+|[^\w\s]")
 
 
 class TokenSpans(NamedTuple):
-    """A text's ids with the first and last character of the word that each belongs to."""
+    """Token ids with the character offsets of the word that each token belongs to.
 
-    ids: np.ndarray  # int32 [L]
-    starts: np.ndarray  # int32 [L]
-    ends: np.ndarray  # int32 [L]
+    Attributes:
+      ids: int32 [L].
+      starts: First character, int32 [L].
+      ends: Character after the last, int32 [L].
+    """
+
+    ids: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
 
 
 def encode_with_spans(tokenizer: Any, texts: Sequence[str]) -> list[TokenSpans]:
-    """Each word and each sign tokenized by itself, with the space before it where there is one.
+    """Tokenize each word and each sign by itself, including a space before it.
 
-    WordPiece vocabularies give the ids of the whole text. Byte-level ones can differ where signs follow each other.
+    WordPiece vocabularies give the ids of the whole text. Byte-level ones can differ if signs follow each other.
     """
     found = [list(_PIECE.finditer(text)) for text in texts]
     written = [
@@ -38,22 +44,32 @@ def encode_with_spans(tokenizer: Any, texts: Sequence[str]) -> list[TokenSpans]:
 
 
 def encode_words(tokenizer: Any, rows: Sequence[Sequence[str]], unknown: int) -> list[list[list[int]]]:
-    """The ids of each word of each row, as after a space; a word without any is unknown."""
+    """Return the ids of each word of each row.
+
+    Args:
+      tokenizer: Tokenizer.
+      rows: Words of each row; all but the first are tokenized as after a space.
+      unknown: Id of a word without tokens.
+    """
     spaced = [word if number == 0 else f" {word}" for row in rows for number, word in enumerate(row)]
     encoded = iter(tokenizer.encode_all(spaced))
     return [[next(encoded) or [unknown] for _ in row] for row in rows]
 
 
 def tokens_of(tokens: TokenSpans, answer: tuple[int, int]) -> tuple[int, int]:
-    """The first and last token that touch an answer's characters, ``start`` up to ``end``.
+    """Return the first and last token that overlap an answer.
+
+    Args:
+      tokens: Tokens of the text.
+      answer: First character of the answer, and the character after its last.
 
     Raises:
-      ValueError: none does.
+      ValueError: No token overlaps the answer.
     """
     start, end = answer
     touching = np.flatnonzero((tokens.starts < end) & (tokens.ends > start))
     if not len(touching):
-        raise ValueError(f"no token stands for the answer at characters {start} to {end}")
+        raise ValueError(f"no token covers the answer at characters {start} to {end}")
     return int(touching[0]), int(touching[-1])
 
 

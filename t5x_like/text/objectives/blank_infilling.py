@@ -6,46 +6,62 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from t5x_like.text.objectives.blanks import Blanks, with_blanks
+from t5x_like.text.objectives.blanks import Blanks, RandomSpans, draw_lengths, infilling_examples, place_apart
+from t5x_like.text.objectives.framing import require_ids
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_bits, random_fractions, seeds_of_rows
-from t5x_like.text.objectives.random_spans import RandomSpans, draw_lengths, place_apart
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
-_SHORT, _DOCUMENT, _SENTENCES = range(3)  # what a text's blanks are; its label
-_LENGTHS, _PLACES, _ORDER, _SENTENCE = range(4)  # uses of a text's random numbers
-_LONGEST = 39  # of short blanks, in the authors' code
-_TOKENS_PER_SENTENCE = 4  # how many sentences there is room for
+_SHORT, _DOCUMENT, _SENTENCES = range(3)  # type of a text's blanks: its label
+_LENGTHS, _PLACES, _ORDER, _SENTENCE = range(4)  # random sequences of a text
+_LONGEST = 39  # tokens of a short blank, in the authors' code
+_TOKENS_PER_SENTENCE = 4  # shortest average that the row length allows for
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlankIds:
-    """Ids of a vocabulary made for GLM; where one isn't given, another of the vocabulary's stands for it."""
+    """Ids of vocabularies made for GLM; other ids of the vocabulary replace absent ones.
+
+    Attributes:
+      mask: ``[MASK]`` of short blanks; else the vocabulary's mask.
+      generation_mask: ``[gMASK]`` of a long blank at the end; else the first sentinel.
+      sentence_mask: ``[sMASK]`` of sentences; else the second sentinel.
+      start: Id before a blank's tokens; else the beginning of sequence.
+      end: Id after a blank's tokens; else the end of sequence.
+    """
 
     mask: int | None = None
-    generation_mask: int | None = None  # [gMASK]; else the first sentinel
-    sentence_mask: int | None = None  # [sMASK]; else the second
-    start: int | None = None  # of a blank's tokens; else beginning of sequence
-    end: int | None = None  # of a blank's tokens; else end of sequence
+    generation_mask: int | None = None
+    sentence_mask: int | None = None
+    start: int | None = None
+    end: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlankInfilling:
-    """Blanks out parts of a text, which all see, and writes what belongs there, blank after blank in random order.
+    """Replaces parts of a text by masks, and predicts them autoregressively, blank after blank in random order.
 
-    ``a b c d`` with ``b c`` and ``a`` blank, in this order, reads ``[CLS] [M] [M] d [START] b c [START] a`` and writes
-    ``b c [END] a [END]``. What it reads of a blank has the position of its ``[M]``; see ``with_blanks``.
+    ``a b c d`` with the blanks ``b c`` and ``a``, in this order, reads ``[CLS] [M] [M] d [START] b c [START] a`` and
+    predicts ``b c [END] a [END]``. Tokens of a blank have the position of its ``[M]``; see ``infilling_examples``.
 
-    Each text's blanks are, at these rates: short, with lengths from Poisson(``mean_length``) without 0, until
-    ``noise_density`` of the tokens are blank; one at the end, of ``min_document_share`` to all of the tokens
-    (``[gMASK]``, ``document_rate``); or whole sentences until ``noise_density`` of the tokens are blank (``[sMASK]``,
-    ``sentence_rate``).
+    A text has blanks of one type. Short blanks have lengths from Poisson(``mean_length``) without 0, until
+    ``noise_density`` of the tokens are blank. A document blank (``[gMASK]``) is at the end and holds
+    ``min_document_share`` to all of the tokens. Sentence blanks (``[sMASK]``) are whole sentences, until
+    ``noise_density`` of the tokens are blank.
 
-    Texts are documents and parts of them, as long as leaves room for the blanks. Should more of them be drawn than
-    there is room for, the last short one is longer, and fewer sentences are blank.
+    Texts are documents or parts of them, short enough to leave space for the blanks. If more blanks are drawn than
+    fit, the last short one is longer, and fewer sentences are blank.
 
-    Du et al. 2022, §2.1-2.3, https://arxiv.org/abs/2103.10360. That the long blank is the last, and that short ones
-    don't touch, is from the authors' code, https://github.com/THUDM/GLM.
+    Du et al. 2022, §2.1-2.3, https://arxiv.org/abs/2103.10360. The long blank at the end, and gaps between short
+    blanks, follow the authors' code, https://github.com/THUDM/GLM.
+
+    Attributes:
+      noise_density: Fraction of the tokens in short or sentence blanks.
+      mean_length: Average length of short blanks in tokens, before lengths of 0 are excluded.
+      document_rate: Fraction of the texts with a document blank.
+      sentence_rate: Fraction of the texts with sentence blanks; the remaining texts have short blanks.
+      min_document_share: Minimum fraction of the tokens in a document blank.
+      special: Ids of the vocabulary's own masks and marks.
     """
 
     noise_density: float = 0.15
@@ -63,7 +79,7 @@ class BlankInfilling:
         if min(self.document_rate, self.sentence_rate) < 0.0 or self.document_rate + self.sentence_rate > 1.0:
             raise ValueError(
                 f"document_rate={self.document_rate} and sentence_rate={self.sentence_rate} must not be negative, nor "
-                "be over 1 together; what is left of 1 is the rate of short blanks"
+                "be over 1 together; short blanks have the remaining rate"
             )
         if not 0.0 < self.min_document_share <= 1.0:
             raise ValueError(
@@ -72,7 +88,7 @@ class BlankInfilling:
 
     @property
     def spec(self) -> ExampleSpec:
-        """A decoder's, whose part A is a prefix."""
+        """Decoder examples whose part A is a bidirectional prefix."""
         return ExampleSpec(
             layout="decoder",
             fields=("inputs", "weights", "prefix", "positions", "block_positions"),
@@ -80,21 +96,14 @@ class BlankInfilling:
         )
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
-        """See ``Objective.check``."""
+        """Check lengths and vocabulary; see ``Objective.check``."""
         least = min(self._text_length(kind, lengths.targets) for kind in range(3))
         if least < 2:
             raise ValueError(
-                f"a decoder's stream of targets_length={lengths.targets} has no room for a text and its blanks; set it "
-                "to 16 or more"
+                f"a decoder's stream of targets_length={lengths.targets} is too short for a text and its blanks; set "
+                "it to 16 or more"
             )
-        missing = [name for name in ("mask", "start", "end") if self._id(name, ids) is None]
-        if ids.cls is None:
-            missing.append("cls")
-        if missing:
-            raise ValueError(
-                f"the vocabulary has no id for {', '.join(missing)}; raise num_sentinels so that sentinels can "
-                "stand for them"
-            )
+        require_ids({name: self._id(name, ids) for name in ("mask", "start", "end")} | {"cls": ids.cls})
         own = self.special.generation_mask, self.special.sentence_mask
         wanted = (self.document_rate > 0.0 and own[0] is None, self.sentence_rate > 0.0 and own[1] is None)
         needed = 2 if wanted[1] else int(wanted[0])
@@ -105,7 +114,7 @@ class BlankInfilling:
             )
 
     def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
-        """Parts of documents, each as long as its kind of blanks allows; the kind is its label."""
+        """Cut documents into parts as long as their type of blanks allows; the type is the label."""
         most = [max(self._text_length(kind, lengths.targets), 1) for kind in range(3)]
         count = int(np.sum(-(-np.diff(window.ends, prepend=0) // min(most)))) if len(window.ends) else 0
         drawn = random_fractions(seeds_of_rows(key, np.arange(count)), 1)[:, 0]
@@ -124,13 +133,13 @@ class BlankInfilling:
     def make(
         self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
     ) -> list[Example]:
-        """Draws blanks by each text's label."""
+        """Draw blanks by each text's label, and build the examples; see ``Objective.make``."""
         kinds = np.array([max(text.label, _SHORT) for text in texts], np.int64)
         sizes = np.array([len(text.tokens) for text in texts], np.int64)
         found = [
             np.zeros((0, 3), np.int64),
-            _listed(np.flatnonzero(kinds == _SHORT), self._short(sizes, kinds, seeds, lengths)),
-            _listed(np.flatnonzero(kinds == _DOCUMENT), self._at_end(sizes, kinds, seeds)),
+            _span_table(np.flatnonzero(kinds == _SHORT), self._short(sizes, kinds, seeds, lengths)),
+            _span_table(np.flatnonzero(kinds == _DOCUMENT), self._at_end(sizes, kinds, seeds)),
         ]
         for row in np.flatnonzero(kinds == _SENTENCES).tolist():
             found.append(self._sentences(row, texts[row], seeds[row : row + 1], lengths))
@@ -142,7 +151,7 @@ class BlankInfilling:
         order = random_bits(seeds, int(numbers.max(initial=0)) + 1, use=_ORDER)[rows, numbers]
         start, end = self._id("start", ids), self._id("end", ids)
         assert None not in (ids.cls, start, end), "check refuses such vocabularies"
-        return with_blanks(
+        return infilling_examples(
             texts,
             Blanks(rows, starts, ends, np.array(masks)[kinds[rows]], order),
             cls=ids.cls or 0,
@@ -163,14 +172,14 @@ class BlankInfilling:
 
     @property
     def _shares(self) -> np.ndarray:
-        """Poisson's chances of lengths from 1 on."""
+        """Poisson probabilities of the lengths from 1 on, up to a factor."""
         return np.array([self.mean_length**n / math.factorial(n) for n in range(1, _LONGEST + 1)])
 
     def _goal(self, size: int) -> int:
         return max(int(size * self.noise_density), 1)
 
-    def _most_blanks(self, kind: int, size: int) -> int:
-        """How many blanks a text has room for: of short ones, all that are drawn in 99.9 % of texts."""
+    def _max_blanks(self, kind: int, size: int) -> int:
+        """Return the number of blanks that a text allows for: of short ones, enough for 99.9 % of texts."""
         goal = self._goal(size)
         if kind == _DOCUMENT:
             return 1
@@ -183,18 +192,18 @@ class BlankInfilling:
         return min(math.ceil(goal / mean + 1 + 3 * math.sqrt(goal * variance / mean**3)), goal)
 
     def _text_length(self, kind: int, limit: int) -> int:
-        """The most tokens that fit ``limit`` with cls, and two ids more for each blank; 0 if none do."""
+        """Return the most tokens that fit ``limit`` together with cls and two ids per blank; 0 if none do."""
         size = limit - 3
-        while size > 0 and size + 1 + 2 * self._most_blanks(kind, size) > limit:
+        while size > 0 and size + 1 + 2 * self._max_blanks(kind, size) > limit:
             size -= 1
         return max(size, 0)
 
     def _short(
         self, sizes: np.ndarray, kinds: np.ndarray, seeds: np.ndarray, lengths: Lengths
     ) -> RandomSpans:
-        """As many columns as a full text needs, so that a row's numbers don't depend on the others."""
+        """Draw short blanks; the number of columns is that of a full text, so rows don't depend on each other."""
         chosen = kinds == _SHORT
-        most = self._most_blanks(_SHORT, self._text_length(_SHORT, lengths.targets))
+        most = self._max_blanks(_SHORT, self._text_length(_SHORT, lengths.targets))
         totals = sizes[chosen]
         goals = np.maximum((totals * self.noise_density).astype(np.int64), 1)
         fractions = random_fractions(seeds[chosen], most, use=_LENGTHS)
@@ -210,19 +219,19 @@ class BlankInfilling:
         return RandomSpans((totals - drawn)[:, None], drawn[:, None])
 
     def _sentences(self, row: int, text: Text, seed: np.ndarray, lengths: Lengths) -> np.ndarray:
-        """Whole sentences in random order until their share is reached, or there is no room for another."""
+        """Draw whole sentences until their share or their maximum number is reached."""
         inside = np.zeros(0, np.int64) if text.sentence_ends is None else text.sentence_ends
         edges = np.concatenate([[0], inside, [len(text.tokens)]])
         order = np.argsort(random_bits(seed, len(edges) - 1, use=_SENTENCE)[0], kind="stable")
         sizes = np.diff(edges)[order]
-        most = self._most_blanks(_SENTENCES, self._text_length(_SENTENCES, lengths.targets))
+        most = self._max_blanks(_SENTENCES, self._text_length(_SENTENCES, lengths.targets))
         taken = order[np.cumsum(sizes) - sizes < self._goal(len(text.tokens))][:most]
         return np.stack([np.full(len(taken), row), edges[taken], edges[taken + 1]], axis=1)
 
 
-def _listed(rows: np.ndarray, spans: RandomSpans) -> np.ndarray:
-    """int64 [S, 3]: row, start and end of each span."""
-    is_there = spans.are_there
-    starts = spans.starts[is_there]
-    numbers = np.broadcast_to(rows[:, None], is_there.shape)[is_there]
-    return np.stack([numbers, starts, starts + spans.lengths[is_there]], axis=1)
+def _span_table(rows: np.ndarray, spans: RandomSpans) -> np.ndarray:
+    """Return row, start and end of each span, int64 [S, 3]."""
+    is_used = spans.lengths > 0
+    starts = spans.starts[is_used]
+    numbers = np.broadcast_to(rows[:, None], is_used.shape)[is_used]
+    return np.stack([numbers, starts, starts + spans.lengths[is_used]], axis=1)

@@ -1,4 +1,4 @@
-"""GLM's examples: a text with blanks, then what belongs there, blank after blank. For many texts at once."""
+"""GLM's examples, built for many texts at once: a text with blanks, then the tokens of each blank."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,20 +9,38 @@ from t5x_like.text.objectives.objective import Example, Text
 
 
 class Blanks(NamedTuple):
-    """Blanks of many texts, in order of texts and places."""
+    """Blanks of many texts, sorted by text and position.
 
-    rows: np.ndarray  # int64 [S], the text's number
-    starts: np.ndarray  # int64 [S], in the text
-    ends: np.ndarray  # int64 [S]
-    masks: np.ndarray  # int64 [S], the id that stands in the place of each
-    order: np.ndarray  # [S], any numbers: blanks of one text are filled in by growing ones
+    Attributes:
+      rows: Index of the text, int64 [S].
+      starts: Start in the text, int64 [S].
+      ends: End in the text, int64 [S].
+      masks: Id that replaces the blank, int64 [S].
+      order: Sort keys [S]; the blanks of a text are filled in by ascending key.
+    """
+
+    rows: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+    masks: np.ndarray
+    order: np.ndarray
 
 
-def with_blanks(texts: Sequence[Text], blanks: Blanks, *, cls: int, start: int, end: int) -> list[Example]:
-    """Part A is ``cls`` and the text with its blanks, part B ``start`` and the tokens of each blank, in their order.
+def infilling_examples(
+    texts: Sequence[Text], blanks: Blanks, *, cls: int, start: int, end: int
+) -> list[Example]:
+    """Build examples of part A, ``cls`` and the text with its blanks, and part B, the blanks' tokens.
 
-    Targets of part B are its tokens and ``end``. Every token of a blank has its mask's position, and in
-    ``block_positions`` its place in the blank, from 1. Du et al. 2022, §2.1, https://arxiv.org/abs/2103.10360.
+    In part B each blank reads ``start`` and its tokens, and predicts its tokens and ``end``. Its tokens have the
+    position of their mask, and in ``block_positions`` their index in the blank, from 1. Du et al. 2022, §2.1,
+    https://arxiv.org/abs/2103.10360.
+
+    Args:
+      texts: Source texts.
+      blanks: Blanks of these texts.
+      cls: Id before each text.
+      start: Id before each blank's tokens.
+      end: Id after each blank's tokens.
     """
     sizes = np.array([len(text.tokens) for text in texts], np.int64)
     offsets = np.cumsum(sizes) - sizes
@@ -34,14 +52,14 @@ def with_blanks(texts: Sequence[Text], blanks: Blanks, *, cls: int, start: int, 
     np.add.at(change, begins, 1)
     np.add.at(change, begins + lengths, -1)
     is_kept = np.cumsum(change[:-1]) == 0
-    is_kept[begins] = True  # by the mask
+    is_kept[begins] = True  # the mask's position
     masked = flat.copy()
     masked[begins] = blanks.masks
     kept_before = np.append(0, np.cumsum(is_kept))
     text_sizes = kept_before[offsets + sizes] - kept_before[offsets] + 1  # with cls
     mask_positions = kept_before[begins] - kept_before[offsets[blanks.rows]] + 1
 
-    # From here on blanks stand in the order in which they are filled in.
+    # From here on blanks are in the order in which they are filled in.
     by_order = np.lexsort((blanks.order, blanks.rows))
     begins, lengths, rows = begins[by_order], lengths[by_order], blanks.rows[by_order]
     blank_sizes = lengths + 1
@@ -77,3 +95,62 @@ def with_blanks(texts: Sequence[Text], blanks: Blanks, *, cls: int, start: int, 
         )
         for first, last in zip(firsts.tolist(), (firsts + totals).tolist(), strict=True)
     ]
+
+
+class RandomSpans(NamedTuple):
+    """Up to S spans in each of N rows, sorted by position; unused entries have length 0.
+
+    Attributes:
+      starts: int64 [N, S].
+      lengths: int64 [N, S].
+    """
+
+    starts: np.ndarray
+    lengths: np.ndarray
+
+
+def draw_lengths(
+    goals: np.ndarray, shares: np.ndarray, fractions: np.ndarray, totals: np.ndarray
+) -> np.ndarray:
+    """Draw span lengths until they reach a goal together.
+
+    All spans fit into the rows with a token between them if a goal is at most half of the row. The last span is
+    shortened if necessary; if S spans are too few, it gets the missing tokens.
+
+    Args:
+      goals: Total span length wanted for each row, int64 [N].
+      shares: Relative probability of each length from 1 on.
+      fractions: Random numbers in [0, 1), one for each span [N, S].
+      totals: Row lengths, int64 [N].
+
+    Returns:
+      int64 [N, S]; 0 after the goal is reached.
+    """
+    edges = np.cumsum(shares)[:-1] / np.sum(shares)
+    lengths = np.searchsorted(edges, fractions, side="right") + 1
+    before = np.cumsum(lengths, axis=1) - lengths
+    lengths[before >= goals[:, None]] = 0
+    lengths[:, -1] = np.maximum(lengths[:, -1], goals - before[:, -1])
+    available = totals[:, None] - before - np.arange(lengths.shape[1])
+    return np.minimum(lengths, np.maximum(available, 0))
+
+
+def place_apart(lengths: np.ndarray, totals: np.ndarray, fractions: np.ndarray) -> RandomSpans:
+    """Place spans into rows, in the given order, with at least one token between two.
+
+    The sorted random numbers divide the remaining tokens among the gaps, as in GLM's own code
+    (https://github.com/THUDM/GLM).
+
+    Args:
+      lengths: Span lengths, int64 [N, S].
+      totals: Row lengths, int64 [N].
+      fractions: Random numbers in [0, 1), one for each span [N, S].
+    """
+    is_used = lengths > 0
+    counts = np.count_nonzero(is_used, axis=1)
+    remaining = totals - lengths.sum(axis=1) - np.maximum(counts - 1, 0)
+    before = (fractions * (remaining + 1)[:, None]).astype(np.int64)
+    before[~is_used] = np.iinfo(np.int64).max
+    before.sort(axis=1)
+    taken = np.cumsum(lengths + 1, axis=1) - lengths - 1
+    return RandomSpans(np.where(is_used, before + taken, 0), lengths)

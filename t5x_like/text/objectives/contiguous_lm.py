@@ -1,4 +1,4 @@
-"""Transformer-XL's language model: rows that go on where the same row of the batch before ended."""
+"""Transformer-XL's language model: rows continue the same rows of the previous batch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,21 +13,24 @@ from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 @dataclass(frozen=True, kw_only=True)
 class ContiguousLM:
-    """Every token is predicted from those before it, of earlier batches too: the model remembers them.
+    """Predicts every token from the previous ones, including those of earlier batches that the model remembers.
 
-    All documents of an epoch, an end of sequence after each, are one long text, cut into as many streams as a batch
-    has rows (``batches/contiguous.py``). Of ``a b c d e f g h`` two rows of two are first ``a b`` and ``e f``, then
-    ``c d`` and ``g h``. Each row reads the token before its first target, as in ``CausalLM``.
+    All documents of an epoch, each followed by an end of sequence, form one long text. It is cut into as many streams
+    as a batch has rows (``batches/recurrent_source.py``). ``a b c d e f g h`` in two rows of two gives ``a b`` and ``e
+    f``, then ``c d`` and ``g h``. Each row reads the token before its first target, as in ``CausalLM``.
 
-    ``Batch.continues`` is 0 where a stream starts. Through seqio, which has no streams, it is always 0.
+    ``Batch.continues`` is 0 at the start of a stream. With seqio, which has no streams, it is always 0.
 
     Dai et al. 2019, §3.2, https://arxiv.org/abs/1901.02860.
+
+    Attributes:
+      begin_with: Token read before a document; see ``CausalLM``.
     """
 
     begin_with: Literal["eos", "bos"] = "eos"
 
     def __post_init__(self) -> None:
-        CausalLM(begin_with=self.begin_with)  # refuses the same
+        CausalLM(begin_with=self.begin_with)  # validates the argument
 
     @property
     def _by_row(self) -> CausalLM:
@@ -35,7 +38,7 @@ class ContiguousLM:
 
     @property
     def spec(self) -> ExampleSpec:
-        """Rows of a decoder, each in its stream's order."""
+        """Decoder rows in the order of their streams."""
         return ExampleSpec(
             layout="decoder",
             fields=("inputs", "continues"),
@@ -45,15 +48,15 @@ class ContiguousLM:
         )
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
-        """See ``Objective.check``."""
+        """Check lengths and vocabulary; see ``Objective.check``."""
         self._by_row.check(lengths, ids)
 
     def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
-        """Even runs over all documents of the window: one stream."""
+        """Cut runs over all documents of the window, as one stream; see ``Objective.cut``."""
         return self._by_row.cut(window, lengths, key)
 
     def make(
         self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
     ) -> list[Example]:
-        """All but the last token in, all but the first one out."""
+        """Shift texts by one token; see ``Objective.make``."""
         return self._by_row.make(texts, seeds, lengths, ids)

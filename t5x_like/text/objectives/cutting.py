@@ -1,4 +1,4 @@
-"""Windows of documents, and where texts lie in them: even runs over joined documents, or documents by themselves."""
+"""Windows of documents, and their division into runs over joined documents or parts of single documents."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,10 +17,16 @@ def lay_window(
     eos: int | None = None,
     with_sentences: bool = True,
 ) -> DocumentWindow:
-    """Lays documents end to end, ``eos`` after each if given, and ``with_sentences`` their ends if records have them.
+    """Concatenate documents to a window.
 
-    Of a document over 65,536 tokens one such chunk is used, drawn by ``chunks``, uint64 [D], so that no single one
-    dominates an epoch. Empty documents are left out.
+    One chunk of 65,536 tokens is used of a longer document, so that it doesn't dominate an epoch. Empty documents are
+    skipped.
+
+    Args:
+      records: Documents with ``tokens``, and optionally ``sentence_ends`` and ``spans``.
+      chunks: Random numbers that choose the chunk of each long document, uint64 [D].
+      eos: Id to append to each document; None appends nothing.
+      with_sentences: Keep sentence ends of records that have them.
     """
     tokens, sentences, spans, end = [], [], [], 0
     ends = []
@@ -53,9 +59,12 @@ def lay_window(
 
 
 def cut_runs(window: DocumentWindow, run_length: int, *, together: int | None = DOCUMENTS_TOGETHER) -> Cuts:
-    """Joins ``together`` documents at a time, or all, and cuts each such text into runs of ``run_length`` tokens.
+    """Join documents in groups, and cut each group into runs of ``run_length`` tokens; the last run may be shorter.
 
-    The last run of each may be shorter (Raffel et al. 2020's code joins 128).
+    Args:
+      window: Concatenated documents.
+      run_length: Tokens of a run.
+      together: Documents of a group, 128 as in the code of Raffel et al. 2020; None joins all.
     """
     if not len(window.ends):
         return Cuts(np.zeros((0, 1), np.int64), np.zeros((0, 1), np.int64))
@@ -64,22 +73,28 @@ def cut_runs(window: DocumentWindow, run_length: int, *, together: int | None = 
     return _even(window.ends[np.minimum(last, len(window.ends) - 1)], run_length)
 
 
-def cut_documents(window: DocumentWindow, most: int) -> Cuts:
-    """Every document by itself; those over ``most`` tokens in as many parts as it takes."""
-    return _even(window.ends, most)
+def cut_documents(window: DocumentWindow, max_length: int) -> Cuts:
+    """Divide each document into as few parts of at most ``max_length`` tokens as possible."""
+    return _even(window.ends, max_length)
 
 
-def _even(ends: np.ndarray, most: int) -> Cuts:
+def _even(ends: np.ndarray, max_length: int) -> Cuts:
     lengths = np.diff(ends, prepend=0)
-    parts = -(-lengths // most)
+    parts = -(-lengths // max_length)
     first = np.cumsum(parts) - parts
     number = np.arange(parts.sum()) - np.repeat(first, parts)
-    starts = np.repeat(ends - lengths, parts) + number * most
-    return Cuts(starts[:, None], np.minimum(starts + most, np.repeat(ends, parts))[:, None])
+    starts = np.repeat(ends - lengths, parts) + number * max_length
+    return Cuts(starts[:, None], np.minimum(starts + max_length, np.repeat(ends, parts))[:, None])
 
 
 def texts_of(window: DocumentWindow, cuts: Cuts, numbers: Sequence[int] | np.ndarray) -> list[Text]:
-    """The texts of these numbers."""
+    """Return texts of a window.
+
+    Args:
+      window: Concatenated documents.
+      cuts: Offsets of all texts.
+      numbers: Indices of the texts to return.
+    """
     starts, ends = cuts.starts[numbers].tolist(), cuts.ends[numbers].tolist()
     labels = [-1] * len(starts) if cuts.labels is None else cuts.labels[numbers].tolist()
     return [_text(window, *place) for place in zip(starts, ends, labels, strict=True)]
@@ -113,11 +128,11 @@ def _spans_within(spans: np.ndarray, starts: list[int], ends: list[int]) -> np.n
 
 
 def by_length(texts: Sequence[Text]) -> dict[int, np.ndarray]:
-    """The numbers of texts of each length: those of one length are made together."""
+    """Return the indices of the texts of each length."""
     lengths = np.array([len(text.tokens) for text in texts], np.int64)
     return {int(length): np.flatnonzero(lengths == length) for length in np.unique(lengths)}
 
 
 def stacked(texts: Sequence[Text], numbers: np.ndarray) -> np.ndarray:
-    """Tokens int32 [N, L] of texts of one length."""
+    """Return the tokens of texts of equal length, int32 [N, L]."""
     return np.stack([texts[number].tokens for number in numbers])

@@ -12,9 +12,9 @@ from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, Ex
 from t5x_like.text.objectives.random_bits import random_fractions
 from t5x_like.text.objectives.replacing import (
     gathered,
-    mask_of,
+    kept_tokens,
+    mask_id,
     random_words,
-    rows_of,
     shuffled,
     spans_to_sentinels,
     with_column,
@@ -26,9 +26,9 @@ _SHORTENS = ("unique_sentinels", "one_sentinel", "dropped")
 
 @dataclass(frozen=True, kw_only=True)
 class Denoising:
-    """Corrupts the tokens that are noise; targets are the whole text or the noise alone.
+    """Corrupts noise tokens; targets are the whole text or the noise alone.
 
-    With noise in the places of b, c and f, ``a b c d e f`` becomes
+    With noise at b, c and f, ``a b c d e f`` becomes
 
     | ``inputs`` | encoder's | | ``targets`` | decoder's |
     |---|---|---|---|---|
@@ -36,16 +36,21 @@ class Denoising:
     | "one_sentinel" | ``a <0> d e <0>`` | | "one_sentinel" | ``<0> b c <0> f`` |
     | "dropped" | ``a d e`` | | "dropped" | ``b c f`` |
     | ``MaskTokens()`` | ``a <0> <0> d e <0>`` | | "text" | ``a b c d e f`` |
-    | "random" | ``a x y d e z``, any words | | | |
-    | "gathered" | ``a f d d e a``, words of the text | | | |
+    | "random" | ``a x y d e z``, any tokens | | | |
+    | "gathered" | ``a f d d e a``, tokens of the text | | | |
     | "shuffled" | ``a f b d e c`` | | | |
 
-    Spans between noise are marked in the targets, as spans of noise are in the inputs. Both sides end with an end of
-    sequence; targets over their limit, which independent noise may give, are cut as in T5. Random words are never
-    special ids or sentinels, which T5's own code draws as well.
+    Targets mark spans between noise as inputs mark spans of noise. Both streams end with an end of sequence. Targets
+    over their limit, possible with independent noise, are cut as in T5. Random tokens are never special ids or
+    sentinels; T5's own code draws those too.
 
-    Raffel et al. 2020, §3.3, https://arxiv.org/abs/1910.10683: BERT-style is ``MaskTokens(random_rate=0.1)`` and the
-    text, MASS-style ``MaskTokens()`` and the text, replaced spans sentinels on both sides, dropped tokens "dropped".
+    Raffel et al. 2020, §3.3, https://arxiv.org/abs/1910.10683: BERT-style is ``MaskTokens(random_rate=0.1)`` and
+    "text", MASS-style ``MaskTokens()`` and "text", replaced spans sentinels in both streams, dropped tokens "dropped".
+
+    Attributes:
+      noise: Distribution of the noise tokens.
+      inputs: Replacement of noise in the inputs.
+      targets: Format of the targets.
     """
 
     noise: Noise = field(default_factory=IidNoise)
@@ -62,7 +67,7 @@ class Denoising:
             )
 
     def lengths(self, text_length: int) -> tuple[int, int]:
-        """Lengths of both sides, with end of sequence; of independent and of regular noise on average."""
+        """Return the lengths of inputs and targets with their end; averages for independent and regular noise."""
         num_noise, num_spans = self.noise.expected(text_length)
         sides = []
         for becomes, kept in ((self.inputs, text_length - num_noise), (self.targets, num_noise)):
@@ -74,7 +79,7 @@ class Denoising:
         return sides[0], sides[1]
 
     def text_length(self, inputs_length: int) -> int:
-        """The most tokens whose inputs fit for certain, whatever the noise.
+        """Return the largest number of tokens whose inputs always fit ``inputs_length``.
 
         Raises:
           ValueError: ``inputs_length`` is too short for any example.
@@ -91,11 +96,11 @@ class Denoising:
 
     @property
     def spec(self) -> ExampleSpec:
-        """T5 joins documents without a mark."""
+        """Encoder-decoder examples from documents that T5 joins without a separator."""
         return ExampleSpec(layout="encoder_decoder")
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
-        """See ``Objective.check``."""
+        """Check lengths and vocabulary; see ``Objective.check``."""
         text_length = self.text_length(lengths.inputs)
         needed = self.lengths(text_length)[1]
         if needed > lengths.targets:
@@ -106,18 +111,18 @@ class Denoising:
         sides = self.inputs, self.targets
         sentinels = ceil(self.noise.expected(text_length)[1]) if "unique_sentinels" in sides else 0
         require_sentinels(sentinels, lengths, ids)
-        if mask_of(ids) is None and (isinstance(self.inputs, MaskTokens) or "one_sentinel" in sides):
+        if mask_id(ids) is None and (isinstance(self.inputs, MaskTokens) or "one_sentinel" in sides):
             raise ValueError("the vocabulary has neither sentinels nor a mask; raise num_sentinels")
 
     def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
-        """Even runs over 128 documents."""
+        """Cut runs of equal length from 128 joined documents at a time; see ``Objective.cut``."""
         del key
         return cut_runs(window, self.text_length(lengths.inputs))
 
     def make(
         self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
     ) -> list[Example]:
-        """Corrupts texts, those of one length together."""
+        """Corrupt texts, in groups of equal length; see ``Objective.make``."""
         examples: list[Example] = [Example()] * len(texts)
         for length, numbers in by_length(texts).items():
             is_noise = self.noise.draw(length, seeds[numbers])
@@ -134,7 +139,18 @@ class Denoising:
         lengths: Lengths,
         ids: VocabularyIds,
     ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Inputs and targets, ended, of rows int32 [N, L] with given noise, bool [N, L]; ``seeds`` draw new words."""
+        """Corrupt rows with a given noise mask.
+
+        Args:
+          tokens: int32 [N, L].
+          is_noise: bool [N, L].
+          seeds: Seed of each row for replacement tokens, uint64 [N, 2].
+          lengths: Maximum lengths of both streams.
+          ids: Special ids of the vocabulary.
+
+        Returns:
+          Inputs and targets of each row, each with its end of sequence.
+        """
         assert ids.eos is not None, "a loader refuses vocabularies without an end"
         ended = with_column(tokens, ids.eos)
         if isinstance(self.inputs, str) and self.inputs in _SHORTENS:
@@ -146,19 +162,21 @@ class Denoising:
             target_side = ended, np.ones(ended.shape, bool)
         else:
             target_side = _shortened(ended, with_column(~is_noise, False), self.targets, ids)
-        return rows_of(*side, most=lengths.inputs), rows_of(*target_side, most=lengths.targets)
+        return kept_tokens(*side, max_length=lengths.inputs), kept_tokens(
+            *target_side, max_length=lengths.targets
+        )
 
     def _changed(
         self, tokens: np.ndarray, is_noise: np.ndarray, seeds: np.ndarray, ids: VocabularyIds
     ) -> np.ndarray:
-        """Rows as long as before."""
+        """Replace noise tokens one by one, so that rows keep their lengths."""
         if self.inputs == "shuffled":
             return shuffled(tokens, is_noise, seeds, use=2)
         if self.inputs == "gathered":
             return np.where(is_noise, gathered(tokens, seeds, use=2), tokens)
         if not isinstance(self.inputs, MaskTokens):
             return np.where(is_noise, random_words(tokens.shape, seeds, ids, use=2), tokens)
-        masked = np.where(is_noise, np.int32(mask_of(ids) or 0), tokens)
+        masked = np.where(is_noise, np.int32(mask_id(ids) or 0), tokens)
         if not self.inputs.random_rate:
             return masked
         is_random = is_noise & (random_fractions(seeds, tokens.shape[1], use=2) < self.inputs.random_rate)
@@ -166,10 +184,15 @@ class Denoising:
 
 
 def require_sentinels(needed: int, lengths: Lengths, ids: VocabularyIds) -> None:
-    """Refuses vocabularies with fewer.
+    """Check that the vocabulary has enough sentinels.
+
+    Args:
+      needed: Number of sentinels that the objective uses.
+      lengths: Maximum lengths, for the message.
+      ids: Special ids of the vocabulary.
 
     Raises:
-      ValueError: says how many there are.
+      ValueError: There are too few.
     """
     if needed > ids.num_sentinels:
         raise ValueError(
@@ -184,3 +207,36 @@ def _shortened(
     if becomes == "dropped":
         return tokens, ~is_span
     return spans_to_sentinels(tokens, is_span, ids, unique=becomes == "unique_sentinels")
+
+
+ALL_SHUFFLED = Denoising(noise=IidNoise(noise_density=1.0), inputs="shuffled", targets="text")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deshuffling:
+    """Restores the order of shuffled tokens: ``a b c d`` becomes inputs ``c a d b`` and targets ``a b c d``.
+
+    Denoising in which every token is noise and noise is shuffled.
+
+    Raffel et al. 2020, §3.3.1, https://arxiv.org/abs/1910.10683; after Liu et al. 2019,
+    https://arxiv.org/abs/1910.00998.
+    """
+
+    @property
+    def spec(self) -> ExampleSpec:
+        """Encoder-decoder examples from documents that T5 joins without a separator."""
+        return ALL_SHUFFLED.spec
+
+    def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
+        """Check lengths and vocabulary; see ``Objective.check``."""
+        ALL_SHUFFLED.check(lengths, ids)
+
+    def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
+        """Cut runs of equal length from 128 joined documents at a time; see ``Objective.cut``."""
+        return ALL_SHUFFLED.cut(window, lengths, key)
+
+    def make(
+        self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
+    ) -> list[Example]:
+        """Shuffle texts, in groups of equal length; see ``Objective.make``."""
+        return ALL_SHUFFLED.make(texts, seeds, lengths, ids)

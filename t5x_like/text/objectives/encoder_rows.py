@@ -1,4 +1,4 @@
-"""What the objectives of an encoder of BERT's kind share: rows of one text, or of a pair of segments, each framed."""
+"""Base classes of BERT-style objectives: rows of one text or of a pair of segments."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -15,14 +15,18 @@ from t5x_like.text.objectives.sentence_cutting import cut_full_sentences
 from t5x_like.text.objectives.word_masking import TokenMasking
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
-# What a row holds: even runs over joined documents; one document, or an even part of it; as many whole sentences as
+# Content of a row: a run over joined documents; one document, or a part of it; as many whole sentences as
 # fit, across documents or of one (RoBERTa's FULL-SENTENCES and DOC-SENTENCES, Liu et al. 2019, §4.2).
 InputFormat = Literal["runs", "documents", "full_sentences", "doc_sentences"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderRows:
-    """With ``num_copies`` = k every text is made in k ways, again and again; with None in every epoch anew."""
+    """Base of encoder objectives.
+
+    Attributes:
+      num_copies: Number of fixed masks per text, used in turn (static masking). None draws new ones in every epoch.
+    """
 
     num_copies: int | None = None
 
@@ -35,7 +39,11 @@ class EncoderRows:
 
 @dataclass(frozen=True, kw_only=True)
 class SingleTexts(EncoderRows):
-    """Rows of one text each."""
+    """Rows of one text each.
+
+    Attributes:
+      input_format: Content of a row; see ``InputFormat``.
+    """
 
     input_format: InputFormat = "runs"
 
@@ -48,7 +56,7 @@ class SingleTexts(EncoderRows):
 
     @property
     def spec(self) -> ExampleSpec:
-        """Rows of an encoder, which several texts may share."""
+        """Encoder rows that packing may combine."""
         return ExampleSpec(
             layout="encoder",
             fields=("weights",),
@@ -58,23 +66,28 @@ class SingleTexts(EncoderRows):
         )
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
-        """See ``Objective.check``."""
-        require_frame(ids, room=1, limit=lengths.inputs, special=2)
+        """Check lengths and vocabulary; see ``Objective.check``."""
+        require_frame(ids, min_tokens=1, limit=lengths.inputs, num_special=2)
 
     def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
-        """Texts of the input format."""
+        """Cut texts of the input format; see ``Objective.cut``."""
         del key
-        most = lengths.inputs - 2
+        max_length = lengths.inputs - 2
         if self.input_format == "runs":
-            return cut_runs(window, most)
+            return cut_runs(window, max_length)
         if self.input_format == "documents":
-            return cut_documents(window, most)
-        return cut_full_sentences(window, most, across_documents=self.input_format == "full_sentences")
+            return cut_documents(window, max_length)
+        return cut_full_sentences(window, max_length, across_documents=self.input_format == "full_sentences")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedPairs(EncoderRows, ABC):
-    """Rows of two segments with masked words, and a label that says how the segments belong together."""
+    """Rows of two segments with masked tokens, and a label for the relation of the segments.
+
+    Attributes:
+      masking: Distribution of the masked tokens.
+      short_rate: Fraction of the texts with a random length below the maximum.
+    """
 
     masking: Masking = field(default_factory=TokenMasking)
     short_rate: float = 0.1
@@ -86,7 +99,7 @@ class MaskedPairs(EncoderRows, ABC):
 
     @property
     def spec(self) -> ExampleSpec:
-        """A pair is a row, with a label."""
+        """Encoder rows of one pair each, with a label."""
         return ExampleSpec(
             layout="encoder",
             fields=("weights", "token_types", "label"),
@@ -96,28 +109,28 @@ class MaskedPairs(EncoderRows, ABC):
         )
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
-        """See ``Objective.check``."""
-        require_frame(ids, room=2, limit=lengths.inputs, special=3)
+        """Check lengths and vocabulary; see ``Objective.check``."""
+        require_frame(ids, min_tokens=2, limit=lengths.inputs, num_special=3)
         self.masking.check(ids)
 
     @abstractmethod
     def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
-        """See ``Objective.cut``."""
+        """Cut a window into pairs; see ``Objective.cut``."""
 
     def make(
         self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
     ) -> list[Example]:
-        """Frames and masks pairs together."""
+        """Frame and mask pairs; see ``Objective.make``."""
         del lengths
         framed = frame(texts, ids)
         return to_examples(framed, self.masking.mask(framed, seeds, ids), pairs=True)
 
 
 def require_masking(masking: Masking) -> None:
-    """Refuses what can't mask.
+    """Check that a value is an instance of ``Masking``.
 
     Raises:
-      ValueError: says what can.
+      ValueError: It isn't; the message lists the classes.
     """
     if isinstance(masking, type) or not isinstance(masking, Masking):
         raise ValueError(
@@ -127,10 +140,10 @@ def require_masking(masking: Masking) -> None:
 
 
 def require_shares(**shares: float) -> None:
-    """Refuses rates outside 0 to 1.
+    """Check that rates, given by name, lie between 0 and 1.
 
     Raises:
-      ValueError: says which.
+      ValueError: One doesn't.
     """
     for name, share in shares.items():
         if not 0.0 <= share <= 1.0:

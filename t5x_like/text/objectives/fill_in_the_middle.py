@@ -6,19 +6,19 @@ from typing import Literal
 
 import numpy as np
 
-from t5x_like.text.objectives.causal_lm import CausalLM, with_token_before
+from t5x_like.text.objectives.causal_lm import CausalLM, prepend_previous_token
 from t5x_like.text.objectives.cutting import cut_documents
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_fractions
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 _NUM_MARKS = 3  # ids that a rearranged document has besides its own and its end
-_NUM_DRAWS = 4  # random numbers of each document: whether, which format, and two cuts
+_NUM_DRAWS = 4  # random numbers of each document: rearrange or not, format, two cuts
 
 
 @dataclass(frozen=True, kw_only=True)
 class InfillingIds:
-    """Ids that mark the parts of a document; the vocabulary's first three sentinels where none are given.
+    """Ids that mark the parts of a document; by default the vocabulary's first three sentinels.
 
     Attributes:
       prefix: Id such as StarCoder's ``<fim_prefix>``.
@@ -40,7 +40,7 @@ class FillInTheMiddle:
     in the loss, the marks included. Other documents are learned as by ``CausalLM``.
 
     Documents are rearranged after they are cut into rows (the paper's context level), so no row boundary breaks one. A
-    part of a document is rearranged like a whole one, and ends with an end of sequence too. Rows leave room for the
+    part of a document is rearranged like a whole one, and ends with an end of sequence too. Rows leave space for the
     marks of all their documents, so no token is lost; with low rates some positions stay empty.
 
     Cuts lie between tokens, because a cache holds ids and no text. The paper cuts between characters (§4.4), which
@@ -64,23 +64,23 @@ class FillInTheMiddle:
     special: InfillingIds = InfillingIds()
 
     def __post_init__(self) -> None:
-        CausalLM(begin_with=self.begin_with)  # refuses the same
+        CausalLM(begin_with=self.begin_with)  # validates the argument
         for name in ("fim_rate", "spm_rate"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must lie between 0 and 1, got {getattr(self, name)}")
 
     @property
     def spec(self) -> ExampleSpec:
-        """A decoder's rows with their own inputs."""
+        """Decoder examples with explicit inputs."""
         return ExampleSpec(layout="decoder", fields=("inputs",), ends_documents=True)
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
-        """See ``Objective.check``."""
+        """Check lengths and vocabulary; see ``Objective.check``."""
         CausalLM(begin_with=self.begin_with).check(lengths, ids)
         least = _NUM_MARKS + 3
         if lengths.targets < least:
             raise ValueError(
-                f"targets_length of {lengths.targets} has no room for a document and {_NUM_MARKS} marks; set it to "
+                f"targets_length of {lengths.targets} is too short for a document and {_NUM_MARKS} marks; set it to "
                 f"{least} or more"
             )
         given = (self.special.prefix, self.special.suffix, self.special.middle)
@@ -97,18 +97,18 @@ class FillInTheMiddle:
             raise ValueError(f"prefix, suffix and middle need ids of their own, got {self._marks(ids)}")
 
     def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
-        """Runs over all documents of the window that leave room for the marks, or parts of each document."""
+        """Cut runs over all documents of the window that leave space for the marks, or parts of each document."""
         del key
         if self.isolate_documents:
-            return with_token_before(window, cut_documents(window, lengths.targets - _NUM_MARKS - 1))
+            return prepend_previous_token(window, cut_documents(window, lengths.targets - _NUM_MARKS - 1))
         ends = np.array(list(_run_ends(window.ends, lengths.targets)), np.int64)
         starts = np.append(0, ends)[:-1]
-        return with_token_before(window, Cuts(starts[:, None], ends[:, None]))
+        return prepend_previous_token(window, Cuts(starts[:, None], ends[:, None]))
 
     def make(
         self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
     ) -> list[Example]:
-        """Rearranges documents by their text's seed; the first token of a text is the one before it."""
+        """Rearrange documents by their text's seed; each text begins with the token before it."""
         del lengths
         assert ids.eos is not None, "a loader refuses vocabularies without an end"
         marks = self._marks(ids)
@@ -132,7 +132,7 @@ class FillInTheMiddle:
     def _arrange(
         self, document: np.ndarray, drawn: np.ndarray, marks: tuple[int, int, int], eos: int
     ) -> np.ndarray:
-        """One document, which its end may follow, in the format that is drawn."""
+        """Return one document, with its end if it has one, in the format that the random numbers choose."""
         size = len(document) - int(document[-1] == eos)
         if not size or drawn[0] >= self.fim_rate:
             return document
@@ -144,7 +144,7 @@ class FillInTheMiddle:
         return np.concatenate([before, prefix, after, suffix, inside, middle, [eos]])
 
     def _marks(self, ids: VocabularyIds) -> tuple[int, int, int]:
-        """Ids of prefix, suffix and middle."""
+        """Return the ids of prefix, suffix and middle."""
         given = (self.special.prefix, self.special.suffix, self.special.middle)
         first, second, third = (
             ids.first_sentinel - number if mark is None else mark for number, mark in enumerate(given)
@@ -153,7 +153,7 @@ class FillInTheMiddle:
 
 
 def _run_ends(document_ends: np.ndarray, row: int) -> Iterator[int]:
-    """Ends of runs that fit ``row`` with three marks for each document, and an end for the last."""
+    """Yield the ends of runs that fit ``row`` with three marks for each document, and an end for the last."""
     marked_ends = document_ends + _NUM_MARKS * np.arange(1, len(document_ends) + 1)
     start, document = 0, 0
     while document < len(document_ends):
@@ -169,6 +169,6 @@ def _run_ends(document_ends: np.ndarray, row: int) -> Iterator[int]:
 
 
 def _documents_of(tokens: np.ndarray, eos: int) -> list[np.ndarray]:
-    """Splits a run after each end of sequence."""
+    """Split a run after each end of sequence."""
     ends = np.flatnonzero(tokens == eos) + 1
     return [part for part in np.split(tokens, ends) if len(part)]

@@ -1,6 +1,6 @@
-"""Texts as an encoder of BERT's kind reads them: one or two segments between special ids."""
+"""Inputs of BERT-style encoders: one or two segments between special ids."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,45 +10,73 @@ from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 
 class FramedTexts(NamedTuple):
-    """N rows as long as the longest; behind the end of a shorter one stands nothing to be read."""
+    """N token rows, padded to the longest with special ids.
 
-    tokens: np.ndarray  # int32 [N, M]
-    is_text: np.ndarray  # bool [N, M], false at special ids and behind the end
-    lengths: np.ndarray  # int64 [N], special ids included
-    second: np.ndarray  # int64 [N], where segment B begins; the length where there is none
+    Attributes:
+      tokens: Ids, int32 [N, M].
+      is_text: bool [N, M], false for special ids and padding.
+      lengths: Row lengths with special ids, int64 [N].
+      second: Start of segment B, int64 [N]; the row's length if there is none.
+      texts: Source texts.
+    """
+
+    tokens: np.ndarray
+    is_text: np.ndarray
+    lengths: np.ndarray
+    second: np.ndarray
     texts: Sequence[Text]
 
 
 class MaskedTexts(NamedTuple):
-    """What became of framed rows."""
+    """Framed rows after masking.
 
-    inputs: np.ndarray  # int32 [N, M]
-    is_target: np.ndarray  # bool [N, M], what is to be predicted
+    Attributes:
+      inputs: Corrupted ids, int32 [N, M].
+      is_target: Positions to predict, bool [N, M].
+    """
+
+    inputs: np.ndarray
+    is_target: np.ndarray
 
 
-def require_frame(ids: VocabularyIds, *, room: int, limit: int, special: int) -> None:
-    """Refuses vocabularies and limits that leave no place for a text.
+def require_frame(ids: VocabularyIds, *, min_tokens: int, limit: int, num_special: int) -> None:
+    """Check that the vocabulary has mask, cls and sep, and that rows are long enough for a text.
+
+    Args:
+      ids: Special ids of the vocabulary.
+      min_tokens: Text tokens that a row must be able to hold.
+      limit: Maximum row length.
+      num_special: Special ids of a row.
 
     Raises:
-      ValueError: says which ids are missing, or which length is needed.
+      ValueError: Lists the missing ids, or the length needed.
     """
-    missing = [name for name in ("mask", "cls", "sep") if getattr(ids, name) is None]
+    require_ids({name: getattr(ids, name) for name in ("mask", "cls", "sep")})
+    if limit - num_special < min_tokens:
+        raise ValueError(
+            f"inputs_length of {limit} holds {num_special} special ids and {limit - num_special} others, {min_tokens} "
+            f"are needed; set it to {min_tokens + num_special} or more"
+        )
+
+
+def require_ids(ids: Mapping[str, int | None]) -> None:
+    """Check that a vocabulary has all of these ids, given by name.
+
+    Raises:
+      ValueError: Lists those that are None.
+    """
+    missing = [name for name, number in ids.items() if number is None]
     if missing:
         raise ValueError(
-            f"the vocabulary has no id for {', '.join(missing)}; use one of BERT's kind, or raise num_sentinels "
-            "so that sentinels can stand for them"
-        )
-    if limit - special < room:
-        raise ValueError(
-            f"inputs_length of {limit} holds {special} special ids and {limit - special} others, {room} are "
-            f"needed; set it to {room + special} or more"
+            f"the vocabulary has no id for {', '.join(missing)}; raise num_sentinels so that sentinels can take their "
+            "place, or use a vocabulary of BERT's kind"
         )
 
 
 def special_ids(ids: VocabularyIds) -> np.ndarray:
-    """bool [vocab_size]: padding, ends, beginnings, classification, separation, mask and sentinels.
+    """Return a mask of pad, eos, bos, cls, sep, mask and sentinels, bool [vocab_size].
 
-    Not the unknown piece, which stands for a word.
+    The unknown id is not special: it represents a word.
     """
     is_special = np.zeros(ids.vocab_size, bool)
     named = (ids.pad, ids.eos, ids.bos, ids.cls, ids.sep, ids.mask)
@@ -57,16 +85,16 @@ def special_ids(ids: VocabularyIds) -> np.ndarray:
     return is_special
 
 
-def drawable(ids: VocabularyIds) -> np.ndarray:
-    """int32 [R]: the ids that may stand for a word: all but special ones and the unknown."""
-    is_drawable = ~special_ids(ids)
+def ordinary_ids(ids: VocabularyIds) -> np.ndarray:
+    """Return the ids that may replace a token, int32 [R]: neither special nor unknown."""
+    is_ordinary = ~special_ids(ids)
     if ids.unknown is not None:
-        is_drawable[ids.unknown] = False
-    return np.flatnonzero(is_drawable).astype(np.int32)
+        is_ordinary[ids.unknown] = False
+    return np.flatnonzero(is_ordinary).astype(np.int32)
 
 
 def frame(texts: Sequence[Text], ids: VocabularyIds) -> FramedTexts:
-    """``[CLS] A [SEP]``, or ``[CLS] A [SEP] B [SEP]`` where a text has two segments.
+    """Build rows ``[CLS] A [SEP]``, or ``[CLS] A [SEP] B [SEP]`` for texts of two segments.
 
     Devlin et al. 2019, §3, https://arxiv.org/abs/1810.04805.
     """
@@ -76,7 +104,7 @@ def frame(texts: Sequence[Text], ids: VocabularyIds) -> FramedTexts:
     firsts = np.array([text.second for text in texts], np.int64)
     has_two = firsts < sizes
     lengths = sizes + 2 + has_two
-    # Behind the end stands a special id too: nothing there can be taken for text.
+    # Padding is a special id too, so that nothing after the end counts as text.
     tokens = np.full((len(texts), lengths.max(initial=1)), ids.cls, np.int32)
     for row, text, first, two in zip(tokens, texts, firsts.tolist(), has_two.tolist(), strict=True):
         row[1 : first + 1] = text.tokens[:first]
@@ -95,22 +123,36 @@ def frame(texts: Sequence[Text], ids: VocabularyIds) -> FramedTexts:
 
 
 def to_examples(framed: FramedTexts, masked: MaskedTexts, *, pairs: bool = False) -> list[Example]:
-    """Examples whose targets are the unmasked rows, weighted 1 where they are to be predicted.
+    """Convert masked rows to examples whose targets are the original rows.
 
-    With ``pairs``, segment B has token type 1 and the text's label is the sequence's.
+    Args:
+      framed: Original rows.
+      masked: The same rows after masking; positions to predict have loss weight 1.
+      pairs: Give segment B token type 1, and the example its text's label.
     """
-    weights = masked.is_target.astype(np.float32)
-    places = np.arange(framed.tokens.shape[1])
-    types = (places >= framed.second[:, None]).astype(np.int32) if pairs else None
-    examples = []
-    for row, (length, text) in enumerate(zip(framed.lengths.tolist(), framed.texts, strict=True)):
-        examples.append(
-            Example(
-                inputs=masked.inputs[row, :length],
-                targets=framed.tokens[row, :length],
-                weights=weights[row, :length],
-                token_types=None if types is None else types[row, :length],
-                label=text.label if pairs else -1,
-            )
-        )
-    return examples
+    arrays = {
+        "inputs": masked.inputs,
+        "targets": framed.tokens,
+        "weights": masked.is_target.astype(np.float32),
+    }
+    if not pairs:
+        return rows_to_examples(framed.lengths, **arrays)
+    arrays["token_types"] = (np.arange(framed.tokens.shape[1]) >= framed.second[:, None]).astype(np.int32)
+    return rows_to_examples(framed.lengths, [text.label for text in framed.texts], **arrays)
+
+
+def rows_to_examples(
+    lengths: np.ndarray, labels: Sequence[int] | None = None, **arrays: np.ndarray
+) -> list[Example]:
+    """Convert padded rows to examples.
+
+    Args:
+      lengths: Length of each row, int64 [N].
+      labels: Label of each row; None for none.
+      **arrays: Fields of ``Example`` [N, M].
+    """
+    labels = [-1] * len(lengths) if labels is None else labels
+    return [
+        Example(**{name: array[row, :end] for name, array in arrays.items()}, label=label)
+        for row, (end, label) in enumerate(zip(lengths.tolist(), labels, strict=True))
+    ]

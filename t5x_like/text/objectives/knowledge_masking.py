@@ -1,4 +1,4 @@
-"""ERNIE's masks: phrases and entities as a whole, from annotations or from a list."""
+"""ERNIE's masking of whole phrases and entities, from annotations or from a list."""
 
 import functools
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_file
 from t5x_like.text.objectives.framing import FramedTexts, MaskedTexts
-from t5x_like.text.objectives.masking import budgets, choose
+from t5x_like.text.objectives.masking import choose_units, num_targets
 from t5x_like.text.objectives.phrases import Phrases
 from t5x_like.text.objectives.word_masking import WordMasking
 from t5x_like.text.vocabularies.opening import open_tokenizer
@@ -17,15 +17,18 @@ from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds, ids_of
 
 @dataclass(frozen=True, kw_only=True)
 class KnowledgeMasking(WordMasking):
-    """Masks ``noise_density`` of a row in units that mean something: annotated phrases and entities, and single words.
+    """Masks meaningful units: annotated or listed phrases and entities, and single words.
 
-    ``a new york b`` becomes ``a [MASK] [MASK] b`` if ``new york`` is one. Units are the spans that the task's
-    ``spans_column`` supplies, and the lines of ``word_list``, tokenised with ``vocabulary`` (the task's own): of those
-    that begin at one place the longest, of those that overlap the first. What lies outside is masked word by word, or
-    token by token without ``whole_words``, as Chinese is; with it, units are widened to whole words. Annotate or list
-    phrases for the paper's second stage, entities for its third.
+    ``a new york b`` becomes ``a [MASK] [MASK] b`` if ``new york`` is a unit. Units are the spans in the task's
+    ``spans_column`` and the lines of ``word_list``. Of units with the same start the longest counts, of overlapping
+    ones the first. Other text is masked word by word; without ``whole_words`` token by token, as for Chinese. With it,
+    units are widened to whole words. Annotate or list phrases for the paper's second stage, entities for its third.
 
     Sun et al. 2019, §3.2, https://arxiv.org/abs/1904.09223.
+
+    Attributes:
+      word_list: File with one word, phrase or entity per line.
+      vocabulary: Vocabulary that tokenizes ``word_list``; must be the task's own.
     """
 
     word_list: str | None = None
@@ -40,7 +43,7 @@ class KnowledgeMasking(WordMasking):
             )
 
     def check(self, ids: VocabularyIds) -> None:
-        """See ``Masking.check``."""
+        """Check the vocabulary and the word list; see ``Masking.check``."""
         super().check(ids)
         if self.word_list is None or self.vocabulary is None:
             return
@@ -57,23 +60,23 @@ class KnowledgeMasking(WordMasking):
         _phrases(self.word_list, self.vocabulary)
 
     def mask(self, framed: FramedTexts, seeds: np.ndarray, ids: VocabularyIds) -> MaskedTexts:
-        """See ``Masking.mask``.
+        """Mask rows; see ``Masking.mask``.
 
         Raises:
-          ValueError: there are neither annotations nor a word list.
+          ValueError: There are neither annotations nor a word list.
         """
         starts = self._starts(framed, ids)
-        units = starts & ~self._goes_on(framed, starts)
-        is_target = choose(units, budgets(framed, self.noise_density), framed, seeds)
+        units = starts & ~self._continues_phrase(framed, starts)
+        is_target = choose_units(units, num_targets(framed, self.noise_density), framed, seeds)
         return self._masked(framed, is_target, seeds, ids)
 
-    def _goes_on(self, framed: FramedTexts, starts: np.ndarray) -> np.ndarray:
-        """bool [N, M]: inside a phrase, and not its first token."""
+    def _continues_phrase(self, framed: FramedTexts, starts: np.ndarray) -> np.ndarray:
+        """Return the tokens inside a phrase except its first, bool [N, M]."""
         spans = [] if self.word_list is None else [self._listed(framed, starts, self.word_list)]
         spans += _annotated(framed)
         if not spans and len(framed.texts):
             raise ValueError(
-                "there is nothing that tells phrases from words; set the task's spans_column, or the masking's "
+                "neither annotations nor a list mark the phrases; set the task's spans_column, or the masking's "
                 "word_list and vocabulary"
             )
         flat = np.concatenate([np.zeros((0, 2), np.int64), *spans])
@@ -83,14 +86,14 @@ class KnowledgeMasking(WordMasking):
         return (np.cumsum(changes)[:-1] > 0).reshape(framed.tokens.shape)
 
     def _listed(self, framed: FramedTexts, starts: np.ndarray, word_list: str) -> np.ndarray:
-        # Rows begin and end with special ids, which no phrase has: none is found across two.
+        # Rows begin and end with special ids, which no phrase has: no phrase is found across two rows.
         assert self.vocabulary is not None, "refused when made"
         phrases = _phrases(word_list, self.vocabulary)
         return phrases.find(framed.tokens.ravel(), starts.ravel())
 
 
 def _annotated(framed: FramedTexts) -> list[np.ndarray]:
-    """The texts' spans, int64 [N, 2], as places in all rows laid end to end."""
+    """Return the texts' spans, int64 [N, 2], as offsets into all rows concatenated."""
     width = framed.tokens.shape[1]
     found = []
     for row, text in enumerate(framed.texts):
@@ -102,7 +105,7 @@ def _annotated(framed: FramedTexts) -> list[np.ndarray]:
 
 @functools.lru_cache(maxsize=4)
 def _phrases(word_list: str, vocabulary: str) -> Phrases:
-    """The list's phrases of two or more tokens, as they are tokenised at a text's start and after a space."""
+    """Return the list's phrases of two or more tokens, tokenized as at a text's start and as after a space."""
     words = as_path(find_file(word_list)).read_text(encoding="utf-8").split("\n")
     words = [word.strip() for word in words if word.strip()]
     if not words:

@@ -1,4 +1,4 @@
-"""Masked language modelling: words are hidden, and predicted from both sides."""
+"""Masked language modeling: predict masked tokens from both directions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,16 +15,19 @@ from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedLM(SingleTexts):
-    """Hides words of one segment, and predicts what stood there.
+    """Masks tokens of one text, and predicts the originals.
 
     ``a b c d`` becomes inputs ``[CLS] a [MASK] c d [SEP]``, targets ``[CLS] a b c d [SEP]``, and weights ``0 0 1 0 0
-    0``. An end of sequence stands between documents that share a row.
+    0``. An end of sequence separates documents that share a row.
 
-    ``masking`` says what is hidden: ``TokenMasking`` (BERT, RoBERTa), ``SpanMasking`` (SpanBERT) or
-    ``KnowledgeMasking`` (ERNIE). Masks are drawn anew in every epoch; with ``num_copies`` = k they are static, as
-    BERT's: every text has k masks, and epoch e shows those of epoch e - k again (in another order). Its corpus held 10.
+    New masks are drawn in every epoch. ``num_copies`` = k makes them static, as BERT's (whose corpus held 10): every
+    text has k masks, and epoch e repeats those of epoch e - k in another order.
 
     Devlin et al. 2019, §3.1, https://arxiv.org/abs/1810.04805; Liu et al. 2019, §4, https://arxiv.org/abs/1907.11692.
+
+    Attributes:
+      masking: Distribution of the masked tokens: ``TokenMasking`` (BERT, RoBERTa), ``SpanMasking`` (SpanBERT) or
+        ``KnowledgeMasking`` (ERNIE).
     """
 
     masking: Masking = field(default_factory=TokenMasking)
@@ -34,14 +37,14 @@ class MaskedLM(SingleTexts):
         super().__post_init__()
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
-        """See ``Objective.check``."""
+        """Check lengths and vocabulary; see ``Objective.check``."""
         super().check(lengths, ids)
         self.masking.check(ids)
 
     def make(
         self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
     ) -> list[Example]:
-        """Frames and masks texts together."""
+        """Frame and mask texts; see ``Objective.make``."""
         del lengths
         framed = frame(texts, ids)
         return to_examples(framed, self.masking.mask(framed, seeds, ids))

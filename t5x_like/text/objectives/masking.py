@@ -1,7 +1,7 @@
-"""Which tokens of framed rows are masked, and what stands in their place: what every masked language model shares.
+"""Choice and replacement of tokens to mask, shared by all masked language models.
 
-A mask is made of units: tokens, words, n-grams of words, or annotated phrases. Units lie side by side and are marked
-by where they begin. They are taken in random order, whole, until the share to be masked is used up.
+A mask consists of units: tokens, words, n-grams of words, or annotated phrases. Units are adjacent and are marked by
+their first tokens. They are chosen in random order, as a whole, until the fraction to mask is reached.
 """
 
 from typing import Protocol, runtime_checkable
@@ -13,83 +13,103 @@ from t5x_like.text.objectives.random_bits import random_bits, random_fractions
 from t5x_like.text.objectives.replacing import random_words
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
-_ORDER, _LENGTHS, _KIND, _WORD = range(100, 104)  # uses of a text's random numbers
-_PLACE = np.uint64(2**20 - 1)  # the low bits of a sorting key say whose it is
+_ORDER, _LENGTHS, _KIND, _WORD = range(100, 104)  # random sequences of a text
+_PLACE = np.uint64(2**20 - 1)  # the low bits of a sorting key hold the unit's number
 
 
 @runtime_checkable
 class Masking(Protocol):
-    """A frozen dataclass that says which tokens are masked."""
+    """Distribution of the masked tokens; a frozen dataclass."""
 
     def check(self, ids: VocabularyIds) -> None:
-        """Refuses vocabularies that it can't work with.
+        """Check that the vocabulary suits the masking.
 
         Raises:
-          ValueError: says what is needed.
+          ValueError: It doesn't; the message says what is needed.
         """
         ...
 
     def mask(self, framed: FramedTexts, seeds: np.ndarray, ids: VocabularyIds) -> MaskedTexts:
-        """Masks rows, each by its own seed, uint64 [N, 2]. No special id is masked, or stands for a word."""
+        """Mask rows; special ids are neither masked nor used as random tokens.
+
+        Args:
+          framed: N rows.
+          seeds: Seed of each row, uint64 [N, 2].
+          ids: Special ids of the vocabulary.
+        """
         ...
 
 
 def require_rates(noise_density: float, mask_rate: float, random_rate: float) -> None:
-    """Refuses shares that are none.
+    """Check rates of masking.
+
+    Args:
+      noise_density: Fraction of the tokens to predict.
+      mask_rate: Fraction of these that become the mask.
+      random_rate: Fraction of these that become a random token.
 
     Raises:
-      ValueError: says which.
+      ValueError: A rate is out of range; the message names it.
     """
     if not 0.0 < noise_density < 1.0:
         raise ValueError(f"noise_density must lie between 0 and 1, got {noise_density}")
     if min(mask_rate, random_rate) < 0.0 or mask_rate + random_rate > 1.0:
         raise ValueError(
             f"mask_rate={mask_rate} and random_rate={random_rate} must not be negative, nor be over 1 together; "
-            "what is left of 1 keeps its word"
+            "the remaining targets keep their tokens"
         )
 
 
 def require_words(ids: VocabularyIds) -> None:
-    """Refuses vocabularies that don't tell where words begin.
+    """Check that the vocabulary marks the beginnings of words.
 
     Raises:
-      ValueError: says what to do.
+      ValueError: It doesn't; the message lists alternatives.
     """
     if ids.starts_word is None:
         raise ValueError(
-            "the vocabulary doesn't tell where words begin; set whole_words to False, or use WordPiece, "
+            "the vocabulary doesn't mark where words begin; set whole_words to False, or use WordPiece, "
             "SentencePiece or bytes"
         )
 
 
-def budgets(framed: FramedTexts, noise_density: float) -> np.ndarray:
-    """int64 [N]: how many tokens of each row are to be predicted, as BERT counts: special ids too, and at least 1."""
+def num_targets(framed: FramedTexts, noise_density: float) -> np.ndarray:
+    """Return the number of tokens of each row to predict, int64 [N]: at least 1, special ids counted, as in BERT."""
     return np.maximum(np.rint(framed.lengths * noise_density), 1).astype(np.int64)
 
 
 def token_starts(framed: FramedTexts) -> np.ndarray:
-    """bool [N, M]: every token by itself."""
+    """Return unit starts where each token is a unit, bool [N, M]."""
     return framed.is_text
 
 
 def word_starts(framed: FramedTexts, ids: VocabularyIds) -> np.ndarray:
-    """bool [N, M]: where words begin; a segment begins one whatever its first piece says."""
+    """Return the starts of words, bool [N, M]; each segment starts one, whatever its first piece is."""
     assert ids.starts_word is not None, "check refuses such vocabularies"
     begins = ids.starts_word[framed.tokens]
     begins[:, 1:] |= ~framed.is_text[:, :-1]
     return begins & framed.is_text
 
 
-def joined_starts(
+def ngram_starts(
     starts: np.ndarray, shares: np.ndarray, framed: FramedTexts, seeds: np.ndarray
 ) -> np.ndarray:
-    """bool [N, M]: units joined to longer ones, ``n`` of them with a probability ∝ ``shares[n - 1]``.
+    """Join adjacent units to n-grams.
 
-    The whole row is laid out with lengths drawn one after the other, so that lengths among the units that are then
-    taken have that distribution; drawing a start and a length instead, and again where masks meet, favours short ones.
+    The whole row is divided with lengths drawn one after another. The n-grams that are then chosen thus have the given
+    length distribution; drawing starts and lengths, with retries on overlap, would favor short ones.
+
+    Args:
+      starts: Starts of the units, bool [N, M].
+      shares: Relative probability of n = 1, 2, 3 … units.
+      framed: N rows.
+      seeds: Seed of each row, uint64 [N, 2].
+
+    Returns:
+      Starts of the n-grams, bool [N, M].
     """
     edges = np.cumsum(shares)[:-1] / np.sum(shares)
-    # Laid out from well before the row on: else its first token always began a unit, and were masked more than others.
+    # The division starts well before the row: otherwise the first token would always start a unit and be masked more.
     before = 4 * len(shares)
     numbers = np.cumsum(starts, axis=1) - 1  # of units, from 0
     count = before + int(numbers[:, -1].max(initial=-1)) + 1
@@ -98,27 +118,36 @@ def joined_starts(
     np.put_along_axis(begins, np.minimum(np.cumsum(lengths, axis=1), count), True, axis=1)
     joined = starts & np.take_along_axis(begins, np.maximum(numbers, 0) + before, axis=1)
     joined[:, 0] |= starts[:, 0]
-    joined[:, 1:] |= starts[:, 1:] & ~framed.is_text[:, :-1]  # no unit reaches over a special id
+    joined[:, 1:] |= starts[:, 1:] & ~framed.is_text[:, :-1]  # no unit spans a special id
     return joined
 
 
 def unit_numbers(starts: np.ndarray) -> np.ndarray:
-    """int64 [N, M]: which unit of its row a token belongs to, from 0. Anything where there is no text."""
+    """Return the index of each token's unit in its row, int64 [N, M]; arbitrary outside text."""
     return np.maximum(np.cumsum(starts, axis=1) - 1, 0)
 
 
-def choose(
+def choose_units(
     starts: np.ndarray,
-    room: np.ndarray,
+    limits: np.ndarray,
     framed: FramedTexts,
     seeds: np.ndarray,
     *,
     divisible_at: np.ndarray | None = None,
 ) -> np.ndarray:
-    """bool [N, M]: units taken in random order, at most ``room``, int64 [N], tokens.
+    """Choose units in random order, up to a number of tokens per row.
 
-    A unit that doesn't fit any more is passed over, and the next ones tried, as BERT's whole words are. With
-    ``divisible_at``, the first such unit is cut at the last of these places that fits, and no other is tried.
+    Args:
+      starts: Starts of the units, bool [N, M].
+      limits: Maximum number of tokens of each row, int64 [N].
+      framed: N rows.
+      seeds: Seed of each row, uint64 [N, 2].
+      divisible_at: Positions at which a unit may be cut, bool [N, M]. The first unit that doesn't fit is then cut at
+        the last such position that fits, and no other is chosen. By default it is skipped, and the next ones are
+        tried, as in BERT's whole-word masking.
+
+    Returns:
+      Chosen tokens, bool [N, M].
     """
     rows, width = starts.shape
     numbers = unit_numbers(starts)
@@ -129,7 +158,7 @@ def choose(
     keys[sizes == 0] |= ~_PLACE
     order = (np.sort(keys, axis=1) & _PLACE).astype(np.int64)
     in_order = np.take_along_axis(sizes, order, axis=1)
-    taken = _take_fitting(in_order, room) if divisible_at is None else _take_all(in_order, room)
+    taken = _take_fitting(in_order, limits) if divisible_at is None else _take_all(in_order, limits)
     quotas = np.zeros_like(sizes)
     np.put_along_axis(quotas, order, taken, axis=1)
     quota = np.take_along_axis(quotas, numbers, axis=1)
@@ -143,27 +172,27 @@ def choose(
     return framed.is_text & (part_end - unit_start <= quota)
 
 
-def _take_fitting(sizes: np.ndarray, room: np.ndarray) -> np.ndarray:
-    """How many tokens are taken of each unit: all or none."""
+def _take_fitting(sizes: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """Return the number of tokens taken of each unit: all or none."""
     taken = np.zeros_like(sizes)
-    rows = np.arange(len(sizes))  # those in which something may still fit
+    rows = np.arange(len(sizes))  # rows in which another unit may still fit
     while len(rows):
-        left = (room - taken.sum(axis=1))[rows, None]
+        left = (limits - taken.sum(axis=1))[rows, None]
         candidates = np.where((taken[rows] == 0) & (sizes[rows] <= left), sizes[rows], 0)
-        # A running sum only grows: what comes after the first that doesn't fit waits for the next turn.
+        # A running sum only grows: units after the first that doesn't fit are tried in the next iteration.
         fits = np.where(np.cumsum(candidates, axis=1) <= left, candidates, 0)
         taken[rows] += fits
         rows = rows[fits.any(axis=1) & (fits != candidates).any(axis=1)]
     return taken
 
 
-def _take_all(sizes: np.ndarray, room: np.ndarray) -> np.ndarray:
-    """How many tokens are taken of each unit until there is no room."""
+def _take_all(sizes: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """Return the number of tokens taken of each unit until the limit is reached."""
     before = np.cumsum(sizes, axis=1) - sizes
-    return np.clip(room[:, None] - before, 0, sizes)
+    return np.clip(limits[:, None] - before, 0, sizes)
 
 
-def replace(
+def replace_targets(
     framed: FramedTexts,
     is_target: np.ndarray,
     seeds: np.ndarray,
@@ -171,17 +200,26 @@ def replace(
     *,
     mask_rate: float,
     random_rate: float,
-    alike: np.ndarray | None = None,
+    units: np.ndarray | None = None,
 ) -> MaskedTexts:
-    """Puts the mask, a random word, or the word itself in the place of targets (80 %, 10 % and 10 % in BERT).
+    """Replace targets by the mask or a random token, or keep them (80 %, 10 % and 10 % in BERT).
 
-    Drawn for each token, or once for all tokens that have one number of ``alike``, int64 [N, M]. Random words are
-    drawn from all ids but special ones; BERT's own code draws from these too.
+    Random tokens are ordinary ids; BERT's own code also draws special ones.
+
+    Args:
+      framed: N rows.
+      is_target: Tokens to predict, bool [N, M].
+      seeds: Seed of each row, uint64 [N, 2].
+      ids: Special ids of the vocabulary.
+      mask_rate: Fraction of the targets that become the mask.
+      random_rate: Fraction of the targets that become a random token.
+      units: Unit of each token, int64 [N, M]; all tokens of a unit are treated in the same way. By default, each
+        token is treated independently.
     """
     width = framed.tokens.shape[1]
     kind = random_fractions(seeds, width, use=_KIND)
-    if alike is not None:
-        kind = np.take_along_axis(kind, alike, axis=1)
+    if units is not None:
+        kind = np.take_along_axis(kind, units, axis=1)
     inputs = framed.tokens.copy()
     inputs[is_target & (kind < mask_rate)] = ids.mask
     is_random = is_target & (kind >= mask_rate) & (kind < mask_rate + random_rate)

@@ -1,4 +1,4 @@
-"""Configurations of noise: which tokens an objective corrupts, and what replaces them."""
+"""Noise configurations: the tokens that an objective corrupts, and their replacement."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ from t5x_like.text.objectives.random_bits import random_below, random_bits, rand
 
 @dataclass(frozen=True, kw_only=True)
 class IidNoise:
-    """Every token by itself, with probability ``noise_density``."""
+    """Corrupts each token independently with probability ``noise_density``."""
 
     noise_density: float = 0.15
 
@@ -18,20 +18,32 @@ class IidNoise:
         _check_noise_density(self.noise_density)
 
     def draw(self, length: int, seeds: np.ndarray) -> np.ndarray:
-        """Masks, bool [N, length]."""
+        """Draw noise masks.
+
+        Args:
+          length: Number of tokens of each text.
+          seeds: Seed of each text, uint64 [N, 2].
+
+        Returns:
+          bool [N, length], true for noise.
+        """
         return random_fractions(seeds, length) < self.noise_density
 
     def expected(self, length: int) -> tuple[float, float]:
-        """How many tokens are noise, and how many spans they make, on average."""
+        """Return the average numbers of noise tokens and of noise spans in ``length`` tokens."""
         return length * self.noise_density, self.noise_density * (1 + (length - 1) * (1 - self.noise_density))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpanNoise:
-    """``noise_density`` of the tokens, to the token, in spans of ``mean_noise_span_length`` on average.
+    """Corrupts ``noise_density`` of the tokens, rounded, in spans of random lengths.
 
-    T5's masks begin with what is kept and end with noise. With ``roll``, each is turned round by a random offset, so
-    that noise is as likely everywhere.
+    T5's masks begin with kept tokens and end with noise.
+
+    Attributes:
+      noise_density: Fraction of the tokens that are noise.
+      mean_noise_span_length: Average span length in tokens.
+      roll: Rotate each mask by a random offset, so that every position is equally likely to be noise.
     """
 
     noise_density: float = 0.15
@@ -48,15 +60,15 @@ class SpanNoise:
             )
 
     def draw(self, length: int, seeds: np.ndarray) -> np.ndarray:
-        """Masks, bool [N, length]."""
+        """Draw noise masks; see ``IidNoise.draw``."""
         bits = random_bits(seeds, uniforms_needed(length))
         mask = random_spans(
             length, bits, noise_density=self.noise_density, mean_noise_span_length=self.mean_noise_span_length
         )
-        return rolled(mask, random_below(max(length, 2), seeds, 1, use=1)) if self.roll else mask
+        return roll_rows(mask, random_below(max(length, 2), seeds, 1, use=1)) if self.roll else mask
 
-    def expected(self, length: int) -> tuple[float, float]:
-        """How many tokens are noise, and the most spans they make."""
+    def expected(self, length: int) -> tuple[int, int]:
+        """Return the number of noise tokens and the maximum number of spans in ``length`` tokens."""
         num_noise, num_spans = count_noise(
             length, noise_density=self.noise_density, mean_noise_span_length=self.mean_noise_span_length
         )
@@ -65,7 +77,13 @@ class SpanNoise:
 
 @dataclass(frozen=True, kw_only=True)
 class RegularNoise:
-    """Spans of one length, at equal distances; length, from ``shortest`` to ``longest``, and offset are drawn."""
+    """Corrupts spans of one length at equal distances; length and offset are drawn for each text.
+
+    Attributes:
+      noise_density: Fraction of the tokens that are noise.
+      shortest: Minimum span length in tokens.
+      longest: Maximum span length in tokens.
+    """
 
     noise_density: float = 0.15
     shortest: int = 1
@@ -75,18 +93,18 @@ class RegularNoise:
         _check_noise_density(self.noise_density)
         if not 1 <= self.shortest <= self.longest:
             raise ValueError(
-                f"spans of {self.shortest} to {self.longest} tokens are none; give 1 <= shortest <= longest"
+                f"shortest={self.shortest} and longest={self.longest} don't fit together; give 1 <= shortest <= longest"
             )
 
     def draw(self, length: int, seeds: np.ndarray) -> np.ndarray:
-        """Masks, bool [N, length]."""
+        """Draw noise masks; see ``IidNoise.draw``."""
         spans = self.shortest + random_below(self.longest + 1 - self.shortest, seeds, 1)
         period = np.round(spans.astype(np.float32) / np.float32(self.noise_density)).astype(np.int64)
         offset = random_below(period, seeds, 1, use=1)
         return (np.arange(length) + offset) % period < spans
 
     def expected(self, length: int) -> tuple[float, float]:
-        """How many tokens are noise on average, and the most spans they make."""
+        """Return the average number of noise tokens and the maximum number of spans in ``length`` tokens."""
         return length * self.noise_density, length / round(self.shortest / self.noise_density) + 1
 
 
@@ -98,7 +116,7 @@ TargetFormat = Literal["text", "unique_sentinels", "one_sentinel", "dropped"]
 
 @dataclass(frozen=True, kw_only=True)
 class MaskTokens:
-    """Replaces every noise token by a mask, or by a random word at ``random_rate``."""
+    """Replaces every noise token by a mask, or with probability ``random_rate`` by a random token."""
 
     random_rate: float = 0.0
 
@@ -115,11 +133,16 @@ def _check_noise_density(noise_density: float) -> None:
 
 
 def count_noise(length: int, *, noise_density: float, mean_noise_span_length: float) -> tuple[int, int]:
-    """How many of ``length`` tokens are noise, and in how many spans (Raffel et al. 2020, §3.1.4).
+    """Return the numbers of noise tokens and of noise spans (Raffel et al. 2020, §3.1.4).
 
-    Rounding is T5's, half to even in float32, and at least one token is noise and one is not. Where T5 itself
-    stops with an error, because it asks for more spans than there are tokens between them (three tokens at
-    density 0.5 and mean span 1), there are as many spans as fit.
+    Rounding is T5's, half to even in float32. At least one token is noise and one is not. For some lengths T5 itself
+    fails because it needs more spans than there are tokens between them (three tokens at density 0.5 and mean span 1);
+    here the number of spans is the largest that fits.
+
+    Args:
+      length: Number of tokens of the text; below 2 counts as 2.
+      noise_density: Fraction of the tokens that are noise.
+      mean_noise_span_length: Average span length in tokens.
     """
     length = max(length, 2)
     num_noise = int(np.round(np.float32(length) * np.float32(noise_density)))
@@ -129,15 +152,21 @@ def count_noise(length: int, *, noise_density: float, mean_noise_span_length: fl
 
 
 def cut_at_random(num_items: int, num_parts: int, numbers: np.ndarray) -> np.ndarray:
-    """Lengths [..., num_parts] of the non-empty parts of ``num_items``, every cut equally likely.
+    """Divide ``num_items`` into ``num_parts`` non-empty parts; every division is equally likely.
 
-    ``numbers`` [..., num_items - 1], uint64 or in [0, 1), decide: shuffled by them, the first ``num_parts - 1`` gaps
-    between items are cut.
+    Args:
+      num_items: Items to divide.
+      num_parts: Number of parts, at most ``num_items``.
+      numbers: Random numbers [..., num_items - 1], uint64 or floats in [0, 1). The first ``num_parts - 1`` gaps, in the
+        order of these numbers, become cuts.
+
+    Returns:
+      Lengths of the parts, int64 [..., num_parts].
     """
     rows = numbers.shape[:-1]
     if numbers.dtype.kind == "f":
         numbers = (numbers * 2.0**53).astype(np.uint64) << np.uint64(11)
-    # The lowest bit says which gaps came first: sorting whole numbers is many times faster than finding their order.
+    # The lowest bit marks the gaps that came first: sorting whole numbers is much faster than argsort.
     is_later = np.arange(num_items - 1) >= num_parts - 1
     in_order = np.sort((numbers & ~np.uint64(1)) | is_later.astype(np.uint64), axis=-1)
     cuts = np.nonzero((in_order & np.uint64(1)) == 0)[-1].reshape(*rows, num_parts - 1) + 1
@@ -150,10 +179,17 @@ def cut_at_random(num_items: int, num_parts: int, numbers: np.ndarray) -> np.nda
 def random_spans(
     length: int, uniforms: np.ndarray, *, noise_density: float, mean_noise_span_length: float
 ) -> np.ndarray:
-    """T5's noise mask, bool [..., length]: starts with kept tokens and ends with a span of noise.
+    """Return T5's noise mask, which starts with kept tokens and ends with a span of noise.
 
-    ``uniforms`` [..., uniforms_needed(length)]: the first place the noise, the rest the tokens between.
-    At density 0 nothing is noise.
+    Args:
+      length: Number of tokens.
+      uniforms: Random numbers [..., uniforms_needed(length)]: first those that divide the noise, then those that divide
+        the kept tokens.
+      noise_density: Fraction of the tokens that are noise; at 0 nothing is.
+      mean_noise_span_length: Average span length in tokens.
+
+    Returns:
+      bool [..., length], true for noise.
     """
     if length == 0 or noise_density == 0.0:
         return np.zeros((*uniforms.shape[:-1], length), bool)
@@ -170,11 +206,11 @@ def random_spans(
 
 
 def uniforms_needed(length: int) -> int:
-    """How many random numbers ``random_spans`` of ``length`` tokens takes."""
+    """Return the number of random numbers that ``random_spans`` needs for ``length`` tokens."""
     return max(length, 2) - 2
 
 
-def rolled(mask: np.ndarray, shifts: np.ndarray) -> np.ndarray:
-    """Each row of ``mask`` [N, L] moved right by its shift, int64 [N, 1], and in again from the left."""
+def roll_rows(mask: np.ndarray, shifts: np.ndarray) -> np.ndarray:
+    """Rotate each row of a mask [N, L] to the right by its shift, int64 [N, 1]."""
     length = mask.shape[-1]
     return np.take_along_axis(mask, (np.arange(length) - shifts) % length, axis=-1) if length else mask

@@ -1,4 +1,4 @@
-"""What every pretraining objective is: how text is cut for it, and how a cut becomes something to learn."""
+"""Interface of pretraining objectives: cut documents into texts, then turn each text into a training example."""
 
 import math
 from collections.abc import Sequence
@@ -8,75 +8,119 @@ import numpy as np
 
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
-# Which streams a model reads; targets belong to the last of them.
+# The token streams that a model reads; targets belong to the last of them.
 Layout = Literal["encoder", "decoder", "encoder_decoder"]
 
 
 class Lengths(NamedTuple):
-    """Limits of the encoder's and of the decoder's stream in tokens, special ids included."""
+    """Maximum stream lengths in tokens, special ids included.
+
+    Attributes:
+      inputs: Limit of the encoder's stream.
+      targets: Limit of the decoder's stream.
+    """
 
     inputs: int
     targets: int
 
 
 class DocumentWindow(NamedTuple):
-    """Some documents laid end to end, in the order in which they were drawn."""
+    """Concatenated documents, in the order in which the loader drew them.
 
-    tokens: np.ndarray  # [T], of any integer type
-    ends: np.ndarray  # int64 [D], where each document ends
-    sentence_ends: np.ndarray | None = None  # int64 [S], where each sentence ends; documents end sentences
-    spans: np.ndarray | None = None  # int64 [N, 2], annotated words, phrases or entities, in order
+    Attributes:
+      tokens: Ids of all documents, any integer type [T].
+      ends: End of each document in ``tokens``, int64 [D].
+      sentence_ends: End of each sentence, int64 [S]; a document's end is also a sentence's. None if unknown.
+      spans: Start and end of annotated words, phrases or entities, int64 [N, 2], sorted. None if there are none.
+    """
+
+    tokens: np.ndarray
+    ends: np.ndarray
+    sentence_ends: np.ndarray | None = None
+    spans: np.ndarray | None = None
 
 
 class Cuts(NamedTuple):
-    """Texts as places in a window; nothing is copied. A text is one stretch of it or two."""
+    """Texts as offsets into a window, without copies; each text has one or two segments.
 
-    starts: np.ndarray  # int64 [N, 1 or 2]
-    ends: np.ndarray  # int64 [N, 1 or 2]
-    labels: np.ndarray | None = None  # int64 [N], what is known of each text as a whole
+    Attributes:
+      starts: Start of each segment, int64 [N, 1 or 2].
+      ends: End of each segment, int64 [N, 1 or 2].
+      labels: Label of each text, int64 [N]; its meaning is the objective's own.
+    """
+
+    starts: np.ndarray
+    ends: np.ndarray
+    labels: np.ndarray | None = None
 
 
 class Text(NamedTuple):
-    """What one example is made of."""
+    """Source tokens of one example.
 
-    tokens: np.ndarray  # int32 [L]
-    second: int  # where the second of two stretches begins; L where there is one
+    Attributes:
+      tokens: Ids, int32 [L].
+      second: Start of the second segment; L for a text of one segment.
+      label: Label from ``Cuts``; -1 if there is none.
+      spans: Annotated spans inside the text, int64 [N, 2], relative to its start.
+      sentence_ends: Sentence ends inside the text, int64 [S], relative to its start.
+    """
+
+    tokens: np.ndarray
+    second: int
     label: int = -1
-    spans: np.ndarray | None = None  # int64 [N, 2], those that lie within, counted from the text's start
-    sentence_ends: np.ndarray | None = None  # int64 [S], inside the text, counted from its start
+    spans: np.ndarray | None = None
+    sentence_ends: np.ndarray | None = None
 
 
 class Example(NamedTuple):
-    """What a model learns from. All but ``inputs`` and ``label`` belong to the targets' stream and are as long.
+    """One training example. Per-token arrays except ``inputs`` are as long as ``targets``.
 
-    ``inputs`` are what the encoder reads; in a decoder's example what it reads in place of the targets shifted right.
+    Attributes:
+      inputs: int32, tokens that the encoder reads. For a decoder, tokens read instead of the shifted targets.
+      targets: int32, tokens to predict.
+      weights: float32, loss weight of each target; None means 1 everywhere.
+      positions: int32, for positions that don't count up from 0.
+      token_types: int32, segment ids.
+      block_positions: int32, GLM's second position.
+      prefix: int32, 1 for tokens that attend in both directions.
+      ranks: int32, attention order; see ``Batch``.
+      label: Class of the sequence, or the correct one of several choices; -1 if there is none.
+      value: Number to predict for the sequence; NaN if there is none.
+      span: First and last token of an answer; (0, 0) for unanswerable questions, (-1, -1) without a span.
+      choices: One example per choice; replaces all per-token fields.
+      continues: 1 if the example continues the same row of the previous batch.
+      task: Index of the task in the mixture; set by the loader.
     """
 
-    inputs: np.ndarray | None = None  # int32
-    targets: np.ndarray | None = None  # int32
-    weights: np.ndarray | None = None  # float32, of each target in the loss; None is 1 everywhere
-    positions: np.ndarray | None = None  # int32, where they don't count from 0
-    token_types: np.ndarray | None = None  # int32
-    block_positions: np.ndarray | None = None  # int32
-    prefix: np.ndarray | None = None  # int32, 1 where tokens are seen from before
-    ranks: np.ndarray | None = None  # int32, see Batch
-    label: int = -1  # of the whole sequence; of several choices the right one
-    value: float = math.nan  # of the whole sequence, where a number is to be told
-    span: tuple[int, int] = (-1, -1)  # first and last token of an answer; (0, 0) where there is none
-    choices: tuple["Example", ...] = ()  # each a row of its own, in place of all that belongs to a stream
-    continues: int = 0  # 1 where it goes on where the same row of the batch before ended
-    task: int = 0  # number in the mixture, which the loader sets
+    inputs: np.ndarray | None = None
+    targets: np.ndarray | None = None
+    weights: np.ndarray | None = None
+    positions: np.ndarray | None = None
+    token_types: np.ndarray | None = None
+    block_positions: np.ndarray | None = None
+    prefix: np.ndarray | None = None
+    ranks: np.ndarray | None = None
+    label: int = -1
+    value: float = math.nan
+    span: tuple[int, int] = (-1, -1)
+    choices: tuple["Example", ...] = ()
+    continues: int = 0
+    task: int = 0
 
 
 class ExampleSpec(NamedTuple):
-    """What an objective takes and gives.
+    """Requirements on an objective's windows, and the properties of its examples.
 
-    ``fields``: those of ``Example`` that it fills besides inputs and targets; of a decoder's, inputs too.
-    ``ends_documents``: an end of sequence stands after each document of a window. ``needs_sentences``: windows say
-    where sentences end. ``fills_rows``: one example is a row; others may share one. ``contiguous``: texts are rows of
-    one long text, each going on where the last one ended. ``num_copies``: after so many epochs texts and their seeds
-    come again, in another order (None: never). ``num_choices``: an example is that many rows (0: one, no choice).
-    ``head``: the kind of an encoder's head that reads them, and how many scores it gives.
+    Attributes:
+      layout: Streams that the examples have.
+      fields: Fields of ``Example`` filled besides inputs and targets; decoders that fill inputs list them too.
+      ends_documents: Whether each document of a window is followed by an end of sequence.
+      needs_sentences: Whether windows must mark sentence ends.
+      fills_rows: Whether an example fills a row; otherwise packing may put several into one.
+      contiguous: Whether texts are rows of one long text, each continuing the previous one.
+      num_copies: Number of epochs after which texts and seeds repeat, in another order; None means never.
+      num_choices: Number of rows per example of a multiple-choice head; 0 for one row.
+      head: Type of the encoder head that reads the examples, and its number of outputs.
     """
 
     layout: Layout
@@ -91,34 +135,57 @@ class ExampleSpec(NamedTuple):
 
 
 def lengths_of(examples: Sequence[Example]) -> np.ndarray:
-    """int64 [N, 2]: how long both streams of examples are."""
+    """Return the lengths of inputs and targets, int64 [N, 2]; an absent stream has length 0."""
     sides = [[0 if side is None else len(side) for side in example[:2]] for example in examples]
     return np.array(sides, np.int64).reshape(-1, 2)
 
 
 @runtime_checkable
 class Objective(Protocol):
-    """A frozen dataclass with these. Every method is a pure function: randomness is an argument."""
+    """Pretraining objective: a frozen dataclass whose methods are pure functions, with randomness as an argument."""
 
     @property
     def spec(self) -> ExampleSpec:
-        """What it takes and gives."""
+        """Requirements on windows, and the properties of the examples."""
         ...
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
-        """Refuses limits and vocabularies that it can't work with.
+        """Check that lengths and vocabulary suit the objective.
+
+        Args:
+          lengths: Maximum lengths of both streams.
+          ids: Special ids of the vocabulary.
 
         Raises:
-          ValueError: says what is needed.
+          ValueError: They don't; the message says what is needed.
         """
         ...
 
     def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
-        """Where the texts of a window lie, drawn by ``key``, uint64 [2]. The order doesn't matter."""
+        """Divide a window into texts; their order doesn't matter.
+
+        Args:
+          window: Concatenated documents.
+          lengths: Maximum lengths of both streams.
+          key: Random key, uint64 [2].
+
+        Returns:
+          Offsets and labels of the texts.
+        """
         ...
 
     def make(
         self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
     ) -> list[Example]:
-        """One example for each text, by its own seed, uint64 [N, 2], and no other; ended and within the limits."""
+        """Build one example from each text; an example depends on its own text and seed alone.
+
+        Args:
+          texts: N texts, cut by ``cut``.
+          seeds: Random seed of each text, uint64 [N, 2].
+          lengths: Maximum lengths of both streams.
+          ids: Special ids of the vocabulary.
+
+        Returns:
+          N examples within the length limits, with their end of sequence.
+        """
         ...

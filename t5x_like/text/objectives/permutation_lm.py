@@ -1,4 +1,4 @@
-"""XLNet's permutation language model: tokens are predicted in a random order, from those before them in it."""
+"""XLNet's permutation language model: tokens are predicted in a random order, from the previous ones in that order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,27 +6,33 @@ from typing import NamedTuple
 
 import numpy as np
 
+from t5x_like.text.objectives.framing import require_ids, rows_to_examples
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_below, random_bits, random_fractions
 from t5x_like.text.objectives.segment_cutting import SegmentKind, cut_segments
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
-_LENGTHS, _PLACES, _ORDER = range(3)  # uses of a text's random numbers
+_LENGTHS, _PLACES, _ORDER = range(3)  # random sequences of a text
 
 
 @dataclass(frozen=True, kw_only=True)
 class PermutationLM:
-    """Predicts one token in ``partial`` (the paper's K), in spans of 1 to ``max_span``.
+    """Predicts one token in ``partial`` in a random order, in spans of 1 to ``max_span`` tokens.
 
-    A span of ``n`` tokens is drawn from each stretch of ``partial · n`` (§2.3 and appendix A.2), at least one a text.
-    Of ``a b c d`` with ``b`` and ``c d`` to be predicted, ``ranks`` may be ``0 2 1 3``: ``c`` is predicted from ``a``,
-    ``b`` from ``a c``, ``d`` from ``a c b``, and each knows its place. Rank 0 is seen by all.
+    A span of ``n`` tokens is drawn from each stretch of ``partial · n`` (§2.3 and appendix A.2), at least one per
+    text. For ``a b c d`` with targets ``b`` and ``c d``, ``ranks`` may be ``0 2 1 3``: ``c`` is predicted from ``a``,
+    ``b`` from ``a c``, ``d`` from ``a c b``, and each knows its position. All tokens attend to rank 0.
 
-    Texts are ``A [SEP] B [SEP] [CLS]`` with token types 0, 1 and 2; B goes on where A ends, or comes from elsewhere
-    with ``random_rate``. Without ``two_segments``, ``A [SEP] [CLS]``.
+    Texts are ``A [SEP] B [SEP] [CLS]`` with token types 0, 1 and 2, or ``A [SEP] [CLS]`` without ``two_segments``.
 
-    Yang et al. 2019, §2.2-2.5, https://arxiv.org/abs/1906.08237. Lengths of spans are uniform as in the paper; the
-    authors' code draws short ones more often.
+    Yang et al. 2019, §2.2-2.5, https://arxiv.org/abs/1906.08237. Span lengths are uniform as in the paper; the
+    authors' code favors short ones.
+
+    Attributes:
+      partial: Tokens per predicted token (the paper's K); 1 predicts all.
+      max_span: Maximum length of a predicted span in tokens.
+      two_segments: Build texts of two segments.
+      random_rate: Fraction of the texts whose second segment doesn't continue the first.
     """
 
     partial: int = 6
@@ -44,59 +50,50 @@ class PermutationLM:
 
     @property
     def spec(self) -> ExampleSpec:
-        """An encoder's; who sees whom is in the ranks."""
+        """Encoder examples whose attention mask is given by ranks."""
         return ExampleSpec(layout="encoder", fields=("weights", "token_types", "ranks"))
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
-        """See ``Objective.check``."""
-        missing = [name for name in ("cls", "sep") if getattr(ids, name) is None]
-        if missing:
-            raise ValueError(
-                f"the vocabulary has no id for {', '.join(missing)}; raise num_sentinels so that sentinels can stand "
-                "for them"
-            )
+        """Check lengths and vocabulary; see ``Objective.check``."""
+        require_ids({"cls": ids.cls, "sep": ids.sep})
         least = self.partial + 2 + self.two_segments
         if lengths.inputs < least:
             raise ValueError(
-                f"inputs_length of {lengths.inputs} has no room for {self.partial} tokens, of which one is predicted, "
+                f"inputs_length of {lengths.inputs} is too short for {self.partial} tokens, of which one is predicted, "
                 f"and special ids; set it to {least} or more"
             )
 
     def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
-        """Texts over all documents of the window, of two segments or one."""
-        room = lengths.inputs - 2 - self.two_segments
+        """Cut texts of one or two segments over all documents of the window."""
+        max_length = lengths.inputs - 2 - self.two_segments
         if not self.two_segments:
-            return cut_segments(window, [SegmentKind(1.0, room)], key)
+            return cut_segments(window, [SegmentKind(1.0, max_length)], key)
         rates = (1.0 - self.random_rate, False), (self.random_rate, True)
         return cut_segments(
-            window, [SegmentKind(rate, room, True, is_random) for rate, is_random in rates], key
+            window, [SegmentKind(rate, max_length, True, is_random) for rate, is_random in rates], key
         )
 
     def make(
         self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
     ) -> list[Example]:
-        """Draws what is predicted, and in which order."""
+        """Draw the targets and their order; see ``Objective.make``."""
         del lengths
         rows = _rows(texts, ids)
         counts = np.array([len(text.tokens) for text in texts], np.int64)
         is_target = np.zeros(rows.tokens.shape, bool)
         chosen = self._targets(counts, seeds)
         is_target[rows.is_text] = chosen[np.arange(chosen.shape[1]) < counts[:, None]]
-        ranks = _ranks(is_target, seeds)
-        weights = is_target.astype(np.float32)
-        return [
-            Example(
-                inputs=rows.tokens[row, :end],
-                targets=rows.tokens[row, :end],
-                weights=weights[row, :end],
-                token_types=rows.types[row, :end],
-                ranks=ranks[row, :end],
-            )
-            for row, end in enumerate(rows.ends)
-        ]
+        return rows_to_examples(
+            np.array(rows.ends, np.int64),
+            inputs=rows.tokens,
+            targets=rows.tokens,
+            weights=is_target.astype(np.float32),
+            token_types=rows.types,
+            ranks=_ranks(is_target, seeds),
+        )
 
     def _targets(self, counts: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        """bool [N, L]: which tokens of texts with ``counts``, int64 [N], are predicted."""
+        """Draw the tokens to predict, bool [N, L], of texts with ``counts`` tokens, int64 [N]."""
         longest = int(counts.max(initial=1))
         columns = -(-longest // self.partial)
         lengths = 1 + random_below(self.max_span, seeds, columns, use=_LENGTHS)
@@ -142,16 +139,16 @@ def _rows(texts: Sequence[Text], ids: VocabularyIds) -> _Rows:
 
 
 def _ranks(is_target: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-    """int32 [N, M]: 0, and 1, 2, … in a random order where something is predicted."""
+    """Return attention ranks, int32 [N, M]: 1, 2, 3 … in random order for targets, 0 elsewhere."""
     counts = np.count_nonzero(is_target, axis=1)
     columns = int(counts.max(initial=0))
-    is_there = np.arange(columns) < counts[:, None]
+    is_used = np.arange(columns) < counts[:, None]
     keys = random_bits(seeds, columns, use=_ORDER)
-    keys[~is_there] = ~np.uint64(0)
+    keys[~is_used] = ~np.uint64(0)
     order = np.empty((len(keys), columns), np.int32)
     np.put_along_axis(
         order, np.argsort(keys, axis=1, kind="stable"), np.arange(1, columns + 1, dtype=np.int32), 1
     )
     ranks = np.zeros(is_target.shape, np.int32)
-    ranks[is_target] = order[is_there]
+    ranks[is_target] = order[is_used]
     return ranks

@@ -1,4 +1,4 @@
-"""A list of phrases found in many texts at once."""
+"""Search for a list of phrases in many texts at once."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,10 +6,10 @@ import numpy as np
 
 
 class Phrases:
-    """Phrases of two or more tokens, as a trie of arrays: a state for each beginning of a phrase."""
+    """Trie of phrases of two or more tokens, stored as arrays; a state represents the beginning of a phrase."""
 
     def __init__(self, phrases: Iterable[Sequence[int]], vocab_size: int) -> None:
-        states: dict[tuple[int, int], int] = {}  # from a state and a token to a state; 0 is the start
+        states: dict[tuple[int, int], int] = {}  # (state, token) -> next state; 0 is the start
         is_end = [False]
         for phrase in phrases:
             if len(phrase) < 2:
@@ -33,9 +33,14 @@ class Phrases:
         return int(self._is_end.sum())
 
     def find(self, tokens: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-        """Places int64 [N, 2], start and end, of phrases in ``tokens`` [T], which begin where ``allowed``, bool [T].
+        """Find non-overlapping phrases: at each position the longest, of overlapping ones the leftmost.
 
-        At each place the longest that begins there; where they overlap, the one further left.
+        Args:
+          tokens: Ids [T].
+          allowed: Positions at which a phrase may begin, bool [T].
+
+        Returns:
+          Start and end of each phrase, int64 [N, 2].
         """
         places = np.flatnonzero(self._starts[tokens] & allowed)
         longest = np.zeros(len(tokens), np.int64)
@@ -44,21 +49,21 @@ class Phrases:
         while len(places):
             keys = states * self._vocab_size + tokens[places + length]
             found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-            goes_on = self._keys[found] == keys
+            continues = self._keys[found] == keys
             length += 1
-            places, states = places[goes_on], self._next[found[goes_on]]
+            places, states = places[continues], self._next[found[continues]]
             longest[places[self._is_end[states]]] = length
             inside = places + length < len(tokens)
             places, states = places[inside], states[inside]
         starts = np.flatnonzero(longest)
         both = np.stack([starts, starts + longest[starts]], axis=1)
-        return both[_apart(both)]
+        return both[_without_overlaps(both)]
 
 
-def _apart(spans: np.ndarray) -> np.ndarray:
-    """bool [N]: the spans that are left when from left to right each is dropped that overlaps one before it."""
+def _without_overlaps(spans: np.ndarray) -> np.ndarray:
+    """Return the spans that remain, bool [N], if each one that overlaps a remaining earlier one is dropped."""
     count = len(spans)
-    # Each is followed by the first that begins after it; who is reached from the first is found by doubling the steps.
+    # Each span's successor is the first that begins after it. Doubling the steps finds all successors of the first.
     step = np.append(np.searchsorted(spans[:, 0], spans[:, 1]), count)
     is_reached = np.zeros(count + 1, bool)
     is_reached[0] = True

@@ -1,4 +1,4 @@
-"""The prefix language model: the first part of a text is read, the rest is written."""
+"""Prefix language model: the model reads the first part of a text and writes the rest."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +13,20 @@ from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixLM:
-    """``a b c d`` becomes inputs ``a b`` and targets ``c d``, each ended. Any split is as likely.
+    """Splits texts into a prefix and a continuation; every split point is equally likely.
 
-    Documents stay apart, as in T5; of the last single token of one nothing is made. On average ``noise_density`` of the
-    tokens are to be foretold: at 0.5 prefixes have from one token to all but one, at 0.25 at least half of them.
+    ``a b c d`` becomes inputs ``a b`` and targets ``c d``, each with its end of sequence. Documents stay separate, as
+    in T5; a single remaining token makes no example.
 
-    A decoder learns it from ``LoaderConfig(layout="decoder", …)``: prefix and rest in one stream, of which all see the
-    prefix. There inputs_length and targets_length are the longest prefix and the whole.
+    A decoder learns it with ``LoaderConfig(layout="decoder", …)``: prefix and continuation form one stream with
+    bidirectional attention over the prefix. ``inputs_length`` is then the longest prefix, ``targets_length`` the
+    stream.
 
     Raffel et al. 2020, §3.2.1 and §3.3.1, https://arxiv.org/abs/1910.10683.
+
+    Attributes:
+      noise_density: Average fraction of the tokens to predict. At 0.5 prefixes have one token to all but one; at 0.25
+        at least half of them.
     """
 
     noise_density: float = 0.5
@@ -33,7 +38,7 @@ class PrefixLM:
             )
 
     def text_length(self, inputs_length: int) -> int:
-        """The most tokens of a text, T5's: inputs_length less an end.
+        """Return the maximum text length, T5's: ``inputs_length`` less one for the end.
 
         Raises:
           ValueError: ``inputs_length`` is too short to split anything.
@@ -43,7 +48,7 @@ class PrefixLM:
         return inputs_length - 1
 
     def shortest_prefix(self, text_lengths: np.ndarray) -> np.ndarray:
-        """int64 [N]: the least that inputs have of texts of these lengths; all but one token are the most."""
+        """Return the minimum prefix length for texts of these lengths, int64 [N]; the maximum is all but one token."""
         most = np.maximum(text_lengths - 1, 0)
         # In float32 and half to even, as T5 rounds.
         shares = np.float32(1 - 2 * self.noise_density) * most.astype(np.float32)
@@ -51,11 +56,11 @@ class PrefixLM:
 
     @property
     def spec(self) -> ExampleSpec:
-        """Documents stay apart."""
+        """Encoder-decoder examples from separate documents."""
         return ExampleSpec(layout="encoder_decoder")
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
-        """See ``Objective.check``."""
+        """Check lengths; see ``Objective.check``."""
         del ids
         text_length = self.text_length(lengths.inputs)
         needed = text_length + 1 - int(self.shortest_prefix(np.array([text_length]))[0])
@@ -66,7 +71,7 @@ class PrefixLM:
             )
 
     def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
-        """Documents, in parts where they are too long."""
+        """Cut each document into parts that fit, without parts of one token; see ``Objective.cut``."""
         del key
         cuts = cut_documents(window, self.text_length(lengths.inputs))
         can_split = (cuts.ends - cuts.starts)[:, 0] > 1
@@ -75,7 +80,7 @@ class PrefixLM:
     def make(
         self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
     ) -> list[Example]:
-        """Splits texts."""
+        """Split texts at random positions; see ``Objective.make``."""
         del lengths
         assert ids.eos is not None, "a loader refuses vocabularies without an end"
         eos = ids.eos

@@ -1,4 +1,4 @@
-"""ELECTRA's discriminator: which words were replaced."""
+"""ELECTRA's discriminator: detect replaced tokens."""
 
 import functools
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ import numpy as np
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_file
 from t5x_like.text.objectives.encoder_rows import SingleTexts
-from t5x_like.text.objectives.framing import drawable, frame
+from t5x_like.text.objectives.framing import frame, ordinary_ids, rows_to_examples
 from t5x_like.text.objectives.masking import (
-    budgets,
-    choose,
+    choose_units,
+    num_targets,
     require_rates,
     require_words,
     token_starts,
@@ -22,21 +22,27 @@ from t5x_like.text.objectives.objective import Example, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_fractions
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
-_WORD = 110  # a use of a text's random numbers
+_WORD = 110  # random sequence of a text
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReplacedTokenDetection(SingleTexts):
-    """Replaces ``noise_density`` of the words by others, and asks of every word whether it was.
+    """Replaces ``noise_density`` of the tokens by others, and classifies every token as original or replaced.
 
-    ``a b c d`` becomes inputs ``[CLS] a x c d [SEP]`` and targets ``0 0 1 0 0 0``, with a weight of 1 on all but
-    special ids (which are never replaced: the paper counts them as true). A word that is drawn again is no replaced
-    one. Words are drawn evenly, or by ``frequencies``: a file with a number for each id of the vocabulary on a line.
+    ``a b c d`` becomes inputs ``[CLS] a x c d [SEP]`` and targets ``0 0 1 0 0 0``. All tokens except special ids have
+    weight 1; special ids are never replaced, although the paper counts them as original. A token that is drawn again
+    counts as original.
 
-    ELECTRA draws them from a small masked language model that learns along: that needs ``MaskedLM`` and the model
-    ``electra_pretraining``. This is its ablation with a generator that doesn't look at the text.
+    ELECTRA draws tokens from a small masked language model that is trained jointly: use ``MaskedLM`` with the model
+    ``electra_pretraining`` for that. This is its ablation with a generator that ignores the text.
 
     Clark et al. 2020, §2 and §3.3, https://arxiv.org/abs/2003.10555.
+
+    Attributes:
+      noise_density: Fraction of the tokens to replace.
+      whole_words: Replace all pieces of a word or none.
+      frequencies: File with one number per line for each id of the vocabulary, by which tokens are drawn. The default
+        draws uniformly.
     """
 
     noise_density: float = 0.15
@@ -48,33 +54,30 @@ class ReplacedTokenDetection(SingleTexts):
         super().__post_init__()
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
-        """See ``Objective.check``."""
+        """Check lengths, vocabulary and the file of frequencies; see ``Objective.check``."""
         super().check(lengths, ids)
         if self.whole_words:
             require_words(ids)
         if self.frequencies is not None:
-            _edges(self.frequencies, ids.vocab_size, drawable(ids).tobytes())
+            _edges(self.frequencies, ids.vocab_size, ordinary_ids(ids).tobytes())
 
     def make(
         self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
     ) -> list[Example]:
-        """Frames texts and replaces words of all together."""
+        """Frame texts and replace tokens; see ``Objective.make``."""
         del lengths
         framed = frame(texts, ids)
         starts = word_starts(framed, ids) if self.whole_words else token_starts(framed)
-        chosen = choose(starts, budgets(framed, self.noise_density), framed, seeds)
+        chosen = choose_units(starts, num_targets(framed, self.noise_density), framed, seeds)
         inputs = framed.tokens.copy()
         draws = random_fractions(seeds, framed.tokens.shape[1], use=_WORD)[chosen]
         inputs[chosen] = self._draw(draws, ids)
         targets = (inputs != framed.tokens).astype(np.int32)
         weights = framed.is_text.astype(np.float32)
-        return [
-            Example(inputs=inputs[row, :end], targets=targets[row, :end], weights=weights[row, :end])
-            for row, end in enumerate(framed.lengths.tolist())
-        ]
+        return rows_to_examples(framed.lengths, inputs=inputs, targets=targets, weights=weights)
 
     def _draw(self, fractions: np.ndarray, ids: VocabularyIds) -> np.ndarray:
-        words = drawable(ids)
+        words = ordinary_ids(ids)
         if self.frequencies is None:
             return words[(fractions * len(words)).astype(np.int64)]
         edges = _edges(self.frequencies, ids.vocab_size, words.tobytes())
@@ -83,10 +86,10 @@ class ReplacedTokenDetection(SingleTexts):
 
 @functools.lru_cache(maxsize=4)
 def _edges(file: str, vocab_size: int, words: bytes) -> np.ndarray:
-    """float64 [R - 1]: where in [0, 1) one word's share ends and the next one's begins.
+    """Return the upper limits of the ids' intervals in [0, 1), float64 [R - 1].
 
     Raises:
-      ValueError: the file doesn't fit the vocabulary.
+      ValueError: The file doesn't fit the vocabulary.
     """
     lines = as_path(find_file(file)).read_text(encoding="utf-8").split()
     try:

@@ -1,8 +1,8 @@
-"""What stands in the place of noise: sentinels, a mask, other words, or nothing. All for many rows at once."""
+"""Replacement of noise tokens by sentinels, masks, other tokens or nothing, for many rows at once."""
 
 import numpy as np
 
-from t5x_like.text.objectives.framing import drawable
+from t5x_like.text.objectives.framing import ordinary_ids
 from t5x_like.text.objectives.random_bits import random_below, random_bits
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
@@ -10,29 +10,45 @@ _LOW = np.uint64(2**32 - 1)
 
 
 def with_column(rows: np.ndarray, last: int | bool) -> np.ndarray:
-    """Rows [N, L] with the same value after each, [N, L + 1]."""
+    """Append one value to each row: [N, L] becomes [N, L + 1]."""
     wider = np.empty((rows.shape[0], rows.shape[1] + 1), rows.dtype)
     wider[:, :-1] = rows
     wider[:, -1] = last
     return wider
 
 
-def rows_of(tokens: np.ndarray, is_kept: np.ndarray, *, most: int | None = None) -> list[np.ndarray]:
-    """What is kept of each row, int32; of more than ``most`` tokens the first and the very last, which ends it."""
+def kept_tokens(
+    tokens: np.ndarray, is_kept: np.ndarray, *, max_length: int | None = None
+) -> list[np.ndarray]:
+    """Return the kept tokens of each row.
+
+    Args:
+      tokens: int32 [N, L].
+      is_kept: bool [N, L].
+      max_length: Maximum length; a longer row loses tokens before its last one, which ends the sequence.
+    """
     flat = tokens[is_kept]
     ends = np.cumsum(np.count_nonzero(is_kept, axis=1)).tolist()
     rows = [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-    if most is None:
+    if max_length is None:
         return rows
-    return [row if len(row) <= most else np.append(row[: most - 1], row[-1:]) for row in rows]
+    return [row if len(row) <= max_length else np.append(row[: max_length - 1], row[-1:]) for row in rows]
 
 
 def spans_to_sentinels(
     tokens: np.ndarray, is_span: np.ndarray, ids: VocabularyIds, *, unique: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One sentinel for each run where ``is_span`` [N, L], and what is kept then, bool [N, L].
+    """Replace each span of tokens by one sentinel.
 
-    ``unique`` sentinels count down from the first; should there be more runs than sentinels, the last one repeats.
+    Args:
+      tokens: int32 [N, L].
+      is_span: bool [N, L]; adjacent true values form a span.
+      ids: Special ids of the vocabulary.
+      unique: Count sentinels down from the first for each row; the last one repeats if there are too few. Otherwise
+        every span becomes the first sentinel.
+
+    Returns:
+      Tokens with sentinels at span starts, int32 [N, L], and the positions to keep, bool [N, L].
     """
     is_first = is_span.copy()
     is_first[:, 1:] &= ~is_span[:, :-1]
@@ -45,7 +61,17 @@ def spans_to_sentinels(
 
 
 def shuffled(tokens: np.ndarray, is_noise: np.ndarray, seeds: np.ndarray, *, use: int) -> np.ndarray:
-    """The noise tokens of each row in another order, in the places that they have together; int32 [N, L]."""
+    """Permute the noise tokens of each row among their positions.
+
+    Args:
+      tokens: int32 [N, L].
+      is_noise: bool [N, L].
+      seeds: Seed of each row, uint64 [N, 2].
+      use: Random sequence; see ``random_bits``.
+
+    Returns:
+      int32 [N, L].
+    """
     # Sorting whole numbers, with the token in their lower half, is many times faster than finding an order.
     keys = (random_bits(seeds, tokens.shape[1], use=use) & ~_LOW) | tokens.astype(np.uint64)
     keys[~is_noise] = ~np.uint64(0)
@@ -57,17 +83,24 @@ def shuffled(tokens: np.ndarray, is_noise: np.ndarray, seeds: np.ndarray, *, use
 
 
 def gathered(tokens: np.ndarray, seeds: np.ndarray, *, use: int) -> np.ndarray:
-    """A token of the same row, any, for each; int32 [N, L]."""
+    """Draw, for each position, any token of the same row; int32 [N, L]."""
     length = tokens.shape[1]
     return np.take_along_axis(tokens, random_below(length, seeds, length, use=use), axis=1)
 
 
 def random_words(shape: tuple[int, int], seeds: np.ndarray, ids: VocabularyIds, *, use: int) -> np.ndarray:
-    """Any of the vocabulary's ids but its special ones and sentinels, int32 [N, L]."""
-    words = drawable(ids)
+    """Draw ordinary ids of the vocabulary, int32 [N, L].
+
+    Args:
+      shape: N and L.
+      seeds: Seed of each row, uint64 [N, 2].
+      ids: Special ids of the vocabulary.
+      use: Random sequence; see ``random_bits``.
+    """
+    words = ordinary_ids(ids)
     return words[random_below(len(words), seeds, shape[1], use=use)]
 
 
-def mask_of(ids: VocabularyIds) -> int | None:
-    """T5's masks are its first sentinel; a vocabulary without sentinels has a mask."""
+def mask_id(ids: VocabularyIds) -> int | None:
+    """Return the id of masks: the first sentinel, as in T5, or the mask of a vocabulary without sentinels."""
     return ids.first_sentinel if ids.num_sentinels else ids.mask

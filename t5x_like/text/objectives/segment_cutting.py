@@ -1,4 +1,4 @@
-"""Windows cut into texts of one or two segments, which end wherever their lengths say."""
+"""Division of windows into texts of one or two segments of given lengths."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,54 +10,66 @@ from t5x_like.text.objectives.random_bits import random_fractions, seeds_of_rows
 
 
 class SegmentKind(NamedTuple):
-    """One kind of text, and how often it is drawn."""
+    """One kind of text.
+
+    Attributes:
+      share: Relative frequency.
+      max_length: Tokens of a text.
+      has_two: Whether there is a second segment, which continues the first.
+      is_random: Whether the second segment comes from elsewhere in the window instead.
+    """
 
     share: float
-    room: int  # tokens of a text
-    has_two: bool = False  # segments, the second of which goes on where the first ends
-    is_random: bool = False  # the second comes from anywhere else in the window
+    max_length: int
+    has_two: bool = False
+    is_random: bool = False
 
 
 def cut_segments(window: DocumentWindow, kinds: Sequence[SegmentKind], key: np.ndarray) -> Cuts:
-    """Texts one after the other over all documents of the window; their labels are the numbers of their kinds.
+    """Cut texts over all documents of the window; their labels are the indices of their kinds.
 
-    Where the first of two segments ends is drawn uniformly. A random second one leaves the true one to the next text.
-    At the window's end texts are shorter, and what is too short for two segments is one.
+    The boundary of two segments is drawn uniformly. After a text with a random second segment, the next text starts
+    with the actual continuation. At the window's end texts are shorter, and may have one segment instead of two.
+
+    Args:
+      window: Concatenated documents.
+      kinds: Kinds of texts to draw from.
+      key: Random key, uint64 [2].
     """
     total = len(window.tokens)
-    rooms, has_two, is_random = (
+    max_lengths, has_two, is_random = (
         np.array(column) for column in zip(*(kind[1:] for kind in kinds), strict=True)
     )
     edges = np.cumsum([kind.share for kind in kinds])
-    count = total // int(rooms.min()) + 1
+    count = total // int(max_lengths.min()) + 1
     while True:
         drawn = random_fractions(seeds_of_rows(key, np.arange(count)), 3)
         labels = np.minimum(
             np.searchsorted(edges, drawn[:, 0] * edges[-1], side="right"),
             np.flatnonzero(np.diff(edges, prepend=0))[-1],
         )
-        room, two, other = rooms[labels], has_two[labels], is_random[labels]
-        first = np.where(two, 1 + (drawn[:, 1] * (room - 1)).astype(np.int64), room)
-        used = np.where(other, first, room)
+        limit, two, other = max_lengths[labels], has_two[labels], is_random[labels]
+        first = np.where(two, 1 + (drawn[:, 1] * (limit - 1)).astype(np.int64), limit)
+        used = np.where(other, first, limit)
         if used.sum() >= total:
             break
         count *= 2
     starts = np.cumsum(used) - used
-    there = starts < total
-    starts, first, room, labels = starts[there], first[there], room[there], labels[there]
+    is_inside = starts < total
+    starts, first, limit, labels = starts[is_inside], first[is_inside], limit[is_inside], labels[is_inside]
     left = total - starts
     elsewhere = has_two[labels] & is_random[labels]
     follows = has_two[labels] & ~elsewhere
     first = np.minimum(first, np.where(follows & (left > 1), left - 1, left))
-    second = np.where(follows, np.minimum(room - first, left - first), 0)
-    second = np.where(elsewhere, np.minimum(room - first, total), second)
+    second = np.where(follows, np.minimum(limit - first, left - first), 0)
+    second = np.where(elsewhere, np.minimum(limit - first, total), second)
     begins = starts + first
-    begins = np.where(elsewhere, _elsewhere(begins, second, total, drawn[there, 2]), begins)
+    begins = np.where(elsewhere, _elsewhere(begins, second, total, drawn[is_inside, 2]), begins)
     return Cuts(np.stack([starts, begins], 1), np.stack([starts + first, begins + second], 1), labels)
 
 
 def _elsewhere(truth: np.ndarray, sizes: np.ndarray, total: int, fractions: np.ndarray) -> np.ndarray:
-    """Places int64 [N] of stretches that don't overlap the true ones, wherever the window has room for that."""
+    """Draw starts of segments, int64 [N], that don't overlap the actual continuations if the window is long enough."""
     places = total - sizes + 1
     drawn = (fractions * places).astype(np.int64)
     overlaps = np.abs(drawn - truth) < sizes

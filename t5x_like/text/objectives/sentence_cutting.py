@@ -1,4 +1,4 @@
-"""Windows cut between sentences: as many as fit, or two segments side by side."""
+"""Division of windows at sentence ends: as many sentences as fit, or two adjacent segments."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -16,41 +16,49 @@ _ALL = np.uint64(2**64 - 1)
 
 
 class Sentences(NamedTuple):
-    """Where the sentences of a window lie: number ``s`` from ``edges[s]`` to ``edges[s + 1]``."""
+    """Sentences of a window; sentence ``s`` extends from ``edges[s]`` to ``edges[s + 1]``.
 
-    edges: np.ndarray  # int64 [S + 1]
-    first: np.ndarray  # int64 [D + 1], the first sentence of each document, and S
+    Attributes:
+      edges: int64 [S + 1].
+      first: First sentence of each document, followed by S; int64 [D + 1].
+    """
+
+    edges: np.ndarray
+    first: np.ndarray
 
 
-def sentences_of(window: DocumentWindow, most: int) -> Sentences:
-    """The window's sentences, those over ``most`` tokens cut into parts.
+def sentences_of(window: DocumentWindow, max_length: int) -> Sentences:
+    """Return the window's sentences, with those over ``max_length`` tokens divided.
 
     Raises:
-      ValueError: the window doesn't tell where sentences end.
+      ValueError: The window doesn't mark sentence ends.
     """
     if not len(window.ends):
         return Sentences(np.zeros(1, np.int64), np.zeros(1, np.int64))
     if window.sentence_ends is None:
         raise ValueError(
-            "this objective learns from sentences, and the documents don't tell where they end; set sentences=True "
+            "this objective learns from sentences, and the documents don't mark where they end; set sentences=True "
             "in the task, or give each document its sentence_ends"
         )
     ends = np.union1d(window.sentence_ends, window.ends)
-    edges = np.append(0, cut_documents(DocumentWindow(window.tokens, ends), most).ends[:, 0])
+    edges = np.append(0, cut_documents(DocumentWindow(window.tokens, ends), max_length).ends[:, 0])
     return Sentences(edges, np.searchsorted(edges, np.append(0, window.ends)))
 
 
-def cut_full_sentences(window: DocumentWindow, most: int, *, across_documents: bool) -> Cuts:
-    """As many whole sentences as fit ``most`` tokens, one text after the other, from one document or across them.
+def cut_full_sentences(window: DocumentWindow, max_length: int, *, across_documents: bool) -> Cuts:
+    """Cut texts of as many whole sentences as fit.
 
-    Windows have an end of sequence after each document; the one at a text's end is left out.
+    Args:
+      window: Documents, each followed by an end of sequence; the end of a text's last document is left out.
+      max_length: Tokens of a text.
+      across_documents: Let texts continue into the next document.
     """
-    edges, first = (array.tolist() for array in sentences_of(window, most))
+    edges, first = (array.tolist() for array in sentences_of(window, max_length))
     stops = [edges[-1]] if across_documents else [edges[sentence] for sentence in first[1:]]
     starts, ends, start = [], [], 0
     for stop in stops:
         while start < stop:
-            end = min(edges[bisect_right(edges, start + most) - 1], stop)
+            end = min(edges[bisect_right(edges, start + max_length) - 1], stop)
             starts.append(start)
             ends.append(end)
             start = end
@@ -61,28 +69,50 @@ def cut_full_sentences(window: DocumentWindow, most: int, *, across_documents: b
 
 
 def chunk_end(edges: list[int], sentence: int, last: int, target: int) -> int:
-    """The sentence before which a chunk ends that begins at ``sentence`` and is to have ``target`` tokens or more."""
+    """Return the end of the shortest chunk of sentences with at least ``target`` tokens.
+
+    Args:
+      edges: Edges of all sentences.
+      sentence: First sentence of the chunk.
+      last: End of the document, as a sentence index.
+      target: Minimum number of tokens, unless the document ends.
+
+    Returns:
+      The sentence after the chunk.
+    """
     return min(bisect_left(edges, edges[sentence] + target, sentence + 1), last)
 
 
-def target_lengths(count: int, room: int, short_rate: float, key: np.ndarray) -> list[int]:
-    """How long both segments together are to be: ``room``, or 2 to ``room`` tokens in ``short_rate`` of the texts."""
+def target_lengths(count: int, max_length: int, short_rate: float, key: np.ndarray) -> list[int]:
+    """Draw the total lengths of pairs of segments.
+
+    Args:
+      count: Number of pairs.
+      max_length: Length of most pairs.
+      short_rate: Fraction of pairs with a random length of 2 to ``max_length`` tokens.
+      key: Random key, uint64 [2].
+    """
     draws = random_bits(key[None], 2 * count, use=10)[0].reshape(2, count)
     is_short = (draws[0] >> np.uint64(11)) * 2.0**-53 < short_rate
-    short = 2 + (draws[1] % np.uint64(max(room - 1, 1))).astype(np.int64)
-    return np.where(is_short, np.minimum(short, room), room).tolist()
+    short = 2 + (draws[1] % np.uint64(max(max_length - 1, 1))).astype(np.int64)
+    return np.where(is_short, np.minimum(short, max_length), max_length).tolist()
 
 
-def pair_cuts(pairs: Sequence[Pair], room: int, key: np.ndarray) -> Cuts:
-    """Pairs cut to ``room`` tokens together.
+def pair_cuts(pairs: Sequence[Pair], max_length: int, key: np.ndarray) -> Cuts:
+    """Truncate pairs to ``max_length`` tokens together.
 
-    Tokens are taken from the longer segment, one at a time, at its front or its end with equal chances (BERT's
-    ``truncate_seq_pair``): counts follow from the lengths, and those at the front are binomial.
+    Tokens are removed from the longer segment, one at a time, at its front or its end with equal probability (BERT's
+    ``truncate_seq_pair``). Numbers of removed tokens follow from the lengths; those at the front are binomial.
+
+    Args:
+      pairs: Start and end of both segments, and the label.
+      max_length: Maximum total length.
+      key: Random key, uint64 [2].
     """
     places = np.array(pairs, np.int64).reshape(-1, 5)
     starts, ends = places[:, [0, 2]], places[:, [1, 3]]
     lengths = ends - starts
-    excess = np.maximum(lengths.sum(axis=1) - room, 0)
+    excess = np.maximum(lengths.sum(axis=1) - max_length, 0)
     longer_by = np.abs(lengths[:, 0] - lengths[:, 1])
     from_longer = np.minimum(excess, longer_by)
     rest = excess - from_longer
@@ -93,7 +123,7 @@ def pair_cuts(pairs: Sequence[Pair], room: int, key: np.ndarray) -> Cuts:
 
 
 def _heads(tosses: np.ndarray, key: np.ndarray, *, use: int) -> np.ndarray:
-    """int64 [N]: how many of int64 [N] tosses of a coin are heads."""
+    """Return the number of heads in int64 [N] tosses of a fair coin."""
     num_words = -(-int(tosses.max(initial=0)) // _WORD)
     bits = random_bits(seeds_of_rows(key, np.arange(len(tosses))), num_words, use=use)
     used = np.clip(tosses[:, None] - _WORD * np.arange(num_words), 0, _WORD)

@@ -1,4 +1,4 @@
-"""BERT's pretraining: masked words, and whether one segment follows the other."""
+"""BERT's pretraining: masked tokens and next sentence prediction."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ FOLLOWS, RANDOM = 0, 1  # labels, as in BERT's code
 
 
 class _Draws(NamedTuple):
-    """What is drawn for each sentence, in case that a text begins with it."""
+    """Random draws for each sentence, used if a text begins with it."""
 
     is_random: list[bool]
     split: list[int]
@@ -27,19 +27,21 @@ class _Draws(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SentencePairs(MaskedPairs):
-    """Two segments of a text with masked words; the second is the next one, or of another document.
+    """Pairs of segments with masked tokens; the second segment follows the first, or comes from another document.
 
-    ``a b. c d.`` becomes ``[CLS] a [MASK] . [SEP] c d . [SEP]`` with token types ``0 0 0 0 0 1 1 1 1`` and label 0; or
-    the second segment is drawn from another document, at a sentence's start, with label 1 (``random_next_rate``; also
-    where a document has no next sentence). What then was left of the first document is used in the next text.
+    ``a b. c d.`` becomes ``[CLS] a [MASK] . [SEP] c d . [SEP]`` with token types ``0 0 0 0 0 1 1 1 1`` and label 0.
+    With ``random_next_rate``, or if a document has no next sentence, the second segment starts at a sentence of
+    another document, and the label is 1. The next text then continues the first document.
 
-    Segments hold as many sentences as fill the row, cut from the longer one's front or end where they are too long;
-    ``short_rate`` of the texts are to be of some length under it. (BERT's code draws that once a document; this draws
-    it for each text.) ``segments="sentences"`` takes single sentences: RoBERTa's SENTENCE-PAIR+NSP. Its formats
-    without pairs are ``MaskedLM``'s. For ``num_copies`` and ``masking`` see there.
+    Segments hold as many sentences as fill the row; the longer one is truncated at its front or end. ``short_rate`` of
+    the texts have a random shorter length. BERT's code draws that once per document; this draws it for each text.
 
     Devlin et al. 2019, §3.1 and appendix A.2, https://arxiv.org/abs/1810.04805; Liu et al. 2019, §4.2,
     https://arxiv.org/abs/1907.11692.
+
+    Attributes:
+      segments: "segments" of several sentences, or single "sentences" (RoBERTa's SENTENCE-PAIR+NSP).
+      random_next_rate: Fraction of pairs whose second segment is from another document.
     """
 
     segments: Segments = "segments"
@@ -52,9 +54,9 @@ class SentencePairs(MaskedPairs):
         require_shares(random_next_rate=self.random_next_rate)
 
     def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
-        """Pairs of segments, of one document or two."""
-        room = lengths.inputs - 3
-        edges, first = (array.tolist() for array in sentences_of(window, room))
+        """Cut pairs of segments from one document or two; see ``Objective.cut``."""
+        max_length = lengths.inputs - 3
+        edges, first = (array.tolist() for array in sentences_of(window, max_length))
         num_sentences = len(edges) - 1
         bits = random_bits(key[None], 4 * num_sentences).reshape(4, num_sentences)
         draws = _Draws(
@@ -62,9 +64,9 @@ class SentencePairs(MaskedPairs):
             split=bits[1].tolist(),
             document=bits[2].tolist(),
             sentence=bits[3].tolist(),
-            length=target_lengths(num_sentences, room, self.short_rate, key),
+            length=target_lengths(num_sentences, max_length, self.short_rate, key),
         )
-        return pair_cuts(list(self._pairs(edges, first, draws)), room, key)
+        return pair_cuts(list(self._pairs(edges, first, draws)), max_length, key)
 
     def _pairs(self, edges: list[int], first: list[int], draws: _Draws) -> Iterator[Pair]:
         for document, last in enumerate(first[1:]):
@@ -83,7 +85,7 @@ class SentencePairs(MaskedPairs):
     def _elsewhere(
         self, edges: list[int], first: list[int], document: int, segment: tuple[int, int], draws: _Draws
     ) -> tuple[int, int]:
-        """Sentences of another document, to stand after a segment of this one."""
+        """Return sentences of another document, to follow a segment of this one."""
         start, split = segment
         other = draws.document[start] % (len(first) - 2)
         other += other >= document

@@ -1,4 +1,4 @@
-"""T5's span corruption: sentinels stand for dropped spans, the targets say what was dropped."""
+"""T5's span corruption: sentinels replace spans in the inputs, and the targets restore them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,22 +7,26 @@ import numpy as np
 
 from t5x_like.text.objectives.cutting import cut_runs
 from t5x_like.text.objectives.denoising import Denoising, require_sentinels
-from t5x_like.text.objectives.noise import SpanNoise, count_noise
+from t5x_like.text.objectives.noise import SpanNoise
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpanCorruption:
-    """Drops ``noise_density`` of the tokens in spans of ``mean_noise_span_length`` on average.
+    """Drops ``noise_density`` of the tokens in spans of ``mean_noise_span_length`` tokens on average.
 
-    ``a b c d e f`` becomes inputs ``a <0> d e <1>`` and targets ``<0> b c <1> f``. Sentinels count down from
-    the end of the vocabulary; there is none at the end of the targets.
+    ``a b c d e f`` becomes inputs ``a <0> d e <1>`` and targets ``<0> b c <1> f``. Sentinels count down from the end of
+    the vocabulary; targets don't end with one.
 
     >>> SpanCorruption().raw_length(512), SpanCorruption().lengths(568)
     (568, (512, 114))
 
     Raffel et al. 2020, §3.1.4, https://arxiv.org/abs/1910.10683.
+
+    Attributes:
+      noise_density: Fraction of the tokens that are dropped.
+      mean_noise_span_length: Average length of a dropped span in tokens.
     """
 
     noise_density: float = 0.15
@@ -37,16 +41,14 @@ class SpanCorruption:
             )
 
     def lengths(self, raw_length: int) -> tuple[int, int]:
-        """Lengths of inputs and targets, each with end of sequence, made of ``raw_length`` tokens."""
+        """Return the lengths of inputs and targets, with their ends, for ``raw_length`` tokens."""
         if raw_length < 2:  # one token cannot be dropped without dropping all: T5's targets are one sentinel
             return raw_length + 1, raw_length + 1
-        num_noise, num_spans = count_noise(
-            raw_length, noise_density=self.noise_density, mean_noise_span_length=self.mean_noise_span_length
-        )
+        num_noise, num_spans = self.noise.expected(raw_length)
         return raw_length - num_noise + num_spans + 1, num_noise + num_spans + 1
 
     def raw_length(self, inputs_length: int) -> int:
-        """The most raw tokens whose inputs fit ``inputs_length``: 568 for 512.
+        """Return the largest number of raw tokens whose inputs fit ``inputs_length``: 568 for 512.
 
         Raises:
           ValueError: ``inputs_length`` is too short for any example.
@@ -54,9 +56,9 @@ class SpanCorruption:
         return self.plan(inputs_length)[0]
 
     def plan(self, inputs_length: int) -> tuple[int, int]:
-        """Raw tokens and targets' length for inputs of ``inputs_length``: (568, 114) for 512.
+        """Return the raw tokens and the targets' length for inputs of ``inputs_length``: (568, 114) for 512.
 
-        T5's arithmetic, with its exception: at density 0.5 the targets are to be no longer than the inputs.
+        T5's arithmetic, with its exception: at density 0.5 the targets must not be longer than the inputs.
 
         Raises:
           ValueError: ``inputs_length`` is too short for any example.
@@ -72,27 +74,28 @@ class SpanCorruption:
         return length, targets_length
 
     def _planned(self, raw_length: int) -> tuple[int, int]:
-        # In float64 and without the bounds of count_noise: how T5 plans lengths, not how it masks.
+        # In float64 and without the bounds of count_noise: T5 plans lengths in this way, and masks in the other.
         num_noise = round(raw_length * self.noise_density)
         num_spans = round(num_noise / self.mean_noise_span_length)
         return raw_length - num_noise + num_spans + 1, num_noise + num_spans + 1
 
     @property
+    def noise(self) -> SpanNoise:
+        """Distribution of the dropped tokens."""
+        return SpanNoise(noise_density=self.noise_density, mean_noise_span_length=self.mean_noise_span_length)
+
+    @property
     def denoising(self) -> Denoising:
-        """The same as denoising: lengths alone are planned otherwise."""
-        return Denoising(
-            noise=SpanNoise(
-                noise_density=self.noise_density, mean_noise_span_length=self.mean_noise_span_length
-            )
-        )
+        """Equivalent ``Denoising``, which only plans lengths differently."""
+        return Denoising(noise=self.noise)
 
     @property
     def spec(self) -> ExampleSpec:
-        """T5 joins documents without a mark."""
+        """Encoder-decoder examples from documents that T5 joins without a separator."""
         return ExampleSpec(layout="encoder_decoder")
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
-        """See ``Objective.check``."""
+        """Check lengths and vocabulary; see ``Objective.check``."""
         raw_length = self.raw_length(lengths.inputs)
         needed = self.lengths(raw_length)[1]
         if needed > lengths.targets:
@@ -100,23 +103,15 @@ class SpanCorruption:
                 f"inputs of {lengths.inputs} go with targets of {needed} tokens, over the limit of "
                 f"{lengths.targets}; set targets_length to {needed}, or lower inputs_length"
             )
-        require_sentinels(
-            count_noise(
-                raw_length,
-                noise_density=self.noise_density,
-                mean_noise_span_length=self.mean_noise_span_length,
-            )[1],
-            lengths,
-            ids,
-        )
+        require_sentinels(self.noise.expected(raw_length)[1], lengths, ids)
 
     def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
-        """Even runs over 128 documents."""
+        """Cut runs of equal length from 128 joined documents at a time; see ``Objective.cut``."""
         del key
         return cut_runs(window, self.raw_length(lengths.inputs))
 
     def make(
         self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
     ) -> list[Example]:
-        """Corrupts texts, those of one length together."""
+        """Corrupt texts, in groups of equal length; see ``Objective.make``."""
         return self.denoising.make(texts, seeds, lengths, ids)

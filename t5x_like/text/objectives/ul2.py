@@ -1,4 +1,4 @@
-"""UL2's mixture of denoisers: regular, sequential and extreme, each announced by a mode token."""
+"""UL2's mixture of denoisers: regular, sequential and extreme, each with its mode token."""
 
 import functools
 from bisect import bisect_right
@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from t5x_like.text.objectives.cutting import DOCUMENTS_TOGETHER
-from t5x_like.text.objectives.noise import count_noise
 from t5x_like.text.objectives.objective import Cuts, DocumentWindow, Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.prefix_lm import PrefixLM
 from t5x_like.text.objectives.random_bits import random_fractions, seeds_of_rows
@@ -22,7 +21,13 @@ MODES: tuple[Mode, ...] = ("R", "S", "X")
 
 @dataclass(frozen=True, kw_only=True)
 class Denoiser:
-    """One of the mixture: what it does, by which mode token it is announced, and how often, beside the others."""
+    """One denoiser of the mixture.
+
+    Attributes:
+      mode: Mode token that its inputs begin with: regular (R), sequential (S) or extreme (X).
+      objective: Corruption of the text.
+      rate: Sampling weight relative to the other denoisers.
+    """
 
     mode: Mode
     objective: SpanCorruption | PrefixLM
@@ -55,23 +60,25 @@ TABLE_1 = (
 
 @dataclass(frozen=True, kw_only=True)
 class UL2:
-    """Each text is corrupted by one denoiser, drawn by the rates; inputs begin with its mode token.
+    """Corrupts each text by one denoiser, drawn by the rates; inputs begin with its mode token.
 
-    ``a b c d`` becomes, by an R- or X-denoiser, inputs ``[R] a <0> d`` and targets ``<0> b c``; by an S-denoiser, a
-    prefix language model, inputs ``[S] a b c`` and targets ``d``. The denoisers are table 1's seven, equally often.
-
-    Texts are cut to as many tokens as a denoiser's inputs and targets have room for, and so that it needs no more than
-    ``most_sentinels``: 93 is what T5's 100 leave beside mask, cls, sep, bos and three modes.
-
-    ``mode_ids`` are the ids of R, S and X, one or several each, where the vocabulary has them (the released model's
-    words are [NLU], [S2S] and [NLG]). "sentinels" lend the last three that are left; ``None`` is without modes.
+    ``a b c d`` becomes, by an R- or X-denoiser, inputs ``[R] a <0> d`` and targets ``<0> b c``. An S-denoiser, a
+    prefix language model, makes inputs ``[S] a b c`` and targets ``d``. Texts are cut to the longest that fits a
+    denoiser's inputs and targets and needs at most ``max_sentinels``.
 
     Tay et al. 2022, §3.1.2, table 1, and §3.1.3, https://arxiv.org/abs/2205.05131.
+
+    Attributes:
+      denoisers: Mixture; the default is table 1's seven at equal rates.
+      mode_ids: Ids of R, S and X, one or several each (the released model uses the words [NLU], [S2S] and [NLG]).
+        "sentinels" uses the last three sentinels; None adds no mode tokens.
+      max_sentinels: Limit of the spans of one text. T5's 100 sentinels leave 93 after mask, cls, sep, bos and the
+        modes.
     """
 
     denoisers: tuple[Denoiser, ...] = TABLE_1
     mode_ids: Mapping[str, Sequence[int]] | Literal["sentinels"] | None = "sentinels"
-    most_sentinels: int = 93
+    max_sentinels: int = 93
 
     def __post_init__(self) -> None:
         if not self.denoisers:
@@ -89,9 +96,9 @@ class UL2:
             )
 
     def text_lengths(self, lengths: Lengths) -> tuple[int, ...]:
-        """The most tokens of each denoiser's texts; 0 where there is no room for any."""
+        """Return the maximum text length of each denoiser; 0 if no text fits."""
         limits = Lengths(lengths.inputs - self._mode_length, lengths.targets)
-        return tuple(_text_length(each.objective, limits, self.most_sentinels) for each in self.denoisers)
+        return tuple(_text_length(each.objective, limits, self.max_sentinels) for each in self.denoisers)
 
     @property
     def _mode_length(self) -> int:
@@ -101,11 +108,11 @@ class UL2:
 
     @property
     def spec(self) -> ExampleSpec:
-        """Documents are joined without a mark."""
+        """Encoder-decoder examples from documents that are joined without a separator."""
         return ExampleSpec(layout="encoder_decoder")
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
-        """See ``Objective.check``."""
+        """Check lengths and vocabulary; see ``Objective.check``."""
         for denoiser, text_length in zip(self.denoisers, self.text_lengths(lengths), strict=True):
             if text_length < 2:
                 raise ValueError(
@@ -113,14 +120,14 @@ class UL2:
                     f"{denoiser.objective}; use at least 16 each"
                 )
         left = ids.num_sentinels - 3 * (self.mode_ids == "sentinels")
-        if left < self.most_sentinels:
+        if left < self.max_sentinels:
             raise ValueError(
                 f"the vocabulary has {ids.num_sentinels} sentinels, of which {max(left, 0)} are left for spans; "
-                f"{self.most_sentinels} are asked for: lower most_sentinels or raise num_sentinels"
+                f"{self.max_sentinels} are needed: lower max_sentinels or raise num_sentinels"
             )
 
     def cut(self, window: DocumentWindow, lengths: Lengths, key: np.ndarray) -> Cuts:
-        """Runs over 128 documents, each with its denoiser as label and as long as that asks for."""
+        """Cut runs from 128 joined documents at a time; each has its denoiser as label and that denoiser's length."""
         if not len(window.ends):
             return Cuts(np.zeros((0, 1), np.int64), np.zeros((0, 1), np.int64), np.zeros(0, np.int64))
         sizes = np.array(self.text_lengths(lengths))
@@ -145,7 +152,10 @@ class UL2:
     def make(
         self, texts: Sequence[Text], seeds: np.ndarray, lengths: Lengths, ids: VocabularyIds
     ) -> list[Example]:
-        """By each text's own denoiser; one that came without is drawn by its seed, the text cut to its length."""
+        """Corrupt texts by the denoisers that their labels name.
+
+        A text without a label gets a denoiser drawn by its seed, and is cut to that denoiser's length.
+        """
         labels = np.array([text.label for text in texts], np.int64)
         labels = np.where(labels < 0, self._draw(random_fractions(seeds, 1, use=8)[:, 0]), labels)
         modes, ids = self._modes(ids)
@@ -165,7 +175,7 @@ class UL2:
         return examples
 
     def _modes(self, ids: VocabularyIds) -> tuple[dict[str, np.ndarray], VocabularyIds]:
-        """Each mode's ids, and what ids are left."""
+        """Return the ids of each mode, and the vocabulary's remaining ids."""
         if self.mode_ids == "sentinels":
             last = ids.first_sentinel + 1 - ids.num_sentinels
             modes: dict[str, np.ndarray] = {
@@ -177,18 +187,14 @@ class UL2:
 
 
 @functools.lru_cache(maxsize=64)
-def _text_length(objective: SpanCorruption | PrefixLM, limits: Lengths, most_sentinels: int) -> int:
+def _text_length(objective: SpanCorruption | PrefixLM, limits: Lengths, max_sentinels: int) -> int:
     def is_too_long(text_length: int) -> bool:
         if isinstance(objective, PrefixLM):
             shortest = int(objective.shortest_prefix(np.array([text_length]))[0])
             return text_length > limits.inputs or text_length - shortest + 1 > limits.targets
         inputs, targets = objective.lengths(text_length)
-        spans = count_noise(
-            text_length,
-            noise_density=objective.noise_density,
-            mean_noise_span_length=objective.mean_noise_span_length,
-        )[1]
-        return inputs > limits.inputs or targets > limits.targets or spans > most_sentinels
+        spans = objective.noise.expected(text_length)[1]
+        return inputs > limits.inputs or targets > limits.targets or spans > max_sentinels
 
     least_kept = 0.0 if isinstance(objective, PrefixLM) else objective.noise_density
     most = int(max(limits.inputs, 1) / (1.0 - least_kept)) + 2

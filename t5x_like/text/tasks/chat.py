@@ -1,4 +1,4 @@
-"""A task of conversations: every answer in them is learned, and nothing else."""
+"""Tasks of conversations, in which only the answers are learned."""
 
 import functools
 import json
@@ -17,7 +17,12 @@ from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 
 class Conversation(NamedTuple):
-    """Messages as (role, content), and where they came from."""
+    """Messages of a conversation.
+
+    Attributes:
+      messages: Pairs of role and content.
+      place: Source (``file:line``).
+    """
 
     messages: tuple[tuple[str, str], ...]
     place: str
@@ -25,14 +30,18 @@ class Conversation(NamedTuple):
 
 @config_class
 class ChatTask(FileTask[Conversation]):
-    """Supervised fine-tuning of a decoder on conversations: the loss counts answers alone, and the ids that end them.
+    """Supervised fine-tuning of a decoder on conversations; the loss counts answers and the ids that end them.
 
-    Files are JSONL or parquet with ``[{"role": …, "content": …}, …]`` in ``column``. ``template`` is "plain",
-    "chatml", "llama_3", "gemma", or one of the user's own. Its special strings are pieces of the vocabulary that users
-    can't write; for those that it lacks ``special_ids`` names others, say sentinels.
+    Files are JSONL or parquet with ``[{"role": …, "content": …}, …]`` in a column.
 
     >>> ChatTask(name="talk", vocabulary="bytes", files={"train": "talk.jsonl"}).writing.roles
     ('system', 'user', 'assistant')
+
+    Attributes:
+      template: Format: "plain", "chatml", "llama_3", "gemma", or a template of the user's own. Its special strings are
+        pieces of the vocabulary that messages can't contain.
+      column: Column with the messages.
+      special_ids: Ids, such as sentinels, for special strings that the vocabulary lacks.
     """
 
     template: ChatTemplate | str = "plain"
@@ -52,7 +61,7 @@ class ChatTask(FileTask[Conversation]):
 
     @property
     def writing(self) -> ChatTemplate:
-        """The template itself."""
+        """Template object."""
         return self.template if isinstance(self.template, ChatTemplate) else TEMPLATES[self.template]
 
     def _rows(self, file: str) -> Iterator[Conversation | BadRow]:
@@ -61,29 +70,29 @@ class ChatTask(FileTask[Conversation]):
 
     @property
     def spec(self) -> ExampleSpec:
-        """See ``FileTask``."""
+        """Implement ``FileTask``."""
         return SFT_SPEC
 
     def feature_names(self) -> tuple[str, ...]:
-        """``tokens`` of a conversation, and ``answers`` [2 N]: where answers begin and end, in turn."""
+        """Return ``tokens`` of a conversation, and ``answers`` [2 N], the starts and ends of its answers."""
         return "tokens", "answers"
 
     def accept(self, visitor: TaskVisitor[FoundT]) -> FoundT:
-        """See ``FileTask``."""
+        """Implement ``FileTask``."""
         return visitor.chats(self)
 
     def shown(self, row: Conversation) -> dict[str, Any]:
-        """See ``FileTask``."""
+        """Implement ``FileTask``."""
         return {"messages": [f"{role}: {content}" for role, content in row.messages]}
 
     def require_answers(self) -> None:
-        """See ``FileTask``."""
+        """Implement ``FileTask``."""
         raise ValueError(
             f"{self.name!r} is a task of conversations: measure its loss, it has no metrics to score answers by"
         )
 
     def fingerprint(self) -> dict[str, str]:
-        """See ``FileTask``."""
+        """Implement ``FileTask``."""
         template = self.writing
         lines = {"kind": "conversations", "column": self.column}
         lines |= {f"turn of {role}": repr(turn) for role, turn in template.turns.items()}
@@ -93,10 +102,10 @@ class ChatTask(FileTask[Conversation]):
         return lines | {"special_ids": repr(dict(sorted(self.special_ids.items())))}
 
     def tokenize(self, rows: Sequence[Conversation]) -> list[Mapping[str, Any]]:
-        """See ``FileTask``.
+        """Implement ``FileTask``.
 
         Raises:
-          ValueError: the vocabulary lacks a special string of the template, or a text is not valid.
+          ValueError: The vocabulary lacks a special string of the template, or a text is invalid.
         """
         tokenizer = self.tokenizer
         special = self._special(tokenizer)
@@ -125,7 +134,7 @@ class ChatTask(FileTask[Conversation]):
         if missing:
             raise ValueError(
                 f"task {self.name!r}: the vocabulary {self.vocabulary!r} has no piece {', '.join(map(repr, missing))}; "
-                "use the vocabulary or the template of the model, or name ids that stand for them: "
+                "use the vocabulary or the template of the model, or give ids to use instead: "
                 f"special_ids={{{missing[0]!r}: {ids.first_sentinel}, …}}"
             )
         wrong = {
@@ -171,6 +180,6 @@ def _messages(cell: str, template: ChatTemplate) -> tuple[tuple[str, str], ...]:
 
 @functools.lru_cache(maxsize=4)
 def _pieces(tokenizer: Tokenizer) -> dict[str, int]:
-    """Ids by piece, the lowest where several are written alike."""
+    """Return ids by piece, the lowest one for pieces that occur several times."""
     size = tokenizer.vocab_size
     return {tokenizer.piece(number): number for number in range(size - 1, -1, -1)}

@@ -1,4 +1,4 @@
-"""How conversations are written: each role's turn around its message, as data."""
+"""Chat templates: the text around each role's messages."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,13 @@ _IDS = ("{bos}", "{eos}")
 
 
 class ChatPart(NamedTuple):
-    """A part of a written conversation: ordinary text, or the name of one special id."""
+    """Part of a formatted conversation.
+
+    Attributes:
+      text: Ordinary text, or the name of one special id.
+      is_special: Whether it is a special id.
+      is_answer: Whether it belongs to an answer.
+    """
 
     text: str
     is_special: bool
@@ -19,21 +25,28 @@ class ChatPart(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ChatTemplate:
-    """``turns`` says for each role what stands around ``{content}``; ``start`` comes before the first turn.
+    """Format of conversations.
 
-    Every string of ``special`` is one id, a piece of the vocabulary; ``{bos}`` and ``{eos}`` are its beginning and end
-    of sequence. The same strings in a message are ordinary text. Answers are the messages of ``answering_role``, up to
-    and with the first special id after each, which ends it.
+    Answers are the messages of ``answering_role``, up to and including the first special id after each. The strings of
+    ``special`` are ordinary text inside messages.
 
     >>> ChatTemplate(turns={"user": "Q: {content} A: ", "assistant": "{content}{eos}"}).roles
     ('user', 'assistant')
+
+    Attributes:
+      turns: Text around ``{content}`` for each role.
+      start: Text before the first turn.
+      special: Strings that are one id each, pieces of the vocabulary; ``{bos}`` and ``{eos}`` are its beginning and
+        end of sequence.
+      answering_role: Role whose messages are learned.
+      strip: Remove white space around messages.
     """
 
     turns: Mapping[str, str]
     start: str = ""
     special: Sequence[str] = ()
     answering_role: str = "assistant"
-    strip: bool = False  # white space around messages is left out
+    strip: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "special", tuple(self.special))
@@ -47,32 +60,31 @@ class ChatTemplate:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Who may speak."""
+        """Names of the roles."""
         return tuple(self.turns)
 
     @property
     def special_strings(self) -> tuple[str, ...]:
-        """Those of ``special``, ``{bos}`` and ``{eos}`` that are written anywhere."""
+        """Special strings that the template uses."""
         written = self.start + "".join(self.turns.values())
         return tuple(string for string in (*self.special, *_IDS) if string in written)
 
     def write(self, messages: Sequence[tuple[str, str]]) -> list[ChatPart]:
-        """A conversation of (role, content), neighbouring texts joined unless an answer begins or ends between them."""
-        stretches: list[ChatPart] = []
-        for stretch in self._stretches(messages):
-            last = stretches[-1] if stretches else None
-            if (
-                last
-                and not last.is_special
-                and not stretch.is_special
-                and last.is_answer == stretch.is_answer
-            ):
-                stretches[-1] = last._replace(text=last.text + stretch.text)
-            else:
-                stretches.append(stretch)
-        return stretches
+        """Format a conversation of (role, content).
 
-    def _stretches(self, messages: Sequence[tuple[str, str]]) -> Iterator[ChatPart]:
+        Returns:
+          Parts in order; adjacent texts are joined unless an answer begins or ends between them.
+        """
+        parts: list[ChatPart] = []
+        for part in self._turns(messages):
+            last = parts[-1] if parts else None
+            if last and not last.is_special and not part.is_special and last.is_answer == part.is_answer:
+                parts[-1] = last._replace(text=last.text + part.text)
+            else:
+                parts.append(part)
+        return parts
+
+    def _turns(self, messages: Sequence[tuple[str, str]]) -> Iterator[ChatPart]:
         yield from self._parts(self.start)
         for role, content in messages:
             before, after = self.turns[role].split(CONTENT)

@@ -1,4 +1,4 @@
-"""The files of a corpus that ``t5x-like corpus build`` wrote, as the files of a task."""
+"""Files of a corpus written by ``t5x-like corpus build``, as the files of a task."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,14 +9,14 @@ from t5x_like.text.tasks.rows import ROW_ENDINGS
 
 _MANIFEST = "manifest.json"
 _SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<of>\d{5})(?P<ending>\.[a-z_.]+)")
-_SPLITS = ("train", "validation")  # that a build makes
+_SPLITS = ("train", "validation")  # splits of a build
 
 
 class CorpusFiles(Mapping[str, tuple[str, ...]]):
-    """The shards of each split that has pages, read from the folder when they are asked for, its manifest first.
+    """Shards of each split that has pages, read from the directory on access.
 
-    A task can be defined before its corpus is built, or where only a cache of it is read: then its splits are taken to
-    be train and validation.
+    A task can be defined before its corpus is built, or where only a cache of it exists: its splits are then train and
+    validation.
     """
 
     def __init__(self, corpus: str) -> None:
@@ -32,11 +32,11 @@ class CorpusFiles(Mapping[str, tuple[str, ...]]):
         return split in tuple(self)
 
     def __getitem__(self, split: str) -> tuple[str, ...]:
-        """The shards of a split, in order.
+        """Return the shards of a split in order.
 
         Raises:
-          ValueError: there is no such folder, it isn't a finished corpus, shards are missing or of another kind.
-          KeyError: there is no such split.
+          ValueError: The directory doesn't exist, isn't a finished corpus, or shards are missing or of another format.
+          KeyError: There is no such split.
         """
         if not as_path(self.corpus).exists():
             raise ValueError(
@@ -92,7 +92,7 @@ def _of_names(corpus: str, names: set[str]) -> dict[str, list[str]]:
     if not found:
         raise ValueError(
             f"{corpus!r} is no finished corpus: it has neither {_MANIFEST} nor train-00000-of-00008.jsonl.zst and the "
-            "like; repeat t5x-like corpus build, which goes on where it stopped, or name files={'train': …} instead"
+            "like; repeat t5x-like corpus build, which continues where it stopped, or set files={'train': …} instead"
         )
     splits: dict[str, list[str]] = {}
     for shard in found:
@@ -107,5 +107,5 @@ def _of_names(corpus: str, names: set[str]) -> dict[str, list[str]]:
 def _check_ending(corpus: str, file: str) -> None:
     if not file.endswith(ROW_ENDINGS):
         raise ValueError(
-            f"the corpus {corpus!r} has {file}, of which a task can't read the rows; build it with format='jsonl.zst'"
+            f"the corpus {corpus!r} has {file}, whose format a task can't read; build it with format='jsonl.zst'"
         )

@@ -1,4 +1,4 @@
-"""Documents of plain files for pretraining: read with their places, cut into sentences, tokenized with their spans."""
+"""Documents of plain files for pretraining: reading, sentence splitting, and tokenization with annotated spans."""
 
 import json
 import re
@@ -12,22 +12,34 @@ from t5x_like.text.tasks.rows import FORMATS, BadRow, Row, decode_line, ending_o
 from t5x_like.text.vocabularies.token_offsets import encode_with_offsets
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
-# A mark that ends a sentence, with quotes and brackets that close after it, before white space; the marks of
-# Chinese and Japanese need none.
+# Mark that ends a sentence, with closing quotes and brackets, before white space; Chinese and Japanese marks need no
+# white space.
 _END = re.compile(r"""[.?!]+["'”’»)\]]*(?=\s)|[。？！]+[”’」』）]*""")
 
 
 class Document(NamedTuple):
-    """Text and where it came from (``file:line``)."""
+    """Text of one document.
+
+    Attributes:
+      text: The text.
+      place: Source (``file:line``).
+      sentences: Lines that were joined, if the corpus has one sentence per line.
+      spans: Annotated spans in characters, sorted.
+    """
 
     text: str
     place: str
-    sentences: tuple[str, ...] = ()  # the lines that were joined, where the corpus has one sentence a line
-    spans: tuple[tuple[int, int], ...] = ()  # annotated stretches, in characters, in order
+    sentences: tuple[str, ...] = ()
+    spans: tuple[tuple[int, int], ...] = ()
 
 
 class TokenizedDocument(NamedTuple):
-    """The tokens of one document, and where each of its sentences ends in them, the last one included."""
+    """Tokens of one document.
+
+    Attributes:
+      tokens: Token ids.
+      sentence_ends: End of each sentence in ``tokens``, the last one included.
+    """
 
     tokens: list[int]
     sentence_ends: list[int]
@@ -36,14 +48,16 @@ class TokenizedDocument(NamedTuple):
 def read_documents(
     file: str, *, separator: str, column: str, spans_column: str | None = None
 ) -> Iterator[Document | BadRow]:
-    """Documents of one file: of JSONL, CSV, TSV, parquet, TFRecord or ArrayRecord one a row (``column``), of
-    other files plain text.
+    """Yield the documents of one file, which may be compressed by gzip or zstd.
 
-    Text may be gzip or zstd (``corpus.jsonl.zst``).
+    JSONL, CSV, TSV, parquet, TFRecord and ArrayRecord files have one document per row; other files are plain text.
 
-    In plain text every line is a document (``separator="line"``) or blank lines stand between them
-    (``separator="blank_line"``); lines of one document are then joined by spaces. ``spans_column`` holds
-    annotations of the text as ``[[start, end], …]``, in characters.
+    Args:
+      file: Path.
+      separator: In plain text, "line" for one document per line, "blank_line" for blank lines between documents, whose
+        lines are then joined by spaces.
+      column: Column with the text.
+      spans_column: Column with annotations of the text, ``[[start, end], …]`` in characters.
     """
     format = ending_of(file)
     if format in FORMATS:
@@ -127,10 +141,10 @@ def _of_paragraphs(file: str) -> Iterator[Document | BadRow]:
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of ``text``, which joined are the text again: white space stays before what follows it.
+    """Split a text into sentences whose concatenation is the text; white space stays before what follows it.
 
-    A sentence ends at ``.``, ``?`` or ``!``, closing quotes or brackets included, where white space follows.
-    Abbreviations are taken for ends: objectives need pieces of natural size more than grammar.
+    A sentence ends at ``.``, ``?`` or ``!``, with closing quotes or brackets, before white space. Abbreviations count
+    as ends: objectives need pieces of natural size more than grammar.
 
     >>> split_sentences('"Who?" she said. It rained.')
     ['"Who?"', ' she said.', ' It rained.']
@@ -143,17 +157,18 @@ def split_sentences(text: str) -> list[str]:
 
 
 def sentences_of(document: Document) -> list[str]:
-    """A document's sentences: as its corpus has them, or else as marks end them."""
+    """Return a document's sentences: the corpus's lines, or else by punctuation."""
     if document.sentences:
         return [document.sentences[0], *(f" {sentence}" for sentence in document.sentences[1:])]
     return split_sentences(document.text)
 
 
 def tokenize_sentences(vocabulary: Any, documents: Sequence[Document | str]) -> list[TokenizedDocument]:
-    """Documents tokenized sentence by sentence; a ``str`` is cut as ``split_sentences`` does.
+    """Tokenize documents sentence by sentence, without special ids; sentences without tokens are dropped.
 
-    ``vocabulary`` is anything with ``encode_all``, or else ``encode``. A sentence without a token (white space) is
-    none. Special ids are not added.
+    Args:
+      vocabulary: Object with ``encode_all`` or ``encode``.
+      documents: Documents, or texts to split into sentences.
     """
     sentences = [split_sentences(each) if isinstance(each, str) else sentences_of(each) for each in documents]
     flat = [sentence for each in sentences for sentence in each]
@@ -168,13 +183,21 @@ def _as_document(sentences: Sequence[Sequence[int]]) -> TokenizedDocument:
 
 
 def tokenize_with_spans(tokenizer: Tokenizer, document: Document, *, sentences: bool) -> dict[str, Any]:
-    """``tokens``, ``spans`` int64 [spans, 2], and ``sentence_ends`` if sentences are tokenized apart.
+    """Tokenize a document, and convert its annotated spans to tokens.
 
-    A span takes every token that holds some of its characters, except one that the span before it took; a span of
-    which no token is left is dropped.
+    A span covers every token that has one of its characters, except tokens of the previous span. Spans without a token
+    are dropped.
+
+    Args:
+      tokenizer: Tokenizer.
+      document: Document.
+      sentences: Tokenize sentence by sentence, and return ``sentence_ends``.
+
+    Returns:
+      ``tokens``, ``spans`` int64 [N, 2], and optionally ``sentence_ends``.
 
     Raises:
-      ValueError: the vocabulary doesn't tell where its pieces lie.
+      ValueError: The vocabulary doesn't provide offsets of its pieces.
     """
     tokens: list[int] = []
     sentence_ends: list[int] = []
@@ -187,8 +210,8 @@ def tokenize_with_spans(tokenizer: Tokenizer, document: Document, *, sentences: 
         offset += len(part)
         if placed.ids:
             sentence_ends.append(len(tokens))
-    nowhere = np.zeros(0, np.int64)
-    spans = token_spans(np.concatenate([nowhere, *starts]), np.concatenate([nowhere, *ends]), document.spans)
+    empty = np.zeros(0, np.int64)
+    spans = token_spans(np.concatenate([empty, *starts]), np.concatenate([empty, *ends]), document.spans)
     found: dict[str, Any] = {"tokens": tokens, "spans": spans}
     return found | ({"sentence_ends": sentence_ends} if sentences else {})
 
@@ -196,7 +219,13 @@ def tokenize_with_spans(tokenizer: Tokenizer, document: Document, *, sentences: 
 def token_spans(
     starts: np.ndarray, ends: np.ndarray, spans: tuple[tuple[int, int], ...]
 ) -> list[tuple[int, int]]:
-    """Spans of tokens for spans of characters, given where each token starts and ends."""
+    """Convert spans of characters to spans of tokens.
+
+    Args:
+      starts: First character of each token, int64 [T].
+      ends: Character after each token, int64 [T].
+      spans: Spans of characters, sorted.
+    """
     found = []
     last = 0
     for start, end in spans:

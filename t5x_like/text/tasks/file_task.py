@@ -1,4 +1,4 @@
-"""The base of tasks from plain files: files by split, a vocabulary, rows and their token ids."""
+"""Base of tasks from plain files: files by split, a vocabulary, rows and their token ids."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,31 +19,32 @@ FoundT_co = TypeVar("FoundT_co", covariant=True)
 
 
 class TaskVisitor(Protocol[FoundT_co]):
-    """Makes something of a task by its kind: a source of examples, or a task of another library."""
+    """Function with one case for each type of task, such as the creation of its source of examples."""
 
     def pairs(self, task: Any) -> FoundT_co:
-        """Of a task of inputs and targets, a ``PairsTask``."""
+        """Handle a task of inputs and targets, a ``PairsTask``."""
         ...
 
     def chats(self, task: Any) -> FoundT_co:
-        """Of a task of conversations, a ``ChatTask``."""
+        """Handle a task of conversations, a ``ChatTask``."""
         ...
 
     def documents(self, task: Any) -> FoundT_co:
-        """Of a ``PretrainingTask``."""
+        """Handle a ``PretrainingTask``."""
         ...
 
 
 @config_class
 class FileTask(ABC, Generic[ReadT]):
-    """Reads ``files`` into what one kind of task learns from.
+    """Base of tasks that read ``files``.
 
     Attributes:
       name: Name in the registry.
       vocabulary: Path of a vocabulary, or a name such as "bytes".
-      files: A path, a pattern or several for each split.
-      on_bad_row: "fail" stops at the first bad row, "skip" leaves bad rows out and counts them.
-      num_sentinels: Number of sentinel ids at the vocabulary's end.
+      files: One or several paths or patterns for each split.
+      on_bad_row: "fail" stops at the first bad row, "skip" skips bad rows and counts them.
+      num_sentinels: Number of sentinels added to the vocabulary, unless it has its own.
+      is_pretraining: Whether the task has no targets of its own.
     """
 
     name: str
@@ -53,7 +54,7 @@ class FileTask(ABC, Generic[ReadT]):
     num_sentinels: int = 100
 
     is_pretraining: ClassVar[bool] = False
-    # How messages name an example and a file.
+    # Names of an example and a file in messages.
     _READS: ClassVar[str] = "row"
     _FILE: ClassVar[str] = "train.tsv"
 
@@ -67,20 +68,20 @@ class FileTask(ABC, Generic[ReadT]):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Names of the splits there are files for."""
+        """Names of the splits with files."""
         return tuple(self.files)
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer of the vocabulary.
+        """Tokenizer of the vocabulary.
 
         Raises:
-          ValueError: it can't be opened, or lies in a bucket that can't be reached.
+          ValueError: It can't be opened, or is in a bucket that can't be reached.
         """
         try:
             return open_tokenizer(self.vocabulary, self.num_sentinels)
         except Exception as error:
-            # Each kind of bucket has errors of its own.
+            # Each type of bucket raises its own errors.
             if isinstance(error, ValueError) or "://" not in self.vocabulary:
                 raise
             raise ValueError(
@@ -92,70 +93,74 @@ class FileTask(ABC, Generic[ReadT]):
     @property
     @abstractmethod
     def spec(self) -> ExampleSpec:
-        """What a loader must know of its examples."""
+        """Properties of the task's examples for a loader."""
 
     @abstractmethod
     def feature_names(self) -> tuple[str, ...]:
-        """The arrays of each tokenized row: ``inputs`` and ``targets``, or ``tokens`` and what is known of them."""
+        """Return the arrays of each tokenized row: ``inputs`` and ``targets``, or ``tokens`` and their annotations."""
 
     @abstractmethod
     def tokenize(self, rows: Sequence[ReadT]) -> list[Mapping[str, Any]]:
-        """Returns one mapping of ``feature_names`` to ids for each row, without end of sequence, of any length.
+        """Return the features of each row, without end of sequence and of any length.
 
         Raises:
-          ValueError: a text that the vocabulary can't read.
+          ValueError: A text can't be encoded.
         """
 
     @abstractmethod
     def fingerprint(self) -> dict[str, str]:
-        """What decides its tokens beside its files and vocabulary, a line each."""
+        """Return everything besides files and vocabulary that determines the task's tokens."""
 
     @abstractmethod
     def accept(self, visitor: TaskVisitor[FoundT]) -> FoundT:
-        """Calls the visitor's method for this kind of task."""
+        """Call the visitor's method for this type of task."""
 
     @abstractmethod
     def shown(self, row: ReadT) -> dict[str, Any] | None:
-        """A row's columns for people; ``None`` where rows and examples don't correspond."""
+        """Return a row's columns for display; None if rows and examples don't correspond."""
 
     def word_question(self, line: str) -> str:
-        """A user's line as the question that the task would put to a model.
+        """Return a user's line as input for a model, worded as in training.
 
         Raises:
-          ValueError: it lacks columns that the wording needs.
+          ValueError: It lacks columns that the wording needs.
         """
         return line
 
     def require_answers(self) -> None:
-        """Refuses the task if it has no answers to score.
+        """Check that the task has answers to score.
 
         Raises:
-          ValueError: it has none.
+          ValueError: It has none.
         """
 
     def as_trained(self) -> "FileTask[ReadT]":
-        """The task with all features that training on it needs."""
+        """Return the task with all features that training on it needs."""
         return self
 
     def head_format(self) -> HeadFormat:
-        """How a head reads the rows.
+        """Return the format in which a head reads the rows.
 
         Raises:
-          ValueError: no head reads this task.
+          ValueError: No head reads this task.
         """
         raise ValueError(
-            f"{self._no_head_format()}: its answers are written; train an encoder-decoder or a decoder on it"
+            f"{self._no_head_format()}: its answers are generated text; train an encoder-decoder or a decoder on it"
         )
 
     def _no_head_format(self) -> str:
         return f"task {self.name!r} has no form for an encoder's head"
 
     def read(self, split: str, policy: RowPolicy | None = None) -> Iterator[ReadT]:
-        """Yields what a split holds in the files' order. ``policy`` counts what was skipped.
+        """Yield the rows of a split in file order.
+
+        Args:
+          split: Split to read.
+          policy: Counter of skipped rows; by default one for ``on_bad_row``.
 
         Raises:
-          ValueError: no such split or file, a bad row (under ``on_bad_row="fail"``), a column that is asked for and
-            that files lack, or not one good row. Messages name file and line.
+          ValueError: No such split or file, a bad row (under ``on_bad_row="fail"``), a missing column, or no valid
+            row. Messages name file and line.
         """
         if split not in self.files:
             raise ValueError(f"task {self.name!r} has no split {split!r}; there are {', '.join(self.files)}")
@@ -166,10 +171,10 @@ class FileTask(ABC, Generic[ReadT]):
             raise self.none_usable(split, policy)
 
     def read_file(self, file: str, policy: RowPolicy) -> Iterator[ReadT]:
-        """Yields what one file holds.
+        """Yield the rows of one file.
 
         Raises:
-          ValueError: as ``read``.
+          ValueError: As ``read``.
         """
         for found in self._rows(file):
             if isinstance(found, BadRow):
@@ -179,12 +184,14 @@ class FileTask(ABC, Generic[ReadT]):
                 yield found
 
     def none_usable(self, split: str, policy: RowPolicy | None = None) -> ValueError:
-        """What to raise where a split has not one good row."""
+        """Return an error for a split without a valid row."""
         files = find_files(self.files[split])
         where = f"{files[0]}{f' and {len(files) - 1} more files' if files[1:] else ''}"
-        held = policy if policy and policy.num_skipped else "there is no row in it"
-        return ValueError(f"task {self.name!r}, split {split!r}: no usable {self._READS} in {where}; {held}")
+        reason = policy if policy and policy.num_skipped else "there is no row in it"
+        return ValueError(
+            f"task {self.name!r}, split {split!r}: no usable {self._READS} in {where}; {reason}"
+        )
 
     @abstractmethod
     def _rows(self, file: str) -> Iterator[ReadT | BadRow]:
-        """The rows of one file, good and bad."""
+        """Yield the rows of one file, good and bad."""

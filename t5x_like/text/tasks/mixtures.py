@@ -1,18 +1,22 @@
-"""Several tasks as one, by rates."""
+"""Mixtures of tasks, sampled by rates."""
 
 from collections.abc import Mapping, Sequence
 
 from t5x_like.config_class import config_class
 
-T5_MAXIMUM = 2**19  # Raffel et al. 2020, §3.5.2: larger tasks count as this large
+T5_MAXIMUM = 2**19  # Raffel et al. 2020, §3.5.2: limit of a task's size
 
 
 @config_class
 class Proportional:
     """Examples-proportional mixing: ``min(examples * scale, maximum) ** (1 / temperature)``.
 
-    Temperature 1 keeps the proportions, higher ones even them out (Raffel et al. 2020, §3.5.2; mT5 uses
-    1/0.3).
+    Raffel et al. 2020, §3.5.2, https://arxiv.org/abs/1910.10683.
+
+    Attributes:
+      maximum: Limit of a task's size; None for no limit.
+      temperature: 1 keeps the proportions, higher values make rates more equal (mT5 uses 1/0.3).
+      scale: Factor of all sizes.
     """
 
     maximum: int | None = T5_MAXIMUM
@@ -24,7 +28,7 @@ class Proportional:
             raise ValueError(f"temperature, scale and maximum must be positive, got {self}")
 
     def rate(self, num_examples: int) -> float:
-        """The rate of a task of ``num_examples``."""
+        """Return the rate of a task of ``num_examples``."""
         size = num_examples * self.scale
         if self.maximum is not None:
             size = min(size, self.maximum)
@@ -33,10 +37,13 @@ class Proportional:
 
 @config_class
 class Mixture:
-    """Tasks drawn from by rate.
+    """Tasks that are sampled by rates.
 
-    ``tasks`` are names, their rates set by ``rates``: proportional to their training examples where not
-    given, or a dict of name to number. Rate 0 leaves a task out of training but in evaluation.
+    Attributes:
+      name: Name in the registry.
+      tasks: Names of the tasks.
+      rates: Rate of each task; by default proportional to its training examples. A task of rate 0 is used in
+        evaluation only.
     """
 
     name: str
@@ -51,7 +58,7 @@ class Mixture:
             unknown = [task for task in self.rates if task not in self.tasks]
             if missing or unknown:
                 raise ValueError(
-                    f"mixture {self.name!r}: rates lack {missing} and name {unknown} that it has not"
+                    f"mixture {self.name!r}: rates lack {missing} and name {unknown}, which are not its tasks"
                 )
             if any(rate < 0 for rate in self.rates.values()) or not any(self.rates.values()):
                 raise ValueError(f"mixture {self.name!r}: rates must not be negative nor all 0: {self.rates}")

@@ -1,4 +1,4 @@
-"""Tasks of inputs and targets as text, wherever their rows come from."""
+"""Tasks of inputs and targets as text, from any source."""
 
 import json
 from abc import abstractmethod
@@ -10,13 +10,21 @@ from t5x_like.text.heads.head_format import HeadRow
 from t5x_like.text.metrics.by_name import MetricFunction
 from t5x_like.text.objectives.objective import ExampleSpec
 from t5x_like.text.tasks.file_task import FileTask, FoundT, TaskVisitor
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy
+from t5x_like.text.tasks.rows import BadRow, RawRow, RowPolicy, describe_invalid_json
 
 PAIRS = ExampleSpec(layout="encoder_decoder")
 
 
 class TextPair(NamedTuple):
-    """One example as text, and the row it came from."""
+    """One example as text.
+
+    Attributes:
+      inputs: Input text.
+      targets: Target text.
+      row: Columns of the source row.
+      place: Source of the row (``file:line``).
+      extras: Further features for postprocessing and metrics.
+    """
 
     inputs: str
     targets: str
@@ -25,8 +33,13 @@ class TextPair(NamedTuple):
     extras: Mapping[str, Any] = {}
 
 
-class LabelledRow(NamedTuple):
-    """A row as a head reads it, and as it came."""
+class LabeledRow(NamedTuple):
+    """Row as a head reads it, with the source row.
+
+    Attributes:
+      row: Texts and label.
+      raw: Source row.
+    """
 
     row: HeadRow
     raw: RawRow
@@ -34,79 +47,109 @@ class LabelledRow(NamedTuple):
 
 @config_class
 class PairsTask(FileTask[TextPair]):
-    """Reads rows as pairs of inputs and targets, and scores answers to them."""
+    """Base of tasks that read rows as inputs and targets, and score predictions."""
 
     @property
     @abstractmethod
     def answers(self) -> tuple[str, ...]:
-        """Every answer there can be, for metrics and for ranking; empty where answers are open."""
+        """All possible answers, for metrics and ranking; empty if answers are open."""
 
     @property
     @abstractmethod
     def metric_functions(self) -> Sequence[MetricFunction]:
-        """The metrics, from true and predicted answers to scores."""
+        """Metrics, functions of targets and predictions that return scores."""
 
     @abstractmethod
     def word_question(self, line: str) -> str:
-        """See ``FileTask``."""
+        """Implement ``FileTask``."""
 
     @abstractmethod
     def raw_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[RawRow]:
-        """Yields the rows of a split as ``head_format`` reads them.
+        """Yield the rows of a split for ``head_format``.
 
         Raises:
-          ValueError: as ``read``.
+          ValueError: As ``read``.
         """
 
     @abstractmethod
     def line_columns(self, line: str) -> Mapping[str, Any]:
-        """A user's line as the columns that ``head_format`` reads.
+        """Return a user's line as columns for ``head_format``.
 
         Raises:
-          ValueError: it isn't that.
+          ValueError: The line has another form.
         """
 
-    def head_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[LabelledRow]:
-        """Yields the rows of a split for a head, labelled or not.
+    def head_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[LabeledRow]:
+        """Yield the rows of a split for a head, labeled or not.
+
+        Args:
+          split: Split to read.
+          policy: Counter of skipped rows; by default one for ``on_bad_row``.
 
         Raises:
-          ValueError: no head reads the task, no such split or file, or a bad row (under ``on_bad_row="fail"``), named
-            by file and line.
+          ValueError: No head reads the task, no such split or file, or a bad row (under ``on_bad_row="fail"``),
+            located by file and line.
         """
         head_format = self.head_format()
         policy = RowPolicy(self.on_bad_row) if policy is None else policy
         for raw in self.raw_rows(split, policy):
             try:
-                yield LabelledRow(head_format.read(raw.values), raw)
+                yield LabeledRow(head_format.read(raw.values), raw)
             except ValueError as error:
                 policy.take(BadRow(str(error), raw.place))
 
     @property
     def spec(self) -> ExampleSpec:
-        """See ``FileTask``."""
+        """Implement ``FileTask``."""
         return PAIRS
 
     def feature_names(self) -> tuple[str, ...]:
-        """See ``FileTask``."""
+        """Implement ``FileTask``."""
         return "inputs", "targets"
 
     def tokenize(self, rows: Sequence[TextPair]) -> list[Mapping[str, Any]]:
-        """See ``FileTask``."""
+        """Implement ``FileTask``."""
         tokenizer = self.tokenizer
         inputs = tokenizer.encode_all([row.inputs for row in rows])
         targets = tokenizer.encode_all([row.targets for row in rows])
         return [{"inputs": left, "targets": right} for left, right in zip(inputs, targets, strict=True)]
 
     def accept(self, visitor: TaskVisitor[FoundT]) -> FoundT:
-        """See ``FileTask``."""
+        """Implement ``FileTask``."""
         return visitor.pairs(self)
 
     def shown(self, row: TextPair) -> dict[str, Any]:
-        """See ``FileTask``."""
+        """Implement ``FileTask``."""
         return dict(row.row)
 
 
-def columns_needed(task: str, columns: Sequence[str], line: str) -> str:
-    """What to tell a user whose line lacks columns."""
+def columns_of_line(task: str, columns: Sequence[str], line: str) -> Mapping[str, Any]:
+    """Parse a user's line, a JSON object with the columns of a task's input.
+
+    Args:
+      task: Name of the task, for messages.
+      columns: Columns that the input needs.
+      line: Text to parse.
+
+    Raises:
+      ValueError: The line has another form; the message says where.
+    """
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise needs_columns(task, columns, line, describe_invalid_json(error)) from None
+    if not isinstance(value, dict):
+        raise needs_columns(task, columns, line, "it is no object")
+    absent = [name for name in columns if name not in value]
+    if absent:
+        raise needs_columns(task, columns, line, f"it lacks {', '.join(absent)}")
+    return value
+
+
+def needs_columns(task: str, columns: Sequence[str], line: str, problem: str) -> ValueError:
+    """Return an error for a user's line that isn't an object with the columns of a task's input."""
     example = json.dumps(dict.fromkeys(columns, "…"), ensure_ascii=False)
-    return f"task {task!r} words {len(columns)} columns into its input; give each line as {example}, not {line!r}"
+    return ValueError(
+        f"task {task!r} words {len(columns)} columns into its input; give each line as {example}, not {line!r} "
+        f"({problem})"
+    )

@@ -1,4 +1,4 @@
-"""A pretraining task: a corpus, of plain files or one that was built here, and an objective."""
+"""Pretraining tasks: a corpus, from plain files or built by ``t5x-like corpus build``, and an objective."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -20,25 +20,27 @@ from t5x_like.text.tasks.rows import BadRow
 
 @config_class
 class PretrainingTask(FileTask[Document]):
-    """Learning from raw text: documents are joined, cut into even runs and corrupted by ``objective``.
+    """Documents that are joined, cut into runs and corrupted by an objective, anew in every epoch.
 
-    Plain text has a document a line, or blank lines between documents (``separator="blank_line"``); JSONL,
-    CSV, TSV and parquet files a document a row, in ``column``. Every epoch has another order and other
-    corruptions.
+    Plain text has one document per line, or blank lines between documents. JSONL, CSV, TSV and parquet files have one
+    document per row.
 
-    ``corpus`` names the folder that ``t5x-like corpus build`` wrote (``corpus="corpus/c4_en"``) in the place of
-    ``files``; it brings its splits with it.
-
-    With ``sentences``, a line is a sentence where blank lines stand between documents; elsewhere ``.``, ``?`` and
-    ``!`` end them.
+    Attributes:
+      corpus: Directory that ``t5x-like corpus build`` wrote, such as "corpus/c4_en"; replaces ``files``.
+      objective: Pretraining objective.
+      separator: Separator of documents in plain text: "line" or "blank_line".
+      column: Column with the text.
+      sentences: Tokenize sentences one by one, and give the objective their ends. A sentence is a line between blank
+        lines; in other files it ends with ``.``, ``?`` or ``!``.
+      spans_column: Column with annotated words, phrases or entities: [[start, end], …] in characters.
     """
 
     corpus: str | None = None
     objective: Objective = field(default_factory=SpanCorruption)
     separator: Literal["line", "blank_line"] = "line"
     column: str = "text"
-    sentences: bool = False  # tokenized one by one, their ends known to the objective
-    spans_column: str | None = None  # annotated words, phrases, entities: [[start, end], …] in characters
+    sentences: bool = False
+    spans_column: str | None = None
 
     is_pretraining: ClassVar[bool] = True
     _READS: ClassVar[str] = "document"
@@ -62,15 +64,15 @@ class PretrainingTask(FileTask[Document]):
 
     @property
     def spec(self) -> ExampleSpec:
-        """The objective's."""
+        """Properties of the objective's examples."""
         return self.objective.spec
 
     def as_trained(self) -> "PretrainingTask":
-        """The task with its documents tokenized sentence by sentence, if its objective needs that."""
+        """Return the task with sentence-wise tokenization if its objective needs that."""
         return replace(self, sentences=True) if self.objective.spec.needs_sentences else self
 
     def feature_names(self) -> tuple[str, ...]:
-        """``tokens``; ``sentence_ends`` counted in tokens; ``spans`` [N, 2] of tokens that are annotated."""
+        """Return ``tokens``, and optionally ``sentence_ends`` in tokens and ``spans`` [N, 2] of annotated tokens."""
         names = {
             "tokens": True,
             "sentence_ends": self.sentences,
@@ -79,7 +81,7 @@ class PretrainingTask(FileTask[Document]):
         return tuple(name for name, wanted in names.items() if wanted)
 
     def tokenize(self, rows: Sequence[Document]) -> list[Mapping[str, Any]]:
-        """See ``FileTask``."""
+        """Implement ``FileTask``."""
         tokenizer = self.tokenizer
         if self.spans_column is not None:
             return [tokenize_with_spans(tokenizer, row, sentences=self.sentences) for row in rows]
@@ -88,19 +90,19 @@ class PretrainingTask(FileTask[Document]):
         return [{"tokens": ids} for ids in tokenizer.encode_all([row.text for row in rows])]
 
     def accept(self, visitor: TaskVisitor[FoundT]) -> FoundT:
-        """See ``FileTask``."""
+        """Implement ``FileTask``."""
         return visitor.documents(self)
 
     def shown(self, row: Document) -> None:
-        """Documents are joined and cut: none corresponds to an example."""
+        """Return None: documents are joined and cut, so none corresponds to an example."""
         del row
 
     def require_answers(self) -> None:
-        """See ``FileTask``."""
+        """Implement ``FileTask``."""
         raise ValueError(f"{self.name!r} is a pretraining task: measure its loss, it has no answers to score")
 
     def fingerprint(self) -> dict[str, str]:
-        """See ``FileTask``. The objective is not part of it: it works on what a cache holds."""
+        """Return everything that determines the cached tokens; the objective doesn't."""
         lines = {"kind": "documents", "separator": self.separator, "column": self.column}
         lines["sentences"] = "apart" if self.sentences else "not apart"
         lines["spans"] = f"from the column {self.spans_column!r}" if self.spans_column else "none"

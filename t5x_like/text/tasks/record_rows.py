@@ -1,4 +1,4 @@
-"""Rows of TFRecord and ArrayRecord files of ``tf.train.Example``, one text a feature, read without TensorFlow."""
+"""Rows of TFRecord and ArrayRecord files of ``tf.train.Example`` with text features, read without TensorFlow."""
 
 import struct
 from collections.abc import Iterator
@@ -8,15 +8,19 @@ import google_crc32c
 
 from t5x_like.io.files import as_path
 
-_MAX_RECORD = 2**31  # what a protocol buffer can hold
+_MAX_RECORD = 2**31  # limit of a protocol buffer
 _AT_ONCE = 256
 
 
 def read_examples(file: str, format: str) -> Iterator[dict[str, str]]:
-    """The examples of one file, in order.
+    """Yield the examples of one file in order.
+
+    Args:
+      file: Path.
+      format: "tfrecord" or "array_record".
 
     Raises:
-      ValueError: it is damaged, or its records are something else. The message names neither file nor record.
+      ValueError: The file is damaged, or its records are something else. The message names neither file nor record.
     """
     for record in _tfrecord(file) if format == "tfrecord" else _array_record(file):
         try:
@@ -26,7 +30,7 @@ def read_examples(file: str, format: str) -> Iterator[dict[str, str]]:
 
 
 def _tfrecord(file: str) -> Iterator[bytes]:
-    """https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details"""
+    """Yield records (https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details)."""
     with as_path(file).open("rb") as stream:
         while head := stream.read(12):
             if len(head) < 12 or _masked(head[:8]) != head[8:]:
@@ -60,11 +64,11 @@ def _array_record(file: str) -> Iterator[bytes]:
 
 
 def texts_of(example: bytes) -> dict[str, str]:
-    """The features of a serialised ``tf.train.Example``, each its first text.
+    """Return the first text of each feature of a serialized ``tf.train.Example``.
 
     Raises:
-      ValueError: a feature is no text.
-      IndexError: it is cut short.
+      ValueError: A feature is no text.
+      IndexError: The message is truncated.
     """
     texts = {}
     for features in _fields(example, 1):
@@ -83,7 +87,7 @@ def texts_of(example: bytes) -> dict[str, str]:
 
 
 def _fields(message: bytes, wanted: int) -> list[bytes]:
-    """The values of one length-delimited field: https://protobuf.dev/programming-guides/encoding/"""
+    """Return the values of one length-delimited field (https://protobuf.dev/programming-guides/encoding/)."""
     values, at = [], 0
     while at < len(message):
         key, at = _varint(message, at)

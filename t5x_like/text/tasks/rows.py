@@ -1,4 +1,4 @@
-"""Rows of plain files as dictionaries of strings, every bad one named by file and line."""
+"""Rows of plain files as dictionaries of strings; bad rows are located by file and line."""
 
 import csv
 import json
@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Literal, NamedTuple, get_args
 
-from t5x_like.io.decompression import Cut, unpack
+from t5x_like.io.decompression import MissingBytes, decompress, split_lines
 from t5x_like.io.files import as_path
-from t5x_like.io.lines import in_lines
 from t5x_like.io.text_encoding import json_value, refuse_foreign
 from t5x_like.text.tasks.record_rows import read_examples
 from t5x_like.text.templates import RowValues
@@ -18,32 +17,47 @@ Format = Literal["tsv", "csv", "jsonl", "parquet", "tfrecord", "array_record"]
 FORMATS: tuple[str, ...] = get_args(Format)
 _PACKED = (".gz", ".zst")
 _RECORDS = ("tfrecord", "array_record")
-# Those with columns named in the file.
+# Extensions of files that name their columns.
 ROW_ENDINGS = (
     ".jsonl",
     *(f".jsonl{packing}" for packing in _PACKED),
     ".parquet",
     *(f".{name}" for name in _RECORDS),
 )
-_MAX_PACKED_LINE = 2**30  # bytes, where a small file may hold a line of any length
+_MAX_PACKED_LINE = 2**30  # bytes, because a small compressed file may hold a line of any length
 
 
 class Row(NamedTuple):
-    """Cells by column, and where they came from (``file:line``)."""
+    """Cells of one row.
+
+    Attributes:
+      cells: Text by column.
+      place: Source (``file:line``).
+    """
 
     cells: dict[str, str]
     place: str
 
 
 class RawRow(NamedTuple):
-    """A row before wording, in the types of TensorFlow Datasets' schema, and where it came from (``file:line``)."""
+    """Row before wording.
+
+    Attributes:
+      values: Columns, in the types of TensorFlow Datasets' schema.
+      place: Source (``file:line``).
+    """
 
     values: RowValues
     place: str
 
 
 class BadRow(NamedTuple):
-    """What is wrong with a row, and where."""
+    """Row that can't be used.
+
+    Attributes:
+      reason: Description of the problem.
+      place: Source (``file:line``).
+    """
 
     reason: str
     place: str
@@ -54,7 +68,14 @@ class BadRow(NamedTuple):
 
 @dataclass
 class RowPolicy:
-    """What happens to bad rows: ``fail`` stops at the first, ``skip`` counts them and keeps the first few."""
+    """Treatment of bad rows.
+
+    Attributes:
+      on_bad_row: "fail" stops at the first bad row, "skip" counts them.
+      num_rows: Number of good rows.
+      num_skipped: Number of bad rows.
+      first_skipped: Descriptions of the first few bad rows.
+    """
 
     on_bad_row: Literal["fail", "skip"] = "fail"
     num_rows: int = 0
@@ -62,13 +83,13 @@ class RowPolicy:
     first_skipped: list[str] = field(default_factory=list)
 
     def take(self, bad: BadRow) -> None:
-        """Takes note of a bad row.
+        """Record a bad row.
 
         Raises:
-          ValueError: the policy is ``fail``.
+          ValueError: ``on_bad_row`` is "fail".
         """
         if self.on_bad_row == "fail":
-            raise ValueError(f"{bad}. Correct the row, or set on_bad_row='skip' to leave such rows out")
+            raise ValueError(f"{bad}. Correct the row, or set on_bad_row='skip' to skip such rows")
         self.num_skipped += 1
         if len(self.first_skipped) < 5:
             self.first_skipped.append(str(bad))
@@ -78,12 +99,18 @@ class RowPolicy:
         return f"skipped {self.num_skipped} of {self.num_rows + self.num_skipped} rows{first}"
 
 
-def read_rows(file: str, format: str, *, columns: Sequence[str] = ()) -> Iterator[Row | BadRow]:
-    """Rows of one file, good and bad, in order.
+def read_rows(
+    file: str, format: str, *, columns: Sequence[str] = (), delimiter: str = ","
+) -> Iterator[Row | BadRow]:
+    """Yield the rows of one file, good and bad, in order; blank lines are ignored.
 
-    ``columns`` names the columns of a TSV or CSV file without a header line. Lines with nothing on them are
-    ignored. A TSV file has no quoting; in CSV a cell in double quotes may hold commas, quotes and line
-    breaks.
+    A TSV file has no quoting; in CSV a cell in double quotes may contain delimiters, quotes and line breaks.
+
+    Args:
+      file: Path.
+      format: Format, one of ``FORMATS``.
+      columns: Names of the columns of a TSV or CSV file without a header line.
+      delimiter: Character between the cells of a CSV file.
     """
     if format == "parquet":
         yield from _read_parquet(file)
@@ -95,8 +122,8 @@ def read_rows(file: str, format: str, *, columns: Sequence[str] = ()) -> Iterato
     if format == "jsonl":
         rows = _parse_jsonl(lines)
     else:
-        cells = _split_tsv(lines) if format == "tsv" else _split_csv(lines)
-        rows = _with_columns(file, cells, columns)
+        cells = _split_tsv(lines) if format == "tsv" else _split_csv(lines, delimiter)
+        rows = _with_columns(file, cells, columns, format)
     found = False
     for row in rows:
         found = True
@@ -106,28 +133,32 @@ def read_rows(file: str, format: str, *, columns: Sequence[str] = ()) -> Iterato
 
 
 def ending_of(file: str) -> str:
-    """What a file's name says of its format, without its packing: ``jsonl`` for ``rows.jsonl.zst``, ``rows.JSON``."""
+    """Return the extension that identifies a file's format, without compression: ``jsonl`` for ``rows.jsonl.zst``."""
     path = PurePath(file.lower())
     ending = (path.with_suffix("") if path.suffix in _PACKED else path).suffix.removeprefix(".")
     return {"json": "jsonl"}.get(ending, ending)
 
 
 def lines_of(file: str) -> Iterator[tuple[int, bytes | BadRow]]:
-    """Lines of a file, which may be gzip or zstd if its name says so, with their numbers. Missing ones are BadRow.
+    """Yield the numbered lines of a file, which may be compressed by gzip or zstd; lost lines are BadRow.
 
-    A packed file may hold nothing, as a shard of a small corpus does.
+    A compressed file may be empty, as a shard of a small corpus is.
     """
     with as_path(file).open("rb") as stream:
         if not file.lower().endswith(_PACKED):
             yield from enumerate(stream, start=1)
             return
-        for number, line in in_lines(unpack(stream), max_bytes=_MAX_PACKED_LINE):
-            yield number, BadRow(line.reason, f"{file}:{number}") if isinstance(line, Cut) else line
+        for number, line in split_lines(decompress(stream), max_bytes=_MAX_PACKED_LINE):
+            yield number, BadRow(line.reason, f"{file}:{number}") if isinstance(line, MissingBytes) else line
 
 
 class _Lines:
-    """Decoded lines of a file with their numbers; undecodable ones come as BadRow. Knows whether any held
-    text."""
+    """Decoded lines of a file with their numbers; undecodable ones are BadRow.
+
+    Attributes:
+      file: Path.
+      is_blank: Whether no line held text so far.
+    """
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -141,10 +172,15 @@ class _Lines:
 
 
 def decode_line(line: bytes | BadRow, file: str, number: int) -> str | BadRow:
-    """A line as text without its line break; the byte-order mark some programs write first is dropped.
+    """Return a line as text without its line break and without a byte order mark.
+
+    Args:
+      line: Line as bytes.
+      file: Path of the file.
+      number: Number of the line, from 1.
 
     Raises:
-      ValueError: the file is UTF-16 or packed, so that no line can be used, whatever is done with bad rows.
+      ValueError: The file is UTF-16 or compressed, so that no line can be used.
     """
     if isinstance(line, BadRow):
         return line
@@ -163,9 +199,8 @@ def _split_tsv(lines: _Lines) -> Iterator[tuple[int, list[str] | BadRow]]:
             yield number, text if isinstance(text, BadRow) else text.split("\t")
 
 
-def _split_csv(lines: _Lines) -> Iterator[tuple[int, list[str] | BadRow]]:
-    """Cells of CSV records, each with the number of its first line. A record goes on while a quote is
-    open."""
+def _split_csv(lines: _Lines, delimiter: str) -> Iterator[tuple[int, list[str] | BadRow]]:
+    """Yield the cells of CSV records with the number of their first lines; an open quote continues a record."""
     record: list[str] = []
     is_open, start = False, 0
     for number, text in lines:
@@ -180,7 +215,7 @@ def _split_csv(lines: _Lines) -> Iterator[tuple[int, list[str] | BadRow]]:
         record.append(text)
         is_open ^= text.count('"') % 2 == 1
         if not is_open:
-            yield start, _parse_csv_record(record, f"{lines.file}:{start}")
+            yield start, _parse_csv_record(record, f"{lines.file}:{start}", delimiter)
             record = []
     if record:
         yield (
@@ -189,16 +224,16 @@ def _split_csv(lines: _Lines) -> Iterator[tuple[int, list[str] | BadRow]]:
         )
 
 
-def _parse_csv_record(record: list[str], place: str) -> list[str] | BadRow:
-    csv.field_size_limit(2**31 - 1)  # documents may be longer than the 128 KiB it starts with
+def _parse_csv_record(record: list[str], place: str, delimiter: str) -> list[str] | BadRow:
+    csv.field_size_limit(2**31 - 1)  # the default of 128 KiB is too short for documents
     try:
-        return next(csv.reader(["\n".join(record)], strict=True))
+        return next(csv.reader(["\n".join(record)], delimiter=delimiter, strict=True))
     except csv.Error as error:
         return BadRow(f"not CSV: {error}", place)
 
 
 def _with_columns(
-    file: str, records: Iterator[tuple[int, list[str] | BadRow]], columns: Sequence[str]
+    file: str, records: Iterator[tuple[int, list[str] | BadRow]], columns: Sequence[str], format: str
 ) -> Iterator[Row | BadRow]:
     names = list(columns)
     for number, cells in records:
@@ -211,10 +246,38 @@ def _with_columns(
             if len(set(names)) < len(names):
                 raise ValueError(f"{file}:{number}: two columns have the same name: {names}")
         elif len(cells) != len(names):
-            reason = f"{len(cells)} columns, where {len(names)} are expected ({', '.join(names)})"
-            yield BadRow(reason, f"{file}:{number}")
+            reason = f"{len(cells)} columns, where {len(names)} are expected ({', '.join(names)})."
+            yield BadRow((reason + separator_hint(names, format)).removesuffix("."), f"{file}:{number}")
         else:
             yield Row(dict(zip(names, cells, strict=True)), f"{file}:{number}")
+
+
+def separator_hint(columns: Sequence[str], format: str) -> str:
+    """Return advice for a table whose only column name contains another separator; empty for other tables.
+
+    Args:
+      columns: Names of the columns.
+      format: Format by which the table was read.
+    """
+    if len(columns) != 1:
+        return ""
+    separator = max(";|\t,", key=columns[0].count)
+    if separator not in columns[0]:
+        return ""
+    advice = {"\t": "format='tsv'", ",": "format='csv'"}.get(
+        separator, f"format='csv' and {separator!r} as delimiter"
+    )
+    if format == "csv" and separator in ";|":
+        advice = f"delimiter={separator!r}"
+    return f" Are the columns separated by {separator!r}? Then set {advice}."
+
+
+def describe_invalid_json(error: json.JSONDecodeError) -> str:
+    """Return the problem, its position, and the text there."""
+    rest = error.doc[error.pos : error.pos + 20]
+    return (
+        f"invalid JSON: {error.msg} at column {error.colno}, {f'before {rest!r}' if rest else 'at the end'}"
+    )
 
 
 def _parse_jsonl(lines: _Lines) -> Iterator[Row | BadRow]:
@@ -228,7 +291,14 @@ def _parse_jsonl(lines: _Lines) -> Iterator[Row | BadRow]:
         try:
             value = json_value(text)
         except json.JSONDecodeError as error:
-            yield BadRow(f"invalid JSON: {error.msg} at column {error.colno}", place)
+            is_one_document = number == 1 and text.strip() in ("[", "{", "[{")
+            program = ".[]" if text.startswith("[") else "."
+            hint = (
+                f"; JSONL has one object on each line: jq -c '{program}' {lines.file}"
+                if is_one_document
+                else ""
+            )
+            yield BadRow(describe_invalid_json(error) + hint, place)
             continue
         if isinstance(value, dict):
             yield _cells_of(value, place)
@@ -237,7 +307,7 @@ def _parse_jsonl(lines: _Lines) -> Iterator[Row | BadRow]:
 
 
 def _cells_of(value: dict, place: str) -> Row | BadRow:
-    """JSON and parquet values as text. Null counts as missing; lists and objects stay JSON."""
+    """Convert JSON and parquet values to text. Null counts as missing; lists and objects become JSON."""
     cells = {}
     for name, cell in value.items():
         if cell is None:

@@ -1,6 +1,5 @@
-"""A task from plain files: which columns become the input and the target, and how answers are scored."""
+"""Text-to-text tasks from plain files: templates for inputs and targets, and metrics."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -8,31 +7,47 @@ from typing import Any
 from t5x_like.config_class import config_class
 from t5x_like.text.heads import SequenceClassification
 from t5x_like.text.metrics.by_name import MetricFunction, check_metric, metric_function
-from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_needed
-from t5x_like.text.tasks.rows import FORMATS, BadRow, Format, RawRow, Row, RowPolicy, ending_of, read_rows
+from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_of_line
+from t5x_like.text.tasks.rows import (
+    FORMATS,
+    BadRow,
+    Format,
+    RawRow,
+    Row,
+    RowPolicy,
+    ending_of,
+    read_rows,
+    separator_hint,
+)
 from t5x_like.text.templates import Template
 
 
 @config_class
 class TextTask(PairsTask):
-    """Text to text from TSV, CSV, JSONL or parquet files, gzip or zstd or not, with no Python to write.
-
-    ``files`` names each split's files: a path, a pattern or several. ``{column}`` in the templates takes a
-    row's cell. ``label_words`` says with which word a raw label is written in the target. ``labels`` lists
-    the words a target can be, for metrics and for ranking; it is taken from ``label_words`` when those are
-    given.
+    """Text-to-text task from TSV, CSV, JSONL or parquet files, optionally compressed by gzip or zstd.
 
     >>> TextTask(
     ...     name="reviews", vocabulary="bytes", files={"train": "train.tsv"}, metrics=("accuracy",),
     ...     input_template="review: {text}", target_template="{label}", label_words={"0": "bad", "1": "good"},
     ... ).labels
     ('bad', 'good')
+
+    Attributes:
+      input_template: Input text, with ``{column}`` for a row's cells.
+      target_template: Target text.
+      format: Format of the files; by default according to their extensions.
+      columns: Names of the columns of TSV and CSV files without a header line.
+      delimiter: Character between the cells of CSV files.
+      label_words: Word for each raw label in the target.
+      labels: Possible targets, for metrics, ranking and heads; by default those of ``label_words``.
+      metrics: Names of metrics.
     """
 
     input_template: str
     target_template: str
-    format: Format | None = None  # by the files' extension where not given
-    columns: Sequence[str] = ()  # names for TSV and CSV files without a header line
+    format: Format | None = None
+    columns: Sequence[str] = ()
+    delimiter: str = ","
     label_words: Mapping[str, str] = field(default_factory=dict)
     labels: Sequence[str] = ()
     metrics: Sequence[str] = ("sequence_accuracy",)
@@ -41,6 +56,8 @@ class TextTask(PairsTask):
         super().__post_init__()
         if self.format is not None and self.format not in FORMATS:
             raise ValueError(f"task {self.name!r}: format must be one of {FORMATS}, not {self.format!r}")
+        if len(self.delimiter) != 1 or self.delimiter in '"\r\n':
+            raise ValueError(f"task {self.name!r}: delimiter must be one character, not {self.delimiter!r}")
         words = {str(raw): word for raw, word in self.label_words.items()}  # gin allows numbers as keys
         object.__setattr__(self, "label_words", words)
         object.__setattr__(self, "labels", tuple(self.labels) or tuple(dict.fromkeys(words.values())))
@@ -51,34 +68,31 @@ class TextTask(PairsTask):
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """The words that a target can be, where they are given."""
+        """Possible targets; empty if they are open."""
         return tuple(self.labels)
 
     @property
     def metric_functions(self) -> list[MetricFunction]:
-        """The metrics, from decoded targets and predictions to scores."""
+        """Metrics, functions of targets and predictions that return scores."""
         return [metric_function(metric, self.labels) for metric in self.metrics]
 
     def word_question(self, line: str) -> str:
-        """``line`` by the input template: the line itself for its one column, or a JSON object with its columns.
+        """Return ``line`` in the input template: as its only column, or as a JSON object with its columns.
 
         Raises:
-          ValueError: it isn't that.
+          ValueError: The line has another form.
         """
         template = Template(self.input_template)
         if len(template.fields) == 1:
             return template.fill({template.fields[0]: line})
-        try:
-            cells = json.loads(line)
-            return template.fill({name: str(cells[name]) for name in template.fields})
-        except (json.JSONDecodeError, KeyError, TypeError):
-            raise ValueError(columns_needed(self.name, template.fields, line)) from None
+        cells = columns_of_line(self.name, template.fields, line)
+        return template.fill({name: str(cells[name]) for name in template.fields})
 
     def head_format(self) -> SequenceClassification:
-        """The input as text, and ``labels`` as classes.
+        """Return sequence classification of the input, with ``labels`` as classes.
 
         Raises:
-          ValueError: there are no labels.
+          ValueError: There are no labels.
         """
         if not self.labels:
             raise ValueError(
@@ -87,31 +101,32 @@ class TextTask(PairsTask):
         return SequenceClassification(texts=("{inputs}",), classes=tuple(self.labels), label="targets")
 
     def raw_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[RawRow]:
-        """See ``PairsTask``."""
+        """Implement ``PairsTask``."""
         for pair in self.read(split, policy):
             yield RawRow({"inputs": pair.inputs, "targets": pair.targets}, pair.place)
 
     def line_columns(self, line: str) -> dict[str, Any]:
-        """See ``PairsTask``."""
+        """Implement ``PairsTask``."""
         return {"inputs": self.word_question(line)}
 
     def fingerprint(self) -> dict[str, str]:
-        """See ``PairsTask``."""
+        """Implement ``PairsTask``."""
         lines = {"kind": "text to text", "input_template": repr(self.input_template)}
         lines["target_template"] = repr(self.target_template)
         lines["label_words"] = repr(dict(sorted(self.label_words.items())))
         lines["format"] = self.format or "by the files' ending"
         lines["columns"] = ", ".join(self.columns) or "named by the files"
-        return lines
+        return lines if self.delimiter == "," else lines | {"delimiter": self.delimiter}
 
     def _rows(self, file: str) -> Iterator[TextPair | BadRow]:
         templates = (Template(self.input_template), Template(self.target_template))
         format = self.format or _format_of(file)
-        for row in read_rows(file, format, columns=self.columns):
+        for row in read_rows(file, format, columns=self.columns, delimiter=self.delimiter):
             worded = row if isinstance(row, BadRow) else self._word(row, templates)
             is_table = isinstance(row, Row) and format in ("tsv", "csv")
             if is_table and isinstance(worded, BadRow) and "no column" in worded.reason:
-                raise ValueError(f"task {self.name!r}, {file}: {worded.reason}")  # wrong for every row
+                hint = separator_hint(tuple(row.cells), format)
+                raise ValueError(f"task {self.name!r}, {file}: {worded.reason}{hint}")  # wrong for every row
             yield worded
 
     def _word(self, row: Row, templates: tuple[Template, Template]) -> TextPair | BadRow:
@@ -136,7 +151,5 @@ def _format_of(file: str) -> str:
     ending = ending_of(file)
     known = {"txt": "tsv"}.get(ending, ending)
     if known not in FORMATS:
-        raise ValueError(
-            f"{file}: cannot tell the format from {ending or 'no ending'!r}; give format='tsv', …"
-        )
+        raise ValueError(f"{file}: no format is known for {ending or 'no extension'!r}; give format='tsv', …")
     return known

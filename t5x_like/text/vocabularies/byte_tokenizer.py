@@ -1,17 +1,17 @@
-"""Bytes of UTF-8 as ids, as ByT5 has them (Xue et al. 2022, https://arxiv.org/abs/2105.13626)."""
+"""Vocabulary of UTF-8 bytes, as in ByT5 (Xue et al. 2022, https://arxiv.org/abs/2105.13626)."""
 
 from collections.abc import Iterable
 
 import numpy as np
 
-from t5x_like.text.vocabularies.tokenizer import Special, Tokenizer
+from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds, Tokenizer
 
 _FIRST = 3  # after padding, end of sequence and unknown
 _WHITE_SPACE = b" \t\n\r\v\f"
 
 
 class ByteTokenizer(Tokenizer):
-    """Byte ``b`` is id ``b + 3``; nothing is unknown."""
+    """Tokenizer in which byte ``b`` has id ``b + 3``; nothing is unknown."""
 
     kind = "bytes"
 
@@ -19,7 +19,7 @@ class ByteTokenizer(Tokenizer):
         super().__init__(
             "bytes",
             num_own=_FIRST + 256,
-            special=Special(pad=0, eos=1, unknown=2),
+            special=SpecialTokenIds(pad=0, eos=1, unknown=2),
             num_sentinels=num_sentinels,
         )
 
@@ -30,7 +30,7 @@ class ByteTokenizer(Tokenizer):
         ]
 
     def _decode(self, ids: list[int]) -> str:
-        """Invalid UTF-8 is dropped, and so are special ids; sentinels stay visible."""
+        """Decode bytes, without special ids and invalid UTF-8; sentinels stay visible."""
         parts = [
             self.piece(number).encode() if self.is_sentinel(number) else bytes([number - _FIRST])
             for number in ids
@@ -45,7 +45,7 @@ class ByteTokenizer(Tokenizer):
         return chr(byte) if 32 < byte < 127 else f"<0x{byte:02X}>"
 
     def starts_word(self) -> np.ndarray:
-        """White space begins the word that follows it, as ``▁`` does in pieces."""
+        """Return white space and special ids: white space starts the word after it, as ``▁`` does in pieces."""
         numbers = np.arange(self.vocab_size)
         is_byte = (numbers >= _FIRST) & (numbers < _FIRST + 256)
         return ~is_byte | np.isin(numbers - _FIRST, list(_WHITE_SPACE))

@@ -1,22 +1,22 @@
-"""Characters as ids."""
+"""Vocabulary of characters."""
 
 import functools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from t5x_like.text.vocabularies.tokenizer import Special, Tokenizer
+from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds, Tokenizer
 
 _FIRST = 3  # after padding, end of sequence and unknown
 
 
 class CharacterTokenizer(Tokenizer):
-    """An id for each listed code point, from 3 on; the others are unknown."""
+    """Tokenizer with one id for each listed code point, from 3 on; others are unknown."""
 
     kind = "characters"
 
     def __init__(self, name: str, characters: Sequence[str], *, num_sentinels: int) -> None:
-        special = Special(pad=0, eos=1, unknown=2)
+        special = SpecialTokenIds(pad=0, eos=1, unknown=2)
         super().__init__(name, num_own=_FIRST + len(characters), special=special, num_sentinels=num_sentinels)
         self.characters = "".join(characters)
 
@@ -41,7 +41,7 @@ class CharacterTokenizer(Tokenizer):
         return ("<pad>", "</s>", "<unk>")[number] if number < _FIRST else self.characters[number - _FIRST]
 
     def starts_word(self) -> np.ndarray:
-        """White space begins the word that follows it, as ``▁`` does in pieces."""
+        """Return white space and special ids: white space starts the word after it, as ``▁`` does in pieces."""
         begins = np.ones(self.vocab_size, bool)
         begins[2] = False
         begins[_FIRST : _FIRST + len(self.characters)] = [each.isspace() for each in self.characters]

@@ -1,4 +1,4 @@
-"""What a text costs in different vocabularies."""
+"""Comparison of vocabularies by the tokens that a text needs."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -9,13 +9,22 @@ from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.text.vocabularies.training_corpus import Corpus
 
 _LINES_AT_ONCE = 4096
-_LONGEST = 1 << 16  # bytes of a line that are read together
+_MAX_BYTES = 1 << 16  # bytes of a line encoded at once
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measures:
-    """Counts of one vocabulary on one text. Words are what white space separates, bytes those of UTF-8, both without
-    the ends of lines."""
+    """Counts of one vocabulary on one text, without line ends.
+
+    Attributes:
+      name: Path or name of the vocabulary.
+      kind: Type of the vocabulary.
+      vocab_size: Number of ids.
+      num_words: Strings separated by white space.
+      num_bytes: Bytes of UTF-8.
+      num_tokens: Tokens.
+      num_unknown: Tokens that are the unknown id.
+    """
 
     name: str
     kind: str
@@ -27,21 +36,21 @@ class Measures:
 
     @property
     def fertility(self) -> float:
-        """Tokens a word (Rust et al. 2021, §3.2, https://arxiv.org/abs/2012.15613): 1 at best."""
+        """Tokens per word (Rust et al. 2021, §3.2, https://arxiv.org/abs/2012.15613); 1 is optimal."""
         return self.num_tokens / self.num_words
 
     @property
     def bytes_per_token(self) -> float:
-        """How much text a token holds: how much of it fits into a sequence."""
+        """Bytes of text per token, which determine how much text fits into a sequence."""
         return self.num_bytes / self.num_tokens if self.num_tokens else 0.0
 
     @property
     def unknown_rate(self) -> float:
-        """Share of tokens that are the unknown one: what can't be written back."""
+        """Fraction of tokens that are unknown and can't be decoded."""
         return self.num_unknown / self.num_tokens if self.num_tokens else 0.0
 
     def as_row(self) -> dict[str, Any]:
-        """Counts and rates, to be written as JSON."""
+        """Return counts and rates as JSON values."""
         rates = {name: getattr(self, name) for name in ("fertility", "bytes_per_token", "unknown_rate")}
         return asdict(self) | rates
 
@@ -49,14 +58,19 @@ class Measures:
 def measure(
     tokenizers: Sequence[Tokenizer], inputs: str | Sequence[str], *, progress: bool = False
 ) -> list[Measures]:
-    """Encodes the files once in each vocabulary, whatever their size, a few thousand lines at a time.
+    """Encode files once with each vocabulary, a few thousand lines at a time.
+
+    Args:
+      tokenizers: Vocabularies to compare.
+      inputs: Text files.
+      progress: Show a progress bar.
 
     Raises:
-      ValueError: bad text, named by file and line.
+      ValueError: Bad text; the message names file and line.
     """
     counts = [[0, 0] for _ in tokenizers]
     num_words = num_bytes = 0
-    lines = iter(Corpus(inputs, longest=_LONGEST, progress=progress))
+    lines = iter(Corpus(inputs, max_bytes=_MAX_BYTES, progress=progress))
     while texts := list(islice(lines, _LINES_AT_ONCE)):
         num_words += sum(len(text.split()) for text in texts)
         num_bytes += sum(len(text.encode("utf-8")) for text in texts)

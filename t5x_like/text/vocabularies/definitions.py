@@ -1,4 +1,4 @@
-"""What ``tokenizers`` needs to run other files: BERT's ``vocab.txt``, GPT's ``merges.txt``, lists of words."""
+"""Definitions for ``tokenizers`` of other files: BERT's ``vocab.txt``, GPT's ``merges.txt``, lists of words."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,17 +6,19 @@ from typing import Any
 from t5x_like.text.vocabularies.hugging_face_tokenizer import CHARACTER_OF, Definition
 
 END_OF_WORD = "</w>"
-_LONGEST_WORD = 100  # BERT's: a longer word is unknown
+_LONGEST_WORD = 100  # characters, as in BERT; longer words are unknown
 
 
 def word_piece(
     pieces: Sequence[str], *, configuration: Mapping[str, Any], lower_case: bool | None
 ) -> Definition:
-    """BERT's basic tokenizer and WordPiece, a piece for each line (Devlin et al. 2019; google-research/bert,
-    tokenization.py).
+    """Return BERT's basic tokenizer and WordPiece (Devlin et al. 2019; google-research/bert, tokenization.py).
 
-    ``lower_case``, or else ``do_lower_case`` of the configuration, says whether text is lower-cased and loses its
-    accents; where neither says, pieces without any capital letter do.
+    Args:
+      pieces: Pieces by id.
+      configuration: Content of a ``tokenizer_config.json``.
+      lower_case: Convert text to lower case and remove accents. None follows ``do_lower_case`` of the configuration,
+        or is True if no piece has a capital letter.
     """
     numbers = {piece: number for number, piece in enumerate(pieces) if piece}
     lower_case = configuration.get("do_lower_case") if lower_case is None else lower_case
@@ -50,10 +52,16 @@ def byte_pair(
     configuration: Mapping[str, Any],
     lower_case: bool | None,
 ) -> Definition:
-    """GPT-2's byte-level BPE, or, where pieces end words with ``</w>``, Sennrich's as GPT used it.
+    """Return GPT-2's byte-level BPE, or Sennrich's, as in GPT, if pieces end words with ``</w>``.
+
+    Args:
+      numbers: Id of each piece.
+      merges: Pairs of pieces, by priority.
+      configuration: Content of a ``tokenizer_config.json``.
+      lower_case: As in ``word_piece``; for Sennrich's.
 
     Raises:
-      ValueError: neither bytes nor ends of words among the pieces.
+      ValueError: Pieces include neither all bytes nor ends of words.
     """
     if any(piece.endswith(END_OF_WORD) for piece in numbers):
         lower_case = configuration.get("do_lower_case") if lower_case is None else lower_case
@@ -71,7 +79,13 @@ def byte_pair(
 def byte_level(
     numbers: Mapping[str, int], merges: Sequence[tuple[str, str]], *, prefix_space: bool
 ) -> Definition:
-    """GPT-2's BPE over bytes (Radford et al. 2019, §2.2)."""
+    """Return GPT-2's BPE over bytes (Radford et al. 2019, §2.2).
+
+    Args:
+      numbers: Id of each piece.
+      merges: Pairs of pieces, by priority.
+      prefix_space: Add a space before the text.
+    """
     level = {"type": "ByteLevel", "add_prefix_space": prefix_space, "trim_offsets": True, "use_regex": True}
     return {
         "version": "1.0",
@@ -86,8 +100,13 @@ def byte_level(
 def sennrich(
     numbers: Mapping[str, int], merges: Sequence[tuple[str, str]], *, lower_case: bool
 ) -> Definition:
-    """BPE over the characters of words, whose last one is marked (Sennrich et al. 2016,
-    https://arxiv.org/abs/1508.07909)."""
+    """Return BPE over the characters of words, with the last one marked (Sennrich et al. 2016, arXiv:1508.07909).
+
+    Args:
+      numbers: Id of each piece.
+      merges: Pairs of pieces, by priority.
+      lower_case: Convert text to lower case.
+    """
     return {
         "version": "1.0",
         "added_tokens": [],
@@ -109,7 +128,13 @@ def sennrich(
 
 
 def words(pieces: Sequence[str], *, lower_case: bool, punctuation_apart: bool) -> Definition:
-    """Whole words, the third piece being the unknown one."""
+    """Return a vocabulary of whole words.
+
+    Args:
+      pieces: Words by id; the third one is the unknown word.
+      lower_case: Convert text to lower case.
+      punctuation_apart: Separate punctuation from letters.
+    """
     return {
         "version": "1.0",
         "added_tokens": [],
@@ -125,7 +150,7 @@ def words(pieces: Sequence[str], *, lower_case: bool, punctuation_apart: bool) -
 
 
 def is_lower_case(pieces: Sequence[str]) -> bool:
-    """Whether no piece but special ones has a capital letter."""
+    """Return whether no piece except special ones has a capital letter."""
     return all(piece == piece.lower() or piece[:1] in "[<" for piece in pieces)
 
 

@@ -1,4 +1,4 @@
-"""All that the ``tokenizers`` library runs: ``tokenizer.json``, WordPiece, GPT-2's and Sennrich's BPE, words."""
+"""Tokenizers run by the ``tokenizers`` library: ``tokenizer.json``, WordPiece, GPT-2's and Sennrich's BPE, words."""
 
 import copy
 import functools
@@ -19,7 +19,7 @@ Definition = dict[str, Any]  # the contents of a tokenizer.json
 
 
 class HuggingFaceTokenizer(Tokenizer):
-    """Reads with special pieces out of reach, and writes with sentinels at the end."""
+    """Tokenizer that can't encode special pieces, and decodes them and sentinels."""
 
     def __init__(
         self,
@@ -30,10 +30,17 @@ class HuggingFaceTokenizer(Tokenizer):
         configuration: Mapping[str, Any] | None = None,
         kind: str = "tokenizer.json",
     ) -> None:
-        """``definition`` is what a ``tokenizer.json`` holds, ``configuration`` a ``tokenizer_config.json``.
+        """Read the definition.
+
+        Args:
+          name: Path as the user wrote it.
+          definition: Content of a ``tokenizer.json``.
+          num_sentinels: Number of sentinels to add, unless the vocabulary has its own.
+          configuration: Content of a ``tokenizer_config.json``.
+          kind: Type of the vocabulary.
 
         Raises:
-          ValueError: the library can't read the definition.
+          ValueError: The library can't read the definition.
         """
         self.kind = kind  # pyright: ignore[reportIncompatibleVariableOverride, reportAttributeAccessIssue]
         self.definition = _without_extras(definition)
@@ -60,7 +67,7 @@ class HuggingFaceTokenizer(Tokenizer):
 
     @functools.cached_property
     def _hidden(self) -> frozenset[str]:
-        """The pieces that text must not reach."""
+        """Pieces that text must not be encoded to."""
         added = {token["content"] for token in self.definition["added_tokens"] if token.get("special")}
         marked = {piece for piece in self._pieces.values() if is_markup(piece)}
         special = {self._pieces[number] for number in self.special if number is not None}
@@ -71,7 +78,7 @@ class HuggingFaceTokenizer(Tokenizer):
         return _build(_rename(self.definition, self._hidden))
 
     @functools.cached_property
-    def _engine_that_writes(self) -> "tokenizers.Tokenizer":
+    def _engine_for_decoding(self) -> "tokenizers.Tokenizer":
         from tokenizers import AddedToken
 
         engine = _build(self.definition)
@@ -90,7 +97,7 @@ class HuggingFaceTokenizer(Tokenizer):
     def _decode(self, ids: list[int]) -> str:
         unknown = self.special.unknown
         known = [self._known(number, unknown) for number in visible(ids, self.special)]
-        tokens = self._engine_that_writes
+        tokens = self._engine_for_decoding
         return tokens.decode([number for number in known if number is not None], skip_special_tokens=False)
 
     def _known(self, number: int, unknown: int | None) -> int | None:
@@ -100,6 +107,7 @@ class HuggingFaceTokenizer(Tokenizer):
         return self._pieces.get(number, f"<{number}>")
 
     def starts_word(self) -> np.ndarray | None:
+        """Implement ``Tokenizer``."""
         pieces = [self.piece(number) for number in range(self.vocab_size)]
         begins = word_starts(self.definition, pieces)
         if begins is None:
@@ -107,7 +115,7 @@ class HuggingFaceTokenizer(Tokenizer):
         special = {number for number in self.special if number is not None}
         begins[[n for n in range(self.vocab_size) if self.is_sentinel(n) or n in special]] = True
         if self.special.unknown is not None and self.definition["model"]["type"] in ("BPE", "Unigram"):
-            begins[self.special.unknown] = False  # it stands inside a word as often as not
+            begins[self.special.unknown] = False  # it may be inside a word
         return begins
 
     def _contents(self) -> Iterable[bytes]:
@@ -115,10 +123,14 @@ class HuggingFaceTokenizer(Tokenizer):
 
 
 def own_ids(name: str, definition: Definition) -> dict[str, int]:
-    """The id of each piece that a definition holds.
+    """Return the id of each piece of a definition.
+
+    Args:
+      name: Path of the file, for messages.
+      definition: Content of a ``tokenizer.json``.
 
     Raises:
-      ValueError: there is none, or the definition is not of this format.
+      ValueError: There is none, or the definition has another format.
     """
     try:
         vocabulary = definition["model"]["vocab"]
@@ -142,7 +154,7 @@ def _build(definition: Definition) -> "tokenizers.Tokenizer":
 
 
 def _without_extras(definition: Definition) -> Definition:
-    """Without what a tokenizer.json does to sequences, and to the text it writes: only ids are asked here."""
+    """Return the definition without truncation, padding and added special ids."""
     extras = {"truncation": None, "padding": None, "post_processor": None}
     return {**definition, "added_tokens": definition.get("added_tokens") or [], **extras}
 
@@ -154,7 +166,7 @@ def _unknown(model: Mapping[str, Any], numbers: Mapping[str, int]) -> int | None
 
 
 def _rename(definition: Definition, hidden: frozenset[str]) -> Definition:
-    """Gives hidden pieces names that nobody can write, because nobody knows them before; their ids stay."""
+    """Rename hidden pieces to strings with a random secret, which no text can contain; ids stay."""
     secret = secrets.token_hex(16)
 
     def rename(piece: str) -> str:
@@ -191,10 +203,15 @@ WHITE_SPACE = {CHARACTER_OF[byte] for byte in b" \t\n\r\v\f"}
 
 
 def word_starts(definition: Mapping[str, Any], pieces: Sequence[str]) -> np.ndarray | None:
-    """bool [pieces], by the parts that a tokenizer.json is made of; ``None`` where they don't tell."""
+    """Return the pieces that start a word, bool [P]; None if pieces don't determine it.
+
+    Args:
+      definition: Content of a ``tokenizer.json``.
+      pieces: All pieces by id.
+    """
     model = definition["model"]
     if model.get("end_of_word_suffix"):
-        return None  # the piece before tells
+        return None  # the previous piece decides
     if prefix := model.get("continuing_subword_prefix"):
         return np.array([not piece.startswith(prefix) for piece in pieces], bool)
     if model["type"] == "WordLevel":
@@ -207,7 +224,7 @@ def _first_characters(definition: Mapping[str, Any]) -> set[str] | None:
     parts = [*_parts(definition.get("normalizer")), *_parts(definition.get("pre_tokenizer"))]
     kinds = {part["type"] for part in parts}
     if "ByteLevel" in kinds:
-        return {*WHITE_SPACE, " "}  # a raw space begins pieces that were added to the file
+        return {*WHITE_SPACE, " "}  # pieces added to the file start with a raw space
     is_replaced = any(part["type"] == "Replace" and part.get("content") == "▁" for part in parts)
     return {"▁", " "} if "Metaspace" in kinds or is_replaced else None
 

@@ -1,4 +1,4 @@
-"""Which kind of vocabulary a path or a name is, and the files that it is made of."""
+"""Opening of vocabularies by path or name."""
 
 import functools
 import os
@@ -13,14 +13,14 @@ from t5x_like.text.vocabularies.tiktoken_tokenizer import open_by_name
 from t5x_like.text.vocabularies.tokenizer import Tokenizer, pad_size
 
 BYTES = "bytes"
-# tiktoken's own names, listed here so that asking for a file doesn't import it.
+# tiktoken's own names, listed here so that opening a file doesn't import the library.
 TIKTOKEN_NAMES = ("gpt2", "r50k_base", "p50k_base", "p50k_edit", "cl100k_base", "o200k_base", "o200k_harmony")
-# What a directory is known by, the first that is there. Not sentencepiece.bpe.model: XLM-R's ids are not that file's.
+# Main file of a directory, the first that exists. Not sentencepiece.bpe.model: XLM-R's ids are not that file's.
 _MAIN_FILES = (
     "tokenizer.json", "spiece.model", "tokenizer.model", "spm.model", "sentencepiece.model", "vocab.json", "vocab.txt",
     "words.json", "characters.json",
 )  # fmt: skip
-# Whose tokenizer.json was made from the model by rules that changed with transformers' versions.
+# Classes whose tokenizer.json was made from the model by rules that changed with transformers' versions.
 _MADE_FROM_A_MODEL = ("T5Tokenizer", "T5TokenizerFast", "MT5Tokenizer", "MT5TokenizerFast")
 _COMPANIONS = (
     "vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt"
@@ -28,7 +28,7 @@ _COMPANIONS = (
 
 
 class _Stamp(NamedTuple):
-    """A file and what changes when it is written again."""
+    """File with the properties that change when it is rewritten."""
 
     path: str
     modified: float
@@ -38,10 +38,15 @@ class _Stamp(NamedTuple):
 def open_tokenizer(
     path_or_name: str | os.PathLike[str], num_sentinels: int = 100, *, lower_case: bool | None = None
 ) -> Tokenizer:
-    """Opens what ``load_vocabulary`` does, without TensorFlow: for worker processes and objectives.
+    """Open the tokenizer of a vocabulary, without TensorFlow; for the possible kinds see ``load_vocabulary``.
+
+    Args:
+      path_or_name: File, directory, "bytes" or the name of a tiktoken encoding.
+      num_sentinels: Number of sentinels to add, unless the vocabulary has its own.
+      lower_case: Convert text to lower case; None follows the vocabulary's configuration.
 
     Raises:
-      ValueError: no such file, none of the known kinds, or a damaged one.
+      ValueError: No such file, an unknown kind, or a damaged file.
     """
     if num_sentinels < 0:
         raise ValueError(f"num_sentinels must not be negative, got {num_sentinels}")
@@ -67,9 +72,9 @@ def padded_vocab_size(vocabulary: str, num_sentinels: int = 100) -> int:
 
 
 def vocabulary_files(path_or_name: str | os.PathLike[str]) -> dict[str, str]:
-    """The files that a vocabulary is made of, by the names under which a directory that holds them is known.
+    """Return the files of a vocabulary, keyed by their standard names in a directory.
 
-    Empty where there is none: for a name such as ``bytes``, and for a directory without a vocabulary.
+    Empty for names such as ``bytes``, and for a directory without a vocabulary.
     """
     name = os.fspath(path_or_name)
     try:
@@ -80,6 +85,15 @@ def vocabulary_files(path_or_name: str | os.PathLike[str]) -> dict[str, str]:
     if standard.endswith(".model") and standard not in _MAIN_FILES:
         standard = "spiece.model"
     return {standard: main} | {PurePosixPath(path).name: path for path in others}
+
+
+def files_of(vocabulary: Any) -> dict[str, str]:
+    """Return the files of a tokenizer or of seqio's own vocabulary; see ``vocabulary_files``.
+
+    Of seqio's own vocabularies only SentencePiece models can be opened again.
+    """
+    path = getattr(vocabulary, "name", None) or getattr(vocabulary, "sentencepiece_model_file", None)
+    return vocabulary_files(path) if path else {}
 
 
 @functools.lru_cache(maxsize=16)
@@ -94,12 +108,12 @@ def _open_files(
     name: str, stamps: tuple[_Stamp, ...], num_sentinels: int, lower_case: bool | None
 ) -> Tokenizer:
     main, *others = stamps
-    beside = {PurePosixPath(stamp.path).name: stamp.path for stamp in others}
-    return read_vocabulary(Files(name, main.path, beside), num_sentinels, lower_case)
+    companions = {PurePosixPath(stamp.path).name: stamp.path for stamp in others}
+    return read_vocabulary(Files(name, main.path, companions), num_sentinels, lower_case)
 
 
 def _stamps(path: str) -> tuple[_Stamp, ...]:
-    """The file that says what kind it is, first, and those beside it that it may need."""
+    """Return the main file, followed by companion files that it may need."""
     given = as_path(path)
     folder = given if given.is_dir() else given.parent
     main = _main_file(path) if given.is_dir() else given

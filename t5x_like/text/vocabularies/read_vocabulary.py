@@ -1,4 +1,4 @@
-"""From a vocabulary's files to its tokenizer: SentencePiece, ``tokenizers``' formats, tiktoken and our own JSON."""
+"""Reading of vocabulary files: SentencePiece, ``tokenizers``' formats, tiktoken and our own JSON."""
 
 import json
 from collections.abc import Mapping
@@ -19,31 +19,42 @@ _KINDS = (
 
 
 class Files(NamedTuple):
-    """A vocabulary's main file and the known ones beside it, by name."""
+    """Main file of a vocabulary, and companion files.
 
-    name: str  # as the user wrote it
+    Attributes:
+      name: Path as the user wrote it.
+      main: Path of the main file.
+      companions: Paths of other known files in the same directory, by name.
+    """
+
+    name: str
     main: str
-    beside: Mapping[str, str]
+    companions: Mapping[str, str]
 
     def json(self, name: str) -> dict[str, Any]:
-        """An object beside the main file; empty where there is none."""
-        if name not in self.beside:
+        """Return the object in a companion file; empty if there is no such file."""
+        if name not in self.companions:
             return {}
-        value = read_json(self.beside[name])
+        value = read_json(self.companions[name])
         if not isinstance(value, dict):
-            raise ValueError(f"{self.beside[name]} holds {type(value).__name__}, not an object")
+            raise ValueError(f"{self.companions[name]} holds {type(value).__name__}, not an object")
         return value
 
     def configuration(self) -> dict[str, Any]:
-        """What the files beside it say of its special pieces and of how text is prepared."""
+        """Return the companion files' settings of special pieces and text normalization."""
         return {**self.json("special_tokens_map.json"), **self.json("tokenizer_config.json")}
 
 
 def read_vocabulary(files: Files, num_sentinels: int, lower_case: bool | None) -> Tokenizer:
-    """Opens the vocabulary that ``files`` hold.
+    """Open the tokenizer that ``files`` define.
+
+    Args:
+      files: Files of the vocabulary.
+      num_sentinels: Number of sentinels to add, unless the vocabulary has its own.
+      lower_case: Convert text to lower case; None follows the configuration.
 
     Raises:
-      ValueError: none of the known kinds, or a damaged one; ``lower_case`` for a kind whose file decides that.
+      ValueError: An unknown kind, a damaged file, or ``lower_case`` for a file that decides it itself.
     """
     path = PurePosixPath(files.main)
     content = as_path(files.main).read_bytes()
@@ -83,8 +94,8 @@ def _not_hugging_face(files: Files, content: bytes, num_sentinels: int) -> Token
 
 
 def _definition_of_json(files: Files, lower_case: bool | None) -> tuple[Definition, str]:
-    """What a JSON file says, and the kind that it is."""
-    path = files.main if files.main.endswith(".json") else files.beside.get("vocab.json")
+    """Return the definition in a JSON file, and its kind."""
+    path = files.main if files.main.endswith(".json") else files.companions.get("vocab.json")
     if path is None:
         raise ValueError(f"{files.name!r} needs the vocab.json that belongs to it in the same folder")
     value = read_json(path)
@@ -104,7 +115,7 @@ def _definition_of_json(files: Files, lower_case: bool | None) -> tuple[Definiti
 
 
 def _byte_pair(files: Files, path: str, numbers: dict[str, int], lower_case: bool | None) -> Definition:
-    merges_path = files.main if files.main.endswith("merges.txt") else files.beside.get("merges.txt")
+    merges_path = files.main if files.main.endswith("merges.txt") else files.companions.get("merges.txt")
     if merges_path is None:
         raise ValueError(f"{files.name!r} needs the merges.txt that belongs to it in the same folder")
     lines = as_path(merges_path).read_text(encoding="utf-8").split("\n")

@@ -1,10 +1,10 @@
-"""Which ids of a vocabulary are special, by its configuration's word or by their usual names."""
+"""Special ids of a vocabulary, by its configuration or by their usual names."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from t5x_like.text.vocabularies.tokenizer import Special
+from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds
 
 _NAMES: Mapping[str, Sequence[str]] = {
     "pad": ("<pad>", "[PAD]", "<|pad|>", "<|padding|>"),
@@ -26,18 +26,22 @@ Finder = Callable[[str], int | None]
 
 
 def is_markup(piece: str) -> bool:
-    """Whether a piece that its file lists as ordinary is not meant for text: ``<mask>``, ``<|im_start|>``."""
+    """Return whether a piece that its file lists as ordinary is not text, such as ``<mask>`` or ``<|im_start|>``."""
     return piece in _USUAL or bool(_MARKUP.fullmatch(piece))
 
 
 def find_special(
     find: Finder, *, configuration: Mapping[str, Any] | None = None, **known: int | None
-) -> Special:
-    """The special ids of a vocabulary whose ``find`` gives a piece's id.
+) -> SpecialTokenIds:
+    """Return the special ids of a vocabulary.
 
-    First what is ``known`` from the file itself, then what a ``tokenizer_config.json`` says, then the usual names.
-    Where there is a mask but no id for classification, ``<s>`` and ``</s>`` classify and separate, as in RoBERTa.
-    Where no id ends a sequence, the separator does, as in ALBERT.
+    Sources are, in order, ``known``, a ``tokenizer_config.json``, and the usual names. With a mask but no cls, ``<s>``
+    and ``</s>`` are cls and sep, as in RoBERTa. Without an eos, the separator is eos, as in ALBERT.
+
+    Args:
+      find: Returns the id of a piece, or None.
+      configuration: Content of a ``tokenizer_config.json``.
+      **known: Special ids given by the file itself.
     """
     ids: dict[str, int | None] = {}
     for role, names in _NAMES.items():
@@ -51,11 +55,16 @@ def find_special(
         ids["cls"], ids["sep"] = ids["bos"], ids["eos"]
     if ids["eos"] is None:
         ids["eos"] = ids["sep"]
-    return Special(**ids)
+    return SpecialTokenIds(**ids)
 
 
 def count_own_sentinels(piece_of: Callable[[int], str | None], size: int) -> int:
-    """How many of the last of ``size`` ids are sentinels that count down to the end, as mT5's and T5's do."""
+    """Return the number of last ids that are sentinels counting down to the end, as in mT5.
+
+    Args:
+      piece_of: Returns the string of an id.
+      size: Number of ids.
+    """
     count = 0
     while count < size:
         found = _SENTINEL.fullmatch(piece_of(size - 1 - count) or "")

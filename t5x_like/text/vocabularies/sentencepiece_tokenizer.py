@@ -1,5 +1,4 @@
-"""SentencePiece models: unigram and BPE, with T5's special ids or others' (Kudo and Richardson 2018,
-https://arxiv.org/abs/1808.06226)."""
+"""SentencePiece models: unigram and BPE (Kudo and Richardson 2018, https://arxiv.org/abs/1808.06226)."""
 
 import functools
 import threading
@@ -17,12 +16,17 @@ if TYPE_CHECKING:
 
 _THREADS = 2
 _LOADING = threading.Lock()  # two threads that load models at the same time can crash the process
-# Models that lower-case and the like in Python, before SentencePiece sees the text.
-_PREPARED = ("Albert", "XLNet")
+# Models whose text is normalized in Python before SentencePiece reads it.
+_NORMALIZED = ("Albert", "XLNet")
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """Two models: one whose special pieces text can't reach turns text into ids, one with all of them writes."""
+    """Tokenizer of two models: one encodes and can't reach special pieces, the other decodes all pieces.
+
+    Attributes:
+      model: Serialized model, as in the file.
+      path: Path of the file.
+    """
 
     kind = "sentencepiece"
 
@@ -35,11 +39,17 @@ class SentencePieceTokenizer(Tokenizer):
         configuration: Mapping[str, Any] | None = None,
         path: str | None = None,
     ) -> None:
-        """``configuration`` is a ``tokenizer_config.json``; ALBERT's and XLNet's say how text is prepared. ``path`` is
-        where the model was read.
+        """Read the model.
+
+        Args:
+          name: Path as the user wrote it.
+          model: Serialized model.
+          num_sentinels: Number of sentinels to add, unless the vocabulary has its own.
+          configuration: Content of a ``tokenizer_config.json``; ALBERT's and XLNet's define a text normalization.
+          path: Path of the file.
 
         Raises:
-          ValueError: not a SentencePiece model.
+          ValueError: Not a SentencePiece model.
         """
         proto = _parse(name, model)
         pieces = [piece.piece for piece in proto.pieces]
@@ -63,11 +73,11 @@ class SentencePieceTokenizer(Tokenizer):
         )
         self.model, self.path = model, path or name
         self._added = 0 if own else num_sentinels
-        self._preparation = _preparation(configuration or {})
+        self._normalization = _normalization(configuration or {})
 
     @functools.cached_property
     def model_with_sentinels(self) -> bytes:
-        """The model that writes: as it was, and a piece for each sentinel."""
+        """Model for decoding: the original with a piece for each sentinel."""
         proto = _parse(self.name, self.model)
         for number in reversed(range(self._added)):
             proto.pieces.add(piece=f"▁<extra_id_{number}>", score=0.0, type=proto.SentencePiece.USER_DEFINED)
@@ -75,7 +85,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     @functools.cached_property
     def literal_model(self) -> bytes:
-        """The model that reads: no text reaches a sentinel or another special piece."""
+        """Model for encoding, in which no text reaches a sentinel or another special piece."""
         proto = _parse(self.name, self.model_with_sentinels)
         ordinary = (proto.SentencePiece.NORMAL, proto.SentencePiece.USER_DEFINED)
         for piece in proto.pieces:
@@ -84,33 +94,34 @@ class SentencePieceTokenizer(Tokenizer):
         return proto.SerializeToString()
 
     @property
-    def is_prepared(self) -> bool:
-        """Whether text is changed in Python before the model reads it."""
-        return bool(self._preparation)
+    def normalizes(self) -> bool:
+        """True if text is normalized in Python before the model reads it."""
+        return bool(self._normalization)
 
     @functools.cached_property
     def _engine(self) -> "SentencePieceProcessor":
         return _processor(self.literal_model)
 
     @functools.cached_property
-    def _engine_that_writes(self) -> "SentencePieceProcessor":
+    def _engine_for_decoding(self) -> "SentencePieceProcessor":
         return _processor(self.model_with_sentinels)
 
     def _encode(self, texts: list[str]) -> list[list[int]]:
-        if self._preparation:
-            texts = [_prepare(text, **self._preparation) for text in texts]
+        if self._normalization:
+            texts = [_normalize(text, **self._normalization) for text in texts]
         return self._engine.Encode(texts, num_threads=min(_THREADS, len(texts)))
 
     def _decode(self, ids: list[int]) -> str:
         unknown = self.special.unknown or 0
-        return self._engine_that_writes.DecodeIds(
+        return self._engine_for_decoding.DecodeIds(
             [number if number < self.vocab_size else unknown for number in ids]
         )
 
     def _piece(self, number: int) -> str:
-        return self._engine_that_writes.IdToPiece(number)
+        return self._engine_for_decoding.IdToPiece(number)
 
     def starts_word(self) -> np.ndarray | None:
+        """Implement ``Tokenizer``; None for models that attach spaces to the end of words."""
         proto = _parse(self.name, self.model_with_sentinels)
         if proto.trainer_spec.treat_whitespace_as_suffix:
             return None
@@ -119,11 +130,11 @@ class SentencePieceTokenizer(Tokenizer):
             for piece in proto.pieces
         ]
         if self.special.unknown is not None:
-            begins[self.special.unknown] = False  # it stands inside a word as often as not
+            begins[self.special.unknown] = False  # it may be inside a word
         return np.array(begins, bool)
 
     def _contents(self) -> Iterable[bytes]:
-        return (self.model, repr(sorted(self._preparation.items())).encode())
+        return (self.model, repr(sorted(self._normalization.items())).encode())
 
 
 def _parse(name: str, model: bytes) -> Any:
@@ -148,9 +159,9 @@ def _processor(model: bytes) -> "SentencePieceProcessor":
     return processor
 
 
-def _preparation(configuration: Mapping[str, Any]) -> dict[str, bool]:
+def _normalization(configuration: Mapping[str, Any]) -> dict[str, bool]:
     name = str(configuration.get("tokenizer_class", "")).removesuffix("Fast")
-    family = next((family for family in _PREPARED if name == f"{family}Tokenizer"), None)
+    family = next((family for family in _NORMALIZED if name == f"{family}Tokenizer"), None)
     if family is None:
         return {}
     return {
@@ -160,8 +171,8 @@ def _preparation(configuration: Mapping[str, Any]) -> dict[str, bool]:
     }
 
 
-def _prepare(text: str, *, lower_case: bool, keep_accents: bool, squeeze: bool) -> str:
-    """What ALBERT and XLNet do before SentencePiece (google-research/albert, tokenization.py)."""
+def _normalize(text: str, *, lower_case: bool, keep_accents: bool, squeeze: bool) -> str:
+    """Normalize text as ALBERT and XLNet do before SentencePiece (google-research/albert, tokenization.py)."""
     if squeeze:
         text = " ".join(text.split())
     text = text.replace("``", '"').replace("''", '"')

@@ -1,4 +1,4 @@
-"""OpenAI's vocabularies, by their names or as ``.tiktoken`` files."""
+"""OpenAI's vocabularies, opened by name or from ``.tiktoken`` files."""
 
 import base64
 import binascii
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _WHITE_SPACE = b" \t\n\r\v\f"
 _END = "<|endoftext|>"
-# Special pieces don't stand in the file; where they aren't listed here, the end follows the ranks.
+# Special pieces, which files lack; encodings not listed here have <|endoftext|> after the ranks.
 _SPECIAL = {
     "p50k_base": {_END: 50256},
     "cl100k_base": {
@@ -28,7 +28,7 @@ _SPECIAL = {
     },
 }
 
-# How each encoding splits text before it merges bytes, as published (openai/tiktoken, openai_public.py; QwenLM/Qwen).
+# Regular expressions that split text before merging, as published (openai/tiktoken, openai_public.py; QwenLM/Qwen).
 _GPT_2 = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"""
 _GPT_4 = (
     r"""'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|"""
@@ -44,7 +44,7 @@ _PATTERNS = {
 
 
 class TiktokenTokenizer(Tokenizer):
-    """Byte pairs by rank; special strings in text are read as text."""
+    """Byte pair encoding by ranks; special strings in text are encoded as ordinary text."""
 
     kind = "tiktoken"
 
@@ -97,6 +97,7 @@ class TiktokenTokenizer(Tokenizer):
         return self._names.get(number, f"<{number}>")
 
     def starts_word(self) -> np.ndarray:
+        """Implement ``Tokenizer``."""
         begins = [self._bytes_of.get(number, b" ")[:1] in _WHITE_SPACE for number in range(self.vocab_size)]
         return np.array(begins, bool)
 
@@ -106,16 +107,16 @@ class TiktokenTokenizer(Tokenizer):
 
 
 def open_by_name(name: str, num_sentinels: int) -> TiktokenTokenizer:
-    """A published encoding, from ``TIKTOKEN_CACHE_DIR`` or its publisher.
+    """Open a published encoding from ``TIKTOKEN_CACHE_DIR``, or download it.
 
     Raises:
-      ValueError: it can't be downloaded.
+      ValueError: It can't be downloaded.
     """
     import tiktoken
 
     try:
         encoding = tiktoken.get_encoding(name)
-    except Exception as error:  # requests' many kinds
+    except Exception as error:  # requests raises many types
         raise ValueError(
             f"the tiktoken encoding {name!r} could not be fetched ({type(error).__name__}): name a .tiktoken file, or "
             "set TIKTOKEN_CACHE_DIR to a folder that tiktoken filled on a machine with a network"
@@ -130,15 +131,21 @@ def open_by_name(name: str, num_sentinels: int) -> TiktokenTokenizer:
 
 
 def open_ranks(name: str, content: bytes, *, stem: str, num_sentinels: int) -> TiktokenTokenizer:
-    """A ``.tiktoken`` file: base64 of a piece and its rank on each line. ``<|endoftext|>`` follows the ranks.
+    """Open a ``.tiktoken`` file, with a base64-encoded piece and its rank on each line.
+
+    Args:
+      name: Path as the user wrote it, for messages.
+      content: Content of the file.
+      stem: File name without extension: the encoding that decides how text is split.
+      num_sentinels: Number of sentinels to add.
 
     Raises:
-      ValueError: a line is not of that form, or ``stem``, the file's name, is of no known encoding.
+      ValueError: A line has another form, or the encoding is unknown.
     """
     ranks = parse_ranks(name, content)
     if stem not in _PATTERNS:
         raise ValueError(
-            f"{name!r} doesn't say how text is split before it is merged; name the file after its encoding: "
+            f"{name!r} doesn't define how text is split before merging; name the file after its encoding: "
             + ", ".join(f"{known}.tiktoken" for known in _PATTERNS)
         )
     special = _SPECIAL.get(stem, {_END: max(ranks.values()) + 1})
@@ -148,10 +155,14 @@ def open_ranks(name: str, content: bytes, *, stem: str, num_sentinels: int) -> T
 
 
 def parse_ranks(name: str, content: bytes) -> dict[bytes, int]:
-    """The rank of each piece.
+    """Return the rank of each piece.
+
+    Args:
+      name: Path of the file, for messages.
+      content: Content of the file.
 
     Raises:
-      ValueError: a line is not of that form; the message names it.
+      ValueError: A line has another form; the message names it.
     """
     ranks: dict[bytes, int] = {}
     for number, line in enumerate(content.splitlines(), start=1):

@@ -1,4 +1,4 @@
-"""Where in a text each of its tokens lies, for annotations that are given in characters."""
+"""Positions of tokens in a text, for annotations given in characters."""
 
 from typing import Any, NamedTuple
 
@@ -8,20 +8,30 @@ from t5x_like.text.vocabularies.tokenizer import Tokenizer, require_valid_unicod
 
 
 class TokenOffsets(NamedTuple):
-    """Tokens, each from its ``starts`` up to its ``ends``, in characters of the text; both never fall."""
+    """Tokens with their character offsets, both non-decreasing.
+
+    Attributes:
+      ids: Token ids.
+      starts: First character of each token, int64 [T].
+      ends: Character after each token, int64 [T].
+    """
 
     ids: list[int]
-    starts: np.ndarray  # int64 [tokens]
-    ends: np.ndarray  # int64 [tokens]
+    starts: np.ndarray
+    ends: np.ndarray
 
 
 def encode_with_offsets(tokenizer: Tokenizer, text: str) -> TokenOffsets:
-    """``tokenizer.encode(text)``, and the characters that each token stands for.
+    """Encode a text, and return the characters that each token covers.
 
-    A token of some of a character's bytes lies where the character does.
+    A token of part of a character's bytes covers the whole character.
+
+    Args:
+      tokenizer: Tokenizer.
+      text: Text to encode.
 
     Raises:
-      ValueError: this kind of vocabulary doesn't tell, or the text isn't valid.
+      ValueError: This kind of vocabulary has no offsets, or the text is invalid.
     """
     text = require_valid_unicode(text)
     if tokenizer.kind == "bytes":
@@ -32,13 +42,13 @@ def encode_with_offsets(tokenizer: Tokenizer, text: str) -> TokenOffsets:
     if tokenizer.kind == "tiktoken":
         ids = tokenizer.encode(text)
         return _of_bytes(ids, [len(tokenizer._bytes_of[number]) for number in ids], text)  # pyright: ignore
-    if tokenizer.kind == "sentencepiece" and not tokenizer.is_prepared:  # pyright: ignore
+    if tokenizer.kind == "sentencepiece" and not tokenizer.normalizes:  # pyright: ignore
         return _of_sentencepiece(tokenizer._engine, text)  # pyright: ignore
     if hasattr(tokenizer, "definition"):
         encoded = tokenizer._engine.encode(text, add_special_tokens=False)  # pyright: ignore
         return _placed([(number, *place) for number, place in zip(encoded.ids, encoded.offsets, strict=True)])
     raise ValueError(
-        f"{tokenizer.name!r} changes text before it cuts it and doesn't say where its pieces were; annotations in "
+        f"{tokenizer.name!r} changes text before splitting it, so offsets of its pieces are unknown; annotations in "
         "characters need a WordPiece, tokenizer.json, plain SentencePiece, tiktoken, bytes or characters vocabulary"
     )
 
@@ -46,7 +56,7 @@ def encode_with_offsets(tokenizer: Tokenizer, text: str) -> TokenOffsets:
 def _of_sentencepiece(engine: Any, text: str) -> TokenOffsets:
     from sentencepiece import sentencepiece_pb2
 
-    # The serialised form is the one that all versions have; its places are in bytes of UTF-8.
+    # All versions have the serialized form; its offsets are in bytes of UTF-8.
     parsed = sentencepiece_pb2.SentencePieceText.FromString(  # pyright: ignore[reportAttributeAccessIssue]
         engine.EncodeAsSerializedProto(text)
     )
@@ -63,7 +73,7 @@ def _placed(pieces: list[tuple[int, int, int]]) -> TokenOffsets:
 
 
 def _of_bytes(ids: list[int], lengths: list[int], text: str) -> TokenOffsets:
-    """Tokens of so many bytes of UTF-8 each."""
+    """Return offsets of tokens with these lengths in bytes."""
     sizes = [len(character.encode()) for character in text]
     character_of = np.repeat(np.arange(len(text)), sizes)
     ends = np.cumsum(np.array(lengths, np.int64))

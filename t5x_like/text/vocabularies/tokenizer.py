@@ -1,4 +1,4 @@
-"""Text to ids and back, without TensorFlow: what every kind of vocabulary shares."""
+"""Base class of tokenizers: text to ids and back, without TensorFlow."""
 
 import abc
 import functools
@@ -8,13 +8,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-# A longer text is encoded in parts, and so many characters at once, because libraries keep up to 100 bytes a character.
+# Longer texts are encoded in parts, and batches are limited, because libraries use up to 100 bytes per character.
 LONGEST_CHARACTERS = 1_000_000
 _CHARACTERS_AT_ONCE = 8_000_000
 
 
-class Special(NamedTuple):
-    """The special ids that a vocabulary's own file has."""
+class SpecialTokenIds(NamedTuple):
+    """Special ids that a vocabulary's own file defines; None for absent ones."""
 
     pad: int | None = None
     eos: int | None = None
@@ -26,20 +26,39 @@ class Special(NamedTuple):
 
 
 class Tokenizer(abc.ABC):
-    """Reads text literally: what a user writes never becomes a special id, whatever it looks like.
+    """Encodes text literally: text that looks like a special token never becomes a special id.
 
-    Sentinels are the highest ids, counting down: ``<extra_id_0>`` is ``vocab_size - 1``. Two tokenizers are equal
-    if they have the same ids for every text, wherever they were read from. All can be pickled, with what their
-    files held.
+    Sentinels are the highest ids, counting down: ``<extra_id_0>`` is ``vocab_size - 1``. Two tokenizers are equal if
+    they give the same ids for every text, wherever they were read from. All can be pickled with their files' contents.
+
+    Attributes:
+      kind: Type of the vocabulary, such as "sentencepiece".
+      name: Path or name by which it was opened.
+      special: Special ids.
+      num_sentinels: Number of sentinels.
+      vocab_size: Number of ids, sentinels included.
     """
 
     kind: ClassVar[str]
 
     def __init__(
-        self, name: str, *, num_own: int, special: Special, num_sentinels: int, has_sentinels: bool = False
+        self,
+        name: str,
+        *,
+        num_own: int,
+        special: SpecialTokenIds,
+        num_sentinels: int,
+        has_sentinels: bool = False,
     ) -> None:
-        """``num_own`` ids come from the file, the last ``num_sentinels`` of which are sentinels if
-        ``has_sentinels``; otherwise these are added."""
+        """Set the sizes.
+
+        Args:
+          name: Path or name by which it was opened.
+          num_own: Number of ids in the file.
+          special: Special ids.
+          num_sentinels: Number of sentinels, added after the file's ids.
+          has_sentinels: Whether the file's last ids already are the sentinels.
+        """
         self.name = name
         self.special = special
         self.num_sentinels = num_sentinels
@@ -47,34 +66,34 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _encode(self, texts: list[str]) -> list[list[int]]:
-        """Ids of texts that are valid and not too long."""
+        """Return ids of texts that are valid Unicode and not too long."""
 
     @abc.abstractmethod
     def _decode(self, ids: list[int]) -> str:
-        """Text of ids from 0 up, of which those over the vocabulary are unknown; special ids write nothing."""
+        """Return the text of non-negative ids. Ids beyond the vocabulary are unknown; special ids give no text."""
 
     @abc.abstractmethod
     def _piece(self, number: int) -> str:
-        """How the file writes an id that is no sentinel."""
+        """Return the string of an id that is no sentinel."""
 
     @abc.abstractmethod
     def starts_word(self) -> np.ndarray | None:
-        """bool [vocab_size], true where a piece begins a word; ``None`` where a piece doesn't tell."""
+        """Return the ids that start a word, bool [vocab_size]; None if pieces don't determine it."""
 
     @abc.abstractmethod
     def _contents(self) -> Iterable[bytes]:
-        """Everything that decides which ids a text has."""
+        """Return all content that determines the ids of a text."""
 
     def encode(self, text: str | bytes) -> list[int]:
-        """The ids of ``text``, with no special one.
+        """Return the ids of a text, without special ids.
 
         Raises:
-          ValueError: invalid UTF-8, or a lone surrogate.
+          ValueError: Invalid UTF-8, or a lone surrogate.
         """
         return self.encode_all([text])[0]
 
     def encode_all(self, texts: Iterable[str | bytes]) -> list[list[int]]:
-        """``[encode(text) for text in texts]``, faster."""
+        """Return the ids of each text, faster than one by one."""
         encoded: list[list[int]] = []
         for group in _groups(map(require_valid_unicode, texts)):
             if len(group[0]) > LONGEST_CHARACTERS:
@@ -86,12 +105,12 @@ class Tokenizer(abc.ABC):
         return encoded
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of ``ids`` up to the first end of sequence; sentinels print as ``<extra_id_k>``.
+        """Return the text of ids up to the first end of sequence; sentinels become ``<extra_id_k>``.
 
-        Ids beyond the vocabulary, which a model can write whose table has more rows, read as unknown.
+        Ids beyond the vocabulary, which a model with a padded embedding may generate, decode as unknown.
 
         Raises:
-          ValueError: a negative id.
+          ValueError: An id is negative.
         """
         numbers = [int(number) for number in ids]
         if numbers and min(numbers) < 0:
@@ -104,18 +123,18 @@ class Tokenizer(abc.ABC):
         return self._decode(numbers)
 
     def piece(self, number: int) -> str:
-        """How ``number`` is written: ``▁the``, ``##ing``, ``<extra_id_0>``; ``<number>`` if it is no id."""
+        """Return the string of an id: ``▁the``, ``##ing``, ``<extra_id_0>``; ``<number>`` if there is no such id."""
         if self.is_sentinel(number):
             return f"<extra_id_{self.vocab_size - 1 - number}>"
         return self._piece(number) if 0 <= number < self.vocab_size else f"<{number}>"
 
     def is_sentinel(self, number: int) -> bool:
-        """Whether ``number`` is one of the ids at the end that stand for spans."""
+        """Return whether ``number`` is a sentinel, one of the highest ids."""
         return self.vocab_size - self.num_sentinels <= number < self.vocab_size
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A hash of all that decides ids, the same wherever the file lies."""
+        """Hash of everything that determines ids, independent of the file's location."""
         digest = hashlib.sha256(
             repr((self.kind, self.vocab_size, self.num_sentinels, *self.special)).encode()
         )
@@ -125,12 +144,12 @@ class Tokenizer(abc.ABC):
 
     @functools.cached_property
     def _space_is_dropped(self) -> bool:
-        """Whether a part of a text goes on after its space, or with it."""
+        """True if the space at which a long text is divided belongs to neither part."""
         whole, first, kept, dropped = self._encode(["a b", "a", " b", "b"])
         return whole != first + kept and whole == first + dropped
 
     def _parts(self, text: str) -> Iterator[str]:
-        """Parts of a long text, cut at a space between words where there is one, so that ids stay the same."""
+        """Divide a long text, at single spaces where possible, so that ids stay the same."""
         start = 0
         while len(text) - start > LONGEST_CHARACTERS:
             end = _last_space(text, start + LONGEST_CHARACTERS // 2, start + LONGEST_CHARACTERS)
@@ -150,12 +169,12 @@ class Tokenizer(abc.ABC):
         return f"{type(self).__name__}({self.name!r}, {self.vocab_size} ids, {self.fingerprint[:12]})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """What it was made of: libraries' objects (named ``_engine…``) are made again where they are used."""
+        """Return the state without library objects (``_engine…``), which are recreated on use."""
         return {key: value for key, value in self.__dict__.items() if not key.startswith("_engine")}
 
 
 def pad_size(vocab_size: int, multiple: int = 128) -> int:
-    """The next multiple: rows that a model's table needs to be cut evenly over devices."""
+    """Return the next multiple: the rows of an embedding that must be divisible among devices."""
     return -(-vocab_size // multiple) * multiple
 
 
@@ -176,27 +195,27 @@ def _groups(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _last_space(text: str, start: int, end: int) -> int | None:
-    """The last single space between two other characters in ``text[start:end]``."""
+    """Return the last single space between two other characters in ``text[start:end]``."""
     while (end := text.rfind(" ", start, end)) > start:
         if text[end - 1] != " " and text[end + 1] != " ":
             return end
     return None
 
 
-def visible(ids: Sequence[int], special: Special) -> list[int]:
-    """``ids`` without those that write nothing: padding, beginning, end, classification and separation."""
-    silent = {special.pad, special.eos, special.bos, special.cls, special.sep} - {None, special.unknown}
-    return [number for number in ids if number not in silent]
+def visible(ids: Sequence[int], special: SpecialTokenIds) -> list[int]:
+    """Return ids without those that have no text: pad, eos, bos, cls and sep."""
+    invisible = {special.pad, special.eos, special.bos, special.cls, special.sep} - {None, special.unknown}
+    return [number for number in ids if number not in invisible]
 
 
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def require_valid_unicode(text: str | bytes) -> str:
-    """``text`` as a string that UTF-8 can write.
+    """Return ``text`` as a string that can be encoded in UTF-8.
 
     Raises:
-      ValueError: invalid UTF-8, or a lone surrogate (half of a UTF-16 pair).
+      ValueError: Invalid UTF-8, or a lone surrogate (half of a UTF-16 pair).
     """
     try:
         if isinstance(text, bytes):
@@ -208,13 +227,13 @@ def require_valid_unicode(text: str | bytes) -> str:
     except UnicodeEncodeError as error:
         code = ord(str(error.object)[error.start])
         raise ValueError(
-            f"character {error.start} is a lone surrogate (U+{code:04X}), which no text may hold: "
+            f"character {error.start} is a lone surrogate (U+{code:04X}), which is no valid text: "
             "read the file as UTF-8, or replace it with text.encode('utf-8', 'replace').decode()"
         ) from error
 
 
 def describe_invalid_utf8(error: UnicodeDecodeError) -> str:
-    """What is wrong with bytes that are not UTF-8, and the remedy where they are UTF-16."""
+    """Return a message about bytes that are not UTF-8, with a remedy if they are UTF-16."""
     if bytes(error.object[:2]) in _UTF16_MARKS:
         return "this is UTF-16 (it begins with its byte order mark); convert it: iconv -f UTF-16 -t UTF-8"
     return f"invalid UTF-8 at byte {error.start}: {error.reason}"

@@ -1,4 +1,4 @@
-"""Lines of text files to learn from: streamed, sampled where there are too many, with what is wrong named by line."""
+"""Lines of text files for vocabulary training: streamed, sampled if there are too many, with errors located by line."""
 
 import codecs
 from collections.abc import Iterator, Sequence
@@ -10,29 +10,32 @@ from t5x_like.io.paths import find_files
 from t5x_like.io.progress import Progress
 from t5x_like.text.vocabularies.tokenizer import describe_invalid_utf8
 
-_BLOCK = 1 << 20  # bytes of one line that are read together
+_BLOCK = 1 << 20  # bytes of one line read at once
 _DRAWS = 1 << 16
 
 
 class Corpus:
-    """Parts of lines, of at most ``longest`` bytes, cut at a space where there is one; empty lines are left out.
+    """Non-empty lines of text files, divided at spaces into parts of at most ``max_bytes`` bytes.
 
-    Of more than ``most_lines`` lines about so many are drawn, the same ones for the same seed. Learning libraries
-    may swallow what an iterator raises: it is kept in ``error``.
+    If there are more than ``max_lines`` lines, about that many are sampled, the same ones for the same seed.
+
+    Attributes:
+      files: Paths of the files.
+      error: Error of the last iteration, because training libraries may swallow exceptions of an iterator.
     """
 
     def __init__(
         self,
         inputs: str | Sequence[str],
         *,
-        longest: int,
-        most_lines: int | None = None,
+        max_bytes: int,
+        max_lines: int | None = None,
         seed: int = 0,
         progress: bool = False,
     ) -> None:
         self.files = find_files(inputs)
         self.error: ValueError | None = None
-        self._longest, self._most_lines, self._seed, self._progress = longest, most_lines, seed, progress
+        self._max_bytes, self._max_lines, self._seed, self._progress = max_bytes, max_lines, seed, progress
         self._sizes = [as_path(file).stat().length for file in self.files]
 
     def __iter__(self) -> Iterator[str]:
@@ -40,15 +43,15 @@ class Corpus:
             kept = self._draw()
             with Progress("reading", sum(self._sizes), "bytes", shown=self._progress) as progress:
                 for file in self.files:
-                    yield from _parts(file, self._longest, kept, progress)
+                    yield from _parts(file, self._max_bytes, kept, progress)
         except ValueError as error:
             self.error = error
             raise
 
     def _draw(self) -> Iterator[bool]:
-        """Whether each line, in order, is kept."""
-        limit = self._most_lines
-        if limit is None or sum(self._sizes) <= limit:  # no more lines than bytes
+        """Yield for each line whether it is kept."""
+        limit = self._max_lines
+        if limit is None or sum(self._sizes) <= limit:  # there are at most as many lines as bytes
             return _always()
         num_lines = sum(map(_count_lines, self.files))
         return _always() if num_lines <= limit else _drawn(limit / num_lines, self._seed)
@@ -70,7 +73,7 @@ def _count_lines(file: str) -> int:
         return sum(block.count(b"\n") for block in iter(lambda: stream.read(_BLOCK), b"")) + 1
 
 
-def _parts(file: str, longest: int, kept: Iterator[bool], progress: Progress) -> Iterator[str]:
+def _parts(file: str, max_bytes: int, kept: Iterator[bool], progress: Progress) -> Iterator[str]:
     found = False
     number, is_new, is_kept, offset = 0, True, True, 0
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -89,7 +92,7 @@ def _parts(file: str, longest: int, kept: Iterator[bool], progress: Progress) ->
             text = text.removeprefix("\ufeff") if number == 1 else text
             found = found or not (text.isspace() or not text)
             if is_kept:
-                yield from cut(text.strip(), longest)
+                yield from cut(text.strip(), max_bytes)
     if not found:
         raise ValueError(f"{file} holds no text")
 
@@ -101,12 +104,12 @@ def _where(error: UnicodeDecodeError, offset: int) -> str:
     return f"invalid UTF-8 at byte {error.start + offset} of the line"
 
 
-def cut(text: str, longest: int) -> Iterator[str]:
-    """Parts of at most ``longest`` bytes, none of them empty; a character takes at most 4 bytes."""
-    most = longest // 4
-    while len(text) > most and len(text.encode("utf-8")) > longest:
-        end = text.rfind(" ", 1, most)
-        end = end if end > 0 else most
+def cut(text: str, max_bytes: int) -> Iterator[str]:
+    """Divide a text into non-empty parts of at most ``max_bytes`` bytes, at spaces where possible."""
+    max_characters = max_bytes // 4  # a character has at most 4 bytes
+    while len(text) > max_characters and len(text.encode("utf-8")) > max_bytes:
+        end = text.rfind(" ", 1, max_characters)
+        end = end if end > 0 else max_characters
         yield text[:end]
         text = text[end:].lstrip()
     if text:

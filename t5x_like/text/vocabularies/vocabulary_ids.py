@@ -1,18 +1,32 @@
-"""The ids that objectives need of a vocabulary: special ones, sentinels, and where words begin."""
+"""Vocabulary ids that objectives need: special ids, sentinels, and word starts."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from t5x_like.text.vocabularies.roles import count_own_sentinels
-from t5x_like.text.vocabularies.tokenizer import Special, Tokenizer
+from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds, Tokenizer
 
-# What a vocabulary lacks of these takes the place of its last sentinels, in this order.
-_LENT = ("mask", "cls", "sep", "bos")
+# Absent ones of these are replaced by the last sentinels, in this order.
+_FROM_SENTINELS = ("mask", "cls", "sep", "bos")
 
 
 class VocabularyIds(NamedTuple):
-    """A vocabulary as objectives see it, without its text. ``None`` where there is no such id."""
+    """Ids of a vocabulary without its text; None for absent ones.
+
+    Attributes:
+      vocab_size: Number of ids.
+      pad: Padding.
+      eos: End of sequence.
+      bos: Beginning of sequence.
+      unknown: Unknown piece.
+      cls: Classification.
+      sep: Separation.
+      mask: Mask.
+      first_sentinel: First sentinel; the k-th is k below it.
+      num_sentinels: Number of sentinels available for spans.
+      starts_word: Pieces that start a word, bool [vocab_size]; None if pieces don't determine it.
+    """
 
     vocab_size: int
     pad: int | None
@@ -22,25 +36,24 @@ class VocabularyIds(NamedTuple):
     cls: int | None
     sep: int | None
     mask: int | None
-    first_sentinel: int  # the k-th sentinel is k below it
-    num_sentinels: int  # that are left for spans
-    starts_word: np.ndarray | None  # bool [vocab_size]; None where a piece doesn't tell
+    first_sentinel: int
+    num_sentinels: int
+    starts_word: np.ndarray | None
 
 
 def ids_of(tokenizer: Any) -> VocabularyIds:
-    """The ids of a tokenizer (``open_tokenizer``), of a vocabulary (``load_vocabulary``), or of seqio's own.
+    """Return the ids of a tokenizer (``open_tokenizer``), a vocabulary (``load_vocabulary``), or a seqio vocabulary.
 
-    T5's vocabularies have no ids for mask, classification, separation and beginning of sequence. Each one that
-    is missing is lent by the last sentinels, whose ids are the lowest: the mask first, then cls, sep and bos.
-    ``num_sentinels`` counts those that are left.
+    T5's vocabularies have no mask, cls, sep and bos. Each absent one is replaced by one of the last sentinels, whose
+    ids are the lowest: first the mask, then cls, sep and bos. ``num_sentinels`` counts the remaining ones.
 
     >>> ids = ids_of(load_vocabulary("bytes", num_sentinels=100))  # doctest: +SKIP
     >>> ids.first_sentinel, ids.num_sentinels, ids.mask, ids.cls, ids.sep, ids.bos  # doctest: +SKIP
     (358, 96, 259, 260, 261, 262)
 
-    ``starts_word`` is true for a piece that begins a word: ``▁the``, ``Ġthe``, ``the`` where WordPiece would
-    write ``##the`` inside one, and every special id. Of bytes and characters, white space begins the word that
-    follows it. The first piece of a text begins a word whatever this says.
+    ``starts_word`` is true for a piece that starts a word: ``▁the``, ``Ġthe``, ``the`` in contrast to ``##the``, and
+    every special id. For bytes and characters, white space starts the word after it. The first piece of a text starts
+    a word in any case.
     """
     core = getattr(tokenizer, "core", tokenizer)
     if isinstance(core, Tokenizer):
@@ -52,11 +65,11 @@ def ids_of(tokenizer: Any) -> VocabularyIds:
         )
     else:
         special, size, left, starts_word = _of_seqio(tokenizer)
-    lent = {name: getattr(special, name) for name in _LENT}
-    for name in _LENT:
-        if lent[name] is None and left:
+    replaced = {name: getattr(special, name) for name in _FROM_SENTINELS}
+    for name in _FROM_SENTINELS:
+        if replaced[name] is None and left:
             left -= 1
-            lent[name] = size - 1 - left
+            replaced[name] = size - 1 - left
     return VocabularyIds(
         vocab_size=size,
         pad=special.pad,
@@ -65,25 +78,25 @@ def ids_of(tokenizer: Any) -> VocabularyIds:
         first_sentinel=size - 1,
         num_sentinels=left,
         starts_word=starts_word,
-        **lent,
+        **replaced,
     )
 
 
-def _of_seqio(vocabulary: Any) -> tuple[Special, int, int, np.ndarray | None]:
-    """What seqio's own vocabularies tell: those of tasks that users register themselves."""
+def _of_seqio(vocabulary: Any) -> tuple[SpecialTokenIds, int, int, np.ndarray | None]:
+    """Return special ids, size, sentinels and word starts of seqio's own vocabularies, used by users' tasks."""
     try:
         bos = vocabulary.bos_id
     except NotImplementedError:
         bos = None
-    special = Special(
+    special = SpecialTokenIds(
         pad=vocabulary.pad_id,
         eos=vocabulary.eos_id,
         bos=bos if bos is not None and bos >= 0 else None,
-        unknown=vocabulary.unk_id,
+        unknown=getattr(vocabulary, "unk_id", None),
     )
     pieces = getattr(vocabulary, "tokenizer", None)
     if pieces is None or not hasattr(pieces, "IdToPiece"):
-        return special, vocabulary.vocab_size, vocabulary.extra_ids, None
+        return special, int(vocabulary.vocab_size), vocabulary.extra_ids, None
     size = pieces.GetPieceSize()
     starts = [pieces.IsControl(n) or pieces.IdToPiece(n).startswith("▁") for n in range(size)]
     return special, size, count_own_sentinels(pieces.IdToPiece, size), np.array(starts, bool)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Measure, Predictions
-from t5x_like.model.multiple_choice import as_rows
+from t5x_like.model.multiple_choice import flatten_choices
 from t5x_like.training.losses.sequences import (
     CLASSIFICATION,
     MULTIPLE_CHOICE,
@@ -59,8 +59,14 @@ def with_targets(batch: Batch) -> Batch:
 
 
 def normalize(batch: Batch, config: LossConfig, *, num_parts: int = 1) -> tuple[jax.Array, Normalizers]:
-    """Returns the weight of each target, shaped as in the batch, and the numbers that ``total`` divides by."""
-    rows = as_rows(batch)
+    """Returns the weight of each target, shaped as in the batch, and the numbers that ``total`` divides by.
+
+    Args:
+      batch: with targets (``with_targets``).
+      config: options of the loss over target tokens.
+      num_parts: microbatches that the batch is cut into.
+    """
+    rows = flatten_choices(batch)
     weights, divisor = weigh_tokens(rows.target_tokens, rows.loss_weights, config, _target_segment_ids(rows))
     normalizers = Normalizers(
         weights=divisor,
@@ -90,7 +96,7 @@ def total(
       normalizers: of the whole batch, from ``normalize``.
       num_tasks: of the mixture, whose losses are logged apart.
     """
-    losses, totals = _measure(predictions, as_rows(batch), config, num_tasks)
+    losses, totals = _measure(predictions, flatten_choices(batch), config, num_tasks)
     of_tokens = jnp.sum(losses * weights.reshape(losses.shape)) / normalizers.weights
     of_sequences = totals.sequence_loss / normalizers.sequences
     loss = of_tokens + of_sequences + totals.balance_loss / normalizers.parts
@@ -100,8 +106,8 @@ def total(
 
 
 def measure(predictions: Predictions, batch: Batch, config: LossConfig, num_tasks: int) -> Totals:
-    """Returns the sums to log of a batch that nothing is learned from; arguments as for ``total``."""
-    return _measure(predictions, as_rows(batch), config, num_tasks)[1]
+    """Returns the sums to log of a validation batch; arguments as for ``total``."""
+    return _measure(predictions, flatten_choices(batch), config, num_tasks)[1]
 
 
 def measure_sequences(batch: Batch, heads: dict[str, jax.Array]) -> SequenceMeasures | None:

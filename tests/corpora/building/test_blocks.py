@@ -8,7 +8,7 @@ from t5x_like.corpora.building.blocks import BlockWriter, read_blocks
 
 
 def write(path, blocks, num_readers=4):
-    with BlockWriter(str(path), num_readers=num_readers) as writer:
+    with BlockWriter.open(str(path), num_readers=num_readers) as writer:
         for reader, content in blocks:
             writer.write(reader, content)
     return str(path)
@@ -57,12 +57,12 @@ def read(path, reader):
 
 
 def write_half(path):
-    with BlockWriter(str(path), num_readers=1) as writer:
+    with BlockWriter.open(str(path), num_readers=1) as writer:
         writer.write(0, b"half")
         raise KeyError
 
 
-def test_an_error_on_the_way_leaves_nothing(tmp_path):
+def test_an_error_while_writing_leaves_no_file(tmp_path):
     with pytest.raises(KeyError):
         write_half(tmp_path / "a")
     assert list(tmp_path.iterdir()) == []

@@ -1,13 +1,13 @@
-"""What is written can be read by the libraries for which it is meant."""
+"""Corpus files can be read by the libraries of their formats."""
 
 import json
 
 import pytest
 import zstandard
 
+from t5x_like.corpora.building.atomic_files import checksum_of_file
 from t5x_like.corpora.building.corpus_formats import write_pages
 from t5x_like.corpora.building.recipe import UniqueUrls
-from t5x_like.corpora.building.whole_files import checksum_of_file
 from t5x_like.corpora.pages.crawled_page import Page
 from tests.corpora.building.tiny import build, contents, page, write_files
 
@@ -56,7 +56,7 @@ def test_array_records(tmp_path, count):
 
 
 @pytest.mark.parametrize("form", ["tfrecord", "arrayrecord"])
-def test_other_formats_are_the_same_bytes_too_and_the_manifest_has_their_checksums(tmp_path, form):
+def test_other_formats_are_reproducible_and_the_manifest_has_their_checksums(tmp_path, form):
     inputs = write_files(tmp_path / "in", [[page(f"http://a.org/{n}", f"text {n}") for n in range(50)]])
     manifest = build(inputs, tmp_path / "a", UniqueUrls(), format=form)
     build(inputs, tmp_path / "b", UniqueUrls(), format=form)

@@ -1,4 +1,4 @@
-"""What a corpus tells about itself."""
+"""The manifest and the samples of a corpus."""
 
 import json
 
@@ -36,7 +36,7 @@ def test_counts_add_up_from_the_input_to_the_splits(output):
     assert manifest["rate"]["value"] > 0
 
 
-def test_samples_are_a_few_pages_of_each_fate(output, tmp_path):
+def test_samples_are_a_few_pages_of_each_outcome(output, tmp_path):
     samples = [json.loads(line) for line in (output / "samples.jsonl").read_text().splitlines()]
     by_fate = {}
     for sample in samples:
@@ -48,13 +48,13 @@ def test_samples_are_a_few_pages_of_each_fate(output, tmp_path):
     assert len(by_fate[("kept", "kept")]) == 5
 
 
-def test_samples_are_no_accident_of_how_pages_were_read(tmp_path):
+def test_samples_do_not_depend_on_the_order_of_reading(tmp_path):
     for name, files in (("a", [PAGES]), ("b", [PAGES[::-1][:7], PAGES[::-1][7:]])):
         build(write_files(tmp_path / f"{name}_in", files), tmp_path / name, UniqueUrls(), NoDigits())
     assert (tmp_path / "a" / "samples.jsonl").read_bytes() == (tmp_path / "b" / "samples.jsonl").read_bytes()
 
 
-def test_a_folder_without_a_corpus_is_told_so(tmp_path):
+def test_a_folder_without_a_corpus_is_refused(tmp_path):
     with pytest.raises(
         ValueError, match=r"has no manifest\.json: no corpus was finished there; run t5x-like corpus"
     ):

@@ -39,7 +39,7 @@ WORDS = (
 
 
 def write_crawl(folder: Path, num_bytes: int, num_files: int) -> None:
-    """Pages of which a third of the lines are on others too, one on every page, and a tenth of the pages twice."""
+    """Write pages that share a third of their lines, one on every page; a tenth of the pages come twice."""
     random_ = random.Random(0)
     common = [f"Report {n} says {' '.join(random_.choices(WORDS, k=12))}." for n in range(200_000)]
     number = 0
@@ -59,7 +59,7 @@ def write_crawl(folder: Path, num_bytes: int, num_files: int) -> None:
 
 
 def memory_of(pid: int) -> int:
-    """Bytes of a process and those it started, what they share counted once."""
+    """Return the bytes of a process and its children, shared memory counted once."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     status = Path(f"/proc/{pid}/smaps_rollup").read_text()
     own = next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("Pss:"))
@@ -90,8 +90,10 @@ def test_five_gigabytes_on_two_cores_stay_below_two(tmp_path):
     assert process.returncode == 0
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     seconds = {stage["name"]: stage["seconds"]["processor"] for stage in manifest["stages"]}
-    told = f"{most / 1e9:.2f} GB at most, {time.monotonic() - start:.0f} s; seconds of processors: {seconds}"
-    sys.stderr.write(told + "\n")
+    message = (
+        f"{most / 1e9:.2f} GB at most, {time.monotonic() - start:.0f} s; seconds of processors: {seconds}"
+    )
+    sys.stderr.write(message + "\n")
     assert manifest["splits"]["train"]["pages"] > 0
     assert manifest["input"]["chars"] >= gigabytes * 1e9
     assert most < 2e9

@@ -1,4 +1,4 @@
-"""The same corpus, byte for byte, whoever builds it in however many parts from files in whatever order."""
+"""A corpus has the same bytes for any number of workers, partitions and input files."""
 
 import hashlib
 
@@ -56,7 +56,7 @@ def many(tmp_path):
 
 @SOME
 @given(PAGES, st.randoms())
-def test_how_pages_are_spread_over_files_makes_no_difference(tmp_path_factory, pages, random):
+def test_the_distribution_of_pages_over_files_makes_no_difference(tmp_path_factory, pages, random):
     folder = tmp_path_factory.mktemp("spread")
     shuffled = random.sample(pages, len(pages))
     cut = random.randint(0, len(pages))
@@ -70,7 +70,7 @@ def test_how_pages_are_spread_over_files_makes_no_difference(tmp_path_factory, p
 
 @SOME
 @given(PAGES)
-def test_the_newest_page_of_an_address_stays(tmp_path_factory, pages):
+def test_the_newest_page_of_a_url_stays(tmp_path_factory, pages):
     folder = tmp_path_factory.mktemp("newest")
     manifest = build(write_files(folder / "in", [pages[::2], pages[1::2]]), folder / "out", UniqueUrls())
     newest = {}
@@ -91,7 +91,7 @@ def _age(each):
 
 
 @pytest.mark.parametrize("lines", [LINES, LinesAtOnce(min_sentences=0), NearDuplicates()])
-def test_the_number_of_shards_only_cuts_them(tmp_path, many, lines):
+def test_the_number_of_shards_only_splits_the_same_pages(tmp_path, many, lines):
     steps = (MinChars(), UniqueUrls(), lines)
     build(many, tmp_path / "one", *steps, num_shards=1)
     build(many, tmp_path / "seven", *steps, num_shards=7)
@@ -129,14 +129,14 @@ def test_one_process_two_and_beam_write_the_same_bytes(tmp_path, many):
     assert not (tmp_path / "beam" / ".work").exists()
 
 
-def test_without_unique_urls_pages_of_one_address_all_stay(tmp_path):
+def test_without_unique_urls_all_pages_of_a_url_stay(tmp_path):
     pages = [page("http://a.org", "first"), page("http://a.org", "second"), page("http://a.org", "first")]
     build(write_files(tmp_path / "in", [pages[:1], pages[1:]]), tmp_path / "out", MinChars(chars=1))
     assert sorted(row["text"] for row in rows(tmp_path / "out")) == ["first", "first", "second"]
 
 
 @pytest.mark.parametrize("lines", [LINES, LinesAtOnce(min_sentences=0)])
-def test_many_files_are_gathered_on_the_way_and_nothing_changes(tmp_path, many, lines, monkeypatch):
+def test_gathering_many_files_changes_nothing(tmp_path, many, lines, monkeypatch):
     steps = (UniqueUrls(), lines, NearDuplicates(), LINES)
     plain = build(many, tmp_path / "plain", *steps, num_shards=7)
     monkeypatch.setattr(build_plan, "GATHER_ABOVE", 4)

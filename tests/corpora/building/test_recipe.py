@@ -23,7 +23,7 @@ from tests.corpora.building.tiny import LINES, MinChars, NoDigits, recipe
         ),
     ],
 )
-def test_steps_that_are_none_or_stand_wrong_are_refused(steps, message):
+def test_invalid_steps_and_wrong_orders_are_refused(steps, message):
     with pytest.raises(ValueError, match=f"corpus recipe 'tiny': {message}"):
         recipe(*steps)
 
@@ -43,15 +43,15 @@ def test_fields_out_of_range_are_refused(fields, message):
         recipe(**fields)
 
 
-def test_a_recipe_says_in_words_all_that_decides(tmp_path):
+def test_a_recipe_describes_all_settings_that_determine_the_output(tmp_path):
     (tmp_path / "en.txt").write_text("word\n")
     made = CorpusRecipe(name="mine", steps=[MinChars(chars=5), UniqueUrls(), BadWords(lists=str(tmp_path))])
-    words = made.in_words()
+    words = made.describe()
     assert words["step 1"] == "MinChars(chars=5), version 1"
     before = words["step 3"]
     assert "terms sha256 " in before
     (tmp_path / "en.txt").write_text("another\n")
-    assert made.in_words()["step 3"] != before
+    assert made.describe()["step 3"] != before
 
 
 @pytest.mark.parametrize("num_shards", [None, 1, 3, 1000])

@@ -1,4 +1,4 @@
-"""Builds that are stopped, and folders that hold something already."""
+"""Interrupted builds, and folders that are not empty."""
 
 import contextlib
 import fcntl
@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from t5x_like.corpora.building import cleaning_stage, stage_runner
 from t5x_like.corpora.building.recipe import UniqueUrls
 from t5x_like.corpora.pages.page_reader import PageReaderConfig
 from tests.corpora.building.tiny import (
@@ -42,7 +43,7 @@ INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_
 
 
 def taking(seconds):
-    """The environment of a build that takes so long for each page."""
+    """Return the environment of a build that takes ``seconds`` for each page."""
     return {**os.environ, "SECONDS_A_PAGE": str(seconds)}
 
 
@@ -60,7 +61,7 @@ def inputs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(inputs, tmp_path_factory):
-    """What an undisturbed build makes."""
+    """Return the files of an undisturbed build."""
     output = tmp_path_factory.mktemp("whole") / "out"
     build(inputs, output, num_shards=3)
     return contents(output)
@@ -96,7 +97,7 @@ def test_a_build_stopped_anywhere_ends_with_the_same_bytes(tmp_path_factory, inp
     assert contents(output) == whole
 
 
-def test_what_is_done_is_not_done_again(tmp_path, inputs):
+def test_finished_tasks_are_not_repeated(tmp_path, inputs):
     seen = []
 
     def counting(function, work):
@@ -113,7 +114,7 @@ def test_what_is_done_is_not_done_again(tmp_path, inputs):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_build_killed_at_any_moment_goes_on_to_the_same_bytes(tmp_path, inputs, whole, workers):
+def test_a_build_killed_at_any_moment_continues_to_the_same_bytes(tmp_path, inputs, whole, workers):
     output = tmp_path / "out"
     command = [sys.executable, "-c", PROGRAM, inputs, str(output), str(workers)]
     for moment in range(1, 7, workers):
@@ -135,7 +136,7 @@ def test_a_build_killed_at_any_moment_goes_on_to_the_same_bytes(tmp_path, inputs
 
 
 def ended(group):
-    """Whether all processes of a group end, the last of which are Python's own."""
+    """Return True once all processes of a group have ended."""
     for _ in range(500):
         try:
             os.killpg(group, 0)
@@ -171,7 +172,7 @@ def test_ctrl_c_leaves_no_process_and_no_half_written_file(tmp_path, inputs, who
     assert shards.items() <= contents(output).items()
 
 
-def test_half_written_files_of_a_killed_build_are_cleared_away(tmp_path, inputs, whole):
+def test_half_written_files_of_a_killed_build_are_removed(tmp_path, inputs, whole):
     with contextlib.suppress(StopError):
         build(inputs, tmp_path / "out", num_shards=3, run_all=stopping_after(3))
     (tmp_path / "out" / ".train-00000-of-00003.jsonl.zst.0123abcd.partial").write_text("half")
@@ -196,7 +197,7 @@ def test_a_damaged_shard_is_built_again(tmp_path, inputs, whole, caplog):
     assert contents(tmp_path / "out") == whole
 
 
-def test_a_damaged_shard_is_built_again_though_a_kill_left_files_between_stages(tmp_path, inputs, whole):
+def test_a_damaged_shard_is_built_again_despite_files_of_a_killed_build(tmp_path, inputs, whole):
     output = tmp_path / "out"
 
     def keep_work(function, work):
@@ -212,14 +213,14 @@ def test_a_damaged_shard_is_built_again_though_a_kill_left_files_between_stages(
     assert contents(output) == whole
 
 
-def test_what_is_left_of_another_corpus_is_not_mixed_with_a_new_one(tmp_path, inputs):
+def test_the_rest_of_another_corpus_is_not_mixed_with_a_new_one(tmp_path, inputs):
     build(inputs, tmp_path / "out", num_shards=3)
     (tmp_path / "out" / "manifest.json").unlink()
     with pytest.raises(ValueError, match=r"holds other files \(samples.jsonl, train-00000-of-00003"):
         build(inputs, tmp_path / "out", MinChars(chars=9), num_shards=2)
 
 
-def test_a_build_stopped_by_damage_goes_on_once_damage_may_be_skipped(tmp_path):
+def test_a_build_stopped_by_damage_continues_once_damage_may_be_skipped(tmp_path):
     texts = ["first, the longest and so cleaned first", "second", "third"]
     inputs = write_files(tmp_path / "in", [[page(f"http://a.org/{text}", text)] for text in texts])
     with (tmp_path / "in" / "001.jsonl").open("a") as file:
@@ -246,7 +247,7 @@ def test_a_build_stopped_by_damage_goes_on_once_damage_may_be_skipped(tmp_path):
         build(inputs, tmp_path / "out")
 
 
-def test_a_build_stopped_by_damage_goes_on_once_the_file_is_corrected(tmp_path):
+def test_a_build_stopped_by_damage_continues_once_the_file_is_corrected(tmp_path):
     texts = ["first, the longest and so cleaned first", "second", "third"]
     inputs = write_files(tmp_path / "in", [[page(f"http://a.org/{text}", text)] for text in texts])
     first, second, _ = sorted((tmp_path / "in").iterdir())
@@ -284,10 +285,10 @@ def test_another_recipe_or_other_inputs_are_refused_with_the_difference(tmp_path
             build(inputs, output, run_all=stopping_after(stop))
         with pytest.raises(ValueError, match="made from something else") as refused:
             build(inputs, output, MinChars(chars=9), *STEPS[1:], format="tfrecord")
-        told = str(refused.value)
-        assert "step 1: it has MinChars(chars=3), version 1, you ask for MinChars(chars=9" in told
-        assert "format: it has jsonl.zst, you ask for tfrecord" in told
-        assert "Choose another --output, or delete that folder" in told
+        message = str(refused.value)
+        assert "step 1: it has MinChars(chars=3), version 1, you ask for MinChars(chars=9" in message
+        assert "format: it has jsonl.zst, you ask for tfrecord" in message
+        assert "Choose another --output, or delete that folder" in message
         with pytest.raises(
             ValueError, match=r"000\.jsonl: it was .* bytes, now it is not among them"
         ) as refused:
@@ -312,7 +313,7 @@ def test_two_writers_at_once_are_refused(tmp_path, inputs):
 
 
 @pytest.mark.parametrize("form", ["jsonl.zst", "tfrecord", "arrayrecord"])
-def test_a_full_disk_is_told_and_loses_nothing(tmp_path, form):
+def test_a_full_disk_is_reported_and_loses_nothing(tmp_path, form):
     texts = [f"{n} " + os.urandom(400).hex() for n in range(40)]
     inputs = write_files(tmp_path / "in", [[page(f"http://a.org/{n}", text)] for n, text in enumerate(texts)])
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -348,14 +349,14 @@ def test_a_damaged_file_between_stages_is_named_with_the_remedy(tmp_path, inputs
     assert contents(tmp_path / "out") == whole
 
 
-def test_a_rule_that_breaks_names_itself_and_the_page_and_where_it_can_the_file(tmp_path):
+def test_a_failing_rule_is_reported_with_its_name_the_page_and_the_file(tmp_path):
     inputs = write_files(
         tmp_path / "in", [[page("http://a.org/1", "fine"), page("http://a.org/2", "explode")]]
     )
-    told = r"ZeroDivisionError: boom \(step no-digits, page http://a.org/2\)"
-    with pytest.raises(ValueError, match=r"000\.jsonl, page 1: " + told):
+    message = r"ZeroDivisionError: boom \(step no-digits, page http://a.org/2\)"
+    with pytest.raises(ValueError, match=r"000\.jsonl, page 1: " + message):
         build(inputs, tmp_path / "first", NoDigits())
-    with pytest.raises(ValueError, match="^" + told):
+    with pytest.raises(ValueError, match="^" + message):
         build(inputs, tmp_path / "later", UniqueUrls(), LINES, NoDigits())
 
 
@@ -383,3 +384,16 @@ def test_a_corpus_without_pages_is_valid_and_warned_of(tmp_path, caplog):
     assert step(manifest, "no-digits")["dropped"] == {"filtered:digits": 2}
     assert rows(tmp_path / "out") == []
     assert [shard["pages"] for shard in manifest["shards"]] == [0, 0]
+
+
+def test_progress_shows_how_far_a_single_file_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(cleaning_stage, "_REPORT_SECONDS", 0.0)
+    pages = [page(f"http://a.org/{number}", "x" * 50_000) for number in range(40)]
+    inputs = write_files(tmp_path / "in", [pages])
+    amounts: list[int] = []
+    monkeypatch.setattr(stage_runner.Progress, "reach", lambda _, done: amounts.append(done))
+    build(inputs, tmp_path / "out")
+    (size,) = (path.stat().st_size for path in (tmp_path / "in").iterdir())
+    assert amounts == sorted(amounts)
+    assert len({amount for amount in amounts if amount < size / 2}) >= 4
+    assert amounts[-1] == pytest.approx(size, abs=1)

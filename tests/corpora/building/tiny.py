@@ -59,7 +59,7 @@ STEPS = (MinChars(), UniqueUrls(), NoDigits(), LINES, MinChars(chars=2))
 
 
 def recipe(*steps: Any, **fields: Any) -> CorpusRecipe:
-    """A recipe with a fifth of its pages in validation, so that few pages fill both."""
+    """Return a recipe with a fifth of its pages in validation, so that few pages fill both splits."""
     return CorpusRecipe(**{"name": "tiny", "steps": steps or STEPS, "validation_share": 0.2, **fields})
 
 
@@ -79,18 +79,18 @@ def write_files(folder: Path, files: Iterable[Sequence[dict[str, str]]]) -> str:
 def build(
     inputs: str, output: Path, *steps: Any, workers: int = 1, run_all: Any = None, **fields: Any
 ) -> Any:
-    """The manifest of a corpus built without a progress bar."""
+    """Build a corpus without progress and return its manifest."""
     made = recipe(*steps, **fields)
     return build_corpus(made, inputs, output, workers=workers, run_all=run_all, progress=False).manifest
 
 
 def contents(output: Path) -> dict[str, bytes]:
-    """The files of a corpus, but for the manifest's times."""
+    """Return the files of a corpus, without the manifest's times."""
     return {path.name: path.read_bytes() for path in sorted(output.iterdir()) if path.name != "manifest.json"}
 
 
 def rows(output: Path, split: str = "*") -> list[dict[str, str]]:
-    """The pages of a corpus, shard after shard."""
+    """Return the pages of a corpus, shard after shard."""
     lines = b"".join(
         zstandard.ZstdDecompressor().stream_reader(io.BytesIO(path.read_bytes())).read()
         for path in sorted(output.glob(f"{split}-*.jsonl.zst"))
@@ -99,5 +99,5 @@ def rows(output: Path, split: str = "*") -> list[dict[str, str]]:
 
 
 def step(manifest: dict[str, Any], name: str) -> dict[str, Any]:
-    """What the manifest says of the first step of this name."""
+    """Return the manifest's entry for the first step of this name."""
     return next(each for each in manifest["steps"] if each["name"] == name)

@@ -1,4 +1,4 @@
-"""What a duplicate rule makes of pages, in memory; the stages of building a corpus do the same over files."""
+"""Applies rules for duplicates to pages in memory; the stages of a build do the same with files."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ NUM_PARTITIONS = 3
 def deduplicate(
     rule: DuplicateRule, pages: Sequence[Page], counts: Counter[str] | None = None
 ) -> dict[str, Page | Dropped]:
-    """By address: the page as the rule leaves it, or why it is dropped."""
+    """Return by URL the page after the rule, or ``Dropped``."""
     counts = Counter() if counts is None else counts
     keys = np.concatenate([keys_of_page(rule, page, number) for number, page in enumerate(pages)])
     hashes = keys["hash_high"] % np.uint64(NUM_PARTITIONS)
@@ -34,12 +34,12 @@ def deduplicate(
 
 
 def texts(rule: DuplicateRule, pages: Sequence[Page]) -> dict[str, str]:
-    """By address: what is left of the pages that stay."""
+    """Return by URL the remaining texts of pages that stay."""
     return {url: page.text for url, page in deduplicate(rule, pages).items() if not isinstance(page, Dropped)}
 
 
 def keys_of_page(rule: DuplicateRule, page: Page, number: int) -> np.ndarray:
-    """``KEY`` [number of parts] of a page of this number."""
+    """Return ``KEY`` [number of parts] of a page with this number."""
     place = PagePlace(url_digest(normalize_url(page.url)), source=0, record=number)
     keys = rule.keys(page, place)
     keys["partition"], keys["page"] = number % NUM_PARTITIONS, number // NUM_PARTITIONS

@@ -94,7 +94,7 @@ def test_each_line_stays_exactly_once_and_in_order(pages):
 
 @settings(deadline=None)
 @given(pages=PAGES)
-def test_what_is_left_has_no_duplicates_to_remove(pages):
+def test_a_second_pass_removes_nothing(pages):
     rule = DuplicateLines(min_sentences=0)
     once = texts(rule, pages)
     remaining = [Page(url=url, text=text) for url, text in once.items()]
@@ -102,13 +102,13 @@ def test_what_is_left_has_no_duplicates_to_remove(pages):
         assert texts(rule, remaining) == once
 
 
-def test_a_line_goes_to_the_address_as_it_was_crawled_of_the_smallest_digest():
+def test_a_line_stays_on_the_page_with_the_smallest_digest_of_the_crawled_url():
     first = Page(url="https://www.example.org/wet/6?utm_source=x", text="The same line.")
     second = Page(url="https://www.example.org/wet/1?utm_source=x", text="The same line.")
     assert list(texts(DuplicateLines(min_sentences=0), [first, second])) == [second.url]
 
 
-def test_sentences_are_counted_over_the_whole_rest_of_a_page():
+def test_sentences_are_counted_over_the_whole_remaining_text():
     page = Page(url="https://example.org/", text='It was\nShe said "go"\nWe all went home.')
     assert deduplicate(DuplicateLines(min_sentences=3), [page])[page.url] == Dropped(
         "filtered:too_few_sentences"
@@ -123,7 +123,7 @@ def test_any_text_that_json_can_hold_has_keys(text):
 @pytest.mark.parametrize("rule", [DuplicateLines(), DuplicateSpans(num_sentences=1)])
 @settings(deadline=None)
 @given(pages=PAGES, cut=st.integers(0, 6))
-def test_matching_parts_first_and_then_what_they_leave_is_matching_all_at_once(rule, pages, cut):
+def test_matching_in_parts_equals_matching_all_at_once(rule, pages, cut):
     keys = np.concatenate([keys_of_page(rule, page, number) for number, page in enumerate(pages)])
     here = keys["page"] < cut
     halves = [keys[here], keys[~here]]

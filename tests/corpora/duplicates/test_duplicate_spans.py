@@ -48,7 +48,7 @@ def test_spans_stay_where_the_reference_keeps_them(golden):
 
 @settings(deadline=None)
 @given(pages=PAGES, split=st.booleans())
-def test_no_span_of_what_stays_is_a_later_one(pages, split):
+def test_no_remaining_span_is_a_duplicate(pages, split):
     """And nothing but whole sentences goes: what stays of a document stays in order."""
     rule = DuplicateSpans(num_sentences=2, split_sentences=split, min_sentences=0)
     kept = texts(rule, pages)
@@ -60,7 +60,7 @@ def test_no_span_of_what_stays_is_a_later_one(pages, split):
 
 @settings(deadline=None)
 @given(pages=PAGES, split=st.booleans())
-def test_a_document_and_its_copies_leave_one(pages, split):
+def test_one_of_a_document_and_its_copies_remains(pages, split):
     rule = DuplicateSpans(num_sentences=1, split_sentences=split, min_sentences=0)
     copies = [page._replace(url=f"copy of {page.url}") for page in pages]
     kept, alone = texts(rule, [*pages, *copies]), texts(rule, pages)
@@ -69,7 +69,7 @@ def test_a_document_and_its_copies_leave_one(pages, split):
         assert not rule._sentences(kept.get(page.url, "")) or "..." in page.text
 
 
-def test_a_document_keeps_what_is_around_a_span_that_came_before():
+def test_a_document_keeps_the_text_around_a_removed_span():
     first = Page(url="1", text=SOME)
     second = Page(url="2", text=f"New here.  {SOME.upper()}\nAnd new there. That is all.")
     counts = Counter()
@@ -78,7 +78,7 @@ def test_a_document_keeps_what_is_around_a_span_that_came_before():
     assert counts == {"sentence-passed": 6, "sentence-filtered:duplicate_span": 3, "passed": 2}
 
 
-def test_only_documents_from_which_something_went_need_sentences_and_words():
+def test_only_shortened_documents_need_sentences_and_words():
     short = Page(url="0", text="Just this.")
     pages = [short, Page(url="1", text=SOME), Page(url="2", text=f"{SOME} Two words. Two more. And more.")]
     assert deduplicate(DuplicateSpans(min_words=10), pages)["2"] == Dropped("filtered:too_few_words")
@@ -89,13 +89,13 @@ def test_only_documents_from_which_something_went_need_sentences_and_words():
 @pytest.mark.parametrize(
     "other", ["THE HARBOUR is old;  Cranes\tstand there.\nÁ féstival is held!", SOME.replace(".", "…")]
 )
-def test_case_marks_space_and_accents_make_no_other_span_of_lines(other):
+def test_case_punctuation_whitespace_and_accents_make_no_difference(other):
     lines = DuplicateSpans(num_sentences=1, split_sentences=False, min_sentences=0)
     as_line = [Page(url="1", text=SOME), Page(url="2", text=" ".join(other.split("\n")))]
     assert list(texts(lines, as_line)) == ["1"]
 
 
-def test_numbers_make_no_other_span():
+def test_numbers_make_no_difference():
     rule = DuplicateSpans(num_sentences=1, min_sentences=0)
     pages = [Page(url="1", text="In 1950 it was 3.5 m."), Page(url="2", text="In 2019 it was 12 m.")]
     assert list(texts(rule, pages)) == ["1"]

@@ -1,4 +1,4 @@
-"""Rules for duplicates decide in the stages of a build as they do over pages in memory, whatever the partitions."""
+"""Rules for duplicates decide in a build as they do on pages in memory, for any partitions."""
 
 import pytest
 
@@ -11,9 +11,7 @@ from t5x_like.gin_config.configuration import load
 from tests.corpora.building.tiny import build, page, rows, write_files
 from tests.corpora.duplicates.deduplicated import texts
 
-SENTENCES = [
-    f"The {colour} {animal} sleeps." for colour in ("red", "blue") for animal in ("cat", "dog", "owl")
-]
+SENTENCES = [f"The {color} {animal} sleeps." for color in ("red", "blue") for animal in ("cat", "dog", "owl")]
 
 
 def _pages(number):
@@ -51,13 +49,13 @@ def test_a_corpus_keeps_what_the_rule_keeps(tmp_path, rule):
 @pytest.mark.parametrize(
     ("gin", "step", "rule"), [("c4_en_spans", 3, DuplicateSpans()), ("c4_en_near", 6, NearDuplicates())]
 )
-def test_recipes_of_c4_have_them_at_their_places(gin, step, rule):
+def test_recipes_of_c4_have_the_rules_in_their_positions(gin, step, rule):
     recipe = load([f"gin/corpora/{gin}.gin"], [], roots=[CorpusRecipe]).value
     assert recipe.name == gin
     assert recipe.steps[step] == rule
 
 
-def test_the_manifest_tells_which_lines_were_removed_most_often(tmp_path):
+def test_the_manifest_lists_the_lines_removed_most_often(tmp_path):
     notice = "Follow us on all channels."
     files = [
         [page(f"{file}/{row}", f"Own text {file} {row}.\n{notice}\n") for row in range(9)]

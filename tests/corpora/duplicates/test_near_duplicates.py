@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from t5x_like.corpora.duplicates.duplicate_rule import PagePlace
 from t5x_like.corpora.duplicates.min_hash import shingles, signature
-from t5x_like.corpora.duplicates.near_duplicates import NearDuplicates, first_of_group
+from t5x_like.corpora.duplicates.near_duplicates import NearDuplicates, connected_components
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.url_lists import url_digest
@@ -35,7 +35,7 @@ def _pairs(similarity, number, num_ngrams=240):
 
 
 @pytest.mark.parametrize("similarity", [0.4, 0.6, 0.7, 0.75, 0.8, 0.9])
-def test_pairs_are_found_as_often_as_theory_has_it(similarity):
+def test_pairs_are_found_with_the_theoretical_probability(similarity):
     pages, exact = _pairs(similarity, 250)
     rule = NearDuplicates(ngram=4)
     kept = texts(rule, pages)
@@ -45,7 +45,7 @@ def test_pairs_are_found_as_often_as_theory_has_it(similarity):
     assert abs(found / 250 - expected) < 4 * np.sqrt(expected * (1 - expected) / 250) + 1e-9
 
 
-def test_signatures_agree_in_as_many_places_as_sets_have_elements_in_common():
+def test_signatures_estimate_the_jaccard_similarity():
     pages, exact = _pairs(0.5, 30)
     pairs = [
         (shingles(one.text, 4), shingles(two.text, 4))
@@ -56,7 +56,7 @@ def test_signatures_agree_in_as_many_places_as_sets_have_elements_in_common():
     assert abs(agree - exact) < 4 * np.sqrt(exact * (1 - exact) / (30 * 512))
 
 
-def test_of_a_chain_of_near_copies_the_page_of_the_lowest_digest_stays():
+def test_one_page_of_a_chain_of_near_duplicates_stays():
     """Groups hang together by pairs: the ends of a chain need nothing in common."""
     words = _words("w", 400)
     chain = [_page(f"example.org/{step}", words[4 * step : 4 * step + 200]) for step in range(40)]
@@ -83,7 +83,7 @@ def test_the_order_of_pages_is_irrelevant_and_nothing_is_left_to_remove(pages, o
     assert texts(rule, remaining) == kept
 
 
-def test_pages_without_words_are_never_copies_and_short_ones_are_if_they_say_the_same():
+def test_pages_without_words_are_never_duplicates_and_equal_short_ones_are():
     pages = [
         Page(url="1", text=""),
         Page(url="2", text="…"),
@@ -111,21 +111,21 @@ def test_keys_are_the_same_on_every_machine_and_in_every_version():
 @given(
     pairs=st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=30),
 )
-def test_what_hangs_together_is_found_by_its_lowest_number(pairs):
+def test_components_are_identified_by_their_lowest_node(pairs):
     groups = {number: {number} for number in range(20)}
     for left, right in pairs:
         joined = groups[left] | groups[right]
         groups.update(dict.fromkeys(joined, joined))
-    found = first_of_group(20, np.array(pairs, np.int64).reshape(-1, 2).T)
+    found = connected_components(20, np.array(pairs, np.int64).reshape(-1, 2).T)
     assert found.tolist() == [min(groups[number]) for number in range(20)]
 
 
-def test_a_long_chain_is_followed_in_a_few_rounds():
+def test_a_long_chain_takes_few_rounds():
     numbers = np.random.Philox(key=1).random_raw(200_000).argsort()
-    assert not first_of_group(200_000, np.stack([numbers[:-1], numbers[1:]])).any()
+    assert not connected_components(200_000, np.stack([numbers[:-1], numbers[1:]])).any()
 
 
 @pytest.mark.parametrize("field", ["ngram", "bands", "rows"])
-def test_settings_count_something(field):
+def test_settings_below_one_are_refused(field):
     with pytest.raises(ValueError, match=f"NearDuplicates.{field} is 0; it counts something: give 1 or more"):
         NearDuplicates(**{field: 0})

@@ -70,7 +70,7 @@ def test_parquet_rows_are_pages(tmp_path: Path) -> None:
     assert [(page.url, page.text, page.timestamp, page.language) for _, page in found] == EXPECTED
 
 
-def test_fields_may_have_other_names_and_an_address_is_made_up_where_there_is_none(tmp_path: Path) -> None:
+def test_fields_may_have_other_names_and_a_missing_url_gets_a_placeholder(tmp_path: Path) -> None:
     reading = PageReaderConfig(
         text_field="body", url_field="href", timestamp_field="when", language_field="lang"
     )
@@ -80,7 +80,7 @@ def test_fields_may_have_other_names_and_an_address_is_made_up_where_there_is_no
     assert found[0].page.url == f"{tmp_path}/a.jsonl#1"
 
 
-def test_plain_text_has_a_document_a_file_or_one_a_line(tmp_path: Path) -> None:
+def test_plain_text_has_one_document_in_each_file_or_line(tmp_path: Path) -> None:
     content = "\ufeffOne.\nTwo.\n\nThree.".encode()
     found, _ = read(tmp_path / "a.txt", content, PageReaderConfig())
     assert [(place, page.text) for place, page in found] == [(1, "One.\nTwo.\n\nThree.")]
@@ -89,7 +89,7 @@ def test_plain_text_has_a_document_a_file_or_one_a_line(tmp_path: Path) -> None:
     assert len({page.url for _, page in found}) == 3
 
 
-def test_html_files_are_pages_in_whatever_encoding_they_say(tmp_path: Path) -> None:
+def test_html_files_are_pages_in_their_declared_encoding(tmp_path: Path) -> None:
     for number, encoding in enumerate(["utf-8", "utf-16", "cp1251"]):
         page = f'<html><head><meta charset="{encoding}"></head><body><p>Привет, мир.<p>Two.</body></html>'
         found, log = read(tmp_path / f"{number}.html", page.encode(encoding), PageReaderConfig())
@@ -112,12 +112,12 @@ WET = b"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: u\r\nWARC-Date: 5\
         ("x.warc.gz", gzip.compress(WET), "wet"),
         ("x", WET, "wet"),
         ("x.data", jsonl(ROWS), "jsonl"),
-        ("x.jsonl.gz", jsonl(ROWS), "jsonl"),  # unpacked on its way, as browsers do
+        ("x.jsonl.gz", jsonl(ROWS), "jsonl"),  # decompressed on the way, as by browsers
         ("x.json", gzip.compress(jsonl(ROWS)), "jsonl"),
         ("x.WET.GZ", gzip.compress(WET), "wet"),
     ],
 )
-def test_the_kind_is_told_by_name_and_first_bytes(
+def test_the_kind_is_detected_from_name_and_first_bytes(
     tmp_path: Path, name: str, content: bytes, kind: str
 ) -> None:
     found, log = read(tmp_path / name, content, PageReaderConfig())
@@ -140,7 +140,7 @@ WRONG = {
     "i.txt": ("x".encode("utf-32"), "UTF-32 text"),
     "j.wet": (b"", "the file is empty (0 bytes)"),
     "k.parquet": (b"", "the file is empty (0 bytes)"),
-    "l.jsonl.gz": (gzip.compress(jsonl(ROWS))[:12], "the gzip member at packed byte 0 is cut short"),
+    "l.jsonl.gz": (gzip.compress(jsonl(ROWS))[:12], "the gzip member at compressed byte 0 is cut short"),
     "m.wet": (b"WARC/1.1x\nhello\n", "no line 'WARC/1.1' begins a record"),
 }
 
@@ -182,7 +182,7 @@ BAD_LINES = {
 
 
 @pytest.mark.parametrize("line", BAD_LINES)
-def test_a_bad_line_is_named_or_passed_over_and_counted(tmp_path: Path, line: bytes) -> None:
+def test_a_bad_line_is_reported_or_skipped_and_counted(tmp_path: Path, line: bytes) -> None:
     kind, reason = BAD_LINES[line]
     content = jsonl(ROWS[:1]) + line + b"\r\n\n" + jsonl(ROWS[1:])
     with pytest.raises(ValueError, match=r"a\.jsonl, line 2: ") as error:
@@ -222,14 +222,16 @@ def test_decompression_bombs_stop_early(tmp_path: Path, packing: str) -> None:
         PageReaderConfig(on_corruption="skip", max_ratio=100),
     )
     assert len(found) == 2
-    assert "unpacks to more than 100 times its size (max_ratio): a decompression bomb?" in str(log.examples)
+    assert "decompresses to more than 100 times its size (max_ratio): a decompression bomb?" in str(
+        log.examples
+    )
     found, log = read(
         path,
         head + PACKINGS[packing](b"\n" * 10_000_000),
         PageReaderConfig(on_corruption="skip", max_file_bytes=10**6),
     )
     assert len(found) == 2
-    assert "unpacks to more than 1,000,000 bytes (max_file_bytes)" in str(log)
+    assert "decompresses to more than 1,000,000 bytes (max_file_bytes)" in str(log)
 
 
 LONG = """
@@ -258,7 +260,7 @@ def check_that_a_long_line_takes_little_memory(path: Path, size: int) -> None:
                 packer.write(b"y" * 2**22)
     else:
         path.write_bytes(STARTS[path.name])
-        with path.open("r+b") as stream:  # NUL bytes, which take no room on the disk
+        with path.open("r+b") as stream:  # a sparse file of NUL bytes
             stream.truncate(size)
     run = subprocess.run([sys.executable, "-c", LONG, str(path)], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
@@ -270,7 +272,7 @@ def check_that_a_long_line_takes_little_memory(path: Path, size: int) -> None:
 
 
 NEEDS_PROC = pytest.mark.skipif(
-    not Path("/proc/self/status").exists(), reason="/proc tells how much memory was taken"
+    not Path("/proc/self/status").exists(), reason="/proc shows the memory in use"
 )
 
 
@@ -315,8 +317,8 @@ def test_random_bytes_raise_nothing_but_value_errors(tmp_path_factory, ending: s
         try:
             list(read_pages(path, PageReaderConfig()))
         except ValueError as error:
-            told = str(error)
-            assert told.startswith(str(path)), told
+            message = str(error)
+            assert message.startswith(str(path)), message
 
 
 @given(
@@ -347,7 +349,7 @@ def test_logs_add_up_and_can_be_sent_to_another_process(tmp_path: Path) -> None:
     )
 
 
-def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+def test_invalid_options_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is no file; name one, or a pattern"):
         list(read_pages(tmp_path))
     for wrong in ({"kind": "zip"}, {"on_corruption": "warn"}, {"max_page_bytes": 0}, {"max_ratio": -1}):

@@ -60,7 +60,7 @@ def test_responses_of_html_and_plain_text_are_pages(tmp_path: Path) -> None:
     assert counts(log) == expected | {"warc-file": 1}
 
 
-def test_the_main_content_can_be_asked_for(tmp_path: Path) -> None:
+def test_the_main_content_can_be_selected(tmp_path: Path) -> None:
     found, _ = read(tmp_path / "a.warc", response("u", HTML), PageReaderConfig(html=Html(main_content=True)))
     assert "Menu" not in found[0].text
     assert "Three." in found[0].text
@@ -79,7 +79,7 @@ def test_the_main_content_can_be_asked_for(tmp_path: Path) -> None:
         (b"a \x81\x8d\xff b", "ascii", None),
     ],
 )
-def test_characters_are_those_declared_or_those_that_fit(
+def test_the_encoding_is_the_declared_one_or_one_that_fits(
     body: bytes, charset: str | None, text: str | None
 ) -> None:
     found = decode_body(body, charset)[0]
@@ -88,7 +88,7 @@ def test_characters_are_those_declared_or_those_that_fit(
         assert "Привет, мир" in found
 
 
-def test_bodies_are_joined_and_unpacked(tmp_path: Path) -> None:
+def test_bodies_are_joined_and_decoded(tmp_path: Path) -> None:
     chunked = b"4\r\n<p>O\r\n6;x=y\r\nne two\r\n0\r\n\r\n"
     bodies = {
         "Transfer-Encoding: chunked\r\n": chunked,
@@ -96,7 +96,7 @@ def test_bodies_are_joined_and_unpacked(tmp_path: Path) -> None:
         "Content-Encoding: deflate\r\n": zlib.compress(b"<p>One two"),
         "content-encoding: Deflate\r\nX: y\r\n": zlib.compress(b"<p>One two")[2:-4],
         "Content-Encoding: zstd\r\n": zstandard.compress(b"<p>One two"),
-        "Content-Encoding: gzip\r\nA: b\r\n": b"<p>One two",  # unpacked by the crawler
+        "Content-Encoding: gzip\r\nA: b\r\n": b"<p>One two",  # decoded by the crawler
         "Transfer-Encoding: chunked\r\nA: b\r\n": b"<p>One two",
     }
     content = b"".join(response("u", body, headers=head) for head, body in bodies.items())
@@ -105,15 +105,15 @@ def test_bodies_are_joined_and_unpacked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packing", ["gzip", "deflate", "zstd"])
-def test_a_body_that_unpacks_to_too_much_is_left_out(tmp_path: Path, packing: str) -> None:
+def test_a_body_that_decompresses_to_too_much_is_left_out(tmp_path: Path, packing: str) -> None:
     pack = {"gzip": gzip.compress, "deflate": zlib.compress, "zstd": zstandard.compress}[packing]
     bomb = response("u0", pack(bytes(30_000_000)), headers=f"Content-Encoding: {packing}\r\n")
     found, log = read(tmp_path / "a.warc", bomb + response("u1", HTML))
     assert [page.url for page in found] == ["u1"]
-    assert "the body unpacks to more than the 16,777,216 bytes of max_page_bytes" in str(log)
+    assert "the body decompresses to more than the 16,777,216 bytes of max_page_bytes" in str(log)
 
 
-def test_a_body_of_another_packing_or_none_at_all_is_told(tmp_path: Path) -> None:
+def test_a_body_with_an_unknown_encoding_or_none_is_reported(tmp_path: Path) -> None:
     content = response("u", b"x", headers="Content-Encoding: rot13\r\n") + record("response", "u", b"no http")
     found, log = read(
         tmp_path / "a.warc", content + response("u", b"\x1f\x8bx", headers="Content-Encoding: gzip\r\n")
@@ -123,7 +123,7 @@ def test_a_body_of_another_packing_or_none_at_all_is_told(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("length", [5, 300, 5000])
-def test_a_wrong_content_length_costs_its_own_page_alone(tmp_path: Path, length: int) -> None:
+def test_a_wrong_content_length_loses_only_its_own_page(tmp_path: Path, length: int) -> None:
     wrong = response("u1", HTML, length=length)
     content = response("u0", HTML) + wrong + response("u2", HTML) + response("u3", HTML)
     found, log = read(tmp_path / "a.warc", content)
@@ -136,7 +136,7 @@ def test_a_wrong_content_length_costs_its_own_page_alone(tmp_path: Path, length:
         read(tmp_path / "a.warc", content, PageReaderConfig())
 
 
-def test_a_cut_file_keeps_the_records_before(tmp_path: Path) -> None:
+def test_a_truncated_file_keeps_the_records_before(tmp_path: Path) -> None:
     content = response("u0", HTML) + response("u1", HTML)
     found, log = read(tmp_path / "a.warc", content[:-99])
     assert [page.url for page in found] == ["u0"]
@@ -147,7 +147,7 @@ def test_a_cut_file_keeps_the_records_before(tmp_path: Path) -> None:
     assert counts(log)["damaged:content_length"] + counts(log)["damaged:truncated"] >= 1
 
 
-def test_a_record_longer_than_the_cap_is_passed_over(tmp_path: Path) -> None:
+def test_a_record_longer_than_the_limit_is_skipped(tmp_path: Path) -> None:
     content = (
         response("u0", HTML + b" " * 5000) + record("resource", "u1", b"x" * 5000) + response("u2", HTML)
     )
@@ -165,7 +165,7 @@ def test_html_nested_deeply_is_text_and_does_not_end_the_reader(tmp_path: Path) 
     assert [page.text for page in found] == ["deep", TEXT]
 
 
-def test_html_that_takes_too_long_is_told_and_the_next_page_read(tmp_path: Path) -> None:
+def test_html_that_takes_too_long_is_reported_and_the_next_page_is_read(tmp_path: Path) -> None:
     slow = b"<div " + b" ".join(b"a%d=1" % number for number in range(60_000)) + b">x"
     reading = PageReaderConfig(on_corruption="skip", html=Html(max_seconds=0.3))
     found, log = read(tmp_path / "a.warc", response("u0", slow) + response("u1", HTML), reading)
@@ -198,5 +198,5 @@ def test_no_response_raises_anything_but_a_value_error(body: bytes, packing: str
     st.sampled_from([None, "utf-8", "latin-1", "utf-7", "utf-16", "hex", "rot13", "idna"]),
 )
 @settings(max_examples=200, deadline=None)
-def test_any_bytes_have_characters_that_can_be_written(body: bytes, charset: str | None) -> None:
+def test_any_bytes_decode_to_valid_text(body: bytes, charset: str | None) -> None:
     decode_body(body, charset)[0].encode()

@@ -114,7 +114,7 @@ def bodies(found) -> list[str]:
 
 
 @pytest.mark.parametrize("length", [3, 500, 10**30])
-def test_a_wrong_content_length_is_told_and_the_page_read_as_the_reference_does(
+def test_a_wrong_content_length_is_reported_and_the_page_is_read_as_by_the_reference(
     tmp_path: Path, length: int
 ) -> None:
     content = record("u0", b"zero") + record("u1", b"one two", length) + record("u2", b"three")
@@ -126,7 +126,7 @@ def test_a_wrong_content_length_is_told_and_the_page_read_as_the_reference_does(
         read(tmp_path / "a.wet", content, PageReaderConfig())
 
 
-def test_records_before_the_end_of_a_cut_member_are_kept(tmp_path: Path) -> None:
+def test_records_before_the_end_of_a_truncated_member_are_kept(tmp_path: Path) -> None:
     noise = "".join(random.Random(0).choices("abcdefgh ", k=60_000)).encode()
     whole = gzip.compress(record("u1", noise) + record("u2", noise))
     cut = whole[: int(len(whole) * 0.8)]
@@ -135,14 +135,12 @@ def test_records_before_the_end_of_a_cut_member_are_kept(tmp_path: Path) -> None
     assert counts(log)["damaged:truncated"] == 1
     pages = read_pages(tmp_path / "a.wet.gz", PageReaderConfig())
     assert next(pages).page.url == "u1"
-    message = (
-        r"a\.wet\.gz, record at byte \d+: the gzip member at packed byte 0 is cut short\. Correct the file"
-    )
+    message = r"a\.wet\.gz, record at byte \d+: the gzip member at compressed byte 0 is cut short\. Correct the file"
     with pytest.raises(ValueError, match=message):
         next(pages)
 
 
-def test_reading_goes_on_behind_a_damaged_member(tmp_path: Path) -> None:
+def test_reading_continues_after_a_damaged_member(tmp_path: Path) -> None:
     members = [gzip.compress(record(f"u{number}", b"text " * 50)) for number in range(4)]
     broken = bytearray(members[1])
     broken[-6] ^= 255  # its checksum
@@ -151,11 +149,11 @@ def test_reading_goes_on_behind_a_damaged_member(tmp_path: Path) -> None:
     assert counts(log)["damaged:corrupt"] == 1
     found, log = read(tmp_path / "a.wet.gz", members[0] + b"<html>" + members[1])
     assert bodies(found) == ["u0", "u1"]
-    assert "what follows the gzip member that ends at packed byte" in str(log)
+    assert "what follows the gzip member that ends at compressed byte" in str(log)
     assert counts(log)["damaged:garbage"] == 1
 
 
-def test_invalid_utf8_is_told_or_replaced_and_counted(tmp_path: Path) -> None:
+def test_invalid_utf8_is_reported_or_replaced_and_counted(tmp_path: Path) -> None:
     content = record("u1", b"\xe9t\xe9 x") + record("u2", b"fine")
     with pytest.raises(ValueError, match=r"record at byte 0: invalid UTF-8 at byte \d+ of the record"):
         read(tmp_path / "a.wet", content, PageReaderConfig())
@@ -169,7 +167,7 @@ def test_a_byte_order_mark_is_dropped(tmp_path: Path) -> None:
     assert bodies(found) == ["u1", "u2"]
 
 
-def test_what_is_longer_than_the_cap_is_passed_over_and_the_rest_read(tmp_path: Path) -> None:
+def test_records_longer_than_the_limit_are_skipped(tmp_path: Path) -> None:
     long = record("u1", b"x" * 3_000_000) + record("u2", b"y\n" * 1_000_000)
     content = record("u0", b"before") + long + record("u3", b"after")
     found, log = read(

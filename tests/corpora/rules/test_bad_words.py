@@ -1,4 +1,4 @@
-"""Which pages go for a word: exactly those for which the reference's regular expression finds one."""
+"""Pages are dropped for exactly those words that the reference's regular expression finds."""
 
 import json
 import re
@@ -91,13 +91,13 @@ def test_terms_too_common_in_japanese_and_chinese_are_left_out_as_in_mc4(tmp_pat
     assert not keeps(BadWords(lists=lists), "the 性 sign")
 
 
-def test_terms_with_capitals_are_found_only_where_asked(tmp_path):
+def test_terms_with_capitals_are_found_only_with_lower_terms(tmp_path):
     lists = write_lists(tmp_path / "lists", {"de": ["Wort"]})
     assert keeps(BadWords(lists=lists), "Ein Wort", "de")
     assert not keeps(BadWords(lists=lists, lower_terms=True), "Ein Wort", "de")
 
 
-def test_lists_are_read_in_every_form_users_have(tmp_path):
+def test_lists_are_read_in_every_format(tmp_path):
     folder = Path(write_lists(tmp_path / "lists", {"fr": ["un", "", " deux  "], "fr-CA": ["trois"]}))
     (folder / "de.json").write_text('["eins"]')
     (folder / "README.md").write_text("no terms")
@@ -112,7 +112,11 @@ def test_lists_are_read_in_every_form_users_have(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("words.txt", b"a\n", r"words.txt has terms of which language\? Name it by its code: en.txt"),
+        (
+            "words.txt",
+            b"a\n",
+            r"language of the terms in .*words.txt is unknown; name the file by its code: en.txt",
+        ),
         ("en.txt", b"\xff\xfe\n", r"en.txt can't be read .*; give UTF-8, one term a line or a JSON list"),
         ("en.json", b"[", r"en.json can't be read"),
         ("en.json", b"[1]", r"needed are a JSON list of strings, or such lists by language"),
@@ -126,7 +130,7 @@ def test_lists_that_cannot_be_used_are_refused(tmp_path, name, content, message)
         keeps(BadWords(lists=str(tmp_path / name)), "text")
 
 
-def test_what_cannot_be_meant_is_refused():
+def test_invalid_settings_are_refused():
     with pytest.raises(ValueError, match="filter_fraction is 2; give 0"):
         BadWords(filter_fraction=2)
     with pytest.raises(ValueError, match="'data/no_words' does not exist"):
@@ -147,7 +151,7 @@ def test_shipped_lists_are_c4s():
     assert all(" " not in term[:1] + term[-1:] for terms in lists.values() for term in terms)
 
 
-def test_ten_megabytes_are_read_in_a_moment():
+def test_ten_megabytes_are_read_in_a_second():
     BadWords().apply(Page("a", "text", language="en"), Counter())
     for unit in ("ass", "a", "anal ", "xass", "\U0001f595", "two girls one "):
         page = Page("a", unit * (10_000_000 // len(unit)), language="en")

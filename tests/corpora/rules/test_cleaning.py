@@ -1,4 +1,4 @@
-"""Cleaning of pages: two ways to the same verdict, switches, and what cleaning twice does."""
+"""Cleaning of pages: two implementations with equal results, switches, and repeated cleaning."""
 
 import itertools
 from collections import Counter
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules import c4_rules
-from t5x_like.corpora.rules.cleaning import C4Cleaning, is_about_page
+from t5x_like.corpora.rules.cleaning import C4Cleaning, drops_page
 from t5x_like.corpora.rules.rule import Dropped
 
 SEPARATORS = ["\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\n\n"]
@@ -86,13 +86,13 @@ def clean(text: str, rule: C4Cleaning = C4) -> tuple[str | None, Counter[str]]:
 @example("a b c d e.\nHi {.\nlorem ipsum a b c.\n", {})
 @example("[1] " * 3 + "a b c d e.\n" * 2, {"min_sentences": 2})
 @settings(max_examples=400)
-def test_the_fast_way_and_the_explaining_way_agree(text: str, changes: dict[str, Any]):
+def test_apply_and_explain_agree(text: str, changes: dict[str, Any]):
     rule, counts = C4Cleaning(**changes), Counter()
     page = Page("u", text, "2019")
     explanation = rule.explain(page)
     assert rule.apply(page, counts) == explanation.result
     assert [verdict.line for verdict in explanation.lines] == text.splitlines()
-    reached = itertools.takewhile(lambda line: not is_about_page(line.decision), explanation.lines)
+    reached = itertools.takewhile(lambda line: not drops_page(line.decision), explanation.lines)
     assert counts == Counter(line.decision for line in reached)
 
 
@@ -126,7 +126,7 @@ def test_cleaning_a_clean_page_changes_nothing_where_citations_left_nothing_behi
         ),
     ],
 )
-def test_what_a_removed_citation_leaves_goes_the_next_time(line: str, once: str, twice: str):
+def test_a_second_pass_removes_what_a_removed_citation_leaves(line: str, once: str, twice: str):
     prose = "One two three four five. Six. Seven."
     cleaned, _ = clean(f"{prose}\n{line}")
     assert cleaned is not None
@@ -134,7 +134,7 @@ def test_what_a_removed_citation_leaves_goes_the_next_time(line: str, once: str,
     assert clean(cleaned)[0] == f"{prose}\n{twice}"
 
 
-def test_a_page_that_begins_with_what_a_citation_left_is_stripped_at_once():
+def test_a_page_that_begins_with_the_rest_of_a_citation_is_stripped_at_once():
     assert clean("[1] It began with a space. So it did. Yes.")[0] == "It began with a space. So it did. Yes."
 
 
@@ -158,12 +158,12 @@ def test_every_rule_can_be_switched_off(field: str, line: str, decision: str):
         assert verdict.out == (line if expected == "line-passed" else None)
 
 
-def test_citations_stay_where_they_are_wanted():
+def test_citations_stay_if_the_rule_is_off():
     (verdict,) = C4Cleaning(remove_citations=False).explain(Page("", "This is as it was[1].")).lines
     assert verdict.out == "This is as it was[1]."
 
 
 @pytest.mark.parametrize(("field", "value"), [("max_word_chars", 0), ("min_words", 0), ("min_sentences", -1)])
-def test_thresholds_below_reason_are_refused(field: str, value: Any):
+def test_thresholds_that_are_too_low_are_refused(field: str, value: Any):
     with pytest.raises(ValueError, match=rf"C4Cleaning.{field} is {value}; it must be at least {value + 1}"):
         C4Cleaning(**{field: value})

@@ -1,4 +1,4 @@
-"""What is taken out of pages because models will be evaluated on it."""
+"""Removal of evaluation texts from pages."""
 
 import gzip
 import json
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.contamination import Contamination, Overlap
-from t5x_like.corpora.rules.evaluation_n_grams import EvaluationNGrams, Hit, words_of
+from t5x_like.corpora.rules.evaluation_n_grams import EvaluationNGrams, Hit, normalize_words
 from t5x_like.corpora.rules.rule import Dropped
 
 QUESTION = (
@@ -28,7 +28,7 @@ def apply(rule: Contamination, text: str) -> tuple[str, Counter[str]]:
     return outcome.reason if isinstance(outcome, Dropped) else outcome.text, counts
 
 
-def test_a_question_is_cut_out_with_what_is_around_it():
+def test_a_question_is_cut_out_with_its_window():
     rule = Contamination(texts=[("quiz", QUESTION)], window=20)
     left, counts = apply(rule, f"{FILLER}{QUESTION.upper()} {FILLER}")
     assert counts == {"n-grams:quiz": 4, "pages:quiz": 1, "cut": 1}
@@ -40,14 +40,14 @@ def test_a_question_is_cut_out_with_what_is_around_it():
     assert apply(rule, left) == (left, Counter())
 
 
-def test_case_punctuation_and_line_breaks_hide_nothing():
+def test_case_punctuation_and_line_breaks_make_no_difference():
     rule = Contamination(texts=[("quiz", QUESTION)], action="drop")
     hidden = QUESTION.lower().replace(" ", " \n- ").replace("old", "“old”").replace("century", "cen-tury…")
     assert apply(rule, hidden)[0] == "filtered:contaminated"
     assert apply(rule, QUESTION.replace("fishermen", "sailors"))[0].startswith("Which")
 
 
-def test_pages_in_many_pieces_or_with_nothing_left_go():
+def test_pages_in_many_pieces_or_without_text_are_dropped():
     rule = Contamination(texts=[("quiz", QUESTION)])
     assert apply(rule, QUESTION)[0] == "filtered:contaminated"
     assert apply(rule, f"{FILLER[:100]} {QUESTION} {FILLER[:100]}")[0] == "filtered:contaminated"
@@ -67,13 +67,13 @@ def test_pages_may_only_be_reported():
     ]
 
 
-def test_few_hits_may_be_let_pass():
+def test_pages_with_few_hits_may_pass():
     rule = Contamination(texts=[("quiz", QUESTION)], action="drop", min_hits=5)
     assert apply(rule, QUESTION)[0] == QUESTION
     assert apply(rule, f"{QUESTION} {QUESTION}")[0] == "filtered:contaminated"
 
 
-def test_sets_of_short_texts_have_shorter_runs():
+def test_sets_of_short_texts_have_shorter_n_grams():
     ten = " ".join(f"w{number}" for number in range(10))
     rule = Contamination(texts=[("short", ten), ("long", QUESTION)], action="drop")
     assert apply(rule, ten)[0] == "filtered:contaminated"
@@ -82,7 +82,7 @@ def test_sets_of_short_texts_have_shorter_runs():
     assert EvaluationNGrams([("a", "one two"), ("b", ten)], n=13, min_n=8).sizes == {"a": 8, "b": 10}
 
 
-def test_files_are_sets_named_as_they_are(tmp_path):
+def test_files_are_sets_named_after_them(tmp_path):
     (tmp_path / "squad.jsonl").write_text(
         json.dumps({"question": QUESTION, "id": 3}) + "\n" + json.dumps("x") + "\n"
     )
@@ -104,7 +104,7 @@ def test_files_are_sets_named_as_they_are(tmp_path):
     st.lists(st.sampled_from(["a", "B.", "-", "c", "d", "\n"]), max_size=30),
 )
 def test_hits_are_those_of_plain_comparison(text, page):
-    words = words_of(" ".join(page))
+    words = normalize_words(" ".join(page))
     grams = {tuple(text[start : start + 3]) for start in range(len(text) - 2)}
     expected = [Hit(n, 3, "set") for n in range(len(words) - 2) if tuple(words[n : n + 3]) in grams]
     assert EvaluationNGrams([("set", " ".join(text))], n=3, min_n=3).hits(words) == expected
@@ -126,7 +126,7 @@ def test_cleaned_pages_are_clean(parts):
         ({"texts": [("a", "b")], "max_pieces": 0}, "max_pieces is 0; give 1 or more"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(fields, message):
+def test_invalid_settings_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
         Contamination(**fields)
 

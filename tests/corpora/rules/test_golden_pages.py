@@ -30,7 +30,7 @@ def text_of(row: dict[str, Any]) -> str:
 
 
 def cleaned(text: str) -> tuple[str | None, str | None, dict[str, int]]:
-    """The clean text, or why there is none, and the counters as the reference keeps them."""
+    """Return the clean text or the reason for dropping the page, and the counters as the reference keeps them."""
     counts: Counter[str] = Counter()
     result = C4Cleaning().apply(Page(url="", text=text), counts)
     counts[result.reason if isinstance(result, Dropped) else "passed"] += 1
@@ -102,7 +102,7 @@ def test_a_crawl_has_the_counters_of_the_reference(golden: Path):
     assert ours == {name: count for name, count in expected.items() if name.startswith("clean-page:")}
 
 
-def test_addresses_and_the_validation_split_are_those_of_the_reference(golden: Path):
+def test_urls_and_the_validation_split_are_those_of_the_reference(golden: Path):
     for row in json.loads((golden / "c4" / "urls.json").read_text()):
         address = normalize_url(row["url"])
         assert address == row["normalized"]

@@ -1,4 +1,4 @@
-"""Which pages stay by their language: as C4's reference has it, and with a fast identifier."""
+"""Pages are kept by language as in C4's reference, and with a fast identifier."""
 
 import json
 import os
@@ -14,7 +14,8 @@ from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.language_fasttext import FastText
 from t5x_like.corpora.rules.language_langdetect import LangDetect, _tables
 from t5x_like.corpora.rules.languages import Languages
-from t5x_like.corpora.rules.rule import Dropped, missing_library
+from t5x_like.corpora.rules.rule import Dropped
+from t5x_like.io.decompression import missing_library
 
 ENGLISH = "The old harbour was built by fishermen in the nineteenth century. Bread is baked each morning."
 FRENCH = (
@@ -57,11 +58,13 @@ def test_probabilities_are_the_reference_s(golden):
         text = row.get("clean_text", row["text"])
         if not isinstance(text, str):
             continue
-        guesses = LangDetect().guesses(text)
-        if guesses is None:
+        predictions = LangDetect().predict(text)
+        if predictions is None:
             assert row.get("error", *row.get("langdetect", [])) == "LangDetectException"
         else:
-            assert [[guess.language, round(guess.probability, 6)] for guess in guesses] == row["langdetect"]
+            assert [
+                [prediction.language, round(prediction.probability, 6)] for prediction in predictions
+            ] == row["langdetect"]
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +132,7 @@ PIECES = [
 )
 def test_every_probability_is_langdetect_s_bit_for_bit(original, pieces, repeats, seed):
     text = "".join(pieces) * repeats
-    assert LangDetect(seed=seed).guesses(text) == original(text, seed)
+    assert LangDetect(seed=seed).predict(text) == original(text, seed)
 
 
 @pytest.mark.parametrize(
@@ -144,21 +147,21 @@ def test_every_probability_is_langdetect_s_bit_for_bit(original, pieces, repeats
         "a" * 30_000,
     ],
 )
-def test_of_long_texts_the_same_part_is_read(original, text):
-    assert LangDetect().guesses(text) == original(text)
+def test_the_same_part_of_long_texts_is_read(original, text):
+    assert LangDetect().predict(text) == original(text)
 
 
 def test_ten_megabytes_take_no_longer_than_their_beginning():
-    LangDetect().guesses(ENGLISH)
+    LangDetect().predict(ENGLISH)
     for unit in ("a", "a.b", "http://", "me@example.org ", "e\u0301", "\U0001f600"):
         text = unit * (10_000_000 // len(unit))
         start = time.process_time()
-        LangDetect().guesses(text)
-        FastText().guesses(text)
+        LangDetect().predict(text)
+        FastText().predict(text)
         assert time.process_time() - start < 5
 
 
-def test_chinese_is_chinese_by_whatever_suffix():
+def test_chinese_includes_all_its_suffixes():
     rule = Languages(keep=("zh", "fr"))
     assert (rule.NAME, language(rule, CHINESE), language(rule, FRENCH)) == ("language-filter", "zh-cn", "fr")
     assert verdict(rule, FRENCH) == ["passed", "passed:fr"]
@@ -182,7 +185,7 @@ def test_the_fast_identifier_reads_pages_of_any_characters():
     assert verdict(rule, " \n ") == ["filtered:no_words"]
 
 
-def test_what_cannot_be_meant_is_refused():
+def test_invalid_settings_are_refused():
     with pytest.raises(ValueError, match=r"keep is 'en'; give a tuple of codes"):
         Languages(keep="en")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"keep is \(\); give a tuple"):
@@ -202,11 +205,11 @@ def test_tables_are_loaded_once():
 def test_a_long_page_is_read_in_pieces_from_its_beginning_to_its_end():
     french = "Le chat est assis sur la chaise de la cuisine et regarde les oiseaux. " * 20
     text = "The people of this town walked to the river that morning. " * 6 + french
-    assert FastText(max_characters=100, pieces=1).guesses(text)[0].language == "en"
-    assert FastText(max_characters=200, pieces=5).guesses(text)[0].language == "fr"
-    assert FastText().guesses(" " * 5_000 + "Une page de peu de mots.")[0].language == "fr"
+    assert FastText(max_characters=100, pieces=1).predict(text)[0].language == "en"
+    assert FastText(max_characters=200, pieces=5).predict(text)[0].language == "fr"
+    assert FastText().predict(" " * 5_000 + "Une page de peu de mots.")[0].language == "fr"
     short = "Four words are here."
-    assert FastText().guesses(short) == FastText(max_characters=10_000, pieces=1).guesses(short)
+    assert FastText().predict(short) == FastText(max_characters=10_000, pieces=1).predict(short)
 
 
 @pytest.mark.parametrize("pieces", [0, 401])

@@ -1,4 +1,4 @@
-"""What is masked as personal, and what only looks like it."""
+"""Masking of personal data, and text that only resembles it."""
 
 import time
 from collections import Counter
@@ -100,11 +100,11 @@ def test_personal_data_are_masked(text, expected):
         ),
     ],
 )
-def test_what_only_looks_like_it_stays(text):
+def test_text_that_only_resembles_personal_data_stays(text):
     assert masked(text) == text
 
 
-def test_what_isnt_asked_for_stays_and_the_rest_is_counted():
+def test_disabled_masks_leave_text_and_the_others_are_counted():
     text = "a@b.org c@d.org 93.184.216.34 +442079460958"
     counts: Counter[str] = Counter()
     assert masked(text, MaskPersonalData(email=None)) == "a@b.org c@d.org |||IP_ADDRESS||| |||PHONE_NUMBER|||"

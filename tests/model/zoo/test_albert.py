@@ -60,7 +60,7 @@ def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel) -> None:
         lambda family: with_attention(family, attention_scale=1.0),
         lambda family: with_feed_forward(family, activation="gelu"),
         lambda family: with_words(family, activation="tanh"),
-        lambda family: with_pooler(family, takes="last"),
+        lambda family: with_pooler(family, pooling="last"),
         lambda family: with_pooler_activation(family, "gelu"),
         lambda family: with_layers(family, 4),
     ],

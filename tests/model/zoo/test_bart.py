@@ -100,7 +100,7 @@ def test_one_token_at_a_time_is_all_at_once(golden: Path, model: GoldenModel) ->
 )
 def test_what_is_read_is_written(architecture: str, task: str) -> None:
     config = BART.from_hugging_face({**FIELDS, "scale_embedding": True, "architectures": [architecture]})
-    assert (config.task, config.num_labels, config.scaled_words) == (task, 3, True)
+    assert (config.task, config.num_labels, config.scale_embedding) == (task, 3, True)
     assert BART.from_hugging_face(BART.to_hugging_face(config)) == config
     named = {path for row in BART.hugging_face_weights(config) for path in row.paths}
     assert named == set(parameters.flatten(parameters.abstract(config)[1]))

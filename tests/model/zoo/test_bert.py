@@ -49,7 +49,7 @@ def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel) -> None:
         lambda family: with_attention(family, attention_scale=1.0),
         lambda family: with_feed_forward(family, activation="gelu_tanh"),
         lambda family: with_words(family, activation="tanh"),
-        lambda family: with_pooler(family, takes="last"),
+        lambda family: with_pooler(family, pooling="last"),
         lambda family: with_pooler_activation(family, "relu"),
     ],
     ids=["unscaled", "tanh GELU", "words by a tanh", "pools the last", "pools by a relu"],

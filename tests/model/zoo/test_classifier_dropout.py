@@ -89,17 +89,17 @@ def test_the_rate_is_the_stacks_where_none_is_given():
 
 SMALL = {"hidden_size": 8, "intermediate_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1}
 FILES: dict[str, Any] = {
-    "bert": (bert, {**SMALL, "architectures": ["BertForSequenceClassification"]}),
-    "roberta": (roberta, {**SMALL, "architectures": ["RobertaForSequenceClassification"]}),
-    "albert": (albert, {**SMALL, "architectures": ["AlbertForSequenceClassification"]}),
-    "electra": (electra, {**SMALL, "architectures": ["ElectraForMultipleChoice"]}),
+    "bert": (bert.BERT, {**SMALL, "architectures": ["BertForSequenceClassification"]}),
+    "roberta": (roberta.ROBERTA, {**SMALL, "architectures": ["RobertaForSequenceClassification"]}),
+    "albert": (albert.ALBERT, {**SMALL, "architectures": ["AlbertForSequenceClassification"]}),
+    "electra": (electra.ELECTRA, {**SMALL, "architectures": ["ElectraForMultipleChoice"]}),
     "xlnet": (
-        xlnet,
+        xlnet.XLNET,
         {"d_model": 8, "d_inner": 16, "n_head": 2, "n_layer": 1}
         | {"architectures": ["XLNetForSequenceClassification"]},
     ),
     "distilbert": (
-        distilbert,
+        distilbert.DISTILBERT,
         {"dim": 8, "hidden_dim": 16, "n_heads": 2, "n_layers": 1}
         | {"architectures": ["DistilBertForSequenceClassification"]},
     ),

@@ -57,7 +57,7 @@ def test_every_trait_matters(model: GoldenModel, change: Callable[[Any], Any]) -
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_pooler(family, takes="last"),
+        lambda family: with_pooler(family, pooling="last"),
         lambda family: with_pooler_activation(family, "tanh"),
     ],
     ids=["pools the last", "pools by a tanh"],

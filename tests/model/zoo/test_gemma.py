@@ -91,7 +91,7 @@ def test_every_trait_of_the_first_matters(first: GoldenModel, change: Callable[[
         lambda family: with_window(family, SlidingWindow(left=100)),
         lambda family: with_window(family, SlidingWindow(left=6)),
         lambda family: with_blocks_in(family, (1, 0, 3, 2)),
-        lambda family: with_rotation(family, theta=1e6),
+        lambda family: with_rotation(family, rope_theta=1e6),
         lambda family: with_words(family, final_logit_soft_cap=None),
         with_plain_scales,
     ],

@@ -50,7 +50,7 @@ def test_epsilon_matters(golden: Path) -> None:
 def test_scores_can_be_divided_by_the_number_of_the_layer(model: GoldenModel, golden: Path) -> None:
     """Queries that are larger by just this number give the recorded logits."""
     config = GPT2.from_hugging_face(fields_of(golden / "models/gpt2"))
-    family = dataclasses.replace(config, scaled_by_layer=True).decoder
+    family = dataclasses.replace(config, scale_attn_by_inverse_layer_idx=True).decoder
     assert [block.attention.scale for block in family.stack.blocks] == [12**-0.5 / n for n in (1, 2, 3)]
     params = dict(model.params)
     layers = params["decoder"]["layers"]["0"]
@@ -84,7 +84,7 @@ def test_what_is_read_is_written(changed: dict[str, Any]) -> None:
 def test_absent_fields_have_the_defaults_of_transformers() -> None:
     config = GPT2.from_hugging_face(FIELDS)
     assert (config.mlp_dim, config.max_position_embeddings, config.activation) == (32, 1024, "gelu_tanh")
-    assert (config.norm_epsilon, config.scaled_scores, config.tie_word_embeddings, config.task) == (
+    assert (config.norm_epsilon, config.scale_attn_weights, config.tie_word_embeddings, config.task) == (
         1e-5,
         True,
         True,

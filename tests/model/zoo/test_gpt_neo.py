@@ -38,14 +38,16 @@ def test_every_trait_matters(model: GoldenModel, change: Callable[[Any], Any]) -
     assert worst_difference(model, change(model.family)) > 5e-4
 
 
-@pytest.mark.parametrize("changed", [{"window": 4}, {"window": 6}, {"reaches": ("local", "global")}], ids=str)
+@pytest.mark.parametrize(
+    "changed", [{"window_size": 4}, {"window_size": 6}, {"attention_pattern": ("local", "global")}], ids=str
+)
 def test_windows_and_their_order_matter(model: GoldenModel, golden: Path, changed: dict[str, Any]) -> None:
     config = GPT_NEO.from_hugging_face(fields_of(golden / "models/gpt_neo"))
     assert worst_difference(model, dataclasses.replace(config, **changed).decoder) > 1e-3
 
 
 @pytest.mark.parametrize(
-    ("types", "reaches"),
+    ("types", "pattern"),
     [
         ([[["global", "local"], 2]], ("global", "local")),
         ([[["global"], 4]], ("global",)),
@@ -53,15 +55,15 @@ def test_windows_and_their_order_matter(model: GoldenModel, golden: Path, change
         ([[["local", "global"], 1], [["local", "global"], 1]], ("local", "global")),
     ],
 )
-def test_what_is_read_is_written(types: list[Any], reaches: tuple[str, ...]) -> None:
+def test_what_is_read_is_written(types: list[Any], pattern: tuple[str, ...]) -> None:
     config = GPT_NEO.from_hugging_face({**FIELDS, "attention_types": types, "window_size": 3})
-    assert config.reaches == reaches
+    assert config.attention_pattern == pattern
     assert GPT_NEO.from_hugging_face(GPT_NEO.to_hugging_face(config)) == config
 
 
 def test_absent_fields_have_the_defaults_of_transformers() -> None:
     config = GPT_NEO.from_hugging_face(FIELDS)
-    assert (config.mlp_dim, config.max_position_embeddings, config.window) == (32, 2048, 256)
+    assert (config.mlp_dim, config.max_position_embeddings, config.window_size) == (32, 2048, 256)
     windows = [block.attention.window for block in config.decoder.stack.blocks]
     assert windows == [None, SlidingWindow(left=255)] * 2
 

@@ -44,7 +44,7 @@ def model(golden: Path) -> GoldenModel:
         lambda family: with_rotation(family, rotated_dim=12),
         lambda family: with_rotation(family, frequency_dim=None),
         lambda family: with_rotation(family, interleaved=True),
-        lambda family: with_rotation(family, theta=5000.0),
+        lambda family: with_rotation(family, rope_theta=5000.0),
         lambda family: with_blocks(family, lambda block: dataclasses.replace(block, parallel=False)),
         lambda family: with_feed_forward(family, activation="gelu_tanh"),
         lambda family: with_attention(family, attention_scale=1.0),

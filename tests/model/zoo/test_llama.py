@@ -52,8 +52,8 @@ def test_unchanged_traits_give_the_recorded_logits(model: GoldenModel) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_rotation(family, scaling=None),
-        lambda family: with_rotation(family, theta=10_000.0),
+        lambda family: with_rotation(family, rope_scaling=None),
+        lambda family: with_rotation(family, rope_theta=10_000.0),
         lambda family: with_rotation(family, interleaved=True),
         lambda family: with_attention(family, attention_scale=40**-0.5),
         lambda family: with_feed_forward(family, activation="gelu"),
@@ -107,9 +107,10 @@ def test_absent_fields_have_the_defaults_of_transformers() -> None:
 def test_yarn_stretches_what_the_model_was_trained_for() -> None:
     rope = {"max_position_embeddings": 512, "rope_scaling": {"type": "yarn", "factor": 4.0}}
     scaling = LLAMA.from_hugging_face({**FIELDS, **rope}).rope_scaling
-    assert scaling == YarnScaling(factor=4.0, original_length=512)
+    assert scaling == YarnScaling(factor=4.0, original_max_position_embeddings=512)
     config = llama.LlamaConfig(
-        **SIZES, rope_scaling=YarnScaling(factor=2.0, original_length=64, attention_factor=1.5)
+        **SIZES,
+        rope_scaling=YarnScaling(factor=2.0, original_max_position_embeddings=64, attention_factor=1.5),
     )
     assert LLAMA.from_hugging_face(LLAMA.to_hugging_face(config)).rope_scaling == config.rope_scaling
 

@@ -96,7 +96,7 @@ def test_the_norm_of_summaries_matters(transient: GoldenModel) -> None:
 def test_what_is_read_is_written(attention: str, architecture: str) -> None:
     fields = {**FIELDS, "encoder_attention_type": attention, "architectures": [architecture]}
     config = LONGT5.from_hugging_face(fields)
-    assert (config.local_radius, config.head) == (127, "tied")
+    assert (config.local_radius, config.tie_word_embeddings) == (127, True)
     assert config.global_block_size == (None if attention == "local" else 16)
     assert LONGT5.from_hugging_face(LONGT5.to_hugging_face(config)) == config
     named = {path for row in LONGT5.hugging_face_weights(config) for path in row.paths}

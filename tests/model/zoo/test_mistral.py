@@ -47,7 +47,7 @@ def test_absent_fields_have_the_defaults_of_transformers() -> None:
     config = MISTRAL.from_hugging_face(FIELDS)
     assert (
         config.num_kv_heads,
-        config.window,
+        config.sliding_window,
         config.tie_word_embeddings,
         config.max_position_embeddings,
     ) == (
@@ -57,7 +57,7 @@ def test_absent_fields_have_the_defaults_of_transformers() -> None:
         131_072,
     )
     null = MISTRAL.from_hugging_face({**FIELDS, "num_key_value_heads": None, "sliding_window": None})
-    assert (null.num_kv_heads, null.window) == (8, None)
+    assert (null.num_kv_heads, null.sliding_window) == (8, None)
     assert MISTRAL.from_hugging_face(MISTRAL.to_hugging_face(null)) == null
 
 

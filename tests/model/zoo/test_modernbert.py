@@ -55,7 +55,7 @@ def with_global_theta(family: EncoderConfig) -> EncoderConfig:
     def change(block: BlockConfig) -> BlockConfig:
         if block.attention.window is not None:
             return block
-        positions = Rotary(rotated_dim=12, theta=10_000.0)
+        positions = Rotary(rotated_dim=12, rope_theta=10_000.0)
         return dataclasses.replace(block, attention=dataclasses.replace(block.attention, positions=positions))
 
     return with_blocks(family, change)
@@ -71,7 +71,7 @@ def test_unchanged_traits_give_the_recorded_logits(model: GoldenModel) -> None:
         lambda family: with_local(family, window=SlidingWindow(left=3, right=3)),
         lambda family: with_local(family, window=SlidingWindow(left=5, right=5)),
         lambda family: with_local(family, window=SlidingWindow(left=4)),
-        lambda family: with_local(family, positions=Rotary(rotated_dim=12, theta=160_000.0)),
+        lambda family: with_local(family, positions=Rotary(rotated_dim=12, rope_theta=160_000.0)),
         with_global_theta,
         lambda family: with_feed_forward(family, activation="silu"),
     ],
@@ -98,7 +98,11 @@ def test_the_older_form_of_the_configuration_is_the_same(golden: Path) -> None:
 def test_what_is_read_is_written() -> None:
     wanted = {"global_rope_theta": 5e4, "local_rope_theta": None, "classifier_pooling": "mean"}
     config = MODERNBERT.from_hugging_face({**FIELDS, **wanted, "tie_word_embeddings": False})
-    assert (config.global_rope_theta, config.local_rope_theta, config.classifier_reads) == (5e4, 5e4, "mean")
+    assert (config.global_rope_theta, config.local_rope_theta, config.classifier_pooling) == (
+        5e4,
+        5e4,
+        "mean",
+    )
     assert MODERNBERT.from_hugging_face(MODERNBERT.to_hugging_face(config)) == config
     names = {
         row.theirs for row in MODERNBERT.hugging_face_weights(dataclasses.replace(config, task="masked_lm"))
@@ -142,7 +146,7 @@ def _run(task: Any, reads: Any) -> tuple[Any, Any]:
         num_layers=1,
         task=task,
         num_labels=3,
-        classifier_reads=reads,
+        classifier_pooling=reads,
     )
     model = config.build(jax.random.key(0))
     batch = Batch(

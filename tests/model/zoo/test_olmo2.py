@@ -44,7 +44,7 @@ def test_unchanged_traits_give_the_recorded_logits(model: GoldenModel) -> None:
         lambda family: with_attention(
             family, qk_norm=QKNormConfig(norm=RMSNormConfig(epsilon=1e-2), over="all_heads")
         ),
-        lambda family: with_rotation(family, theta=10_000.0),
+        lambda family: with_rotation(family, rope_theta=10_000.0),
     ],
     ids=["epsilon of the heads' norms", "another theta"],
 )

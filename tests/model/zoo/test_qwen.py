@@ -58,7 +58,7 @@ def test_biases_of_the_second_matter(second: GoldenModel) -> None:
     "change",
     [
         lambda family: with_attention(family, qk_norm=QKNormConfig(norm=RMSNormConfig(epsilon=1e-2))),
-        lambda family: with_rotation(family, theta=1e6),
+        lambda family: with_rotation(family, rope_theta=1e6),
         lambda family: with_attention(family, window=SlidingWindow(left=3)),
     ],
     ids=["epsilon of the heads' norms", "another theta", "a window"],

@@ -23,7 +23,7 @@ CONFIG = SpanBertConfig(
     num_heads=2,
     num_layers=1,
     max_position_embeddings=12,
-    num_span_positions=3,
+    max_span_length=3,
     span_position_dim=5,
     norm_epsilon=1e-6,
 )

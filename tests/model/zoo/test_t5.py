@@ -136,15 +136,17 @@ def test_names_of_a_classifier_have_a_prefix() -> None:
 
 def test_mt5_has_other_defaults() -> None:
     first, multilingual = (T5.from_hugging_face({**FIELDS, "model_type": name}) for name in ("t5", "mt5"))
-    assert (first.feed_forward, first.head) == ("relu", "tied")
-    assert (multilingual.feed_forward, multilingual.head) == ("gated_gelu", "untied")
+    assert (first.feed_forward, first.tie_word_embeddings) == ("relu", True)
+    assert (multilingual.feed_forward, multilingual.tie_word_embeddings) == ("gated_gelu", False)
     assert first.num_decoder_layers == first.num_encoder_layers == 1
 
 
-@pytest.mark.parametrize("head", ["tied", "untied"])
+@pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("feed_forward", ["relu", "gated_gelu"])
-def test_what_is_written_is_read(head: Any, feed_forward: Any) -> None:
-    config = dataclasses.replace(TINY, head=head, feed_forward=feed_forward, num_labels=3, dropout_rate=0.1)
+def test_what_is_written_is_read(tied: bool, feed_forward: Any) -> None:
+    config = dataclasses.replace(
+        TINY, tie_word_embeddings=tied, feed_forward=feed_forward, num_labels=3, dropout_rate=0.1
+    )
     assert T5.from_hugging_face(T5.to_hugging_face(config)) == config
 
 

@@ -53,6 +53,10 @@ def test_one_token_at_a_time_is_all_at_once(golden: Path, model: GoldenModel) ->
 
 def test_what_is_read_is_written() -> None:
     config = T5.from_hugging_face({**FIELDS, "model_type": "umt5", "scalable_attention": True})
-    assert (config.relative_tables, config.feed_forward, config.head) == ("per_layer", "gated_gelu", "tied")
+    assert (config.relative_tables, config.feed_forward, config.tie_word_embeddings) == (
+        "per_layer",
+        "gated_gelu",
+        True,
+    )
     assert T5.from_hugging_face(T5.to_hugging_face(config)) == config
     assert T5.to_hugging_face(config)["architectures"] == ["UMT5ForConditionalGeneration"]

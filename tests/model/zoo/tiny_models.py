@@ -69,25 +69,25 @@ TINY: dict[str, Any] = {
     "electra_generator": ElectraConfig(**_LEARNED, embed_dim=16, task="masked_lm"),
     "ernie_2_0": ErnieConfig(**_LEARNED, num_task_types=3),
     "gemma": GemmaConfig(**_ONE, num_kv_heads=1, head_dim=10),
-    "gemma2": Gemma2Config(**_GROUPED, head_dim=8, window=4),
+    "gemma2": Gemma2Config(**_GROUPED, head_dim=8, sliding_window=4),
     "glm4": Glm4Config(**_GROUPED, head_dim=8),
     "glm_orig": GLMOrigConfig(**_LEARNED),
     "gpt": OpenAIGPTConfig(**_LEARNED),
     "gpt2": GPT2Config(**_LEARNED),
     "gpt3": GPT3Config(**_LEARNED, head_dim=8, band=4),
-    "gpt_neo": GPTNeoConfig(**_LEARNED, window=4),
+    "gpt_neo": GPTNeoConfig(**_LEARNED, window_size=4),
     "gpt_neox": GPTNeoXConfig(**_ONE),
     "llama": LlamaConfig(**_GROUPED),
     "llama3_1": LlamaConfig(
         **_GROUPED,
         rope_scaling=Llama3Scaling(
-            factor=8.0, low_frequency_factor=1.0, high_frequency_factor=4.0, original_length=8
+            factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8
         ),
     ),
     "longt5_local": LongT5Config(**_PAIR, local_radius=2),
     "longt5_transient_global": LongT5Config(**_PAIR, local_radius=2, global_block_size=4),
-    "mistral": MistralConfig(**_GROUPED, window=4),
-    "modernbert": ModernBertConfig(**_SIZE, num_layers=4, window=4),
+    "mistral": MistralConfig(**_GROUPED, sliding_window=4),
+    "modernbert": ModernBertConfig(**_SIZE, num_layers=4, local_attention=4),
     "mt5": T5Config(**_PAIR),
     "olmo2": Olmo2Config(**_GROUPED),
     "qwen2": Qwen2Config(**_GROUPED),
@@ -96,9 +96,9 @@ TINY: dict[str, Any] = {
     "spanbert": SpanBertConfig(**_LEARNED),
     "switch": SwitchTransformerConfig(**{**_PAIR, "num_decoder_layers": 2}, num_experts=4),
     "switch_top_2": SwitchTransformerConfig(
-        **{**_PAIR, "num_decoder_layers": 2}, num_experts=4, num_chosen=2, router_z_weight=0.001
+        **{**_PAIR, "num_decoder_layers": 2}, num_experts=4, num_experts_per_token=2, router_z_weight=0.001
     ),
-    "t5_1_0": T5Config(**_PAIR, feed_forward="relu", head="tied"),
+    "t5_1_0": T5Config(**_PAIR, feed_forward="relu", tie_word_embeddings=True),
     "t5_shared": T5Config(**{**_PAIR, "num_encoder_layers": 2, "num_decoder_layers": 2}, share_stacks=True),
     "transfo_xl": TransfoXLConfig(**_ONE, head_dim=8, memory_length=4, embed_dim=32, cutoffs=(20, 40)),
     "umt5": T5Config(**_PAIR, relative_tables="per_layer"),

@@ -1,4 +1,4 @@
-"""Small tasks of real files, each registered once under a name of its own."""
+"""Small tasks from real files, each registered under a unique name."""
 
 import itertools
 import json
@@ -16,7 +16,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def make_text_task(tmp_path):
-    """Registers a task of numbered rows; returns its name."""
+    """Register a task of numbered rows, and return its name."""
 
     def make(num_rows=40, **changes):
         name = f"rows_{next(_numbers)}"
@@ -41,7 +41,7 @@ def make_text_task(tmp_path):
 
 @pytest.fixture
 def make_corpus(tmp_path):
-    """Registers a pretraining task of documents of very different lengths; returns its name."""
+    """Register a pretraining task of documents of very different lengths, and return its name."""
 
     def make(num_documents=300, **changes):
         name = f"corpus_{next(_numbers)}"
@@ -58,7 +58,7 @@ def make_corpus(tmp_path):
 
 @pytest.fixture
 def make_talks(tmp_path):
-    """Registers a task of conversations of one to three answers; returns its name."""
+    """Register a task of conversations of one to three answers, and return its name."""
 
     def make(num_talks=60, **changes):
         name = f"talks_{next(_numbers)}"

@@ -35,7 +35,7 @@ def assert_equal_batches(left, right):
 
 
 def texts_of(batches, side="encoder"):
-    """Decoded segments of batches."""
+    """Return the decoded segments of batches."""
     vocabulary = load_vocabulary("bytes")
     found = []
     for batch in batches:
@@ -158,11 +158,11 @@ def test_a_permutation_reaches_every_place_once(size, seed):
 def test_permutations_leave_no_trace_of_the_order():
     reached = permuted(np.arange(10_000), 10_000, key_of(3))
     assert abs(np.corrcoef(np.arange(10_000), reached)[0, 1]) < 0.03
-    neighbours = np.abs(np.diff(reached))
-    assert abs(neighbours.mean() / (10_000 / 3) - 1) < 0.03
+    neighbors = np.abs(np.diff(reached))
+    assert abs(neighbors.mean() / (10_000 / 3) - 1) < 0.03
 
 
-def test_orders_are_what_they_always_were():
+def test_orders_are_the_recorded_ones():
     assert shuffled(8, key_of(0, "task", 0, "order")).tolist() == [7, 4, 0, 2, 3, 6, 1, 5]
     assert permuted(np.arange(8), 8, key_of(0, "task", 0, "order")).tolist() == [0, 7, 4, 6, 3, 1, 5, 2]
 

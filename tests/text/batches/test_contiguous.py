@@ -42,7 +42,7 @@ def rows_of(lengths, *, batch_size, row, shuffle=False):
     )
 
 
-def test_each_row_goes_on_where_it_ended_in_the_batch_before():
+def test_each_row_continues_where_it_ended_in_the_previous_batch():
     source = rows_of([3, 3], batch_size=2, row=3)  # 3 4 5 </s> and 6 7 8 </s>
     made = source.examples(0, range(source.remaining(0, 0)))
     assert [example.targets.tolist() for example in made] == [[3, 4, 5], [6, 7, 8], [EOS], [EOS]]
@@ -86,7 +86,7 @@ def assert_equal(left, right):
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name), err_msg=name)
 
 
-def test_a_loader_goes_on_from_batch_to_batch_and_starts_anew_with_an_epoch(make_corpus):
+def test_a_loader_continues_from_batch_to_batch_and_restarts_with_an_epoch(make_corpus):
     loader = build_loader(config(make_corpus(40, objective=ContiguousLM())))
     before, num_starts = next(loader), 0
     assert (before.continues == 0).all()
@@ -100,7 +100,7 @@ def test_a_loader_goes_on_from_batch_to_batch_and_starts_anew_with_an_epoch(make
     assert num_starts >= 2
 
 
-def test_a_place_is_gone_to_at_once_and_processes_share_the_streams(make_corpus):
+def test_any_position_is_reached_directly_and_processes_share_the_streams(make_corpus):
     name = make_corpus(objective=ContiguousLM())
     first = build_loader(config(name))
     for _ in range(7):
@@ -145,7 +145,7 @@ def test_fewer_tokens_than_streams_are_refused():
         rows_of([3], batch_size=5, row=4)
 
 
-def test_what_is_held_of_documents_ends_with_the_source_and_does_not_go_to_workers():
+def test_documents_in_memory_are_freed_with_the_source_and_not_pickled():
     source = rows_of([2000], batch_size=2, row=10)
     fresh = len(pickle.dumps(source))
     made = source.examples(0, range(4))

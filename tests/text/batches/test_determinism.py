@@ -1,4 +1,4 @@
-"""The same global batches with any number of hosts and workers, from wherever they are gone on with."""
+"""Global batches are the same with any number of hosts and workers, and after any restart."""
 
 import dataclasses
 import itertools
@@ -38,7 +38,7 @@ def mixture(make_text_task, make_corpus) -> str:
 
 
 def global_batches(settings: LoaderConfig, count: int, hosts: int, state=None) -> tuple[list[Batch], list]:
-    """Batches of all hosts put together, and the state after each, which all hosts must agree on."""
+    """Return batches of all hosts, concatenated, and the state after each, which must be equal on all hosts."""
     loaders = [build_loader(settings, host, hosts) for host in range(hosts)]
     batches, states = [], []
     try:
@@ -72,7 +72,7 @@ def assert_equal(left: list[Batch], right: list[Batch]) -> None:
 
 @pytest.fixture
 def kinds(mixture, make_text_task, make_talks) -> dict[str, LoaderConfig]:
-    """What is learned of, and how it is read."""
+    """Return mixtures with the settings to read them."""
     tasks = (make_text_task(), make_talks())
     registry.register([Mixture(name=f"sft_{tasks[0]}", tasks=tasks, rates=dict.fromkeys(tasks, 1.0))])
     in_one = {"targets_length": 64, "inputs_length": 32, "layout": "decoder"}
@@ -100,10 +100,10 @@ CHEAP = {
 def check_cells(
     settings: LoaderConfig, cells: Iterable[tuple[int, int]], *, caches: Sequence[str | None] = (None,)
 ) -> None:
-    """For each cell a run of one process is killed after a random batch, and gone on with there.
+    """Kill a run of one process after a random batch for each cell, and continue it there.
 
-    Every second time that is shortly before a window of a thousand examples ends, as otherwise few of them would. Where
-    the tokens then come from goes round ``caches``.
+    Every second kill is shortly before the end of a window of a thousand examples, which is otherwise rare. The
+    continued runs read their tokens from ``caches`` in turn.
     """
     num_batches, compared = 160 if settings.pack else 300, 12
     expected, states = global_batches(settings, num_batches, 1)
@@ -141,7 +141,7 @@ def test_all_numbers_of_hosts_and_workers_change_nothing(tmp_path, kinds, kind: 
     check_cells(settings, cells, caches=(None, cache, cache))
 
 
-def test_a_kill_in_every_place_is_gone_on_with(mixture: str) -> None:
+def test_a_kill_at_any_position_is_recovered_from(mixture: str) -> None:
     settings = config(mixture)
     expected, states = global_batches(settings, 60, 1)
     for start in range(0, 59, 7):
@@ -149,8 +149,8 @@ def test_a_kill_in_every_place_is_gone_on_with(mixture: str) -> None:
         assert_equal(found, expected[start + 1 : start + 2])
 
 
-def test_the_state_is_small_and_gone_to_at_once(mixture: str) -> None:
-    """A place far ahead costs one window, not all that lies before it."""
+def test_the_state_is_small_and_restored_directly(mixture: str) -> None:
+    """Check that restoring a distant position opens one window, not all previous ones."""
     loader = build_loader(config(mixture))
     next(loader)
     state = loader.state()
@@ -182,8 +182,8 @@ def test_rates_may_change_on_the_way_and_that_is_said(make_text_task, caplog) ->
     assert drawn == {0}
 
 
-def test_a_changed_objective_is_said_and_gone_on_with(make_corpus, caplog) -> None:
-    """A place that the new one has no text for is the end of its window."""
+def test_a_changed_objective_is_logged_and_training_continues(make_corpus, caplog) -> None:
+    """Check that a position without a text in the new objective is the end of its window."""
     name = make_corpus(30)
     settings = config(name, targets_length=64, pack=False)
     first = build_loader(settings)
@@ -198,7 +198,7 @@ def test_a_changed_objective_is_said_and_gone_on_with(make_corpus, caplog) -> No
     assert next(second).loss_weights.sum() > 0
 
 
-def test_other_data_is_refused_with_what_may_have_changed(make_corpus) -> None:
+def test_other_data_is_refused_with_possible_causes(make_corpus) -> None:
     loader = build_loader(config(make_corpus(30), targets_length=64))
     state = loader.state()
     state["data"]["checksums"] = [1]
@@ -209,7 +209,7 @@ def test_other_data_is_refused_with_what_may_have_changed(make_corpus) -> None:
 
 
 def test_each_task_keeps_the_windows_that_it_reads(make_corpus) -> None:
-    """However many tasks are mixed, none is read again for every thousand examples."""
+    """Check that no task of a mixture is read again for every thousand examples."""
     names = tuple(make_corpus(400) for _ in range(5))
     registry.register([Mixture(name=f"five_{names[0]}", tasks=names, rates=dict.fromkeys(names, 1.0))])
     sources = build_loader(config(f"five_{names[0]}", targets_length=64))._make.sources

@@ -1,4 +1,4 @@
-"""A document far longer than the others, without a space."""
+"""A document without spaces that is much longer than the others."""
 
 import itertools
 

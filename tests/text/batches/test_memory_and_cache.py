@@ -1,4 +1,4 @@
-"""A run that tokenised at its start goes on from a cache, and the other way round, with the very same batches."""
+"""Runs switch between tokenizing at the start and a cache, with identical batches."""
 
 import dataclasses
 import json
@@ -34,7 +34,7 @@ for batch in loader:
 
 
 def state_at_kill(folder: Path, settings: LoaderConfig, after: int) -> tuple[list[int], dict]:
-    """Batches by their sums, and the last place, of a program that is killed after some batches."""
+    """Return checksums of batches, and the last position, of a program that is killed after some batches."""
     mixture = registry.definition(settings.mixture)
     assert isinstance(mixture, Mixture)
     definitions = [mixture, *map(registry.definition, mixture.tasks)]
@@ -69,14 +69,14 @@ def assert_equal(one: Batch, other: Batch) -> None:
 
 
 def decoders(mixture: str) -> LoaderConfig:
-    """From questions, conversations and documents, in one stream."""
+    """Return a mixture of pairs, conversations and documents in one stream."""
     return LoaderConfig(
         mixture=mixture, batch_size=4, inputs_length=32, targets_length=64, seed=7, layout="decoder"
     )
 
 
 @pytest.mark.parametrize("goes_on_from", ["cache", "memory"])
-def test_a_killed_run_goes_on_from_the_other_with_the_same_batches(
+def test_a_killed_run_continues_from_the_other_with_the_same_batches(
     tmp_path, make_text_task, make_talks, make_corpus, goes_on_from
 ):
     tasks = make_text_task(), make_talks(), make_corpus(objective=CausalLM())
@@ -94,7 +94,7 @@ def test_a_killed_run_goes_on_from_the_other_with_the_same_batches(
 
 
 def test_other_texts_are_refused_wherever_they_come_from(tmp_path, make_corpus):
-    """The place of one run in the cache of other texts, though of a task of the same name and as many tokens."""
+    """Check that a position is refused in a cache of other texts, although name and number of tokens are equal."""
     name = make_corpus(objective=CausalLM())
     settings = dataclasses.replace(decoders(name), cache=cache_all(name, output=tmp_path / "cache"))
     state = build_loader(settings).state()
@@ -109,7 +109,7 @@ def test_other_texts_are_refused_wherever_they_come_from(tmp_path, make_corpus):
 
 
 def test_a_cache_with_other_examples_quarantined_is_refused(tmp_path, make_corpus):
-    """As many, but not the same: neither whole nor with others left out is it the data of the run."""
+    """Check that a position is refused in a cache with as many, but other, quarantined examples."""
     name = make_corpus(2000)
     settings = LoaderConfig(
         mixture=name,

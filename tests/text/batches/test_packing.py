@@ -16,7 +16,7 @@ from t5x_like.text.objectives.objective import Example, Layout, Lengths, lengths
 
 
 def pack_as_seqio(lengths, limits):
-    """seqio packs groups of ``max(limits)`` examples by themselves, in order."""
+    """Pack as seqio does, which packs groups of ``max(limits)`` examples separately, in order."""
     rows = []
     for start in range(0, len(lengths), max(limits)):
         group = np.array(lengths[start : start + max(limits)], np.int64)
@@ -26,7 +26,7 @@ def pack_as_seqio(lengths, limits):
 
 
 def as_seqio_reads(tokens):
-    """It takes as many tokens from the start as there are that are not 0."""
+    """Trim as seqio does, which keeps as many tokens from the start as are not 0."""
     return tokens[: np.count_nonzero(tokens)]
 
 
@@ -139,17 +139,17 @@ def test_learning_all_is_refused_where_it_means_nothing(make_text_task, make_tal
     settings = in_one_stream(make_text_task(), loss_on_targets_only=False)
     with pytest.raises(ValueError, match=r"only a decoder's one stream .* can; set layout='decoder'"):
         dataclasses.replace(settings, layout=None)
-    with pytest.raises(ValueError, match="loss_on_targets_only must be True or False, got 'inputs'"):
+    with pytest.raises(ValueError, match="loss_on_targets_only needs True or False, got 'inputs'"):
         dataclasses.replace(settings, loss_on_targets_only="inputs")  # pyright: ignore[reportArgumentType]
     talks = make_talks()
-    with pytest.raises(ValueError, match=f"task '{talks}' says itself which tokens are learned"):
+    with pytest.raises(ValueError, match=f"task '{talks}' defines its own loss weights"):
         build_loader(dataclasses.replace(settings, mixture=talks))
 
 
-def test_a_run_that_learned_targets_is_not_gone_on_with_by_learning_all(make_text_task):
+def test_a_run_on_targets_only_cannot_continue_on_all_tokens(make_text_task):
     settings = in_one_stream(make_text_task())
     state = build_loader(settings).state()
-    assert "loss_on_targets_only" not in state["data"]  # so that runs from before there was a choice go on
+    assert "loss_on_targets_only" not in state["data"]  # absent by default
     with pytest.raises(ValueError, match="loss_on_targets_only: None before, False now"):
         build_loader(dataclasses.replace(settings, loss_on_targets_only=False)).restore(state)
 
@@ -165,7 +165,7 @@ lengths = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 8)), max_size=30
 
 
 def by_trying(pairs, limits):
-    """First-fit as it is defined."""
+    """Pack by the definition of first fit."""
     rows = []
     for number in range(len(pairs)):
         for row in rows:

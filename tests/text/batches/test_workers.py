@@ -1,4 +1,4 @@
-"""Processes that make batches: what goes wrong in them is told, and nothing of them is left."""
+"""Worker processes that make batches: their errors are reported, and none of them outlives the loader."""
 
 import itertools
 
@@ -22,7 +22,7 @@ def test_workers_end_with_the_loader(make_text_task) -> None:
     assert all(process.poll() is not None for process in processes)
 
 
-def test_a_killed_worker_is_told_of(make_text_task) -> None:
+def test_a_killed_worker_is_reported(make_text_task) -> None:
     loader = build_loader(config(make_text_task(), num_workers=2))
     next(loader)
     assert loader._workers is not None

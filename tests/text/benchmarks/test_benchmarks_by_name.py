@@ -57,7 +57,7 @@ def test_a_run_names_it_and_a_cache_gives_the_same_batches(tmp_path: Path) -> No
 def test_its_answers_are_scored_as_the_benchmark_says() -> None:
     questions = load_questions(registry.definition(COLA), "validation")
     assert questions.labels == ("unacceptable", "acceptable")
-    answers = [questions.answer_of(row, row.targets) for row in questions.rows]
+    answers = [questions.postprocess_answer(row, row.targets) for row in questions.rows]
     assert questions.metrics[0](questions.targets, answers) == {"matthews_corrcoef": 100.0}
     assert questions.rows[0].inputs == "cola sentence: It rains."
     assert questions.baseline["matthews_corrcoef"] == 0.0
@@ -80,7 +80,7 @@ def test_vocabulary_and_folder_can_be_given(tmp_path: Path) -> None:
     task = registry.definition(RTE)
     assert isinstance(task, BenchmarkTask)
     assert (task.on_bad_row, task.data_dir) == ("skip", str(tmp_path))
-    with pytest.raises(ValueError, match="defined otherwise"):
+    with pytest.raises(ValueError, match="already another task or mixture"):
         registration.register_benchmarks(RTE, vocabulary="bytes")
     with pytest.raises(ValueError, match="no benchmark 'glue_rte'; did you mean 'glue_rte_v002'"):
         registration.register_benchmarks("glue_rte")
@@ -88,7 +88,7 @@ def test_vocabulary_and_folder_can_be_given(tmp_path: Path) -> None:
         registration.get("glue_rt_v002")
 
 
-def test_registering_all_tells_seqio_of_every_benchmark() -> None:
+def test_registering_all_registers_every_benchmark_with_seqio() -> None:
     import seqio
 
     from t5x_like.text.benchmarks import catalogue

@@ -35,7 +35,7 @@ def corpus_task(corpus: Path) -> Callable[..., PretrainingTask]:
 
 @pytest.fixture
 def cached(tmp_path, corpus_task) -> Path:
-    """A cache of the corpus in several shards."""
+    """Return the folder of a cache of the corpus in several shards."""
     cache_split(corpus_task(), "train", str(tmp_path), shard_bytes=100_000)
     return tmp_path / "letters" / "train"
 
@@ -47,7 +47,7 @@ def texts(corpus: Path) -> list[str]:
 
 @pytest.fixture
 def text_of() -> Callable[[CachedExamples, int], str]:
-    """The text of an example of bytes."""
+    """Return a function that decodes an example of bytes."""
 
     def read(examples: CachedExamples, number: int) -> str:
         return bytes((examples.read([number])[0]["tokens"] - 3).astype("uint8")).decode()  # pyright: ignore

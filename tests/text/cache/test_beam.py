@@ -5,15 +5,14 @@ import importlib.util
 import numpy as np
 import pytest
 
-from t5x_like.text.cache.beam import on_beam
 from t5x_like.text.cache.reader import CachedExamples
-from t5x_like.text.cache.writing import cache_split
+from t5x_like.text.cache.writing import cache_split, on_beam
 
 has_beam = importlib.util.find_spec("apache_beam") is not None
 
 
 @pytest.mark.skipif(has_beam, reason="apache_beam is installed")
-def test_without_beam_a_runner_is_refused_with_the_way_out():
+def test_without_beam_a_runner_is_refused_with_the_remedy():
     with pytest.raises(
         ValueError, match=r"--runner DirectRunner needs Apache Beam .*pip install 't5x-like\[beam\]'"
     ):

@@ -1,4 +1,4 @@
-"""A shard cut short, missing, emptied or with a flipped bit: named by file and place, or left out and counted."""
+"""Shards that are truncated, missing, empty or changed are reported, or their examples are left out and counted."""
 
 import logging
 import re
@@ -26,7 +26,7 @@ def read_all(examples):
 
 
 @pytest.mark.parametrize("size", [0, 1000, 65536, 100_000])
-def test_a_shard_cut_short_is_refused_at_opening(cached, size):
+def test_a_truncated_shard_is_refused_at_opening(cached, size):
     expected = (cached / SHARD).stat().st_size
     cut(cached / SHARD, size)
     with pytest.raises(
@@ -36,7 +36,7 @@ def test_a_shard_cut_short_is_refused_at_opening(cached, size):
         CachedExamples.open(cached)
 
 
-def test_a_missing_shard_is_refused_with_what_goes_with_it(cached):
+def test_a_missing_shard_is_refused_with_its_number_of_examples(cached):
     (cached / SHARD).unlink()
     with pytest.raises(ValueError, match=rf"{SHARD} is missing, and \d+ examples with it"):
         CachedExamples.open(cached)
@@ -50,7 +50,7 @@ def test_a_longer_shard_is_refused(cached):
 
 
 @pytest.mark.parametrize("place", [300, 70_000, 131_080])
-def test_a_flipped_bit_is_named_by_file_and_place_when_it_is_read(cached, place):
+def test_a_flipped_bit_is_reported_with_file_and_offset(cached, place):
     flip(cached / SHARD, place)
     examples = CachedExamples.open(cached)
     start = place // 65536 * 65536
@@ -90,7 +90,7 @@ def test_quarantine_leaves_out_the_examples_of_the_damaged_block_and_no_others(c
 
 
 def outcome(cached):
-    """The examples, or what the refusal says about the place."""
+    """Return the examples, or the position in the error message."""
     try:
         return read_all(CachedExamples.open(cached))
     except ValueError as error:
@@ -110,7 +110,7 @@ def test_every_byte_that_is_flipped_is_refused_quarantined_or_harmless(cached, c
 
 
 @pytest.mark.parametrize("harm", ["missing", "emptied", "half"])
-def test_quarantine_counts_what_a_lost_file_held(cached, caplog, harm):
+def test_quarantine_counts_the_examples_of_a_lost_file(cached, caplog, harm):
     whole = read_all(CachedExamples.open(cached))
     held = CachedExamples.open(cached).manifest.shards
     if harm == "missing":
@@ -142,7 +142,7 @@ def test_a_quarantine_changes_the_checksum(cached, caplog):
     assert quarantined(cached, caplog).checksum != before
 
 
-def test_nothing_left_is_an_error(cached, caplog):
+def test_a_cache_without_intact_examples_is_an_error(cached, caplog):
     for shard in cached.glob("*.array_record"):
         cut(shard, 0)
     with pytest.raises(ValueError, match="every one of its 300 examples touches damaged bytes"):
@@ -150,7 +150,7 @@ def test_nothing_left_is_an_error(cached, caplog):
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "lengths.tokens.npy", "starts_word.npy"])
-def test_what_describes_the_cache_is_checked_at_opening(cached, name):
+def test_files_that_describe_the_cache_are_checked_at_opening(cached, name):
     path = cached / name
     content = path.read_bytes()
     if name == "manifest.json":

@@ -1,4 +1,4 @@
-"""The same number for the same examples, in memory and in any cache of them."""
+"""Equal examples have equal checksums, in memory and in any cache."""
 
 import dataclasses
 import json
@@ -13,7 +13,7 @@ from t5x_like.io.files import read_json
 from t5x_like.text.batches.in_memory import load_in_memory
 from t5x_like.text.cache import cache_manifest as manifests
 from t5x_like.text.cache.cache_manifest import read_manifest, write_manifest
-from t5x_like.text.cache.content import ContentChecksum, content_of
+from t5x_like.text.cache.content import ContentChecksum, content_checksum
 from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.cache.shards import checksum_of, index_name
 from t5x_like.text.cache.writing import cache_split
@@ -24,24 +24,24 @@ sequences = st.lists(st.binary(max_size=6), max_size=12)
 
 
 @given(sequences, sequences, sequences)
-def test_stretches_make_the_number_of_the_whole(first, second, third):
-    one, two, three = map(content_of, (first, second, third))
-    whole = content_of([*first, *second, *third])
+def test_the_checksum_of_a_concatenation_follows_from_its_parts(first, second, third):
+    one, two, three = map(content_checksum, (first, second, third))
+    whole = content_checksum([*first, *second, *third])
     assert one.followed_by(two).followed_by(three) == whole
     assert one.followed_by(two.followed_by(three)) == whole
     assert ContentChecksum().followed_by(one) == one == one.followed_by(ContentChecksum())
 
 
 @given(sequences, sequences)
-def test_other_sequences_or_another_order_make_another_number(one, other):
-    assert (content_of(one) == content_of(other)) == (one == other)
+def test_other_sequences_or_another_order_have_another_checksum(one, other):
+    assert (content_checksum(one) == content_checksum(other)) == (one == other)
 
 
 @pytest.mark.parametrize(
     ("one", "other"), [([b""], []), ([b"ab", b""], [b"a", b"b"]), ([b"", b"a"], [b"a", b""])]
 )
-def test_empty_sequences_and_where_they_end_count(one, other):
-    assert content_of(one).value != content_of(other).value
+def test_empty_sequences_and_their_boundaries_count(one, other):
+    assert content_checksum(one).value != content_checksum(other).value
 
 
 def make_documents(folder: Path, corpus_task):
@@ -78,7 +78,7 @@ def make_corpus(_, corpus_task):
 
 
 @pytest.mark.parametrize("make", [make_corpus, make_documents, make_pairs, make_talks])
-def test_however_it_is_cut_a_cache_has_the_checksum_of_the_tokens_in_memory(tmp_path, corpus_task, make):
+def test_a_cache_with_any_shards_has_the_checksum_of_the_tokens_in_memory(tmp_path, corpus_task, make):
     task = make(tmp_path, corpus_task)
     found = set()
     for num_shards in (1, 2, 7):

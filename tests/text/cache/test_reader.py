@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from t5x_like.text.cache import open_shards
+from t5x_like.text.cache import shard_readers
 from t5x_like.text.cache.fingerprint import task_fingerprint
 from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.vocabularies.opening import open_tokenizer
@@ -21,7 +21,7 @@ def tokens_of(text):
 
 @given(numbers=st.lists(st.integers(0, 299), max_size=40))
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_any_numbers_are_read_in_the_order_asked(cached, texts, numbers):
+def test_examples_are_read_in_the_requested_order(cached, texts, numbers):
     examples = CachedExamples.open(cached)
     found = examples.read(np.array(numbers, np.int64))
     assert [example["tokens"].tolist() for example in found] == [tokens_of(texts[n]) for n in numbers]
@@ -39,7 +39,7 @@ def test_lengths_are_known_without_the_shards(cached, texts):
     assert len(examples) == 300
 
 
-def test_it_brings_the_vocabularys_ids(cached):
+def test_it_holds_the_vocabularys_ids(cached):
     examples = CachedExamples.open(cached)
     tokenizer = open_tokenizer("bytes", 100)
     expected = ids_of(tokenizer)
@@ -49,7 +49,7 @@ def test_it_brings_the_vocabularys_ids(cached):
     assert examples.vocabulary_fingerprint == tokenizer.fingerprint
 
 
-def test_it_is_opened_for_the_task_it_was_made_of_only(cached, corpus_task):
+def test_it_opens_only_for_its_own_task(cached, corpus_task):
     for files in ("contents", "sizes", "unread"):
         CachedExamples.open(cached, task_fingerprint=task_fingerprint(corpus_task(), "train", files=files))
     other = task_fingerprint(corpus_task(sentences=True), "train")
@@ -81,14 +81,14 @@ def test_other_examples_have_another_checksum(cached, tmp_path_factory, corpus_t
     assert checksums[0] == checksums[1] != checksums[2]
 
 
-def test_it_goes_to_other_processes_as_a_few_bytes(cached, texts):
+def test_it_is_pickled_as_a_few_bytes(cached, texts):
     packed = pickle.dumps(CachedExamples.open(cached))
     assert len(packed) < 20_000
     assert pickle.loads(packed).read(np.array([5]))[0]["tokens"].tolist() == tokens_of(texts[5])
 
 
-def test_threads_share_it_with_fewer_files_open_than_there_are(cached, texts, monkeypatch):
-    monkeypatch.setattr(open_shards, "_MOST_OPEN", 2)
+def test_threads_share_it_with_few_open_files(cached, texts, monkeypatch):
+    monkeypatch.setattr(shard_readers, "_MOST_OPEN", 2)
     examples = CachedExamples.open(cached)
     assert len(examples.manifest.shards) > 3
     batches = [np.random.default_rng(seed).permutation(300)[:80] for seed in range(24)]
@@ -100,7 +100,7 @@ def test_threads_share_it_with_fewer_files_open_than_there_are(cached, texts, mo
 
 @pytest.mark.parametrize("number", [-1, 300])
 def test_numbers_out_of_range_are_named(cached, number):
-    with pytest.raises(ValueError, match=f"example {number} is asked for; there are 300"):
+    with pytest.raises(ValueError, match=f"example {number} is out of range: there are 300"):
         CachedExamples.open(cached).read(np.array([3, number]))
 
 
@@ -109,7 +109,7 @@ def test_an_unknown_feature_is_named_with_those_there_are(cached):
         CachedExamples.open(cached).lengths("targets")
 
 
-def test_a_folder_above_or_without_a_cache_says_so(cached, tmp_path):
+def test_a_folder_above_or_without_a_cache_is_reported(cached, tmp_path):
     with pytest.raises(ValueError, match=r"there are caches inside: letters/train"):
         CachedExamples.open(cached.parent.parent)
     with pytest.raises(ValueError, match="there is no such folder; make one with t5x-like cache"):

@@ -3,9 +3,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t5x_like.text.cache.record_encoding import Feature, decode, encode, in_order, record_sizes, token_dtype
+from t5x_like.text.cache.record_encoding import (
+    Feature,
+    decode,
+    encode,
+    record_sizes,
+    sort_features,
+    token_dtype,
+)
 
-FEATURES = in_order(
+FEATURES = sort_features(
     [
         Feature(name="tokens", dtype="uint16"),
         Feature(name="spans", dtype="int32", width=2),
@@ -37,7 +44,7 @@ def test_examples_come_back_as_they_were(given_examples):
         }
 
 
-def test_ids_that_dont_fit_their_type_are_refused_and_not_wrapped():
+def test_ids_that_do_not_fit_their_type_are_refused():
     with pytest.raises(ValueError, match=r"'tokens' holds numbers from 3 to 70000, which uint16 can't"):
         encode([{"tokens": np.array([3, 70_000])}], [Feature(name="tokens", dtype="uint16")])
     with pytest.raises(ValueError, match="from -1 to 5"):
@@ -49,6 +56,6 @@ def test_arrays_of_another_shape_are_refused():
         encode([{"spans": [[1, 2, 3]]}], [Feature(name="spans", dtype="int32", width=2)])
 
 
-def test_ids_take_two_bytes_wherever_they_do():
+def test_ids_take_two_bytes_if_they_fit():
     assert token_dtype(2**16) == "uint16"
     assert token_dtype(2**16 + 1) == "int32"

@@ -1,4 +1,4 @@
-"""Tasks registered with seqio: what their own pipelines give, through the same door."""
+"""Caches of tasks registered with seqio."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def registered(monkeypatch):
     return add
 
 
-def test_what_comes_before_the_placeholder_is_cached(tmp_path, registered):
+def test_steps_before_the_placeholder_are_cached(tmp_path, registered):
     found = cached(registered(task("halved", *BEFORE, seqio.CacheDatasetPlaceholder(), *AFTER)), tmp_path)
     (example,) = found.read(np.array([7]))
     assert example["targets"].tolist() == VOCABULARY.encode("LINE 7 OF TRAIN")
@@ -60,7 +60,7 @@ def test_what_comes_before_the_placeholder_is_cached(tmp_path, registered):
     assert found.manifest.contents.remaining_steps == ("append_eos_after_trim",)
 
 
-def test_without_a_placeholder_all_steps_are(tmp_path, registered):
+def test_without_a_placeholder_all_steps_are_cached(tmp_path, registered):
     found = cached(registered(task("whole", *BEFORE, *AFTER)), tmp_path)
     assert found.read(np.array([7]))[0]["targets"].tolist() == [*VOCABULARY.encode("LINE 7 OF TRAIN"), 1]
     assert found.manifest.contents.remaining_steps == ()
@@ -79,7 +79,7 @@ def test_files_of_a_source_become_shards_of_the_cache_in_their_order(tmp_path, r
     assert first == [b"00", b"04", b"10", b"24"]
 
 
-def test_a_source_of_one_file_is_dealt_out_where_shards_are_asked_for(tmp_path, registered):
+def test_a_source_of_one_file_is_split_into_the_requested_shards(tmp_path, registered):
     found = cached(registered(task("dealt", *BEFORE, *AFTER)), tmp_path, num_shards=4)
     targets = {VOCABULARY.decode(example["targets"]) for example in found.read(np.arange(40))}
     assert [shard.examples for shard in found.manifest.shards] == [10] * 4
@@ -138,7 +138,7 @@ def test_steps_after_the_placeholder_may_change(tmp_path, registered):
     CachedExamples.open(found.directory, task_fingerprint=seqio_fingerprint(other, "train"))
 
 
-def test_steps_that_need_lengths_are_refused_with_the_way_out(tmp_path, registered):
+def test_steps_that_need_lengths_are_refused_with_the_remedy(tmp_path, registered):
     def cut(dataset, sequence_length):
         return dataset.map(lambda row: {**row, "inputs": row["inputs"][: sequence_length["inputs"]]})
 

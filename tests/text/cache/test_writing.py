@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t5x_like.io.directory_lock import exclusive_writer
+from t5x_like.io.files import exclusive_writer
 from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.cache.writing import cache_split
 from t5x_like.text.tasks.text_task import TextTask
@@ -47,7 +47,7 @@ def test_two_processes_write_the_same_bytes_as_one(tmp_path, corpus_task, expect
 PROGRAM = """
 import sys
 from t5x_like.text.cache.writing import cache_split
-from t5x_like.io.directory_lock import exclusive_writer
+from t5x_like.io.files import exclusive_writer
 from t5x_like.text.tasks.pretraining import PretrainingTask
 corpus, output, processes = sys.argv[1:]
 if __name__ == "__main__":
@@ -58,7 +58,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("num_processes", [1, 2])
-def test_killed_again_and_again_it_comes_to_the_same_bytes(tmp_path, corpus, expected, num_processes):
+def test_killed_repeatedly_it_writes_the_same_bytes(tmp_path, corpus, expected, num_processes):
     program = tmp_path / "program.py"
     program.write_text(PROGRAM % SHARD_BYTES)
     folder = tmp_path / "out" / "letters" / "train"
@@ -76,7 +76,7 @@ def test_killed_again_and_again_it_comes_to_the_same_bytes(tmp_path, corpus, exp
 
 
 @pytest.mark.parametrize("kept", range(5))
-def test_half_a_shard_and_half_an_index_are_redone(tmp_path, corpus_task, expected, kept):
+def test_incomplete_shards_and_indices_are_written_again(tmp_path, corpus_task, expected, kept):
     folder = tmp_path / "letters" / "train"
     folder.mkdir(parents=True)
     started = json.loads(expected["manifest.json"])
@@ -113,7 +113,7 @@ def test_a_finished_cache_that_was_damaged_is_repaired(tmp_path, corpus_task, ex
     assert contents(folder) == expected
 
 
-def test_shards_asked_for_by_number_differ_by_one_example_at_most(tmp_path, corpus_task, texts, text_of):
+def test_shards_by_number_differ_by_at_most_one_example(tmp_path, corpus_task, texts, text_of):
     manifest = cache_split(corpus_task(), "train", str(tmp_path), num_shards=7)
     assert [shard.examples for shard in manifest.shards] == [42, 43, 43, 43, 43, 43, 43]
     examples = CachedExamples.open(tmp_path / "letters" / "train")
@@ -158,7 +158,7 @@ def test_files_that_moved_are_the_same_task(tmp_path, corpus_task, corpus):
 def test_an_unfinished_cache_of_other_shards_is_refused(tmp_path, corpus_task):
     with pytest.raises(RuntimeError, match="pulled the plug"):
         cache_split(corpus_task(), "train", str(tmp_path), run_units=_pull_the_plug)
-    with pytest.raises(ValueError, match="cut into: the cache has a shard for each of 1 parts") as refused:
+    with pytest.raises(ValueError, match="sharding: the cache has a shard for each of 1 parts") as refused:
         cache_split(corpus_task(), "train", str(tmp_path))
     assert "It is unfinished." in str(refused.value)
 
@@ -176,7 +176,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path, corpus_task):
     assert (folder / "thesis.tex").exists()
 
 
-def test_two_at_once_are_not_let_in(tmp_path, corpus_task):
+def test_two_writers_at_once_are_refused(tmp_path, corpus_task):
     folder = tmp_path / "letters" / "train"
     folder.mkdir(parents=True)
     with (
@@ -211,7 +211,7 @@ def test_an_unknown_split_and_missing_files_are_named(tmp_path, corpus_task):
         cache_split(corpus_task(files={"train": "none.txt"}), "train", str(tmp_path))
 
 
-def test_texts_of_every_kind_are_kept_as_they_are(tmp_path, corpus_task, text_of):
+def test_texts_of_every_kind_are_kept_unchanged(tmp_path, corpus_task, text_of):
     texts = ["", "   ", "a\x00b", "</s> [MASK] <extra_id_0>", "é\u3000漢字😀", "x" * 1_000_000]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     cache_split(corpus_task(files={"train": str(tmp_path / "a.jsonl")}), "train", str(tmp_path))
@@ -220,7 +220,7 @@ def test_texts_of_every_kind_are_kept_as_they_are(tmp_path, corpus_task, text_of
     assert examples.lengths("tokens").tolist() == [len(text.encode()) for text in texts]
 
 
-def test_text_tasks_are_worded_and_keep_whole_inputs_and_targets(tmp_path):
+def test_text_tasks_keep_complete_inputs_and_targets(tmp_path):
     (tmp_path / "a.tsv").write_text("text\tlabel\n" + "sun\t1\n" + "rain " * 999 + "\t0\n")
     task = TextTask(
         name="weather",
@@ -238,7 +238,7 @@ def test_text_tasks_are_worded_and_keep_whole_inputs_and_targets(tmp_path):
     assert len(second["inputs"]) == len("weather: ") + 999 * 5
 
 
-def test_sentences_and_spans_come_with_the_tokens(tmp_path, corpus_task):
+def test_sentences_and_spans_are_cached_with_the_tokens(tmp_path, corpus_task):
     row = {"text": "Mount Etna erupts. It is hot.", "spans": [[0, 10], [25, 28]]}
     (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
     task = corpus_task(files={"train": str(tmp_path / "a.jsonl")}, sentences=True, spans_column="spans")
@@ -253,7 +253,7 @@ def test_sentences_and_spans_come_with_the_tokens(tmp_path, corpus_task):
 FULL = """
 import resource, signal, sys
 from t5x_like.text.cache.writing import cache_split
-from t5x_like.io.directory_lock import exclusive_writer
+from t5x_like.io.files import exclusive_writer
 from t5x_like.text.tasks.pretraining import PretrainingTask
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
@@ -265,7 +265,7 @@ except OSError as error:
 """
 
 
-def test_a_file_that_cant_grow_is_named_and_leaves_nothing_half(tmp_path, corpus):
+def test_a_file_that_cannot_grow_is_reported_and_leaves_no_half(tmp_path, corpus):
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(corpus), str(tmp_path)], capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""Every benchmark's own example rows through its form: read, framed, and with the true answers scored 100."""
+"""Example rows of every benchmark in its head format: read, encoded, and scored 100 for the true answers."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from t5x_like.text.batches.head_questions import HeadAnswers, HeadQuestions
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.heads import CandidateRanking, QuestionAnswering, Regression, TokenClassification
 from t5x_like.text.objectives.objective import Lengths
-from t5x_like.text.tasks.pairs import LabelledRow
+from t5x_like.text.tasks.pairs import LabeledRow
 from t5x_like.text.tasks.rows import RawRow
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
@@ -27,7 +27,7 @@ def tokenizer(tmp_path_factory):
 
 def true_answer(form, row):
     if isinstance(form, Regression):
-        return row.value if form.is_labelled(row) else form.lowest
+        return row.value if form.is_labeled(row) else form.lowest
     if isinstance(form, QuestionAnswering):
         return row.texts[0][1][slice(*row.answers[0])] if row.answers else ""
     if isinstance(form, TokenClassification):
@@ -43,7 +43,7 @@ def test_true_answers_score_100(name, tokenizer):
     form = benchmark.head
     assert form is not None
     read = [
-        LabelledRow(form.read(example.row), RawRow(example.row, "an example"))
+        LabeledRow(form.read(example.row), RawRow(example.row, "an example"))
         for example in benchmark.examples
     ]
     examples = make_examples(form, [each.row for each in read], tokenizer, length=64)
@@ -54,14 +54,13 @@ def test_true_answers_score_100(name, tokenizer):
         lengths=Lengths(64, 2),
         zero_is_padding=True,
         answers=HeadAnswers(head_format=form, benchmark=benchmark, num_choices=examples.num_choices),
-        vocab_size=tokenizer.vocab_size,
     )
     answers = [true_answer(form, each.row) for each in read]
     scores = questions.score(answers)
-    assert bool(scores) == any(form.is_labelled(each.row) for each in read)
+    assert bool(scores) == any(form.is_labeled(each.row) for each in read)
     assert list(scores.values()) == [pytest.approx(100.0)] * len(scores)
     for each, row in zip(read, questions.rows(answers), strict=True):
-        assert (row["target"] is not None) == form.is_labelled(each.row)
+        assert (row["target"] is not None) == form.is_labeled(each.row)
         named = {
             column: row[column] for column in ("id", "idx") if column in each.raw.values
         }  # as scorers ask

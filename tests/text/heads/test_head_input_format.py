@@ -1,4 +1,4 @@
-"""[CLS] A [SEP] B [SEP], as the vocabulary's own library frames it, and cut as BERT cuts."""
+"""Inputs [CLS] A [SEP] B [SEP] equal those of the vocabulary's own library, and are cut as in BERT."""
 
 import json
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.heads import QuestionAnswering, TokenClassification
-from t5x_like.text.heads.input_format import InputFormat, fit, input_format_of
+from t5x_like.text.heads.input_format import InputFormat, fit, input_format_of, num_input_ids
 from t5x_like.text.heads.token_spans import encode_with_spans, encode_words, tokens_of
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
@@ -93,7 +93,7 @@ def test_xlnets_class_token_is_last_in_a_segment_of_its_own(xlnet_like, texts):
 
 
 def test_xlnet_reads_the_context_before_the_question(xlnet_like):
-    """As transformers' reader of SQuAD does for tokenizers that pad on the left."""
+    """Encode as transformers' reader of SQuAD does for tokenizers that pad on the left."""
     tokenizer, _ = xlnet_like
     context = "a b c d e f g h"
     row = {"question": "h a", "context": context, "answers": {"text": ["c d"], "answer_start": [4]}}
@@ -104,11 +104,11 @@ def test_xlnet_reads_the_context_before_the_question(xlnet_like):
     pieces = [tokenizer.piece(number) for number in inputs.tolist()]
     assert pieces == [*(f"▁{letter}" for letter in "abcdefgh"), "<sep>", "▁h", "▁a", "<sep>", "<cls>"]
     assert (examples.example(0).span, examples.example(1).span) == ((2, 3), (12, 12))
-    assert (examples.context(0), examples.cls_place(0)) == (0, 12)
+    assert (examples.context_start(0), examples.cls_position(0)) == (0, 12)
     assert list(np.asarray(examples.example(0).token_types)) == [0] * 9 + [1] * 3 + [2]
 
 
-def test_xlnets_words_have_their_classes_where_they_stand(xlnet_like):
+def test_xlnets_words_have_their_classes_at_their_positions(xlnet_like):
     tokenizer, _ = xlnet_like
     form = TokenClassification(classes=("O", "B-X"))
     rows = [form.read({"tokens": ["a", "b", "c"], "tags": [1, 0, 1]})]
@@ -116,7 +116,7 @@ def test_xlnets_words_have_their_classes_where_they_stand(xlnet_like):
     example = examples.example(0)
     assert list(np.asarray(example.targets)) == [1, 0, 1, 0, 0]
     assert list(np.asarray(example.weights)) == [1, 1, 1, 0, 0]
-    assert examples.places(0)[0].tolist() == [0, 1, 2]
+    assert examples.character_offsets(0)[0].tolist() == [0, 1, 2]
 
 
 def pieces_of(tokenizer, framed):
@@ -135,7 +135,7 @@ def test_a_pair_is_framed_as_the_tokenizers_library_does(wordpiece):
     assert framing.token_types(len(framed.tokens), framed.second).tolist() == theirs.type_ids
 
 
-def test_one_text_stands_between_cls_and_sep_with_types_0(wordpiece):
+def test_one_text_is_between_cls_and_sep_with_types_0(wordpiece):
     framing = input_format_of(wordpiece, 64)
     framed = framing.join(wordpiece.encode_all(["a cat"]))
     assert pieces_of(wordpiece, framed) == ["[CLS]", "a", "cat", "[SEP]"]
@@ -156,26 +156,32 @@ def test_robertas_pairs_have_two_separators_and_no_types(roberta_like):
 
 
 @given(st.lists(st.integers(0, 40), min_size=2, max_size=2), st.integers(2, 50))
-def test_pairs_are_cut_token_by_token_from_the_longer(sizes, room):
+def test_pairs_are_cut_token_by_token_from_the_longer(sizes, max_tokens):
     first, second = sizes
-    while first + second > room:  # BERT's own loop
+    while first + second > max_tokens:  # BERT's own loop
         if first > second:
             first -= 1
         else:
             second -= 1
-    assert fit(sizes, room) == [first, second]
+    assert fit(sizes, max_tokens) == [first, second]
 
 
 @given(st.lists(st.lists(st.integers(5, 9), max_size=30), min_size=1, max_size=2), st.integers(6, 40))
-def test_no_row_is_longer_than_the_limit_and_what_was_cut_is_counted(texts, limit):
+def test_no_row_is_longer_than_the_limit_and_cut_tokens_are_counted(texts, limit):
     framing = InputFormat(cls=1, sep=2, twice=False, limit=limit)
     framed = framing.join(texts)
     assert len(framed.tokens) <= limit
     assert len(framed.tokens) + framed.num_cut == sum(map(len, texts)) + 1 + len(texts)
 
 
-def test_a_limit_without_room_is_refused(wordpiece):
-    with pytest.raises(ValueError, match=r"inputs_length=4 leaves no room for two texts.*raise it"):
+def test_inputs_need_embeddings_for_sentinels_only_where_these_are_cls_and_sep(wordpiece):
+    for num_sentinels in (0, 100):
+        assert num_input_ids(open_tokenizer(wordpiece.name, num_sentinels)) == wordpiece.vocab_size
+    assert num_input_ids(open_tokenizer("bytes", 100)) == 259 + 3  # a mask, then cls and sep
+
+
+def test_a_limit_too_short_for_text_is_refused(wordpiece):
+    with pytest.raises(ValueError, match=r"inputs_length=4 is too short for two texts.*raise it"):
         input_format_of(wordpiece, 4)
 
 
@@ -193,7 +199,7 @@ def test_an_answer_is_found_by_its_characters(wordpiece):
     start = text.index("sat")
     first, last = tokens_of(pieces, (start, start + len("sat, on")))
     assert [wordpiece.piece(int(number)) for number in pieces.ids[first : last + 1]] == ["sat", ",", "on"]
-    with pytest.raises(ValueError, match="no token stands for the answer"):
+    with pytest.raises(ValueError, match="no token covers the answer"):
         tokens_of(pieces, (len(text), len(text) + 3))
 
 

@@ -1,4 +1,4 @@
-"""Some of the rows for a head, taken out of all, are what they were among them."""
+"""Parts of a head's examples equal the same rows of the whole."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ FORMS: dict[str, tuple[HeadFormat, list[dict]]] = {
 
 @pytest.fixture(scope="module")
 def all_examples(tmp_path_factory):
-    """Examples of every form, with their rows."""
+    """Return examples of every format, with their rows."""
     file = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"
     letters = [letter for character in "abcdefgh" for letter in (character, f"##{character}")]
     file.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters]) + "\n")
@@ -71,7 +71,7 @@ def test_a_part_has_the_examples_of_its_rows_in_their_order(all_examples, name, 
     for new, old in enumerate(numbers):
         for ours, theirs in zip(_flat(part.example(new)), _flat(whole.example(old)), strict=True):
             np.testing.assert_array_equal(ours, theirs)
-        np.testing.assert_array_equal(part.places(new)[0], whole.places(old)[0])
+        np.testing.assert_array_equal(part.character_offsets(new)[0], whole.character_offsets(old)[0])
 
 
 def _flat(example):

@@ -1,4 +1,4 @@
-"""What a head is given of a row, and what is said of rows that it can't be given."""
+"""Reading of rows for heads, and messages about bad rows."""
 
 import math
 
@@ -25,7 +25,7 @@ TAGS = TokenClassification(classes=("O", "B-LOC"))
 def test_a_pair_of_texts_has_a_class():
     row = PAIR.read({"premise": "a", "hypothesis": "b", "label": 1, "idx": 3})
     assert (row.texts, row.label) == ((("a", "b"),), 1)
-    assert PAIR.is_labelled(row)
+    assert PAIR.is_labeled(row)
 
 
 @pytest.mark.parametrize("given", ["no", b"no", "1", 1])
@@ -36,10 +36,10 @@ def test_a_class_is_known_by_its_number_and_by_its_word(given):
 def test_a_row_without_a_label_can_be_read_but_not_learned_from():
     for values in ({"label": -1}, {}):
         row = PAIR.read({"premise": "a", "hypothesis": "b", **values})
-        assert not PAIR.is_labelled(row)
-    assert not NUMBER.is_labelled(NUMBER.read({"sentence": "a", "label": -1.0}))
-    assert not SPANS.is_labelled(SPANS.read({"question": "a", "context": "b"}))
-    assert not TAGS.is_labelled(TAGS.read({"tokens": ["a"], "tags": [-1]}))
+        assert not PAIR.is_labeled(row)
+    assert not NUMBER.is_labeled(NUMBER.read({"sentence": "a", "label": -1.0}))
+    assert not SPANS.is_labeled(SPANS.read({"question": "a", "context": "b"}))
+    assert not TAGS.is_labeled(TAGS.read({"tokens": ["a"], "tags": [-1]}))
 
 
 @pytest.mark.parametrize(
@@ -48,24 +48,24 @@ def test_a_row_without_a_label_can_be_read_but_not_learned_from():
         (
             PAIR,
             {"premise": "a", "hypothesis": "b", "label": 2},
-            r"label is 2; it is 0 … 1 \(yes, no\), or -1",
+            r"label is 2; it must be 0 … 1 \(yes, no\), or -1",
         ),
         (
             PAIR,
             {"premise": "a", "hypothesis": "b", "label": "maybe"},
-            "label is 'maybe'; it is one of yes, no",
+            "label is 'maybe'; it must be one of yes, no",
         ),
         (PAIR, {"premise": "a", "hypothesys": "b"}, r"no column 'hypothesis'.*Did you mean \{hypothesys\}"),
-        (NUMBER, {"sentence": "a", "label": 5.1}, "label is 5.1; it lies in 0.0 … 5.0"),
-        (NUMBER, {"sentence": "a", "label": math.nan}, "label is nan; it lies in"),
+        (NUMBER, {"sentence": "a", "label": 5.1}, "label is 5.1; it must lie in 0.0 … 5.0"),
+        (NUMBER, {"sentence": "a", "label": math.nan}, "label is nan; it must lie in"),
         (NUMBER, {"sentence": "a", "label": "high"}, "label is 'high', not a number"),
         (ENDINGS, {"premise": "a", "endings": ["b"]}, "1 choices; a question has at least 2"),
-        (ENDINGS, {"premise": "a", "endings": ["b", "c"], "label": 2}, "label is 2; it is 0 … 1"),
+        (ENDINGS, {"premise": "a", "endings": ["b", "c"], "label": 2}, "label is 2; it must be 0 … 1"),
         (ENDINGS, {"premise": "a"}, "no column 'endings'; the columns are premise"),
         (
             SPANS,
             {"question": "a", "context": "bcd", "answers": {"text": ["c"], "answer_start": [0]}},
-            "the answer 'c' does not stand at character 0 of the context",
+            "the answer 'c' is not at character 0 of the context",
         ),
         (GAP, {"passage": "a", "query": "b", "entities": ["c"]}, "the question 'b' has no @placeholder"),
         (
@@ -74,10 +74,10 @@ def test_a_row_without_a_label_can_be_read_but_not_learned_from():
             "entities is empty; there is nothing to choose",
         ),
         (TAGS, {"tokens": ["a", "b"], "tags": [0]}, "2 words, but 1 tags; give one for each word"),
-        (TAGS, {"tokens": ["a"], "tags": ["B-PER"]}, "tags is 'B-PER'; it is one of O, B-LOC"),
+        (TAGS, {"tokens": ["a"], "tags": ["B-PER"]}, "tags is 'B-PER'; it must be one of O, B-LOC"),
     ],
 )
-def test_a_row_that_is_no_such_row_is_told_why(form, values, message):
+def test_bad_rows_are_refused_with_the_reason(form, values, message):
     with pytest.raises(ValueError, match=message):
         form.read(values)
 
@@ -93,13 +93,13 @@ def test_every_candidate_is_put_into_the_gap_and_is_right_or_wrong():
     row = GAP.read(values | {"answers": ["Al", "Ann"]})
     assert row.texts == (("p", "Bo won"), ("p", "Al won"), ("p", "Ann won"))
     assert (row.candidates, row.rights) == (("Bo", "Al", "Ann"), (0, 1, 1))
-    assert GAP.is_labelled(row)
+    assert GAP.is_labeled(row)
     unknown = GAP.read(values | {"answers": []})
     assert unknown.rights == (-1, -1, -1)
-    assert not GAP.is_labelled(unknown)
+    assert not GAP.is_labeled(unknown)
 
 
-def test_a_question_without_an_answer_is_labelled_where_that_can_be():
+def test_a_question_without_an_answer_is_labeled_where_that_can_be():
     values = {"question": "a", "context": "b", "answers": {"text": [], "answer_start": []}}
     assert QuestionAnswering(unanswerable=True).read(values).answers == ()
     assert SPANS.read(values).answers is None

@@ -1,4 +1,4 @@
-"""Batches for encoders' heads: all forms, exact resume, whatever reads them."""
+"""Batches for encoder heads: all formats, exact resume, workers and processes."""
 
 import json
 from dataclasses import replace
@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t5x_like.text import registry
-from t5x_like.text.batches.buckets import like_lengths_together
 from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.batches.head_questions import load_questions
 from t5x_like.text.batches.head_source import head_for
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.batches.row_maker import group_by_length
 from t5x_like.text.benchmarks.benchmark import Benchmark
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout
 from t5x_like.text.benchmarks.task import BenchmarkTask
@@ -48,13 +48,13 @@ def sentence(number: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def labelled(tmp_path_factory, vocabulary):
-    """A task from users' files: 1,500 sentences, every seventh as bad as can be."""
-    folder = tmp_path_factory.mktemp("labelled")
+def labeled(tmp_path_factory, vocabulary):
+    """Return a task from users' files: 1,500 sentences, every seventh labeled "bad"."""
+    folder = tmp_path_factory.mktemp("labeled")
     lines = [f"{sentence(number)}\t{'bad' if number % 7 == 0 else 'good'}" for number in range(1500)]
     (folder / "train.tsv").write_text("\n".join(["text\tlabel", *lines]) + "\n")
     task = TextTask(
-        name="labelled_sentences",
+        name="labeled_sentences",
         vocabulary=vocabulary,
         num_sentinels=0,
         files={"train": str(folder / "train.tsv")},
@@ -73,7 +73,7 @@ def read_json_rows(file, split):
 
 
 def register(tmp_path, vocabulary, name, form, rows):
-    """A benchmark of these rows, by split."""
+    """Return a benchmark of these rows, by split."""
     for split, values in rows.items():
         (tmp_path / f"{split}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in values))
     layout = FileLayout(files={split: (f"{split}.jsonl",) for split in rows}, read=read_json_rows)
@@ -114,18 +114,18 @@ def take(loader, number):
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_an_epoch_has_every_row_once_with_its_label(labelled, grouped):
-    loader = build_loader(config(labelled, inputs_length=32, batch_size=10, group_by_length=grouped))
+def test_an_epoch_has_every_row_once_with_its_label(labeled, grouped):
+    loader = build_loader(config(labeled, inputs_length=32, batch_size=10, group_by_length=grouped))
     found = rows_of(loader, 150)
     expected = [(f"[CLS] {sentence(number)} [SEP]", int(number % 7 == 0)) for number in range(1500)]
     assert sorted(found) == sorted(expected)
     assert found != expected
 
 
-def test_grouped_batches_are_shorter_and_as_long_as_what_they_hold(labelled):
+def test_grouped_batches_are_shorter_and_as_long_as_their_longest_row(labeled):
     shares = {}
     for grouped in (False, True):
-        loader = build_loader(config(labelled, inputs_length=32, batch_size=10, group_by_length=grouped))
+        loader = build_loader(config(labeled, inputs_length=32, batch_size=10, group_by_length=grouped))
         widths = {batch.encoder_input_tokens.shape[1] for batch in take(loader, 100)}
         assert widths <= {16, 32}
         shares[grouped] = loader.share_filled
@@ -133,8 +133,8 @@ def test_grouped_batches_are_shorter_and_as_long_as_what_they_hold(labelled):
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_after_a_restart_the_same_batches_follow(labelled, grouped):
-    settings = config(labelled, group_by_length=grouped)
+def test_after_a_restart_the_same_batches_follow(labeled, grouped):
+    settings = config(labeled, group_by_length=grouped)
     loader = build_loader(settings)
     take(loader, 131)
     state = json.loads(json.dumps(loader.state()))
@@ -146,14 +146,14 @@ def test_after_a_restart_the_same_batches_follow(labelled, grouped):
             np.testing.assert_array_equal(one, other)
 
 
-def test_groups_belong_to_a_batch_size(labelled):
-    state = build_loader(config(labelled, group_by_length=True)).state()
+def test_groups_belong_to_a_batch_size(labeled):
+    state = build_loader(config(labeled, group_by_length=True)).state()
     with pytest.raises(ValueError, match="groups: 8 before, 4 now"):
-        build_loader(config(labelled, group_by_length=True, batch_size=4)).restore(state)
+        build_loader(config(labeled, group_by_length=True, batch_size=4)).restore(state)
 
 
-def test_processes_share_the_rows_of_one(labelled):
-    settings = config(labelled, group_by_length=True)
+def test_processes_share_the_rows_of_one(labeled):
+    settings = config(labeled, group_by_length=True)
     whole = build_loader(settings)
     parts = [build_loader(settings, index, 2) for index in (0, 1)]
     for batch in take(whole, 20):
@@ -161,23 +161,23 @@ def test_processes_share_the_rows_of_one(labelled):
         assert halves[0] + halves[1] == rows_of_batch(whole, batch)
 
 
-def test_workers_make_the_same_batches(labelled):
-    alone, helped = (build_loader(config(labelled, num_workers=number)) for number in (0, 1))
+def test_workers_make_the_same_batches(labeled):
+    alone, helped = (build_loader(config(labeled, num_workers=number)) for number in (0, 1))
     try:
         assert rows_of(alone, 5) == rows_of(helped, 5)
     finally:
         helped.close()
 
 
-def test_long_rows_are_cut_and_counted(labelled, caplog):
-    loader = build_loader(config(labelled, inputs_length=10))
+def test_long_rows_are_cut_and_counted(labeled, caplog):
+    loader = build_loader(config(labeled, inputs_length=10))
     num_long = sum(1 + number % 23 > 8 for number in range(1500))
     assert f"{num_long} examples are longer than inputs_length=10 and were cut" in caplog.text
     assert {len(text.split()) for text in texts_of(loader, next(loader))} <= set(range(3, 11))
 
 
-def test_measuring_reads_every_row_once_and_fills_up(labelled):
-    loader = build_loader(config(labelled, batch_size=64, repeat=False, shuffle=False))
+def test_measuring_reads_every_row_once_and_fills_up(labeled):
+    loader = build_loader(config(labeled, batch_size=64, repeat=False, shuffle=False))
     batches = list(loader)
     assert sum(int((batch.sequence_labels >= 0).sum()) for batch in batches) == 1500
     assert batches[-1].sequence_labels[-1] == -1
@@ -212,7 +212,7 @@ def test_each_candidate_is_a_row_right_or_wrong(tmp_path, vocabulary):
     row = {"passage": "a b c d", "query": "@placeholder e"}
     rows = [
         row | {"entities": ["a", "b", "c"], "answers": ["a", "c"]},
-        row | {"entities": ["a"], "answers": []},  # unlabelled
+        row | {"entities": ["a"], "answers": []},  # unlabeled
         row | {"entities": ["b", "d"], "answers": ["d"]},
     ]
     name = register(tmp_path, vocabulary, "gaps", CandidateRanking(), {"train": rows})
@@ -261,18 +261,18 @@ def test_windows_cover_the_context_and_say_where_the_answer_is(vocabulary, place
     examples = make_examples(QuestionAnswering(), [row], tokenizer, length=length, stride=stride)
     seen = set()
     for number in range(len(examples)):
-        example, (starts, ends) = examples.example(number), examples.places(number)
+        example, (starts, ends) = examples.example(number), examples.character_offsets(number)
         assert example.inputs is not None
         assert len(example.inputs) <= length
         seen |= set(starts.tolist())
         if example.span != (0, 0):
-            second = examples.context(number)
+            second = examples.context_start(number)
             first, last = (side - second for side in example.span)
             assert CONTEXT[starts[first] : ends[last]] == answer
-    room = length - 5  # [CLS] a b [SEP] … [SEP]
-    assert seen == {place for place, letter in enumerate(CONTEXT) if letter != " "} or stride > room
+    max_tokens = length - 5  # [CLS] a b [SEP] … [SEP]
+    assert seen == {place for place, letter in enumerate(CONTEXT) if letter != " "} or stride > max_tokens
     num_tokens = len(tokenizer.encode(answer))
-    if num_tokens + stride <= room + 1:
+    if num_tokens + stride <= max_tokens + 1:
         assert any(examples.example(number).span != (0, 0) for number in range(len(examples)))
 
 
@@ -296,25 +296,23 @@ def test_a_bad_row_is_named_by_its_place(tmp_path, vocabulary):
     form = SequenceClassification(texts=("{text}",), classes=("x", "y"))
     rows = [{"text": "a", "label": 1}, {"text": "a", "label": 3}]
     name = register(tmp_path, vocabulary, "bad_label", form, {"train": rows})
-    with pytest.raises(ValueError, match=r"train.jsonl:2: label is 3; it is 0 … 1 \(x, y\)"):
+    with pytest.raises(ValueError, match=r"train.jsonl:2: label is 3; it must be 0 … 1 \(x, y\)"):
         build_loader(config(name))
 
 
-def test_a_token_cache_is_refused(labelled, tmp_path):
-    with pytest.raises(
-        ValueError, match=r"'labelled_sentences' is read for an encoder's head.*Leave out cache='"
-    ):
-        build_loader(config(labelled, cache=str(tmp_path)))
+def test_a_token_cache_is_refused(labeled, tmp_path):
+    with pytest.raises(ValueError, match=r"'labeled_sentences' is read for an encoder's head.*Omit cache='"):
+        build_loader(config(labeled, cache=str(tmp_path)))
 
 
-def test_tasks_without_a_form_and_tasks_for_other_heads_are_refused(tmp_path, vocabulary, labelled):
+def test_tasks_without_a_form_and_tasks_for_other_heads_are_refused(tmp_path, vocabulary, labeled):
     name = register(tmp_path, vocabulary, "written", None, {"train": [{"text": "a"}]})
     with pytest.raises(
-        ValueError, match=r"'written' has no form for an encoder's head: its answers are written"
+        ValueError, match=r"'written' has no form for an encoder's head: its answers are generated text"
     ):
         build_loader(config(name))
     with pytest.raises(ValueError, match="group_by_length is for tasks of encoders' heads"):
-        replace(config(labelled, group_by_length=True), layout=None)
+        replace(config(labeled, group_by_length=True), layout=None)
 
 
 def test_a_task_that_is_worded_for_writing_alone_names_the_one_that_heads_read():
@@ -325,7 +323,7 @@ def test_a_task_that_is_worded_for_writing_alone_names_the_one_that_heads_read()
 
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 9))
 def test_groups_of_like_length_are_an_order(sizes, batch_size):
-    order = like_lengths_together(sizes, batch_size, np.array([1, 2], np.uint64))
+    order = group_by_length(sizes, batch_size, np.array([1, 2], np.uint64))
     assert sorted(order.tolist()) == list(range(len(sizes)))
     by_size = sorted(sizes)
     blocks = [

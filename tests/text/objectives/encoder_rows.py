@@ -1,4 +1,4 @@
-"""A vocabulary of BERT's kind, windows, and objectives' examples of them."""
+"""A BERT-style vocabulary, windows, and examples of objectives."""
 
 import numpy as np
 
@@ -18,12 +18,12 @@ KEY = np.array([7, 8], np.uint64)
 
 
 def seeds(count, start=0):
-    """uint64 [count, 2]"""
+    """Return seeds, uint64 [count, 2]."""
     return seeds_of_rows(KEY, np.arange(start, start + count))
 
 
 def window_of(documents, *, pieces=None, eos=None, spans=None):
-    """Documents, each given as the lengths of its sentences; tokens are words from 104 up, or drawn from ``pieces``."""
+    """Return documents of given sentence lengths; tokens count up from 104, or cycle through ``pieces``."""
     records = []
     count = 0
     for number, sentences in enumerate(documents):
@@ -39,7 +39,7 @@ def window_of(documents, *, pieces=None, eos=None, spans=None):
 
 
 def examples_of(objective, window, limit, *, key=KEY, ids=IDS):
-    """Texts and examples of a window."""
+    """Return texts and examples of a window."""
     lengths = Lengths(limit, 2)
     objective.check(lengths, ids)
     cuts = objective.cut(window, lengths, key)
@@ -49,12 +49,12 @@ def examples_of(objective, window, limit, *, key=KEY, ids=IDS):
 
 
 def chosen(example):
-    """The places that are predicted."""
+    """Return the predicted positions."""
     return np.flatnonzero(example.weights)
 
 
 def runs(places):
-    """int64 [N, 2], start and end of each run of neighbours among ``places``."""
+    """Return start and end of each run of adjacent ``places``, int64 [N, 2]."""
     breaks = np.flatnonzero(np.diff(places) > 1)
     first, last = np.append(0, breaks + 1), np.append(breaks, len(places) - 1)
     return np.stack([places[first], places[last] + 1], axis=1)

@@ -1,4 +1,4 @@
-"""What tests of T5's objectives share: the reference's names for them, its vocabulary and its examples."""
+"""Names, vocabulary and examples shared by tests of T5's objectives."""
 
 import json
 
@@ -45,7 +45,7 @@ def read(golden, name):
 
 
 def sequences_for(reference, name):
-    """The sequences that the reference corrupted: some objectives skipped those of one token."""
+    """Return the sequences that the reference corrupted: some objectives skipped those of one token."""
     skips = reference["objectives"][name]["skips_len_1"]
     return [tokens for tokens in reference["sequences"] if len(tokens) > 1 or not skips]
 
@@ -73,7 +73,7 @@ def features_of(reference):
 
 
 def task_examples(reference, steps, lengths, *, cached):
-    """All examples of a seqio task with these steps after two others, where the reference had its tokenisation."""
+    """Return all examples of a seqio task with these steps after two others (the reference's tokenization)."""
     import seqio
 
     def documents(split, shuffle_files, seed=None):
@@ -110,7 +110,7 @@ def make_one(objective, tokens, lengths, ids=IDS, seed=(1, 2), label=-1):
 
 
 def assert_rows_are_independent(objective, row_lengths, lengths, ids=IDS):
-    """Each example depends on its own text and seed alone, and another seed gives another example."""
+    """Assert that an example depends only on its own text and seed, and changes with the seed."""
     from t5x_like.text.objectives.objective import Text
 
     texts = [Text(np.arange(3, 3 + length, dtype=np.int32), length) for length in row_lengths]

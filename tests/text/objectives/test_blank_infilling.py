@@ -9,7 +9,7 @@ from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.blank_infilling import BlankIds, BlankInfilling
-from t5x_like.text.objectives.blanks import Blanks, with_blanks
+from t5x_like.text.objectives.blanks import Blanks, infilling_examples
 from t5x_like.text.objectives.cutting import lay_window, texts_of
 from t5x_like.text.objectives.objective import Lengths, Text
 from t5x_like.text.seqio_bridge import registration
@@ -65,7 +65,7 @@ def test_the_papers_example_reads_and_writes_as_in_its_figure():
     # x1 … x6 with x3 and x5 x6 blank, filled in the other way round (figure 2 of the paper).
     tokens = np.array([11, 12, 13, 14, 15, 16], np.int32)
     blanks = Blanks(*(np.array(each) for each in ([0, 0], [2, 4], [3, 6], [MASK, MASK], [1, 0])))
-    (example,) = with_blanks([Text(tokens, 6)], blanks, cls=CLS, start=START, end=END)
+    (example,) = infilling_examples([Text(tokens, 6)], blanks, cls=CLS, start=START, end=END)
     assert example.inputs.tolist() == [CLS, 11, 12, MASK, 14, MASK, START, 15, 16, START, 13]
     assert example.targets.tolist()[6:] == [15, 16, END, 13, END]
     assert example.positions.tolist() == [0, 1, 2, 3, 4, 5, 5, 5, 5, 3, 3]
@@ -239,7 +239,7 @@ def test_seqio_gives_examples_from_a_task(task):
     [
         ({"noise_density": 0.6}, "noise_density must be above 0 and at most 0.5, got 0.6"),
         ({"mean_length": 0.0}, "mean_length must lie between 1 and 10"),
-        ({"document_rate": 0.8, "sentence_rate": 0.3}, "what is left of 1 is the rate of short blanks"),
+        ({"document_rate": 0.8, "sentence_rate": 0.3}, "short blanks have the remaining rate"),
         ({"min_document_share": 0.0}, "min_document_share must be above 0"),
     ],
 )

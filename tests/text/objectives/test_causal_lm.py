@@ -57,16 +57,18 @@ def test_a_beginning_of_sequence_is_read_where_documents_begin():
 
 
 @given(
-    lengths=st.lists(st.integers(1, 30), min_size=1, max_size=12), row=st.integers(2, 20), alone=st.booleans()
+    lengths=st.lists(st.integers(1, 30), min_size=1, max_size=12),
+    row=st.integers(2, 20),
+    isolated=st.booleans(),
 )
-def test_every_token_is_predicted_once_from_the_one_before(lengths, row, alone):
-    window, examples = examples_of(CausalLM(isolate_documents=alone), lengths, row)
+def test_every_token_is_predicted_once_from_the_one_before(lengths, row, isolated):
+    window, examples = examples_of(CausalLM(isolate_documents=isolated), lengths, row)
     targets = np.concatenate([example.targets for example in examples])
     inputs = np.concatenate([example.inputs for example in examples])
     np.testing.assert_array_equal(targets, window.tokens)
     np.testing.assert_array_equal(inputs, np.roll(window.tokens, 1))
     assert max(len(example.targets) for example in examples) <= row
-    if not alone:
+    if not isolated:
         assert all(len(example.targets) == row for example in examples[:-1])
 
 
@@ -84,7 +86,7 @@ def make_task(tmp_path, request):
     return make
 
 
-def test_the_loader_gives_full_rows_that_go_on_across_documents(make_task):
+def test_the_loader_gives_full_rows_that_continue_across_documents(make_task):
     name = make_task(CausalLM())
     settings = {"batch_size": 2, "inputs_length": 2, "targets_length": 32}
     loader = build_loader(LoaderConfig(mixture=name, shuffle=False, **settings))  # the shorter row comes last

@@ -59,7 +59,7 @@ def test_training_gives_t5s_examples_for_its_masks(golden, name):
         assert targets[0].tolist() == [*expected["targets"], 1]
         if name not in WORDS_CHANGE:
             assert inputs[0].tolist() == [*expected["inputs"], 1]
-        else:  # the words that stand in the place of noise are drawn
+        else:  # the words that replace noise are drawn
             kept = ~np.append(mask, False)
             assert inputs[0][kept].tolist() == [*np.array(expected["inputs"], int)[~mask], 1]
             assert len(inputs[0]) == len(tokens) + 1
@@ -86,7 +86,7 @@ def test_statistics_are_t5s(golden, name):
         counts = np.array(expected[f"{side}_len_568"])
         mean = (counts[:, 0] * counts[:, 1]).sum() / counts[:, 1].sum()
         spread = max(np.std(np.repeat(*counts.T)), 0.3)
-        assert abs(lengths.mean() - mean) < 4 * spread / 10  # the reference's 100 sequences tell that much
+        assert abs(lengths.mean() - mean) < 4 * spread / 10  # the reference's 100 sequences are that precise
         if len(counts) == 1:
             assert (lengths == counts[0, 0]).all()
 
@@ -107,7 +107,7 @@ def test_sentinels_on_both_sides_keep_every_token(noise, length, seed):
 
 @pytest.mark.parametrize("name", DENOISING)
 def test_rows_do_not_depend_on_each_other(name):
-    # Of 900 tokens, the longest spans are more than one; a single one always stands at the end.
+    # Of 900 tokens, the longest spans are more than one; a single one is always at the end.
     assert_rows_are_independent(DENOISING[name], [900, 900, 17, 900, 2, 1], Lengths(950, 950))
 
 

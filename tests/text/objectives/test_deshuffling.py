@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t5x_like.text.objectives.deshuffling import Deshuffling
+from t5x_like.text.objectives.denoising import Deshuffling
 from t5x_like.text.objectives.objective import Lengths, Text
 from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
 from tests.text.objectives.t5_objectives import (

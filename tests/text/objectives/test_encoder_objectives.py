@@ -1,4 +1,4 @@
-"""What holds for every encoder's objective, whatever it masks."""
+"""Properties of all encoder objectives."""
 
 import dataclasses
 
@@ -119,14 +119,14 @@ def test_a_window_without_documents_has_no_texts(objective):
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES)
-def test_what_it_needs_of_vocabulary_and_length_is_said(objective):
+def test_unsuitable_vocabularies_and_lengths_are_refused_with_what_is_needed(objective):
     special = 3 if objective.spec.fills_rows else 2
     needed = special + (2 if objective.spec.fills_rows else 1)
     with pytest.raises(ValueError, match=f"set it to {needed} or more"):
         objective.check(Lengths(needed - 1, 2), IDS)
     objective.check(Lengths(needed, 2), IDS)
     with pytest.raises(
-        ValueError, match="no id for mask, sep; use one of BERT's kind, or raise num_sentinels"
+        ValueError, match=r"no id for mask, sep; raise num_sentinels .* or use a vocabulary of BERT's kind"
     ):
         objective.check(Lengths(64, 2), IDS._replace(mask=None, sep=None))
     masking = getattr(objective, "masking", objective)

@@ -95,11 +95,11 @@ def test_formats_look_as_in_the_paper():
 @given(
     lengths=st.lists(st.integers(1, 30), min_size=1, max_size=12),
     row=st.integers(6, 40),
-    alone=st.booleans(),
+    isolated=st.booleans(),
     fim_rate=st.sampled_from([0.0, 0.5, 1.0]),
 )
-def test_rows_fit_and_hold_every_token_once(lengths, row, alone, fim_rate):
-    objective = FillInTheMiddle(fim_rate=fim_rate, isolate_documents=alone)
+def test_rows_fit_and_hold_every_token_once(lengths, row, isolated, fim_rate):
+    objective = FillInTheMiddle(fim_rate=fim_rate, isolate_documents=isolated)
     window, texts, examples = examples_of(objective, lengths, row)
     for text, example in zip(texts, examples, strict=True):
         assert len(example.targets) == len(example.inputs) <= row
@@ -141,12 +141,12 @@ def test_rates_and_cuts_are_those_asked_for():
     assert np.mean(starts) == pytest.approx(chances @ np.arange(1, 20) / chances.sum(), rel=0.05)
 
 
-def test_documents_of_a_row_are_drawn_apart_and_by_the_rows_seed_alone():
+def test_documents_of_a_row_are_drawn_independently_by_the_rows_seed():
     objective = FillInTheMiddle()
     _, texts, examples = examples_of(objective, [9] * 400, 100)
     seeds = seeds_of_rows(KEY, np.arange(len(texts)))
     forms = [restored(example.targets)[1] for example in examples]
-    assert any(len(set(row)) > 1 for row in forms), "not all documents of a row are alike"
+    assert any(len(set(row)) > 1 for row in forms), "documents of a row have different formats"
     again = [
         objective.make([text], seeds[n : n + 1], Lengths(2, 100), IDS)[0] for n, text in enumerate(texts)
     ]
@@ -180,9 +180,9 @@ def make_task(tmp_path, request):
     return make
 
 
-@pytest.mark.parametrize("alone", [False, True])
-def test_batches_are_the_same_again_with_workers_and_with_packing_isolated(make_task, alone):
-    name = make_task(FillInTheMiddle(isolate_documents=alone))
+@pytest.mark.parametrize("isolated", [False, True])
+def test_batches_are_the_same_again_with_workers_and_with_packing_isolated(make_task, isolated):
+    name = make_task(FillInTheMiddle(isolate_documents=isolated))
     settings = {"mixture": name, "batch_size": 4, "inputs_length": 2, "targets_length": 64}
     loaders = [build_loader(LoaderConfig(**settings, num_workers=number)) for number in (0, 0, 2)]
     try:
@@ -191,7 +191,7 @@ def test_batches_are_the_same_again_with_workers_and_with_packing_isolated(make_
             for name, one, other, another in zip(first._fields, first, second, third, strict=True):
                 np.testing.assert_array_equal(one, other, err_msg=name)
                 np.testing.assert_array_equal(one, another, err_msg=name)
-            assert (first.decoder_segment_ids.max() >= 3) == alone, (
+            assert (first.decoder_segment_ids.max() >= 3) == isolated, (
                 "an epoch's short last row may share another's"
             )
             begins = (first.decoder_positions == 0) & (first.decoder_segment_ids > 0)
@@ -237,7 +237,7 @@ def test_bad_settings_are_refused(settings, message):
         (InfillingIds(prefix=5), {"num_sentinels": 0}, 8, "has 0 sentinels, 3 are needed"),
         (InfillingIds(prefix=100_000), {}, 8, "100000 is not below the vocabulary's size of 100000"),
         (InfillingIds(prefix=5, suffix=5), {}, 8, "need ids of their own"),
-        (InfillingIds(), {}, 5, "targets_length of 5 has no room for a document and 3 marks; set it to 6"),
+        (InfillingIds(), {}, 5, "targets_length of 5 is too short for a document and 3 marks; set it to 6"),
     ],
 )
 def test_vocabularies_and_lengths_that_do_not_fit_are_refused(special, changes, row, message):

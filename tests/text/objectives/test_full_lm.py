@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from t5x_like.text.objectives.causal_lm import FullLM
 from t5x_like.text.objectives.cutting import lay_window, texts_of
-from t5x_like.text.objectives.full_lm import FullLM
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.seqio_bridge.objective_preprocessors import seqio_preprocessors
 from tests.text.objectives.t5_objectives import IDS, read, task_examples

@@ -64,7 +64,7 @@ def test_listed_phrases_are_masked_as_a_whole_and_the_longest_at_the_leftmost_pl
     assert "new yorkshire" in found  # widened to whole words
     alone = {"met", "new", "shire"}
     assert not alone & found
-    assert {"york", "in"} <= found  # elsewhere they stand by themselves
+    assert {"york", "in"} <= found  # single words elsewhere
 
 
 def test_bytes_find_phrases_at_a_text_s_start_and_after_spaces(tmp_path):
@@ -111,7 +111,7 @@ def test_phrases_side_by_side_are_two_units():
     assert firsts == {1, 5}
 
 
-def test_what_is_missing_is_said(word_list, word_pieces, tmp_path):
+def test_missing_settings_are_named(word_list, word_pieces, tmp_path):
     with pytest.raises(ValueError, match="set vocabulary to the task's"):
         KnowledgeMasking(word_list=word_list)
     masking = MaskedLM(masking=KnowledgeMasking())

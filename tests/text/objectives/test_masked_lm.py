@@ -143,7 +143,7 @@ def test_dynamic_masks_are_new_in_every_epoch(make_task):
     assert len(set().union(*long)) == sum(map(len, long)) > 100
 
 
-def test_runs_and_sentences_part_documents_by_an_end_and_documents_stand_alone():
+def test_runs_and_sentences_separate_documents_by_an_end_and_documents_are_single():
     window = window_of([[2], [3], [1]], eos=SEP)
     shared = [104, 105, SEP, 106, 107, 108, SEP, 109]
     texts, _ = examples_of(MaskedLM(), window, 11)

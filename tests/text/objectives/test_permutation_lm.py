@@ -34,7 +34,7 @@ def spans_of(is_target):
     return np.flatnonzero(edges == -1) - np.flatnonzero(edges == 1)
 
 
-def test_texts_stand_between_separators_with_the_class_at_the_end():
+def test_texts_are_separated_and_followed_by_the_class_token():
     (example,) = PermutationLM().make([text(5, 2)], seeds_of(1), LENGTHS, IDS)
     assert example.inputs.tolist() == [3, 4, SEP, 5, 6, 7, SEP, CLS]
     assert example.token_types.tolist() == [0, 0, 0, 1, 1, 1, 1, 2]
@@ -79,7 +79,7 @@ def test_spans_have_one_to_five_tokens_equally_often_and_any_place():
     assert abs(np.mean(orders[:, 0] < orders[:, 1]) - 0.5) < 0.06
 
 
-def test_models_see_what_the_docstring_says():
+def test_attention_masks_are_those_of_the_docstring():
     ranks = jnp.array([[0, 2, 1, 3]], jnp.int32)
     seen = np.asarray(strict_rank_mask(ranks))[0, 0]
     assert seen[2].tolist() == [True, False, False, False]
@@ -129,7 +129,7 @@ def test_seqio_gives_examples_from_a_task(task):
     assert all(len(row["inputs"]) == len(row["ranks"]) <= 64 for row in rows)
 
 
-def test_what_cannot_work_is_refused():
+def test_impossible_settings_are_refused():
     with pytest.raises(ValueError, match="partial must be at least 1"):
         PermutationLM(partial=0)
     with pytest.raises(ValueError, match="max_span must be at least 1 token, got 0"):
@@ -139,6 +139,6 @@ def test_what_cannot_work_is_refused():
     with pytest.raises(ValueError, match="no id for cls, sep; raise num_sentinels"):
         PermutationLM().check(LENGTHS, IDS._replace(cls=None, sep=None))
     with pytest.raises(
-        ValueError, match=r"inputs_length of 8 has no room for 6 tokens.* set it to 9 or more"
+        ValueError, match=r"inputs_length of 8 is too short for 6 tokens.* set it to 9 or more"
     ):
         PermutationLM().check(Lengths(8, 2), IDS)

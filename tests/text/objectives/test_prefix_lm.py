@@ -77,7 +77,7 @@ def test_documents_stay_apart_and_single_tokens_are_left_out():
     assert found == [[0, 1, 2], list(range(10)), list(range(10)), list(range(10, 20))]
 
 
-def test_a_single_token_is_foretold_from_nothing():
+def test_a_single_token_is_predicted_from_nothing():
     example = make_one(PrefixLM(), [9], LENGTHS)
     assert (example.inputs.tolist(), example.targets.tolist()) == ([1], [9, 1])
 

@@ -12,7 +12,7 @@ def make(objective, tokens, count):
     return objective.make([Text(tokens, len(tokens))] * count, seeds(count), Lengths(600, 2), IDS)
 
 
-def test_targets_tell_replaced_words_and_count_on_all_words():
+def test_targets_mark_replaced_tokens_and_every_ordinary_token_counts():
     tokens = np.arange(510) + 104
     examples = make(ReplacedTokenDetection(), tokens, 200)
     inputs = np.stack([example.inputs[1:-1] for example in examples])

@@ -11,23 +11,25 @@ def window_of(size):
     return lay_window(records, chunks=np.zeros(1, np.uint64))
 
 
-@given(size=st.integers(1, 400), room=st.integers(2, 50), seed=st.integers(0, 2**60), rate=st.floats(0, 1))
-def test_texts_and_true_second_segments_cover_the_window_once(size, room, seed, rate):
-    kinds = [SegmentKind(1 - rate, room, True), SegmentKind(rate, room + 1)]
+@given(
+    size=st.integers(1, 400), max_length=st.integers(2, 50), seed=st.integers(0, 2**60), rate=st.floats(0, 1)
+)
+def test_texts_and_true_second_segments_cover_the_window_once(size, max_length, seed, rate):
+    kinds = [SegmentKind(1 - rate, max_length, True), SegmentKind(rate, max_length + 1)]
     window = window_of(size)
     cuts = cut_segments(window, kinds, np.array([seed, 3], np.uint64))
     texts = texts_of(window, cuts, np.arange(len(cuts.starts)))
     assert np.concatenate([text.tokens for text in texts]).tolist() == window.tokens.tolist()
     for text in texts[:-1]:
-        assert len(text.tokens) == kinds[text.label].room
+        assert len(text.tokens) == kinds[text.label].max_length
         assert (text.second < len(text.tokens)) == kinds[text.label].has_two
-    assert 0 < texts[-1].second <= len(texts[-1].tokens) <= room + 1
+    assert 0 < texts[-1].second <= len(texts[-1].tokens) <= max_length + 1
 
 
-@given(size=st.integers(200, 400), room=st.integers(2, 40), seed=st.integers(0, 2**60))
-def test_random_second_segments_are_not_what_follows(size, room, seed):
+@given(size=st.integers(200, 400), max_length=st.integers(2, 40), seed=st.integers(0, 2**60))
+def test_random_second_segments_are_not_the_continuation(size, max_length, seed):
     window = window_of(size)
-    cuts = cut_segments(window, [SegmentKind(1.0, room, True, True)], np.array([seed, 3], np.uint64))
+    cuts = cut_segments(window, [SegmentKind(1.0, max_length, True, True)], np.array([seed, 3], np.uint64))
     firsts = [window.tokens[start:end] for (start, _), (end, _) in zip(cuts.starts, cuts.ends, strict=True)]
     assert np.concatenate(firsts).tolist() == window.tokens.tolist()
     for (_, start), (truth, end) in zip(cuts.starts, cuts.ends, strict=True):

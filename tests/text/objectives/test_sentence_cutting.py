@@ -18,10 +18,10 @@ from tests.text.objectives.encoder_rows import KEY, SEP, window_of
 DOCUMENTS = st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=6), min_size=1, max_size=6)
 
 
-def bert_truncates(lengths, room, chooser):
+def bert_truncates(lengths, max_length, chooser):
     """What BERT's loop leaves: [start, end] of each segment."""
     spans = [[0, length] for length in lengths]
-    while sum(end - start for start, end in spans) > room:
+    while sum(end - start for start, end in spans) > max_length:
         longer = spans[0] if spans[0][1] - spans[0][0] > spans[1][1] - spans[1][0] else spans[1]
         if chooser.random() < 0.5:
             longer[0] += 1
@@ -32,13 +32,13 @@ def bert_truncates(lengths, room, chooser):
 
 @given(
     lengths=st.lists(st.tuples(st.integers(1, 200), st.integers(1, 200)), min_size=1, max_size=10),
-    room=st.integers(2, 100),
+    max_length=st.integers(2, 100),
 )
-def test_the_longer_segment_is_cut_until_both_fit_as_berts_loop_cuts(lengths, room):
+def test_the_longer_segment_is_cut_until_both_fit_as_berts_loop_cuts(lengths, max_length):
     pairs = [(1000, 1000 + first, 5000, 5000 + second, 1) for first, second in lengths]
-    cuts = pair_cuts(pairs, room, KEY)
+    cuts = pair_cuts(pairs, max_length, KEY)
     for row, pair in enumerate(lengths):
-        expected = [end - start for start, end in bert_truncates(pair, room, random.Random(0))]
+        expected = [end - start for start, end in bert_truncates(pair, max_length, random.Random(0))]
         assert (cuts.ends[row] - cuts.starts[row]).tolist() == expected
         assert (cuts.starts[row] >= [1000, 5000]).all()
         assert (cuts.ends[row] <= [1000 + pair[0], 5000 + pair[1]]).all()
@@ -46,7 +46,7 @@ def test_the_longer_segment_is_cut_until_both_fit_as_berts_loop_cuts(lengths, ro
 
 def test_tokens_are_taken_from_front_and_end_like_tosses_of_a_coin():
     cuts = pair_cuts([(0, 300, 400, 450, 0)] * 4000, 200, KEY)
-    front = cuts.starts[:, 0]  # of 150 that go
+    front = cuts.starts[:, 0]  # of 150 that are dropped
     assert np.mean(front) == pytest.approx(75, abs=0.5)
     assert np.var(front) == pytest.approx(150 / 4, rel=0.1)
     chooser = random.Random(1)
@@ -95,6 +95,6 @@ def test_one_text_in_ten_is_to_be_short_of_any_length():
     assert np.mean(short) == pytest.approx(255, abs=8)
 
 
-def test_windows_that_do_not_tell_where_sentences_end_are_refused():
+def test_windows_without_sentence_ends_are_refused():
     with pytest.raises(ValueError, match="set sentences=True in the task"):
         sentences_of(DocumentWindow(np.arange(9), np.array([9])), 5)

@@ -10,7 +10,7 @@ from tests.text.objectives.encoder_rows import KEY, examples_of, window_of
 MANY = [[9, 11, 10, 12, 8, 10]] * 500
 
 
-def test_two_neighbours_are_swapped_half_of_the_time_and_the_label_says_so():
+def test_two_neighbors_are_swapped_half_of_the_time_and_the_label_says_so():
     window = window_of(MANY)
     cuts = SentenceOrder(short_rate=0.0).cut(window, Lengths(100, 2), KEY)
     swapped = cuts.labels == 1

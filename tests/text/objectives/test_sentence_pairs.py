@@ -14,13 +14,13 @@ def places_of(objective, window, limit, key=KEY):
     return cuts, np.searchsorted(window.ends, cuts.starts, side="right")
 
 
-def test_half_of_the_pairs_go_on_and_half_end_in_another_document():
+def test_half_of_the_pairs_continue_and_half_end_in_another_document():
     window = window_of(MANY)
     cuts, documents = places_of(SentencePairs(short_rate=0.0), window, 63)
     follows = cuts.labels == FOLLOWS
     assert (documents[follows, 0] == documents[follows, 1]).all()
     assert (documents[~follows, 0] != documents[~follows, 1]).all()
-    # What a random next leaves over may be one sentence, which has no next one: a bit over half are random, as in BERT.
+    # After a random next segment one sentence may remain, without a next one: over half are random, as in BERT.
     assert 0.38 < follows.mean() < 0.5
     assert 399 > len(np.unique(documents[~follows, 1])) > 200
     assert set(SentencePairs().cut(window, Lengths(63, 2), KEY).labels) == {FOLLOWS, RANDOM}
@@ -38,7 +38,7 @@ def test_a_next_segment_begins_where_the_first_one_ended():
     assert set(splits) == {9, 20, 30, 42, 50}  # after any sentence but the last
 
 
-def test_what_a_random_next_left_over_begins_the_next_text():
+def test_the_rest_after_a_random_next_begins_the_next_text():
     window = window_of(MANY)
     cuts, _ = places_of(SentencePairs(short_rate=0.0, random_next_rate=1.0), window, 200)
     assert (cuts.labels == RANDOM).all()
@@ -72,7 +72,7 @@ def test_sentence_pairs_are_single_sentences():
     np.testing.assert_array_equal(first[follows, 0] + 1, first[follows, 1])
 
 
-def test_a_single_document_has_no_other_to_go_on_in():
+def test_a_single_document_has_no_other_document_to_continue_in():
     cuts, _ = places_of(SentencePairs(), window_of([[5, 5, 5]]), 40)
     assert cuts.labels.tolist() == [FOLLOWS]
     cuts, _ = places_of(SentencePairs(), window_of([[5]]), 40)

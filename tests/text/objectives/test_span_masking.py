@@ -22,7 +22,7 @@ def test_lengths_are_geometric_with_a_mean_of_3_8():
 
 
 def test_masked_spans_have_these_lengths():
-    # So few of so many words that spans are seldom neighbours, and the one that is cut counts little.
+    # So few of so many words that spans are seldom neighbors, and the one that is cut counts little.
     examples = make(SpanMasking(noise_density=0.03), [150] * 7998, 60)
     lengths = np.concatenate([np.diff(runs(chosen(example)), axis=1)[:, 0] for example in examples])
     assert np.mean(lengths) == pytest.approx(3.8, abs=0.25)
@@ -35,13 +35,13 @@ def test_512_tokens_have_77_predictions_in_spans_cut_where_the_share_ends():
         assert example.weights.sum() == 77
 
 
-def test_tokens_are_masked_alike_wherever_they_stand():
+def test_tokens_are_masked_equally_at_all_positions():
     weights = np.stack([example.weights[1:-1] for example in make(SpanMasking(), [150] * 510, 4000)])
     share = weights.mean(axis=0)
     np.testing.assert_allclose(share.reshape(10, 51).mean(axis=1), 77 / 510, atol=0.02)
 
 
-def test_all_of_a_span_is_treated_alike():
+def test_all_tokens_of_a_span_are_treated_in_the_same_way():
     tokens = np.arange(400) + 104
     kinds = {"mask": 0, "random": 0, "kept": 0}
     for example in make(SpanMasking(noise_density=0.05), tokens, 400):
@@ -52,12 +52,12 @@ def test_all_of_a_span_is_treated_alike():
                 continue  # two spans side by side
             kind = "mask" if is_mask[0] else "kept" if is_kept[0] else "random"
             kinds[kind] += 1
-            alike = {"mask": is_mask, "kept": is_kept, "random": ~is_mask & ~is_kept}[kind]
-            if end - start > 1 and not alike.all():
+            matches = {"mask": is_mask, "kept": is_kept, "random": ~is_mask & ~is_kept}[kind]
+            if end - start > 1 and not matches.all():
                 kinds[kind] -= 1
                 kinds["mixed"] = kinds.get("mixed", 0) + 1
     total = sum(kinds.values())
-    assert kinds.pop("mixed", 0) / total < 0.06  # neighbours that happen to touch
+    assert kinds.pop("mixed", 0) / total < 0.06  # neighbors that happen to touch
     np.testing.assert_allclose(np.array(list(kinds.values())) / total, [0.8, 0.1, 0.1], atol=0.04)
 
 

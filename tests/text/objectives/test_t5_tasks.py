@@ -6,9 +6,8 @@ import pytest
 from t5x_like.text import registry
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
-from t5x_like.text.objectives.denoising import Denoising
-from t5x_like.text.objectives.deshuffling import Deshuffling
-from t5x_like.text.objectives.full_lm import FullLM
+from t5x_like.text.objectives.causal_lm import FullLM
+from t5x_like.text.objectives.denoising import Denoising, Deshuffling
 from t5x_like.text.objectives.noise import MaskTokens, SpanNoise
 from t5x_like.text.objectives.prefix_lm import PrefixLM
 from t5x_like.text.objectives.span_corruption import SpanCorruption
@@ -25,7 +24,7 @@ OBJECTIVES = {
     "deshuffling": Deshuffling(),
     "prefix_lm": PrefixLM(),
     "full_lm": FullLM(),
-    "ul2": UL2(most_sentinels=80),
+    "ul2": UL2(max_sentinels=80),
 }
 FIRST_BYTE, FIRST_SENTINEL, EOS = 3, 259, 1
 LENGTHS = {"inputs": 64, "targets": 64}
@@ -78,5 +77,5 @@ def test_a_decoder_reads_the_prefix_and_learns_the_rest(task_name, name):
     learned, prefix = batch.loss_weights > 0, batch.prefix > 0
     real = batch.decoder_segment_ids > 0
     assert (learned | prefix == real).all()
-    # All see what the first of the rest is foretold from, too: one token of each example is both.
+    # The first target is predicted from the last input token, so one token of each example is input and target.
     assert (learned & prefix).sum() == batch.decoder_segment_ids.max(axis=1).sum()

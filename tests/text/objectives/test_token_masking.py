@@ -22,7 +22,7 @@ def test_bert_predicts_its_share_of_the_row_rounded_but_at_least_one_token(lengt
     assert example.weights.sum() == min(max(1, round(noise_density * (length + 2))), length)
 
 
-def test_512_tokens_have_77_predictions_of_which_8_in_10_are_masked_1_another_word_and_1_as_it_was():
+def test_512_tokens_have_77_predictions_with_8_in_10_masked_1_random_and_1_unchanged():
     tokens = np.arange(510) % 600 + 104
     examples = make(TokenMasking(), tokens, 1000)
     assert {int(example.weights.sum()) for example in examples} == {77}
@@ -53,11 +53,11 @@ def test_all_pieces_of_a_word_are_masked_or_none():
         hidden = example.weights[1:-1] == 1
         for number in np.unique(word):
             assert len(set(hidden[word == number])) == 1
-        assert 25 <= hidden.sum() <= 30  # round(0.15 · 202); what is left is filled with shorter words
+        assert 25 <= hidden.sum() <= 30  # round(0.15 · 202); the rest is filled with shorter words
 
 
-def test_words_longer_than_the_share_are_passed_over_and_shorter_ones_taken():
-    word = [200, 900, 900, 900, 900]  # 5 pieces, and room for 3 predictions
+def test_words_longer_than_the_share_are_skipped_and_shorter_ones_taken():
+    word = [200, 900, 900, 900, 900]  # 5 pieces, and space for 3 predictions
     (example,) = make(TokenMasking(whole_words=True), [*word, *word, *word, 201, 202], 1)
     assert chosen(example).tolist() == [16, 17]
     (example,) = make(TokenMasking(whole_words=True), word, 1)
@@ -65,7 +65,7 @@ def test_words_longer_than_the_share_are_passed_over_and_shorter_ones_taken():
 
 
 def test_ngrams_of_n_words_have_shares_of_one_over_n():
-    # One word in seven is masked at most, so that two n-grams are seldom neighbours.
+    # One word in seven is masked at most, so that two n-grams are seldom neighbors.
     examples = make(TokenMasking(noise_density=0.02, max_ngram=3, whole_words=True), [150] * 1998, 300)
     lengths = np.concatenate([np.diff(runs(chosen(example)), axis=1)[:, 0] for example in examples])
     shares = np.bincount(lengths, minlength=4)[1:4] / len(lengths)
@@ -88,7 +88,7 @@ def test_special_ids_in_a_text_stay_and_no_ngram_reaches_over_them():
         assert not example.weights[2:-1:2].any()
 
 
-def test_sentinels_lent_to_a_vocabulary_of_t5s_are_special():
+def test_sentinels_used_as_masks_of_t5_vocabularies_are_special():
     ids = IDS._replace(vocab_size=400, first_sentinel=399, num_sentinels=90, starts_word=None)
     masking = TokenMasking(noise_density=0.9, mask_rate=0.0, random_rate=1.0)
     inputs = np.concatenate([example.inputs[1:-1] for example in make(masking, [150] * 200, 50, ids)])

@@ -145,9 +145,7 @@ def test_a_seqio_task_refuses_a_vocabulary_without_sentinels():
 def test_impossible_settings_are_refused():
     with pytest.raises(ValueError, match="at least 16 each"):
         UL2().check(Lengths(3, 64), IDS)
-    with pytest.raises(
-        ValueError, match="has 20 sentinels, of which 17 are left for spans; 93 are asked for"
-    ):
+    with pytest.raises(ValueError, match="has 20 sentinels, of which 17 are left for spans; 93 are needed"):
         UL2().check(Lengths(512, 512), IDS._replace(num_sentinels=20))
     with pytest.raises(ValueError, match="no ids of X"):
         UL2(mode_ids={"R": (3,), "S": (4,)})

@@ -12,8 +12,8 @@ from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.objective import Lengths, Text
 from t5x_like.text.objectives.unilm import (
-    BOTH_WAYS,
-    BOTH_WAYS_RANDOM,
+    BIDIRECTIONAL,
+    BIDIRECTIONAL_RANDOM,
     LEFT_TO_RIGHT,
     RIGHT_TO_LEFT,
     SOURCE_TO_TARGET,
@@ -36,14 +36,14 @@ def seeds_of(count, seed=0):
     return np.stack([np.full(count, seed), np.arange(count)], axis=1).astype(np.uint64)
 
 
-def test_ranks_say_how_each_kind_is_read():
+def test_ranks_encode_each_attention_pattern():
     texts = [
-        text(4, 2, BOTH_WAYS),
+        text(4, 2, BIDIRECTIONAL),
         text(2, 2, LEFT_TO_RIGHT),
         text(2, 2, RIGHT_TO_LEFT),
         text(4, 2, SOURCE_TO_TARGET),
     ]
-    made = UniLM(types_tell_kinds=True).make(texts, seeds_of(4), LENGTHS, IDS)
+    made = UniLM(types_by_pattern=True).make(texts, seeds_of(4), LENGTHS, IDS)
     assert made[0].targets.tolist() == [CLS, 3, 4, SEP, 5, 6, SEP]
     assert made[1].targets.tolist() == [CLS, 3, 4, SEP]
     assert [example.ranks.tolist() for example in made] == [
@@ -63,11 +63,11 @@ def test_ranks_say_how_each_kind_is_read():
 
 
 LOOKS = {
-    BOTH_WAYS: AttentionDirection.BIDIRECTIONAL,
+    BIDIRECTIONAL: AttentionDirection.BIDIRECTIONAL,
     LEFT_TO_RIGHT: AttentionDirection.LEFT_TO_RIGHT,
     RIGHT_TO_LEFT: AttentionDirection.RIGHT_TO_LEFT,
     SOURCE_TO_TARGET: AttentionDirection.SEQUENCE_TO_SEQUENCE,
-    BOTH_WAYS_RANDOM: AttentionDirection.BIDIRECTIONAL,
+    BIDIRECTIONAL_RANDOM: AttentionDirection.BIDIRECTIONAL,
 }
 
 
@@ -97,7 +97,7 @@ def test_fifteen_percent_are_predicted_and_nothing_else_changes(size, split, kin
 
 
 def test_masks_have_the_papers_proportions():
-    texts = [text(509, 300, BOTH_WAYS)] * 500
+    texts = [text(509, 300, BIDIRECTIONAL)] * 500
     made = UniLM().make(texts, seeds_of(500), LENGTHS, IDS)
     inputs, targets, weights = (
         np.concatenate([getattr(each, name) for each in made]) for name in ("inputs", "targets", "weights")
@@ -112,7 +112,7 @@ def test_masks_have_the_papers_proportions():
     assert abs((np.mean(together) - 3 / 13) / (1 - 3 / 13) - np.mean(apart)) < 0.02
 
 
-def test_labels_tell_whether_the_second_segment_follows():
+def test_labels_mark_whether_the_second_segment_follows():
     texts = [text(8, 4, kind) for kind in LOOKS]
     assert [example.label for example in UniLM().make(texts, seeds_of(5), LENGTHS, IDS)] == [0, -1, -1, -1, 1]
     without = UniLM(predicts_next=False)
@@ -122,7 +122,7 @@ def test_labels_tell_whether_the_second_segment_follows():
 
 def test_rows_do_not_depend_on_each_other():
     texts = [
-        text(300, 100, BOTH_WAYS),
+        text(300, 100, BIDIRECTIONAL),
         text(5, 2, SOURCE_TO_TARGET),
         text(1, 1, SOURCE_TO_TARGET),
         text(9, 9, 2),
@@ -182,7 +182,7 @@ def test_seqio_gives_examples_from_a_task(make_task):
     assert all(len(row["inputs"]) == len(row["ranks"]) <= 64 for row in rows)
 
 
-def test_what_cannot_work_is_refused():
+def test_impossible_settings_are_refused():
     with pytest.raises(ValueError, match="noise_density must lie between 0 and 1, got 2"):
         UniLM(noise_density=2)
     with pytest.raises(ValueError, match="shares must not be negative, nor all 0"):

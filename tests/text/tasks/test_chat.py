@@ -78,7 +78,7 @@ def as_messages(talk):
 
 
 def parts_of(task, talk=TALK):
-    """Decoded pieces of one conversation, and for each whether it is learned."""
+    """Return the decoded pieces of one conversation, and for each whether it is learned."""
     tokenizer = task.tokenizer
     (features,) = task.tokenize([Conversation(tuple(talk), "here")])
     example = answers_only(np.array(features["tokens"]), np.array(features["answers"]), limit=10_000)
@@ -280,7 +280,7 @@ def test_prompts_and_responses_of_plain_rows_can_be_read_in_order(tmp_path):
     assert prefix.target_tokens[0, :7].tolist() == [a, b, 1, c, d, e, 1]
     assert prefix.loss_weights[0, :7].tolist() == [0, 0, 0, 1, 1, 1, 1]
     assert prefix.prefix[0, :7].tolist() == [1, 1, 1, 1, 0, 0, 0]
-    with pytest.raises(ValueError, match="prefix_attention must be 'bidirectional' or 'causal', got 'both'"):
+    with pytest.raises(ValueError, match="prefix_attention needs 'bidirectional' or 'causal', got 'both'"):
         LoaderConfig(**settings, prefix_attention="both")
 
 

@@ -139,11 +139,11 @@ def test_missing_shards_are_named(corpus: Path, with_manifest: bool) -> None:
         list(task(corpus).read("train"))
 
 
-def test_what_is_no_corpus_is_named(tmp_path: Path) -> None:
+def test_other_directories_than_corpora_are_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is no finished corpus"):
         list(task(tmp_path).read("train"))
     (tmp_path / "train-00000-of-00001.xml").write_bytes(b"")
-    with pytest.raises(ValueError, match="of which a task can't read the rows"):
+    with pytest.raises(ValueError, match="whose format a task can't read"):
         list(task(tmp_path).read("train"))
     (tmp_path / "manifest.json").write_text("[]")
     with pytest.raises(ValueError, match="not the manifest of a corpus"):
@@ -233,6 +233,6 @@ def test_examples_are_read_as_they_are_written(texts) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_what_is_no_example_raises_two_errors_alone(content: bytes) -> None:
+def test_invalid_examples_raise_only_two_types_of_errors(content: bytes) -> None:
     with contextlib.suppress(ValueError, IndexError):
         texts_of(content)

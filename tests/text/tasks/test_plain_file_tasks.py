@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 import seqio
@@ -72,11 +73,15 @@ BAD_ROWS = {
     "label.tsv": (b"text\tlabel\nsun\t1\nrain\t7\n", 3, "label_words has no word for label='7'"),
     "short.csv": (b'text,label\n"sun\nsun",1\nrain\n', 4, "1 columns"),
     "open.csv": (b'text,label\nsun,1\n"rain,0\n', 3, "never closed"),
-    "json.jsonl": (b'{"text": "sun", "label": 1}\n{"text": rain}\n', 2, "invalid JSON"),
+    "json.jsonl": (
+        b'{"text": "sun", "label": 1}\n{"text": rain}\n',
+        2,
+        "invalid JSON: Expecting value at column 10, before 'rain}'",
+    ),
     "list.jsonl": (b'{"text": "sun", "label": 1}\n[1, 2]\n', 2, "an object {…} is expected, found list"),
     "null.jsonl": (b'{"text": "sun", "label": 1}\n{"text": null, "label": 0}\n', 2, "no column 'text'"),
     "half.jsonl": (b'{"text": "sun", "label": 1}\n{"text": "\\ud800", "label": 0}\n', 2, "lone surrogate"),
-    "cut.jsonl": (b'{"text": "sun", "label": 1}\n{"text": "ra', 2, "invalid JSON"),
+    "cut.jsonl": (b'{"text": "sun", "label": 1}\n{"text": ', 2, "Expecting value at column 10, at the end"),
 }
 
 
@@ -107,6 +112,42 @@ def test_a_file_without_rows_is_named(tmp_path, name, on_bad_row):
     path = write(tmp_path / name, content)
     with pytest.raises(ValueError, match=r"empty|no usable row"):
         list(task(path, on_bad_row=on_bad_row).read("train"))
+
+
+WRONG_SEPARATORS = {
+    "semicolons.csv": ("text;label\nsun;1\n", "delimiter=';'"),
+    "commas_in_cells.csv": ("text;label\nsun, rain;1\n", "delimiter=';'"),
+    "tabs.csv": ("text\tlabel\nsun\t1\n", "format='tsv'"),
+    "commas.tsv": ("text,label\nsun,1\n", "format='csv'"),
+    "semicolons.tsv": ("text;label\nsun;1\n", "format='csv' and ';' as delimiter"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_SEPARATORS)
+def test_another_separator_is_recognized_in_the_header(tmp_path, name):
+    content, advice = WRONG_SEPARATORS[name]
+    path = write(tmp_path / name, content)
+    with pytest.raises(ValueError, match=rf"Are the columns separated by '.+'\? Then set {advice}\."):
+        list(task(path).read("train"))
+
+
+def test_a_delimiter_separates_the_cells_of_csv(tmp_path):
+    path = write(tmp_path / "rows.csv", 'label;text\n1;"sun; rain"\n')
+    semicolons = task(path, delimiter=";")
+    assert [row.inputs for row in semicolons.read("train")] == ["weather: sun; rain"]
+    assert "delimiter" not in task(path).fingerprint()  # caches made without this setting stay valid
+    assert semicolons.fingerprint()["delimiter"] == ";"
+    with pytest.raises(ValueError, match="delimiter must be one character, not ';;'"):
+        task(path, delimiter=";;")
+
+
+@pytest.mark.parametrize(
+    ("content", "command"), [('[\n{"text": "sun"}\n]\n', "'.[]'"), ('{\n"text": "sun"}\n', "'.'")]
+)
+def test_json_over_several_lines_is_refused_with_a_command_that_makes_jsonl(tmp_path, content, command):
+    path = write(tmp_path / "rows.jsonl", content)
+    with pytest.raises(ValueError, match=re.escape(f"one object on each line: jq -c {command} {path}")):
+        list(task(path).read("train"))
 
 
 def test_a_template_that_names_no_column_is_refused_under_every_policy(tmp_path):
@@ -144,8 +185,8 @@ def test_missing_files_and_splits_are_named(tmp_path):
         ({"input_template": "text: {text"}, "write {{ and }} for braces"),
         ({"input_template": "{text!r}"}, "only plain {column} fields"),
         ({"metrics": ("accurate",)}, "did you mean 'accuracy'"),
-        ({"on_bad_row": "ignore"}, "must be 'fail' or 'skip'"),
-        ({"format": "xlsx"}, "format must be one of"),
+        ({"on_bad_row": "ignore"}, "on_bad_row needs 'fail' or 'skip', got 'ignore'"),
+        ({"format": "xlsx"}, "format needs 'tsv', "),
         ({"files": {}}, "has no files"),
     ],
 )
@@ -205,12 +246,12 @@ def test_a_registered_task_is_a_seqio_task_with_trimmed_and_ended_ids(tmp_path, 
 
 
 @pytest.mark.parametrize(
-    ("encoding", "told"), [("utf-16", "UTF-16"), ("utf-16-be", "UTF-16"), ("utf-32", "UTF-32")]
+    ("encoding", "name"), [("utf-16", "UTF-16"), ("utf-16-be", "UTF-16"), ("utf-32", "UTF-32")]
 )
 @pytest.mark.parametrize("policy", ["fail", "skip"])
-def test_a_file_of_wide_characters_is_named_as_such(tmp_path, encoding, told, policy):
-    """Most of its lines would pass for UTF-8 with NULs in between."""
+def test_a_file_of_wide_characters_is_named_as_such(tmp_path, encoding, name, policy):
+    """Check that wide characters are refused although most lines are valid UTF-8 with NULs."""
     mark = "\ufeff" if encoding.endswith("be") else ""
     path = write(tmp_path / "rows.tsv", f"{mark}text\tlabel\nrain\t0\nsun\t1\n".encode(encoding))
-    with pytest.raises(ValueError, match=rf"rows\.tsv is {told} text.*iconv -f {told} -t UTF-8"):
+    with pytest.raises(ValueError, match=rf"rows\.tsv is {name} text.*iconv -f {name} -t UTF-8"):
         list(task(path, on_bad_row=policy).read("train"))

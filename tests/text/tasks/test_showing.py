@@ -1,4 +1,4 @@
-"""What a pretraining task's example looks like to a person, whatever its objective."""
+"""Display of pretraining examples of any objective."""
 
 import pytest
 
@@ -32,13 +32,13 @@ def test_an_encoders_targets_are_shown_whole_whatever_the_decoders_limit(shown):
     assert LINE[:40] in example.targets
     predicted = [
         piece
-        for piece, weight in zip(example.target_pieces, example.beside["weights"], strict=True)
+        for piece, weight in zip(example.target_pieces, example.extra_features["weights"], strict=True)
         if weight
     ]
     assert 0 < len(predicted) < 12
 
 
-def test_text_goes_on_after_an_end_of_sequence_inside(shown):
+def test_text_continues_after_an_end_of_sequence(shown):
     example = shown(CausalLM(), targets_length=100)
     assert example.inputs.startswith(f"</s>{LINE}</s>In the")
     assert example.targets.startswith(f"{LINE}</s>In the")
@@ -50,7 +50,7 @@ def test_whether_tokens_were_replaced_is_not_read_as_text(shown):
     assert example.targets == ""
 
 
-def test_segments_and_labels_are_shown_beside(shown):
+def test_segments_and_labels_are_shown_too(shown):
     example = shown(SentencePairs())
-    assert set(example.beside["token_types"]) == {0.0, 1.0}
-    assert example.beside["label"] in ([0.0], [1.0])
+    assert set(example.extra_features["token_types"]) == {0.0, 1.0}
+    assert example.extra_features["label"] in ([0.0], [1.0])

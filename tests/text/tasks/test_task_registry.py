@@ -31,8 +31,8 @@ def test_rates_are_t5s(golden):
         rates = {name: rule.rate(size) for name, size in reference["sizes"].items()}
         assert rates == pytest.approx(config["rates"], rel=1e-12)
         total = sum(rates.values())
-        normalised = {name: rate / total for name, rate in rates.items()}
-        assert normalised == pytest.approx(config["normalized"], rel=1e-9)
+        normalized = {name: rate / total for name, rate in rates.items()}
+        assert normalized == pytest.approx(config["normalized"], rel=1e-9)
 
 
 def test_t5s_own_mixtures_have_their_rates(golden):
@@ -76,7 +76,7 @@ def test_the_same_definition_twice_is_fine_another_is_not(tmp_path):
     task = text_task(tmp_path, "twice")
     registry.register([task])
     registry.register([task])
-    with pytest.raises(ValueError, match="already a task or mixture 'twice', defined otherwise"):
+    with pytest.raises(ValueError, match="already another task or mixture 'twice'"):
         registry.register([text_task(tmp_path / "..", "twice")])
 
 

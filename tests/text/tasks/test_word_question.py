@@ -16,17 +16,29 @@ def text_task(name, template):
 
 
 def test_a_line_fills_the_only_column():
-    assert text_task("asked_one", "gloss: {gloss}").word_question("a {large} bird") == "gloss: a {large} bird"
+    assert (
+        text_task("line_of_one_column", "gloss: {gloss}").word_question("a {large} bird")
+        == "gloss: a {large} bird"
+    )
 
 
 def test_several_columns_are_given_as_json():
-    task = text_task("asked_two", "nli premise: {premise} hypothesis: {hypothesis}")
+    task = text_task("line_of_two_columns", "nli premise: {premise} hypothesis: {hypothesis}")
     line = json.dumps({"premise": "it rains", "hypothesis": 1})
     assert task.word_question(line) == "nli premise: it rains hypothesis: 1"
 
 
-@pytest.mark.parametrize("line", ["it rains", '{"premise": "it rains"}', "[1, 2]"])
-def test_what_lacks_a_column_is_refused_with_an_example(line):
-    task = text_task("asked_badly_" + str(len(line)), "nli premise: {premise} hypothesis: {hypothesis}")
-    with pytest.raises(ValueError, match=r'give each line as \{"premise": "…", "hypothesis": "…"\}'):
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("it rains", "invalid JSON: Expecting value at column 1, before 'it rains'"),
+        ('{"premise": "it rains"}', "it lacks hypothesis"),
+        ("[1, 2]", "it is no object"),
+    ],
+)
+def test_a_line_without_a_column_is_refused_with_an_example(line, problem):
+    task = text_task("bad_line_" + str(len(line)), "nli premise: {premise} hypothesis: {hypothesis}")
+    with pytest.raises(
+        ValueError, match=r'give each line as \{"premise": "…", "hypothesis": "…"\}.*' + problem
+    ):
         task.word_question(line)

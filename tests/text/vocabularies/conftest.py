@@ -1,4 +1,4 @@
-"""A small vocabulary of every kind, made the way users make them."""
+"""Small vocabularies of every kind, made as users make them."""
 
 import base64
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from t5x_like.text.vocabularies.learning import Learning
+from t5x_like.text.vocabularies.vocabulary_training import VocabularyTraining
 
 SENTENCES = (
     "the king spoke to his people and they went up into the land of the river",
@@ -30,7 +30,7 @@ def corpus(tmp_path_factory) -> Path:
 
 
 def unigram_json(path: Path) -> Path:
-    """As T5's tokenizer.json is made: special pieces stand among the others, as likely as can be."""
+    """Return a tokenizer.json like T5's, with special pieces among the others at maximum probability."""
     special = ["<pad>", "</s>", "<unk>", "<extra_id_1>", "<extra_id_0>"]
     letters = [["▁", -2.0], *([chr(code), -4.0] for code in range(33, 127))]
     vocabulary = [[piece, 0.0] for piece in special[:3]] + letters + [["▁the", -1.0], ["<mask>", 0.0]]
@@ -62,7 +62,7 @@ def unigram_json(path: Path) -> Path:
 
 
 def ranks_file(path: Path) -> Path:
-    """A tiktoken file: all bytes, and a few merges."""
+    """Return a tiktoken file of all bytes and a few merges."""
     pieces = [bytes([byte]) for byte in range(256)] + [b"th", b"the", b" the", b"in", b"ing"]
     lines = (b"%b %d" % (base64.b64encode(piece), rank) for rank, piece in enumerate(pieces))
     path.write_bytes(b"\n".join(lines) + b"\n")
@@ -71,9 +71,9 @@ def ranks_file(path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def every_kind(tmp_path_factory, corpus, pieces_path) -> dict[str, str]:
-    """The path, or name, of a vocabulary of each kind."""
+    """Return the path or name of a vocabulary of each kind."""
     home = tmp_path_factory.mktemp("vocabularies")
-    learnt = {
+    trained = {
         "unigram": ("u.model", {"size": 90, "character_coverage": 1.0}),
         "bpe": ("b.model", {"size": 110, "character_coverage": 1.0, "byte_fallback": False}),
         "wordpiece": ("word_pieces", {"size": 120, "lower_case": True}),
@@ -82,10 +82,12 @@ def every_kind(tmp_path_factory, corpus, pieces_path) -> dict[str, str]:
         "characters": ("characters.json", {"size": 60}),
     }
     paths = {"bytes": "bytes", "t5 pieces": str(pieces_path)}
-    for kind, (name, options) in learnt.items():
-        Learning(kind=kind, inputs=str(corpus), output=home / name, **options).run()
+    for kind, (name, options) in trained.items():
+        VocabularyTraining(kind=kind, inputs=str(corpus), output=home / name, **options).run()
         paths[kind] = str(home / name)
-    Learning(kind="bpe", end_of_word=True, inputs=str(corpus), output=home / "sennrich.json", size=120).run()
+    VocabularyTraining(
+        kind="bpe", end_of_word=True, inputs=str(corpus), output=home / "sennrich.json", size=120
+    ).run()
     (home / "ranks").mkdir()
     return paths | {
         "sennrich": str(home / "sennrich.json"),

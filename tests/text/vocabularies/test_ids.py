@@ -16,7 +16,7 @@ def test_bytes_lend_their_last_sentinels_to_mask_cls_sep_and_bos():
     assert ids.starts_word.shape == (359,)
 
 
-def test_what_a_vocabulary_has_is_not_lent(every_kind):
+def test_own_special_ids_are_not_replaced_by_sentinels(every_kind):
     tokenizer = open_tokenizer(every_kind["wordpiece"], 10)
     ids = ids_of(tokenizer)
     assert (ids.pad, ids.unknown, ids.cls, ids.sep, ids.mask) == (0, 1, 2, 3, 4)
@@ -25,16 +25,16 @@ def test_what_a_vocabulary_has_is_not_lent(every_kind):
 
 
 @pytest.mark.parametrize(
-    ("num_sentinels", "lent"),
+    ("num_sentinels", "replaced"),
     [(0, (None, None, None, None)), (1, (259, None, None, None)), (3, (259, 260, 261, None))],
 )
-def test_too_few_sentinels_lend_to_the_first_in_order(num_sentinels, lent):
+def test_too_few_sentinels_replace_the_first_ids_in_order(num_sentinels, replaced):
     ids = ids_of(open_tokenizer("bytes", num_sentinels))
-    assert (ids.mask, ids.cls, ids.sep, ids.bos) == lent
+    assert (ids.mask, ids.cls, ids.sep, ids.bos) == replaced
     assert ids.num_sentinels == 0
 
 
-def test_lent_ids_and_sentinels_that_are_left_never_meet(path_of_kind):
+def test_replaced_ids_and_remaining_sentinels_are_disjoint(path_of_kind):
     ids = ids_of(open_tokenizer(path_of_kind, 10))
     left = {ids.first_sentinel - place for place in range(ids.num_sentinels)}
     others = [ids.mask, ids.cls, ids.sep, ids.bos, ids.pad, ids.eos, ids.unknown]

@@ -32,7 +32,7 @@ def test_word_pieces_are_lower_cased_if_no_piece_has_a_capital(tmp_path):
     assert pieces_of(cased, "The the é") == ["The", "the", "é"]
 
 
-def test_a_configuration_beside_it_decides_and_an_argument_more(tmp_path):
+def test_a_configuration_file_decides_and_an_argument_overrides_it(tmp_path):
     folder = write_word_pieces(tmp_path / "a", do_lower_case=False)
     assert pieces_of(open_tokenizer(folder, 0), "The the") == ["[UNK]", "the"]
     assert pieces_of(open_tokenizer(folder, 0, lower_case=True), "The the") == ["the", "the"]
@@ -137,7 +137,7 @@ def test_whole_words_that_look_special_are_unknown_where_words_are_split_at_spac
 def test_tiktoken_files_need_the_name_of_their_encoding(every_kind, tmp_path):
     content = Path(every_kind["tiktoken"]).read_bytes()
     (tmp_path / "mine.tiktoken").write_bytes(content)
-    with pytest.raises(ValueError, match=r"doesn't say how text is split .* cl100k_base\.tiktoken"):
+    with pytest.raises(ValueError, match=r"doesn't define how text is split .* cl100k_base\.tiktoken"):
         open_tokenizer(tmp_path / "mine.tiktoken")
     (tmp_path / "gpt2.tiktoken").write_bytes(content + b"not base64\n")
     with pytest.raises(ValueError, match=r"gpt2\.tiktoken:262 is not base64 and a rank: b'not base64'"):
@@ -146,7 +146,7 @@ def test_tiktoken_files_need_the_name_of_their_encoding(every_kind, tmp_path):
     assert special.eos == 261
 
 
-def test_what_is_no_vocabulary_is_told_what_one_is(tmp_path):
+def test_other_files_are_refused_with_the_known_kinds(tmp_path):
     (tmp_path / "notes.txt").write_text("hello")
     (tmp_path / "list.json").write_text("[1, 2]")
     (tmp_path / "broken.json").write_text("{")

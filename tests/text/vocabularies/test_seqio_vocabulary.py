@@ -48,7 +48,7 @@ def test_seqio_takes_it_as_a_feature_and_finds_equal_ones_equal(vocabulary, path
     assert vocabulary.vocab_size == vocabulary._base_vocab_size + vocabulary.extra_ids
 
 
-def test_seqios_tokenisation_adds_the_end(vocabulary):
+def test_tokenization_by_seqio_adds_the_end(vocabulary):
     features = {"targets": seqio.Feature(vocabulary=vocabulary, add_eos=True)}
     dataset = tf.data.Dataset.from_tensor_slices({"targets": TEXTS})
     dataset = seqio.preprocessors.tokenize(dataset, features, copy_pretokenized=False)

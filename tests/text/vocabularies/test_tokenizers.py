@@ -22,7 +22,7 @@ def tokenizer(path_of_kind):
 
 
 def reserved(tokenizer):
-    """Ids that no text may have: special ones, but for the unknown, and sentinels."""
+    """Return the ids that no text may have: special ones except the unknown, and sentinels."""
     special = {number for number in tokenizer.special if number is not None} - {tokenizer.special.unknown}
     return special | set(range(tokenizer.vocab_size - tokenizer.num_sentinels, tokenizer.vocab_size))
 

@@ -94,7 +94,9 @@ def test_a_batch_without_targets_has_no_loss_and_no_gradient(batch, normalize_by
 
 
 def test_impossible_settings_are_refused_in_words():
-    with pytest.raises(ValueError, match="normalize_by is 'tokens'; choose from sum, target_tokens"):
+    with pytest.raises(
+        ValueError, match=r"normalize_by needs 'sum', 'target_tokens', .* or a float, got 'tokens'"
+    ):
         LossConfig(normalize_by="tokens")  # pyright: ignore
     with pytest.raises(ValueError, match=r"label_smoothing is 1.0"):
         LossConfig(label_smoothing=1.0)

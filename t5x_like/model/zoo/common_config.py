@@ -1,0 +1,90 @@
+"""Fields that the configurations of all published architectures share, and their checks."""
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import jax
+
+from t5x_like.config_class import check_fields
+from t5x_like.model.layers.dropout import check_rate
+from t5x_like.model.layers.embedding import EmbeddingsConfig
+from t5x_like.model.layers.stack import Remat
+from t5x_like.model.zoo.model_tasks import ModelTask, ProblemType
+
+ComputeDtype = Literal["float32", "bfloat16"]
+
+# Fields of members that must be positive wherever they are given.
+_POSITIVE = frozenset(
+    "vocab_size model_dim mlp_dim encoder_mlp_dim decoder_mlp_dim embed_dim head_dim num_heads num_kv_heads "  # noqa: SIM905 - quotes around twenty names would hide them
+    "num_encoder_heads num_decoder_heads num_layers num_encoder_layers num_decoder_layers num_labels num_experts "
+    "max_position_embeddings pad_vocab_to_multiple_of norm_epsilon init_stddev sparse_step".split()
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonConfig:
+    """Base of the configurations in this package. Building one checks it.
+
+    Attributes:
+      vocab_size: Number of token ids.
+      model_dim: Width of the residual stream.
+      task: Selects the heads (see ``ModelTask``).
+      num_labels: Classes of the head, for tasks that have classes.
+      problem_type: Type of labels for ``sequence_classification``; ``None`` infers it from the labels.
+      dropout_rate: Dropout of embeddings, layer outputs, attention weights and inner feed-forward activations.
+      compute_dtype: Type of activations. Weights are float32.
+      remat: Activations that the backward pass computes again, to save memory (see ``Remat``).
+      pad_vocab_to_multiple_of: The word table is padded to a multiple of this many rows.
+    """
+
+    vocab_size: int
+    model_dim: int
+    task: ModelTask
+    num_labels: int = 2
+    problem_type: ProblemType | None = None
+    dropout_rate: float = 0.0
+    compute_dtype: ComputeDtype = "float32"
+    remat: Remat = "none"
+    pad_vocab_to_multiple_of: int = 128
+
+    def __post_init__(self) -> None:
+        check_fields(self, type(self).__name__)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in _POSITIVE and value is not None and value <= 0:
+                raise ValueError(f"{field.name} is {value}; give a positive number")
+            if field.name.endswith("dropout_rate") and value is not None:
+                check_rate(field.name, value)
+        _ = self.parts  # whose own checks refuse sizes that don't fit together
+
+    def embeddings_of(self, **options: Any) -> EmbeddingsConfig:
+        """Return word embeddings of these sizes; ``options`` are further fields of ``EmbeddingsConfig``."""
+        return EmbeddingsConfig(
+            **{
+                "vocab_size": self.vocab_size,
+                "embed_dim": self.model_dim,
+                "stddev": 0.02,
+                "pad_vocab_to_multiple_of": self.pad_vocab_to_multiple_of,
+                **options,
+            }
+        )
+
+    @property
+    def parts(self) -> Any:
+        """Configuration of the family's model: embeddings, stacks and heads."""
+        raise NotImplementedError
+
+    def build(self, key: jax.Array) -> Any:
+        """Build the model with fresh weights drawn from ``key``."""
+        return self.parts.build(key)
+
+
+def head_dim_of(model_dim: int, num_heads: int) -> int:
+    """Return the width of a head where heads share ``model_dim``.
+
+    Raises:
+      ValueError: The width doesn't divide among the heads.
+    """
+    if model_dim % num_heads:
+        raise ValueError(f"model_dim={model_dim} doesn't divide among num_heads={num_heads}; give a multiple")
+    return model_dim // num_heads

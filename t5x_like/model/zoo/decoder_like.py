@@ -1,0 +1,181 @@
+"""Decoders: shared configuration, heads, class names and weight tables."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from t5x_like.config_class import config_class
+from t5x_like.model.families.decoder import DecoderConfig
+from t5x_like.model.heads import HeadsConfig, PoolerConfig, WordsConfig
+from t5x_like.model.layers.block import BlockConfig
+from t5x_like.model.layers.embedding import EmbeddingsConfig
+from t5x_like.model.layers.norm import LayerNormConfig, NormConfig
+from t5x_like.model.layers.stack import StackConfig
+from t5x_like.model.zoo.common_config import CommonConfig
+from t5x_like.model.zoo.model_tasks import ModelTask, score_rows, scoring_heads
+from t5x_like.model.zoo.weights import (
+    TRANSPOSED,
+    Weight,
+    WeightTransform,
+    module_rows,
+    padded_rows,
+    per_layer,
+)
+
+
+@config_class
+class DecoderLikeConfig(CommonConfig):
+    """Embeddings, blocks, a final norm and heads. Members give ``block`` and ``norm``.
+
+    Attributes:
+      mlp_dim: Inner width of the feed-forward layers.
+      num_heads: Query heads of each layer.
+      num_layers: Number of blocks.
+      tie_word_embeddings: The output layer uses the word embeddings.
+    """
+
+    mlp_dim: int
+    num_heads: int
+    num_layers: int
+    tie_word_embeddings: bool
+    task: ModelTask = "causal_lm"
+
+    @property
+    def parts(self) -> DecoderConfig:
+        """Configuration of the family's model."""
+        return self.decoder
+
+    @property
+    def decoder(self) -> DecoderConfig:
+        """Configuration of the family's model."""
+        return DecoderConfig(
+            embeddings=self.embeddings,
+            stack=StackConfig(
+                blocks=tuple(map(self.block, range(self.num_layers))),
+                final_norm=self.final_norm,
+                remat=self.remat,
+            ),
+            heads=decoder_heads(self.task, self.num_labels, self.words),
+            compute_dtype=self.compute_dtype,
+        )
+
+    @property
+    def embeddings(self) -> EmbeddingsConfig:
+        """Words alone, for models whose positions act in attention."""
+        return self.embeddings_of()
+
+    @property
+    def words(self) -> WordsConfig:
+        """Output layer over the vocabulary."""
+        return WordsConfig(tie_word_embeddings=self.tie_word_embeddings)
+
+    @property
+    def norm(self) -> NormConfig:
+        """Type of all norms."""
+        raise NotImplementedError
+
+    @property
+    def final_norm(self) -> NormConfig | None:
+        """Norm after the last block."""
+        return self.norm
+
+    def block(self, layer: int) -> BlockConfig:
+        """Return the block of ``layer``, counted from 0."""
+        raise NotImplementedError
+
+
+def decoder_classes(name: str, *, question_answering: bool = True) -> dict[str, ModelTask]:
+    """Return the classes of transformers that a decoder comes in, which begin with ``name``."""
+    return {
+        f"{name}ForCausalLM": "causal_lm",
+        f"{name}ForSequenceClassification": "sequence_classification",
+        f"{name}ForTokenClassification": "token_classification",
+        **({f"{name}ForQuestionAnswering": "question_answering"} if question_answering else {}),
+        f"{name}Model": "base",
+    }
+
+
+def decoder_heads(task: ModelTask, num_labels: int, words: WordsConfig) -> HeadsConfig:
+    """Return the heads of a decoder. Sequence classification and multiple choice read the last real token.
+
+    Args:
+      task: Selects the heads.
+      num_labels: Classes, for tasks that have classes.
+      words: Head over the vocabulary, for ``causal_lm``.
+
+    Raises:
+      ValueError: The task is not one of a decoder's.
+    """
+    if task == "causal_lm":
+        return HeadsConfig(words=words)
+    if task == "base":
+        return HeadsConfig()
+    pooler = PoolerConfig(pooling="last")
+    heads = scoring_heads(task, num_labels=num_labels, pooler=pooler, pooled_bias=False)
+    if heads is None:
+        raise ValueError(f"this decoder has no head for the task {task!r}")
+    return heads
+
+
+def decoder_weights(
+    decoder: DecoderConfig,
+    layer: Iterable[Weight],
+    *,
+    tokens: str,
+    lm_head: str = "lm_head",
+    positions: str = "",
+    final_norm: str = "",
+    token_classifier: str = "classifier",
+) -> tuple[Weight, ...]:
+    """Return the weight table of a decoder.
+
+    Args:
+      decoder: The model.
+      layer: Rows of one layer, with ``{layer}`` in their names.
+      tokens: Name of the word embeddings.
+      lm_head: Name of the output layer; a copy of the word embeddings where they are tied.
+      positions: Name of learned position embeddings, where there are any.
+      final_norm: Name of the norm after the last block, where there is one.
+      token_classifier: Name of the head for token classification.
+    """
+    padded = padded_rows(decoder.embeddings.vocab_size, decoder.embeddings.padded_vocab_size)
+    words, norm = decoder.heads.words, decoder.stack.final_norm
+    tied = words is not None and words.tie_word_embeddings
+    copies = (f"{lm_head}.weight",) if tied else ()
+    rows = [
+        Weight("embedding/tokens/table", f"{tokens}.weight", padded, copies=copies),
+        *([Weight("embedding/positions/table", f"{positions}.weight")] if positions else []),
+        *stack_rows("decoder", decoder.stack, layer),
+    ]
+    if norm is not None:
+        has_bias = isinstance(norm, LayerNormConfig) and norm.bias
+        rows += module_rows({"decoder/final_norm": final_norm}, bias=has_bias)
+    if words is not None and not tied:
+        rows.append(Weight("heads/words/projection/kernel", f"{lm_head}.weight", padded.then(TRANSPOSED)))
+    return (*rows, *decoder_score_rows(decoder.heads, token_classifier))
+
+
+def decoder_score_rows(heads: HeadsConfig, token_classifier: str = "score") -> list[Weight]:
+    """Return the rows of a decoder's score heads; ``token_classifier`` is the name for token classification."""
+    names = {
+        "sequence_classification": "score",
+        "multiple_choice": "choice",
+        "token_classification": token_classifier,
+        "question_answering": "qa_outputs",
+    }
+    return score_rows(heads, names)
+
+
+def stack_rows(
+    name: Literal["encoder", "decoder"], stack: StackConfig, layer: Iterable[Weight]
+) -> list[Weight]:
+    """Return the rows of all layers of a stack from those of one, for every slot of its pattern."""
+    layer, slots = list(layer), stack.layer_pattern.slots
+    return [
+        row for slot, layers in enumerate(slots) for row in per_layer(f"{name}/layers/{slot}", layers, layer)
+    ]
+
+
+def fused_qkv_row(theirs: str, split: WeightTransform, part: Literal["kernel", "bias"] = "kernel") -> Weight:
+    """Return the row of an array that fuses queries, keys and values; ``split`` separates them."""
+    paths = tuple(f"self_attention/{name}/{part}" for name in ("query", "key", "value"))
+    return Weight(paths, theirs, split)

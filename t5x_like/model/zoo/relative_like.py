@@ -1,0 +1,65 @@
+"""The configuration that Transformer-XL and XLNet share."""
+
+from t5x_like.config_class import config_class
+from t5x_like.model.layers.feed_forward import Activation, FeedForwardConfig
+from t5x_like.model.layers.linear import Normal
+from t5x_like.model.layers.norm import LayerNormConfig
+from t5x_like.model.layers.relative_attention import RelativeAttentionConfig
+from t5x_like.model.layers.relative_stack import RelativeStackConfig
+from t5x_like.model.layers.residual import NormSlot
+from t5x_like.model.zoo.common_config import CommonConfig
+from t5x_like.model.zoo.model_tasks import ModelTask
+from t5x_like.model.zoo.weights import WeightTransform
+
+
+@config_class
+class RelativeLikeConfig(CommonConfig):
+    """Blocks with attention by relative distance and a memory of earlier segments, of any size.
+
+    Attributes:
+      mlp_dim: Inner width of the feed-forward layers.
+      num_heads: Attention heads of each layer.
+      head_dim: Width of a head.
+      num_layers: Number of blocks.
+      max_distance: Larger distances count as this one; ``None`` for no limit.
+      norm_epsilon: Added to the variance in all norms.
+      init_stddev: Standard deviation of fresh weights.
+    """
+
+    mlp_dim: int
+    num_heads: int
+    head_dim: int
+    num_layers: int
+    max_distance: int | None = None
+    task: ModelTask = "causal_lm"
+    norm_epsilon: float = 1e-5
+    init_stddev: float = 0.02
+
+    def _stack(
+        self,
+        *,
+        activation: Activation,
+        attention_dropout_rate: float,
+        norm_slot: NormSlot = "final",
+        segments: bool = False,
+    ) -> RelativeStackConfig:
+        return RelativeStackConfig(
+            model_dim=self.model_dim,
+            num_layers=self.num_layers,
+            attention=RelativeAttentionConfig(
+                num_heads=self.num_heads, head_dim=self.head_dim, segments=segments
+            ),
+            feed_forward=FeedForwardConfig(mlp_dim=self.mlp_dim, activation=activation, bias=True),
+            norm=LayerNormConfig(epsilon=self.norm_epsilon),
+            norm_slots=(norm_slot,),
+            max_distance=self.max_distance,
+            dropout_rate=self.dropout_rate,
+            attention_dropout_rate=attention_dropout_rate,
+            init=Normal(self.init_stddev),
+            remat=self.remat,
+        )
+
+
+def reshaped(theirs: tuple[int, ...], ours: tuple[int, ...]) -> WeightTransform:
+    """Return the conversion between two shapes of the same array."""
+    return WeightTransform(lambda array: array.reshape(ours), lambda array: array.reshape(theirs))
