@@ -53,7 +53,7 @@ def test_elsewhere_than_on_a_terminal_silence_ends_after_a_while():
     time.sleep(0.2)
     writer.close()
     lines = stream.getvalue().splitlines()
-    assert lines[0] == "compiling: 4 steps of 20 steps (20%)"
+    assert lines[0] == "compiling: 4 steps of 20 steps (20%), 0 s elapsed"
     assert "compiled in 22 s" in lines
     assert lines[-1].startswith("training: 6 steps of 20 steps (30%)")
     assert lines[-1].endswith("left")
