@@ -14,7 +14,7 @@ STAMP := .venv/.installed
 RUNS := runs/quickstart
 SHELL_SCRIPTS = .ci/run $(shell find launch -name '*.sh' -o -name 'run' -type f | sort)
 
-.PHONY: help setup test quickstart lint format types imports spelling shell pytest pytest-first pytest-second clean
+.PHONY: help setup test quickstart lint format types imports spelling shell docs notebooks pytest pytest-first pytest-second clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 14
@@ -56,7 +56,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $@
 	@echo "ready: $(BIN)/t5x-like --help"
 
-test: lint types imports spelling shell pytest ## lint, type-check, check import contracts, run the tests
+test: lint types imports spelling shell docs pytest ## lint, type-check, check import contracts, run the tests
 
 QUICKSTART := gin/recipes/quickstart
 
@@ -98,6 +98,13 @@ spelling: $(STAMP)
 
 shell: $(STAMP)
 	$(BIN)/shellcheck $(SHELL_SCRIPTS)
+
+# Needs no network, also when the site is read.
+docs: $(STAMP) ## build the documentation into build/site; warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+notebooks: $(STAMP) ## run the tutorials' scripts and write the notebooks with their outputs
+	$(BIN)/python -m docs.tutorials.make
 
 # About half of the time each; what is new goes to the second part by itself.
 FIRST_PART := $(addprefix tests/,checkpoints cli inference integration model optimizers pretrained)

@@ -1,4 +1,4 @@
-"""Counts that describe the structure of the code base, for records of decisions and for tests.
+"""Counts of the structure and the language of the code base, for records of decisions and for tests.
 
 Run ``python benchmarks/code_structure.py [FOLDER]`` to print them for a checkout.
 """
@@ -7,10 +7,25 @@ import ast
 import collections
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 PACKAGE = "t5x_like"
+# Regular expressions of whole words that are private to this code base, and what to write instead.
+PRIVATE_WORDS = {
+    "told|tells|foretold|foretells?": "predict, report, say",
+    "knobs?": "macro, setting",
+    "whom": "which, or name the thing",
+    "gone on|goes on|went on": "continue",
+    "stands": "is, is in",
+    "for ever": "indefinitely",
+    "commonest": "most frequent",
+    "beside": "next to, compared with",
+    r"what is(?: \w+){0,2} of": "name the thing",
+}
+QUESTION_WORDS = ("What", "How", "Which", "Whether", "Where")
+PROSE = (PACKAGE, "gin", "docs", "launch", "README.md")
 
 # Classes of tasks and of head formats, by today's names and by those of the first edition.
 TASKS_AND_HEADS = {
@@ -91,7 +106,7 @@ def measure(root: Path) -> CodeStructure:
 
 
 def cycles(imports: dict[str, set[str]]) -> list[list[str]]:
-    """Strongly connected components of more than one module (Tarjan 1972)."""
+    """Return the strongly connected components of more than one module (Tarjan 1972)."""
     order: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
@@ -120,6 +135,44 @@ def cycles(imports: dict[str, set[str]]) -> list[list[str]]:
     return found
 
 
+def find_phrases(root: Path, phrases: Sequence[str]) -> list[str]:
+    """Find regular expressions in all code and prose of a checkout, regardless of case and line breaks.
+
+    Returns:
+      ``path:line: match`` for each place.
+    """
+    pattern = re.compile(rf"\b(?:{'|'.join(phrases)})\b".replace(" ", r"\s+(?:#\s*)?"), re.IGNORECASE)
+    found = []
+    for path in _prose_files(root):
+        text = path.read_text(encoding="utf-8")
+        for match in pattern.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            found.append(f"{path.relative_to(root)}:{line}: {' '.join(match[0].split())}")
+    return found
+
+
+def docstrings_that_open_with(root: Path, words: Sequence[str]) -> list[str]:
+    """Return ``path:line: first line`` of the package's docstrings whose first word is one of these."""
+    found = []
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for path in sorted((root / PACKAGE).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            docstring = ast.get_docstring(node) if isinstance(node, documented) else None
+            if docstring and re.split(r"\W", docstring, maxsplit=1)[0] in words:
+                line = getattr(node, "lineno", 1)
+                found.append(f"{path.relative_to(root)}:{line}: {docstring.splitlines()[0]}")
+    return found
+
+
+def _prose_files(root: Path) -> Iterator[Path]:
+    """Yield the text files of the folders in ``PROSE``."""
+    for name in PROSE:
+        place = root / name
+        for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
+            if path.is_file() and path.suffix in (".py", ".gin", ".md", ".sh", ".j2"):
+                yield path
+
+
 def _names_in(node: ast.AST) -> set[str]:
     names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
     return names | {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
@@ -130,7 +183,7 @@ def _module_name(path: Path) -> str:
 
 
 def _targets(node: ast.AST, modules: dict[str, Path]) -> set[str]:
-    """The modules of the package that an import statement names."""
+    """Return the modules of the package that an import statement names."""
     if isinstance(node, ast.Import):
         return {alias.name for alias in node.names if alias.name in modules}
     if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == PACKAGE:
@@ -141,7 +194,8 @@ def _targets(node: ast.AST, modules: dict[str, Path]) -> set[str]:
 
 def main() -> None:
     """Print the counts of a checkout."""
-    structure = measure(Path(sys.argv[1] if len(sys.argv) > 1 else "."))
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    structure = measure(root)
     for label, value in {
         "files": structure.num_files,
         "lines": structure.num_lines,
@@ -153,6 +207,8 @@ def main() -> None:
         "type tests on tasks and heads": structure.num_task_and_head_tests,
         "file names that occur more than once": len(structure.files_by_name),
         "public class names that occur more than once": len(structure.classes_by_name),
+        "private words": len(find_phrases(root, list(PRIVATE_WORDS))),
+        "docstrings that open with a question word": len(docstrings_that_open_with(root, QUESTION_WORDS)),
     }.items():
         print(f"{label:45} {value:6,}")
 

@@ -1,11 +1,11 @@
-"""Measures what memory `t5x-like convert` and `from_pretrained` take for a model of a few GB.
+"""Measure the memory of `t5x-like convert` and `from_pretrained` for a model of a few GB.
 
     python -m benchmarks.convert_memory
     python -m benchmarks.convert_memory --size xl --output benchmarks/results/convert_memory_NAME.json
 
-Writes a T5 1.1 of random weights as sharded safetensors, converts it to a run, the run back to safetensors, and loads
-it, each in a process of its own, which tells its peak resident memory at the end (on Linux). The same for a tiny model
-tells what the libraries take by themselves. Prints a JSON object; ``--output`` keeps it.
+Writes a T5 1.1 with random weights as sharded safetensors, converts it to a run, converts the run back, and loads it.
+Each step is a process of its own, which prints its peak resident memory (on Linux). A tiny model shows the memory of
+the libraries. Prints a JSON object; ``--output`` keeps it.
 """
 
 import argparse
@@ -67,7 +67,7 @@ _TELL = "print(*(line.split()[1] for line in open('/proc/self/status') if line.s
 
 
 def random_weights(config: T5Config) -> dict[str, Any]:
-    """LazyArray: rows repeat one random row, shifted, so that a large model is written fast and takes no memory."""
+    """Weights without memory: rows repeat one random row, shifted, so that a large model is written fast."""
     noise = np.random.default_rng(0).standard_normal(2**20, np.float32)
 
     def unread(leaf: Any) -> LazyArray:
@@ -80,20 +80,20 @@ def random_weights(config: T5Config) -> dict[str, Any]:
 
 
 def peak_memory(program: str, *arguments: str) -> dict[str, float]:
-    """Runs ``program`` by itself; seconds, and the largest resident memory of its process in GiB."""
+    """Run ``program`` in its own process; return seconds and its peak resident memory in GiB."""
     start = time.perf_counter()
-    told = subprocess.run(
+    finished = subprocess.run(
         [sys.executable, "-c", f"import sys; {program}; {_TELL}; sys.exit(code)", *arguments],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    kibibytes = int(told.stdout.split()[-1])
+    kibibytes = int(finished.stdout.split()[-1])
     return {"peak_gib": round(kibibytes / 2**20, 3), "seconds": round(time.perf_counter() - start, 1)}
 
 
 def measure(config: T5Config, folder: Path, max_shard_bytes: int) -> dict[str, Any]:
-    """All conversions of one size."""
+    """Measure all conversions of one size."""
     source, run, back = folder / "source", folder / "run", folder / "back"
     write_hugging_face(config, random_weights(config), source, max_shard_bytes=max_shard_bytes)
     to_run = ("--from", str(source), "--to", str(run))
@@ -108,7 +108,7 @@ def measure(config: T5Config, folder: Path, max_shard_bytes: int) -> dict[str, A
 
 
 def sizes_of(config: T5Config) -> dict[str, float]:
-    """In GiB, as float32: all weights, the largest tensor of theirs, the largest of ours (all layers of one kernel)."""
+    """Return float32 sizes in GiB: all weights, their largest tensor, our largest (all layers of one kernel)."""
     shapes = parameters.abstract(config)[1]
     ours = [4 * math.prod(leaf.shape) / 2**30 for leaf in jax.tree.leaves(shapes)]
     theirs = [
@@ -123,7 +123,7 @@ def sizes_of(config: T5Config) -> dict[str, float]:
 
 
 def main() -> None:
-    """Reads the flags, measures, prints and keeps the result."""
+    """Read the flags, measure, print and keep the result."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

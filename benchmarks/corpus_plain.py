@@ -1,4 +1,4 @@
-"""The rules of C4 as anybody would write them down: what ours are measured beside. Part of ``corpus_speed.py``."""
+"""Plain version of C4's rules, the reference of ``corpus_speed.py``."""
 
 import re
 from collections import Counter
@@ -11,7 +11,7 @@ MAX_CHARS = 190_000
 
 
 def plain_cleaning() -> Callable[[str], Any]:
-    """The rules of C4 as anybody would write them down: every step for every line, all sentences of it."""
+    """Return C4's rules as a function of a page: every step for every line, all of its sentences."""
     sentences = nltk_sentences()
     citation = re.compile(r"\[(?:[0-9]*|edit|citation needed)\]")
     policies = re.compile("terms of use|privacy policy|cookie policy|uses cookies|use of cookies|use cookies")
@@ -80,7 +80,7 @@ def plain_english() -> Callable[[str], Any]:
 
 
 def plain_path() -> Callable[[str], Any]:
-    """What the reference's figure of a whole path counts: cleaning, then langdetect on what is left."""
+    """Return the reference for whole builds: cleaning, then langdetect on the cleaned text."""
     return in_turn(plain_cleaning(), plain_english())
 
 

@@ -1,17 +1,17 @@
-"""Measures how many megabytes of crawled text a second one core takes through the rules of a corpus.
+"""Measure how many megabytes of crawled text a second one core filters by the rules of a corpus.
 
     apt-get download python3.11-doc anarchism
     python -m benchmarks.corpus_speed --packages python3.11-doc_*.deb anarchism_*.deb
     python -m benchmarks.corpus_speed --packages *.deb --measure cleaning --output speed.json
     python -m benchmarks.corpus_speed --packages *.deb --measure --whole
 
-Pages are the HTML files of Debian packages, as the whole text that resiliparse finds in them: menus, tables, code and
-prose, a line each block, as in Common Crawl's WET files; and the shipped King James Bible, a chapter a page, a verse or
-so a line, between the lines of a menu. Without --packages it is all there is, and more of it is kept than of a crawl.
+Pages are the HTML files of Debian packages, as the text that resiliparse extracts: menus, tables, code and prose, a
+line for each block, as in Common Crawl's WET files. The shipped King James Bible is added, a chapter a page, between
+the lines of a menu. Without ``--packages`` it is the only input, and more of it is kept than of a crawl.
 
-Rates are 10^6 bytes of UTF-8 per CPU second of this process, which is kept on one core. Beside each, in the same
-sitting and on the same pages, the reference: a plain version (``corpus_plain.py``), one step after the other for every
-line, with NLTK's sentences. What both give is compared. Prints a JSON object; --output keeps it.
+Rates are 10^6 bytes of UTF-8 per CPU second of this process, which is pinned to one core. The reference
+(``corpus_plain.py``) runs on the same pages in the same session: one step after another for every line, with NLTK's
+sentences. The outputs of both are compared. Prints a JSON object; ``--output`` keeps it.
 """
 
 import argparse
@@ -50,7 +50,7 @@ FOOTER = "\nCopyright 2019 All rights reserved\nTerms of Service\nBack to top\n"
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """Ours and the reference, each a function of a page's text; both make themselves ready when they are made."""
+    """Our rule and the reference, each a function of a page's text."""
 
     what: str
     ours: Callable[[], Callable[[str], Any]]
@@ -92,7 +92,7 @@ def parse() -> argparse.Namespace:
 
 
 def read_texts(packages: Sequence[str]) -> list[str]:
-    """Texts of pages, in an order that mixes their kinds."""
+    """Return the texts of pages, in an order that mixes their kinds."""
     from resiliparse.extract.html2text import extract_plain_text
 
     chapters = (ROOT / "data/king_james/train.txt").read_text().splitlines()
@@ -143,7 +143,7 @@ def measure(measurement: Measurement, texts: Sequence[str], seconds: float) -> d
 
 
 def rate_of(work: Callable[[str], Any], texts: Sequence[str], seconds: float) -> float:
-    """10^6 bytes per CPU second, in rounds of 100 pages."""
+    """Return 10^6 bytes per CPU second, measured in rounds of 100 pages."""
     size, waiting = 0, itertools.cycle(texts)
     start = time.process_time()
     while time.process_time() - start < seconds:
@@ -186,7 +186,7 @@ def our_english(fast: bool) -> Callable[[str], Any]:
 
 
 def whole_rules() -> dict[str, Callable[[str], Any]]:
-    """Cleaning, then the verdict on what is left: the reference's, ours, and ours with fastText."""
+    """Return functions that clean a page and detect its language: the reference, ours, and ours with fastText."""
     ours = {name: in_turn(our_cleaning(), our_english(name == "fast")) for name in ("exact", "fast")}
     return {"reference": plain_path(), **ours}
 

@@ -1,4 +1,4 @@
-"""Measures whole builds of a corpus: from WET files to shards, on one core and on two. Part of ``corpus_speed.py``."""
+"""Measure whole builds of a corpus, from WET files to shards, on one core and on two. Part of ``corpus_speed.py``."""
 
 import gzip
 import itertools
@@ -19,7 +19,7 @@ RECIPES = {"exact": "gin/corpora/c4_en.gin", "fast": "gin/corpora/c4_en_fast.gin
 
 
 class Run(NamedTuple):
-    """What a build took, its children counted."""
+    """Seconds of a build, its child processes included."""
 
     wall: float
     processor: float
@@ -31,7 +31,7 @@ class Run(NamedTuple):
 def measure_whole(
     texts: Sequence[str], rules: Mapping[str, Callable[[str], Any]], seconds: float
 ) -> dict[str, Any]:
-    """Rates of builds, and of ``rules`` of C4 for single pages: functions of a page's text, one the "reference"."""
+    """Measure builds, and ``rules`` of C4 for single pages: functions of a page's text, one the "reference"."""
     measured: dict[str, Any] = {}
     for kind, pages in (
         ("pages as they are", list(texts)),
@@ -43,7 +43,7 @@ def measure_whole(
 
 
 def cut(texts: Sequence[str], limit: int = WEB_CHARS) -> Iterator[str]:
-    """Pieces of whole lines, none much longer than ``limit``."""
+    """Return pieces of whole lines, none much longer than ``limit``."""
     for text in texts:
         piece, size = [], 0
         for line in text.splitlines():
@@ -74,7 +74,7 @@ def _measure(
         "rules_times_the_reference": {
             name: round(rate / plain, 1) for name, rate in rates.items() if name != "reference"
         },
-        **{f"{name}_build": _told(run, megabytes, plain) for name, run in one.items()},
+        **{f"{name}_build": _figures(run, megabytes, plain) for name, run in one.items()},
         "kept_by": {
             "both": len(exact.urls & fast.urls),
             "exact_alone": len(exact.urls - fast.urls),
@@ -90,7 +90,7 @@ def _measure(
     }
 
 
-def _told(run: Run, megabytes: float, plain: float) -> dict[str, Any]:
+def _figures(run: Run, megabytes: float, plain: float) -> dict[str, Any]:
     stages = run.manifest["stages"]
     in_tasks = sum(stage["seconds"]["processor"] for stage in stages)
     between = sum(stage["bytes"] for stage in stages)
@@ -110,7 +110,7 @@ def _told(run: Run, megabytes: float, plain: float) -> dict[str, Any]:
 
 
 def write_wet_files(pages: Sequence[str], folder: str) -> int:
-    """The pages as WET files, a gzip member each, as Common Crawl's; returns the bytes of their text."""
+    """Write the pages as WET files, a gzip member each, as Common Crawl's; return the bytes of their text."""
     size = 0
     for number in range(min(NUM_FILES, len(pages))):
         with open(f"{folder}/{number:05d}.warc.wet.gz", "wb") as file:
@@ -127,7 +127,7 @@ def write_wet_files(pages: Sequence[str], folder: str) -> int:
 
 
 def rate_over_all(pages: Sequence[str], work: Callable[[str], Any], seconds: float) -> float:
-    """10^6 bytes per CPU second; pages are taken from all over."""
+    """Return 10^6 bytes per CPU second, on pages from all over the input."""
     size, step = 0, max(1, len(pages) // 997)
     order = itertools.cycle(itertools.chain.from_iterable(range(s, len(pages), step) for s in range(step)))
     for place in itertools.islice(order, 20):  # warm

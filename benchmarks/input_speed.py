@@ -1,13 +1,13 @@
-"""Measures how many training sequences a second one core makes from a token cache, for every objective.
+"""Measure how many training sequences a second one core makes from a token cache, for every objective.
 
     python -m benchmarks.input_speed
     python -m benchmarks.input_speed --objective span_corruption masked_lm --output speed.json
     python -m benchmarks.input_speed --objective causal_lm --memory --batches 100000 --batch_size 8
 
 Caches the shipped King James Bible, then makes batches of sequences of 512 tokens by each ``gin/objectives/*.gin``.
-Rates are sequences per CPU second of this process, which is kept on one core. In the same sitting, as the yardstick:
-T5's span corruption by seqio and tf.data (the TensorFlow twin of ``span_corruption``, id for id that of T5).
-``--memory`` samples resident memory instead, over many batches. Prints a JSON object; ``--output`` keeps it.
+Rates are sequences per CPU second of this process, which is pinned to one core. The reference runs in the same session:
+T5's span corruption by seqio and tf.data, with the same ids as ``span_corruption``. ``--memory`` samples resident
+memory over many batches instead. Prints a JSON object; ``--output`` keeps it.
 """
 
 import argparse
@@ -98,7 +98,7 @@ def measure_all(arguments: argparse.Namespace, cache: str) -> dict[str, Any]:
 
 
 def task_of(objective: str, phrases: Path) -> Any:
-    """The shipped corpus under an objective; one of them needs a list of phrases."""
+    """Return the shipped corpus with an objective; one of them needs a list of phrases."""
     from t5x_like.gin_config.configuration import load_one
 
     macros = f"WORD_LIST = '{phrases}'\nVOCABULARY = 'data/vocabulary/spiece.model'\n"
@@ -148,7 +148,7 @@ def open_loader(task: Any, cache: str, batch_size: int) -> Any:
 
 
 def rate_of(loader: Any, arguments: argparse.Namespace) -> float:
-    """Rows per CPU second. The first thousand, for which the corpus is opened, don't count."""
+    """Return rows per CPU second, without the first thousand, for which the corpus is opened."""
     for _ in range(-(-1024 // arguments.batch_size) + 1):
         next(loader)
     start, rows = time.process_time(), 0
@@ -159,7 +159,7 @@ def rate_of(loader: Any, arguments: argparse.Namespace) -> float:
 
 
 def memory_over(loader: Any, num_batches: int) -> dict[str, float]:
-    """Resident MiB early, late, and at the most."""
+    """Return resident MiB early, late, and at the peak."""
     samples = {}
     for number in range(1, num_batches + 1):
         next(loader)
@@ -175,7 +175,7 @@ def resident_mib() -> float:
 
 
 def reference_rate(seconds: float) -> float:
-    """Examples per CPU second of T5's span corruption through seqio, from tokenised documents in memory."""
+    """Return examples per CPU second of T5's span corruption through seqio, from tokenized documents in memory."""
     import numpy as np
     import seqio
     import tensorflow as tf

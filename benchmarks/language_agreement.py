@@ -1,11 +1,11 @@
-"""Measures how often fastText and langdetect say the same of real pages, and at which threshold they agree best.
+"""Measure how often fastText and langdetect agree on real pages, and at which threshold they agree best.
 
     apt-get download manpages-{de,fr,es,it,nl,pl,sv,fi,hu,tr,ru,uk,ja,zh} anarchism python3.11-doc
     python benchmarks/language_agreement.py --packages *.deb --output agreement.json
 
 Texts are pieces of 200 to 3,000 characters of manual pages and of HTML in Debian packages. They are hard: manual pages
-are full of options and file names, and the translated ones have passages in English. What ``manpages-de`` has is taken
-to be German, what a package without a language in its name has, English. Prints a JSON object; --output keeps it.
+are full of options and file names, and translated ones have passages in English. The expected language of a page is
+that in the name of its package, else English. Prints a JSON object; ``--output`` keeps it.
 """
 
 import argparse
@@ -37,7 +37,7 @@ _ROFF = re.compile(r"\\f(?:[A-Z0-9]|\(..)|\\\(..|\\[-&e]")
 
 
 class Piece(NamedTuple):
-    """A part of a real page."""
+    """A piece of a real page."""
 
     language: str
     text: str
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def read_documents(package: str) -> Iterator[str]:
-    """The texts of a Debian package's manual pages and HTML files."""
+    """Yield the texts of a Debian package's manual pages and HTML files."""
     from resiliparse.extract.html2text import extract_plain_text
 
     unpacked = subprocess.run(["dpkg-deb", "--fsys-tarfile", package], capture_output=True, check=True)
@@ -88,7 +88,7 @@ def without_roff(page: str) -> str:
 
 
 def pieces_of(language: str, texts: Sequence[str], size: int) -> list[Piece]:
-    """The middles of pages that are long enough, those with the lowest hashes."""
+    """Return the middles of pages that are long enough, those with the lowest hashes."""
     middles = {text[(len(text) - size) // 2 :][:size] for text in texts if len(text) >= size}
     chosen = sorted(middles, key=lambda text: hashlib.md5(text.encode(errors="replace")).digest())
     return [Piece(language, text) for text in chosen[: PIECES * (4 if language == "en" else 1)]]
@@ -122,7 +122,7 @@ def compare(pieces: Sequence[Piece]) -> dict[str, Any]:
 def guess(
     identifier: LanguageIdentifier, pieces: Sequence[Piece]
 ) -> tuple[list[LanguagePrediction | None], int]:
-    """The likeliest language of each, and pages per CPU second."""
+    """Return the most probable language of each text, and texts per CPU second."""
     identifier.predict("Load the tables.")
     start = time.process_time()
     found = [(identifier.predict(piece.text) or [None])[0] for piece in pieces]

@@ -1,4 +1,4 @@
-"""Where and when something was measured: what a figure means nothing without."""
+"""Commit, date and hardware of a measurement."""
 
 import datetime
 import os
@@ -11,7 +11,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 
 def about(*, num_cores: int | None = None) -> dict[str, Any]:
-    """Commit, date, machine and its load; ``num_cores`` are those that were used, if not all."""
+    """Return commit, date, machine and its load; ``num_cores`` are the cores in use, if not all."""
     used = "" if num_cores is None else f"{num_cores} of "
     return {
         "commit": _git("rev-parse", "--short", "HEAD")

@@ -1,4 +1,4 @@
-"""Trains the recipes of gin/recipes/objectives and writes what each reached beside what takes no learning.
+"""Train the recipes of gin/recipes/objectives, and write their losses with those of token frequencies.
 
 python -m benchmarks.objectives --output benchmarks/results/objectives_cpu.json [RECIPE …]
 """
@@ -35,18 +35,20 @@ OF_ANSWERS = ("chat", "sft")
 
 
 def read_recipe(name: str, model_dir: str, overrides: Sequence[str] = ()) -> Experiment:
-    """The recipe's run, of a task named as the recipe: a process can hold one task of a name only."""
+    """Return the recipe's experiment, its task renamed to the recipe: a process has one task of a name."""
     macros = [f"MODEL_DIR='{model_dir}'", f"MIXTURE='{name}'", *overrides]
     return load([f"gin/recipes/objectives/{name}.gin"], macros, roots=[Experiment]).value
 
 
 def losses_and_baselines(name: str, measured: Mapping[str, Any], validation: LoaderConfig) -> dict[str, Any]:
-    """Every loss on held-out data, in nats, and what a model reaches that knows only how frequent each answer is.
+    """Return the losses on held-out data in nats, each with that of a model that knows only frequencies.
 
-    Of words that is the entropy of their frequencies, twice that where a second head tells the same words (SpanBERT);
-    of sequences in two classes ln 2; where all that is learned are answers, the entropy of whole ones, spread over
-    their tokens; of a discriminator's tokens the entropy of the share that was replaced, of those
-    that ever are: it is easy to tell that special ones aren't.
+    The baseline depends on the loss:
+
+    - tokens: the entropy of their frequencies, twice that if a second head predicts the same tokens (SpanBERT);
+    - sequences in two classes: ln 2;
+    - answers: the entropy of whole answers, divided by their tokens;
+    - a discriminator: the entropy of the share of replaced tokens, special tokens left out because they never are.
     """
     words = measured["unigram_entropy"]
     found = {"tokens": (measured["cross_entropy"], 2 * words if name == "span_masking" else words)}
@@ -66,7 +68,7 @@ def losses_and_baselines(name: str, measured: Mapping[str, Any], validation: Loa
 
 
 def entropy_of_answers(validation: LoaderConfig) -> float:
-    """Nats a token: of a split where few answers are given again and again, each a run of targets that count."""
+    """Return nats a token by the frequencies of whole answers, for a split with few different answers."""
     answers: Counter[bytes] = Counter()
     num_tokens = 0
     for batch in build_loader(validation):
@@ -79,7 +81,7 @@ def entropy_of_answers(validation: LoaderConfig) -> float:
 
 
 def count_tokens(validation: LoaderConfig) -> tuple[int, int]:
-    """All real tokens of the split, and those of them that are no classification or separation."""
+    """Return all real tokens of the split, and those without classification and separation tokens."""
     loader, real, special = build_loader(validation), 0, 0
     ids = ids_of(loader.vocabulary)
     marks = [number for number in (ids.cls, ids.sep) if number is not None]
@@ -91,7 +93,7 @@ def count_tokens(validation: LoaderConfig) -> tuple[int, int]:
 
 
 def measure(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """Trains one recipe in a folder that is thrown away."""
+    """Train one recipe in a temporary folder."""
     with tempfile.TemporaryDirectory() as directory:
         experiment = read_recipe(name, f"{directory}/run", overrides)
         started, started_cpu = time.perf_counter(), time.process_time()
@@ -109,13 +111,13 @@ def measure(name: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def write(path: Path, results: Mapping[str, Any]) -> None:
-    """One file: those that were measured before stay."""
+    """Add results to a file; other recipes in it stay."""
     known = json.loads(path.read_text()) if path.exists() else {}
     path.write_text(json.dumps({**known, **results}, indent=2, sort_keys=True) + "\n")
 
 
 def main() -> None:
-    """Measures one after the other, and writes after each."""
+    """Measure one recipe after another, and write after each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("recipes", nargs="*", default=RECIPES, metavar="RECIPE")
     parser.add_argument("--output", type=Path, required=True)

@@ -1,10 +1,10 @@
-"""Measures one training step: compile seconds, tokens per second, peak memory, model FLOPs utilisation.
+"""Measure one training step: compile seconds, tokens per second, peak memory, model FLOPs utilization.
 
     python -m benchmarks.step_time --gin_file=gin/recipes/quickstart/pretrain.gin --set MODEL_DIR=unused
     python -m benchmarks.step_time --gin_file=… --set INPUTS_LENGTH=512 --output benchmarks/results/NAME.json
 
-Any training recipe will do. Rows are full of random tokens, so no data is read and nothing but the step is timed.
-Prints a JSON object; ``--output`` keeps it.
+Any training recipe works. Rows are full of random tokens: no data is read, and only the step is timed. Prints a JSON
+object; ``--output`` keeps it.
 """
 
 import argparse
@@ -44,7 +44,7 @@ PEAKS = {
 
 
 def model_flops(model: T5Config, *, rows: int, inputs_length: int, targets_length: int) -> float:
-    """FLOPs of the matrix products of one step: 2 per weight and token forward, twice that backward.
+    """Return FLOPs of the matrix products of one step: 2 per weight and token forward, twice that backward.
 
     Counted: projections, feed-forward, head, and attention's two products over all pairs (masked ones too, as is
     usual). Not counted: embedding look-ups, norms, softmax, the optimizer, and what remat does again.
@@ -66,7 +66,7 @@ def model_flops(model: T5Config, *, rows: int, inputs_length: int, targets_lengt
 
 
 def random_batch(experiment: Experiment, seed: int = 0) -> Batch:
-    """Full rows of random ids."""
+    """Return full rows of random ids."""
     rng = np.random.default_rng(seed)
     config = experiment.train
     assert isinstance(experiment.model, T5Config)
@@ -87,7 +87,7 @@ def random_batch(experiment: Experiment, seed: int = 0) -> Batch:
 
 
 def measure(experiment: Experiment, *, num_steps: int) -> dict[str, Any]:
-    """Compiles the step, runs it ``num_steps`` times, waiting for each."""
+    """Compile the step and run it ``num_steps`` times, waiting for each."""
     mesh = experiment.mesh.build()
     jax.set_mesh(mesh)
     plan = plan_state(experiment.model, experiment.optimizer, mesh, num_tasks=1)
@@ -137,7 +137,7 @@ def measure(experiment: Experiment, *, num_steps: int) -> dict[str, Any]:
 
 
 def memory(device: Any, compiled: Any) -> dict[str, float]:
-    """What is known of the peak, in GiB: the device's own count, the compiler's plan, the process on a CPU."""
+    """Return peak memory in GiB: by the device, by the compiler's plan, and of the process on a CPU."""
     gib = 1 / 2**30
     stats = device.memory_stats() or {}
     planned = compiled.memory_analysis()
@@ -151,7 +151,7 @@ def memory(device: Any, compiled: Any) -> dict[str, float]:
 
 
 def main() -> None:
-    """Reads the flags, measures, prints and keeps the result."""
+    """Read the flags, measure, print and keep the result."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

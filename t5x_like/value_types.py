@@ -26,7 +26,7 @@ class TypeMismatchError(Exception):
 
 
 def parameter_types(target: Callable[..., Any]) -> dict[str, Any]:
-    """Returns the annotations of a class's or function's parameters; empty if they can't be evaluated."""
+    """Return the annotations of a class's or function's parameters; empty if they can't be evaluated."""
     owner = target
     if inspect.isclass(target) and not hasattr(target, "__dataclass_fields__"):
         owner = target.__init__
@@ -37,7 +37,7 @@ def parameter_types(target: Callable[..., Any]) -> dict[str, Any]:
 
 
 def conform(value: Any, annotation: Any) -> Any:
-    """Converts ``value`` to the annotated type where that is safe (an int to float, a list to tuple, a path to text).
+    """Convert ``value`` to the annotated type where that is safe (an int to float, a list to tuple, a path to text).
 
     Raises:
       TypeMismatchError: The value has another type.
@@ -68,7 +68,7 @@ def conform(value: Any, annotation: Any) -> Any:
 
 
 def union_members(annotation: Any) -> tuple[Any, ...]:
-    """Returns the types of a union; of any other annotation itself.
+    """Return the types of a union; of any other annotation itself.
 
     >>> union_members(int | None)
     (<class 'int'>, <class 'NoneType'>)
@@ -79,7 +79,7 @@ def union_members(annotation: Any) -> tuple[Any, ...]:
 
 
 def name_type(annotation: Any) -> str:
-    """Returns the annotation in words: ``an int``, ``'a' or 'b'``, ``a tuple of text``."""
+    """Return the annotation in words: ``an int``, ``'a' or 'b'``, ``a tuple of text``."""
     annotation = _unwrap(annotation)
     simple = {
         int: "an int",
@@ -109,7 +109,7 @@ def name_type(annotation: Any) -> str:
 
 
 def name_value(value: Any) -> str:
-    """Returns the value and its type in words, cut to one line: ``'300' (text)``."""
+    """Return the value and its type in words, cut to one line: ``'300' (text)``."""
     maker = value.func if isinstance(value, functools.partial) else value
     if inspect.isclass(maker) or inspect.isroutine(maker):
         return f"{maker.__name__} itself, not a value it made"

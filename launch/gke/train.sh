@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains on a TPU node pool of a Kubernetes cluster (GKE): one pod for each TPU host, one process in each pod.
+# Train on a TPU node pool of a Kubernetes cluster (GKE): one pod for each TPU host, one process in each pod.
 #
 #   IMAGE=REGION-docker.pkg.dev/PROJECT/REPOSITORY/t5x-like HOSTS=4 ACCELERATOR=tpu-v5-lite-podslice TOPOLOGY=4x4 \
 #     launch/gke/train.sh RECIPE.gin --model_dir gs://bucket/run [...] | kubectl apply -f -

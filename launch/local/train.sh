@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Trains on this machine: one process, or several joined as on a cluster.
+# Train on this machine: one process, or several joined as on a cluster.
 #
 #   launch/local/train.sh RECIPE.gin [--set NAME=VALUE ...]
 #   NUM_PROCESSES=2 launch/local/train.sh RECIPE.gin [--set NAME=VALUE ...]
 #
-# One process drives all GPUs of a machine; several are for CPUs, to rehearse a cluster. Ctrl-C and SIGTERM reach
-# every process, which then saves; when one fails, the others are stopped.
+# One process drives all GPUs of a machine. Several processes rehearse a cluster on CPUs. Ctrl-C and SIGTERM reach
+# every process, which then saves. When one fails, the others are stopped.
 set -euo pipefail
 
 GIN_FILE=${1:?usage: launch/local/train.sh RECIPE.gin [--set NAME=VALUE ...]}

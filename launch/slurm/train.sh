@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains on a SLURM cluster with GPUs: one process for each GPU.
+# Train on a SLURM cluster with GPUs: one process for each GPU.
 #
 #   sbatch --nodes=4 launch/slurm/train.sh RECIPE.gin --model_dir /shared/run [...]
 #

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains on a Cloud TPU slice: copies this commit to every worker, installs it, and starts one process on each.
+# Train on a Cloud TPU slice: copies this commit to every worker, installs it, and starts one process on each.
 #
 #   gcloud compute tpus tpu-vm create NAME --zone=ZONE --accelerator-type=v5litepod-16 --version=v2-alpha-tpuv5-lite
 #   TPU_NAME=NAME ZONE=ZONE launch/tpu_vm/train.sh RECIPE.gin --model_dir gs://bucket/run [...]

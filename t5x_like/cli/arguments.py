@@ -24,6 +24,8 @@ SUITE = "t5x_like.evaluation.suite_settings.SuiteEvaluation"
 PREDICTION = "t5x_like.evaluation.saved_runs.RunPrediction"
 REPORT = "t5x_like.reports.run_report.RunReport"
 CORPUS = "t5x_like.corpora.building.recipe.CorpusRecipe"
+# A recipe whose tasks a module registers needs no others.
+_DEFAULTS = ("TASKS = ()",)
 VERB_OF_CLASS = {
     EXPERIMENT: "train",
     EVALUATION: "evaluate",
@@ -37,7 +39,13 @@ VERB_OF_CLASS = {
 def add_gin_arguments(
     parser: argparse.ArgumentParser, *, file_flag: str = "--gin_file", required: bool = False
 ) -> None:
-    """``--gin_file`` (or as the verb calls it), ``--set``, ``--gin.NAME``, ``--gin_search_paths``, ``--module``."""
+    """Add the flags for gin files, values for them, and users' modules.
+
+    Args:
+      parser: Parser of the verb.
+      file_flag: Name of the flag for gin files.
+      required: A gin file must be given.
+    """
     group = parser.add_argument_group("configuration")
     group.add_argument(
         file_flag,
@@ -60,7 +68,7 @@ def add_gin_arguments(
 
 
 def add_override_arguments(parser: Any) -> None:
-    """Documents ``--set`` and ``--gin.NAME``, which ``cli.main`` reads itself."""
+    """Add the help of ``--set`` and ``--gin.NAME``, which ``cli.main`` reads itself."""
     parser.add_argument(
         "--set",
         dest="overrides",
@@ -79,7 +87,7 @@ def add_override_arguments(parser: Any) -> None:
 
 
 def add_model_dir_argument(parser: Any) -> None:
-    """``--model_dir``: plainly what ``--set MODEL_DIR=`` says."""
+    """Add ``--model_dir``, short for ``--set MODEL_DIR=``."""
     parser.add_argument(
         "--model_dir",
         metavar="DIR",
@@ -88,7 +96,7 @@ def add_model_dir_argument(parser: Any) -> None:
 
 
 def add_checkpoint_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--checkpoint``, and the gin flags that may take its place."""
+    """Add ``--checkpoint``, and the gin flags that may replace it."""
     parser.add_argument(
         "--checkpoint",
         default="",
@@ -99,10 +107,15 @@ def add_checkpoint_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | None) -> None:
-    """Completes the gin flags: a run's own configuration, then ``template``, with ``macros`` that are given.
+    """Complete the gin flags: a run's own configuration, then ``template``, with ``macros`` that are given.
+
+    Args:
+      arguments: The flags, whose ``gin_file`` and ``overrides`` are changed.
+      template: Gin file that configures what the verb runs.
+      **macros: Values for the template; None where the user gave none.
 
     Raises:
-      UserError: there is neither ``--checkpoint`` nor ``--gin_file``, or no run.
+      UserError: There is neither ``--checkpoint`` nor ``--gin_file``, or no run.
     """
     given = {"CHECKPOINT": arguments.checkpoint, **macros}
     if not arguments.gin_file:
@@ -119,12 +132,20 @@ def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | 
                 f"--checkpoint {arguments.checkpoint}: there is no {home / 'config.gin'} or experiment.json",
                 hint=hint,
             )
-    flags = [f"{name}={value!r}" for name, value in given.items() if value]
-    arguments.overrides = [*flags, *arguments.overrides]
+    arguments.overrides = [*gin_macros(**given), *arguments.overrides]
+
+
+def gin_macros(**macros: Any) -> list[str]:
+    """Return bindings in gin's syntax of the macros that are given.
+
+    >>> gin_macros(CHECKPOINT="runs/first", SPLIT=None)
+    ["CHECKPOINT='runs/first'"]
+    """
+    return [f"{name}={value!r}" for name, value in macros.items() if value]
 
 
 def add_module_argument(parser: Any) -> None:
-    """``--module``, for users' own tasks."""
+    """Add ``--module``, for users' own tasks."""
     parser.add_argument(
         "--module",
         action="append",
@@ -135,7 +156,12 @@ def add_module_argument(parser: Any) -> None:
 
 
 def add_runner_arguments(parser: Any, *, note: str = "") -> None:
-    """``--runner`` and ``--beam_option``."""
+    """Add ``--runner`` and ``--beam_option``.
+
+    Args:
+      parser: Parser of the verb.
+      note: More help about ``--runner``.
+    """
     parser.add_argument(
         "--runner",
         default="",
@@ -152,26 +178,36 @@ def add_runner_arguments(parser: Any, *, note: str = "") -> None:
     )
 
 
-def import_users_modules(arguments: argparse.Namespace) -> None:
-    """Imports the modules of ``--module``; the working directory is on the path, as with ``python -m``."""
+def import_users_modules(arguments: argparse.Namespace) -> list[str]:
+    """Import the modules of ``--module``, and return their dotted names.
+
+    The working directory is on the path, as with ``python -m``.
+    """
     from t5x_like.text.seqio_bridge import registration  # imports what the loader needs
 
     registration.connect()
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)
-    for name in arguments.module:
-        name = name.removesuffix(".py").replace("/", ".")
+    names = [name.removesuffix(".py").replace("/", ".") for name in arguments.module]
+    for name in names:
         try:
             importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name and (name == error.name or name.startswith(f"{error.name}.")):
                 raise UserError(f"--module {name}: there is no such module in {here} or installed") from error
             raise
+    return names
 
 
-def load_part(arguments: argparse.Namespace, root: str, parameter: str, macro: str) -> Any:
-    """Builds ``macro`` alone or, if no gin file defines it, the value bound to ``parameter`` of ``root``."""
+def load_part(
+    arguments: argparse.Namespace, root: str, parameter: str, macro: str, *, defaults: Sequence[str] = ()
+) -> Any:
+    """Build ``macro`` alone or, if no gin file defines it, the value bound to ``parameter`` of ``root``.
+
+    Args:
+      defaults: macros that gin files may leave out, ``"NAME = value"``.
+    """
     return load_one(
         arguments.gin_file,
         _overrides(arguments),
@@ -179,29 +215,32 @@ def load_part(arguments: argparse.Namespace, root: str, parameter: str, macro: s
         parameter=parameter,
         macro=macro,
         search_paths=_search_paths(arguments),
+        defaults=(*_DEFAULTS, *defaults),
     )
 
 
 def load_configuration(arguments: argparse.Namespace, *roots: str) -> Configuration:
-    """Builds the first of ``roots`` (dotted names) that the gin flags configure.
+    """Build the first of ``roots`` (dotted names) that the gin flags configure.
 
     Raises:
       UserError: No gin file was given, or the configuration can't be built.
     """
     if not arguments.gin_file:
         raise UserError("no gin file given", hint="pass --gin_file=…; recipes are in gin/recipes")
-    import_users_modules(arguments)
+    modules = import_users_modules(arguments)
     return load(
         arguments.gin_file,
         _overrides(arguments),
         roots=roots,
         search_paths=_search_paths(arguments),
         verbs=VERB_OF_CLASS,
+        defaults=_DEFAULTS,
+        modules=modules,
     )
 
 
 def override_flags(overrides: Sequence[Override]) -> list[str]:
-    """Returns the arguments that give another command the same values."""
+    """Return the arguments that give another command the same values."""
     return [
         f"--set={each.name}={each.text}" if isinstance(each, Setting) else f"--gin.{each}"
         for each in overrides
@@ -209,7 +248,7 @@ def override_flags(overrides: Sequence[Override]) -> list[str]:
 
 
 def _overrides(arguments: argparse.Namespace) -> list[Override]:
-    """Returns the values of ``--set`` and ``--gin.``, and of ``--model_dir`` where a verb has it."""
+    """Return the values of ``--set`` and ``--gin.``, and of ``--model_dir`` where a verb has it."""
     given = getattr(arguments, "model_dir", None)
     return [
         *arguments.overrides,

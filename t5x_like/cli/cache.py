@@ -26,7 +26,7 @@ from t5x_like.text.seqio_bridge import registration
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like cache``."""
+    """Add the flags of ``t5x-like cache``."""
     parser.add_argument("tasks", nargs="+", metavar="TASK", help="tasks, or mixtures for all of their tasks")
     parser.add_argument("--output", required=True, metavar="DIR", help="the folder of caches")
     parser.add_argument("--split", action="append", default=[], help="only this split; may be repeated (all)")
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the caches."""
+    """Write the caches."""
     if arguments.num_processes < 1:
         raise UserError(f"--num_processes must be at least 1, not {arguments.num_processes}")
     if not arguments.gin_file and not arguments.module:

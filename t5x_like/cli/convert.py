@@ -18,7 +18,7 @@ from t5x_like.text.vocabularies.opening import vocabulary_files
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like convert``."""
+    """Add the flags of ``t5x-like convert``."""
     parser.add_argument("--from", dest="source", required=True, metavar="PATH", help="what to read")
     parser.add_argument(
         "--to", dest="target", required=True, metavar="DIR", help="what to write; new or empty"
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Converts and says what was written."""
+    """Convert and says what was written."""
     target = Path(arguments.target)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UserError(

@@ -58,7 +58,7 @@ _EXPLAIN_RECIPE = "gin/corpora/c4_en.gin"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like corpus``."""
+    """Add the flags of ``t5x-like corpus``."""
     verbs = parser.add_subparsers(dest="what", required=True, metavar="build|explain|evaluation_texts|report")
 
     def add_verb(name: str, line: str, description: str | None = None) -> argparse.ArgumentParser:
@@ -135,7 +135,7 @@ def _add_evaluation_texts(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Runs the given sub-verb."""
+    """Run the given sub-verb."""
     verbs = {
         "build": _build,
         "explain": _explain,

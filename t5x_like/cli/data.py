@@ -13,7 +13,7 @@ from t5x_like.text.benchmarks.split_files import data_directory, origins
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like data``."""
+    """Add the flags of ``t5x-like data``."""
     verbs = parser.add_subparsers(dest="what", metavar="status|fetch", required=True)
     show = verbs.add_parser("status", help="rows by split, and what is missing", allow_abbrev=False)
     download = verbs.add_parser("fetch", help="download what is missing", allow_abbrev=False)
@@ -30,9 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the state of the data, or downloads them."""
+    """Print the state of the data, or downloads them."""
     folder = data_directory(arguments.data_dir)
-    names = status.chosen(arguments.names)
+    names = status.select_benchmarks(arguments.names)
     if arguments.what == "fetch":
         number = fetch(names, folder)
         print(f"fetched {number} files into {folder}" if number else f"nothing to fetch into {folder}")

@@ -17,11 +17,12 @@ from typing import NoReturn
 import t5x_like
 from t5x_like.cli.quiet_tensorflow import quiet_tensorflow
 from t5x_like.gin_config.statements import Setting
-from t5x_like.gin_config.user_error import UserError, nearest
+from t5x_like.gin_config.user_error import UserError, message_of, nearest
 
 # Verb and its line in --help. The module t5x_like.cli.VERB has add_arguments(parser) and run(arguments).
 VERBS = {
-    "train": "train a model, or continue a run where it stands",
+    "new": "start a project: a recipe, a little data and the commands to run",
+    "train": "train a model, or continue a run from its newest checkpoint",
     "evaluate": "score a run's weights on tasks",
     "sweep": "run a recipe over a small grid and seeds; a table of all, and the best",
     "perplexity": "measure what texts cost a decoder",
@@ -38,6 +39,7 @@ VERBS = {
     "convert": "turn Hugging Face weights into a run, and back",
     "lm_eval": "run EleutherAI's lm-evaluation-harness on our checkpoints",
     "report": "write a run's curves, scores and predictions as one page",
+    "completion": "print a script for completion in bash or zsh",
 }
 
 USER_ERROR, INTERRUPTED, FAILED = 2, 130, 1
@@ -53,12 +55,12 @@ class VerbParser(argparse.ArgumentParser):
         raise UserError(f"{self.prog}: {message}", hint=hint or f"see {self.prog} --help")
 
     def flags(self) -> list[str]:
-        """Returns every flag of the parser."""
+        """Return every flag of the parser."""
         return [flag for action in self._actions for flag in action.option_strings]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; returns 0, 2 for a user's error, 130 if interrupted, or 1 for a failure of ours."""
+    """Run one command; returns 0, 2 for a user's error, 130 if interrupted, or 1 for a failure of ours."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     quiet_tensorflow()
@@ -74,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         if not _is_for_people(error) or "--traceback" in arguments:
             raise
-        print(f"t5x-like: {_words(error)}", file=sys.stderr)
+        print(f"t5x-like: {message_of(error)}", file=sys.stderr)
         return USER_ERROR
 
 
@@ -93,6 +95,12 @@ def _run(arguments: list[str]) -> int:
         kind = "flag" if verb.startswith("-") else "verb"
         hint = nearest(verb, VERBS) or f"choose from: {', '.join(VERBS)}"
         raise UserError(f"there is no {kind} {verb!r}", hint=hint)
+    parsed = _parse(parser_of(verb), rest)
+    return importlib.import_module(f"t5x_like.cli.{verb}").run(parsed) or 0
+
+
+def parser_of(verb: str) -> VerbParser:
+    """Return the argument parser of a verb."""
     module = importlib.import_module(f"t5x_like.cli.{verb}")
     parser = VerbParser(
         prog=f"t5x-like {verb}",
@@ -104,11 +112,11 @@ def _run(arguments: list[str]) -> int:
     parser.add_argument(
         "--traceback", action="store_true", help="on a mistake, show where in the code it was noticed"
     )
-    return module.run(_parse(parser, rest)) or 0
+    return parser
 
 
 def _parse(parser: VerbParser, arguments: list[str]) -> argparse.Namespace:
-    """Parses the arguments; ``--set`` and ``--gin.NAME=value`` are kept apart and in order, for any name is theirs."""
+    """Parse the arguments; ``--set`` and ``--gin.NAME=value`` are kept apart and in order, for any name is theirs."""
     overrides, plain = split_overrides(arguments)
     parsed, unknown = parser.parse_known_args(plain)
     if overrides and not hasattr(parsed, "gin_file"):
@@ -127,7 +135,7 @@ def _parse(parser: VerbParser, arguments: list[str]) -> argparse.Namespace:
 
 
 def split_overrides(arguments: Sequence[str]) -> tuple[list[str | Setting], list[str]]:
-    """Returns the values that flags give to a configuration, and the other arguments.
+    """Return the values that flags give to a configuration, and the other arguments.
 
     Args:
       arguments: ``--set NAME=text`` becomes a ``Setting``, ``--gin.NAME=value`` (or ``--gin.NAME value``) a
@@ -156,7 +164,7 @@ def split_overrides(arguments: Sequence[str]) -> tuple[list[str | Setting], list
 
 
 def _innermost(parser: VerbParser, arguments: list[str]) -> VerbParser:
-    """Returns the parser of the given sub-verb, if there is one."""
+    """Return the parser of the given sub-verb, if there is one."""
     for action in parser._actions:
         for name, inner in (action.choices or {}).items() if isinstance(action.choices, dict) else ():
             if name in arguments:
@@ -182,7 +190,7 @@ def _overview() -> str:
 
 
 def _is_for_people(error: Exception) -> bool:
-    """Returns whether an error is a message to the user: our own, or the system's about a file."""
+    """Return whether an error is a message to the user: our own, or the system's about a file."""
     if isinstance(error, UserError):
         return True
     if isinstance(error, OSError) and error.filename is not None:
@@ -190,9 +198,3 @@ def _is_for_people(error: Exception) -> bool:
     frames = list(traceback.walk_tb(error.__traceback__))
     raised_in = frames[-1][0].f_globals.get("__name__", "") if frames else ""
     return raised_in.split(".")[0] == "t5x_like"
-
-
-def _words(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {(error.strerror or str(error)).lower()}"
-    return str(error)

@@ -1,9 +1,10 @@
 """Show a model's weights from shapes alone: no memory is used, whatever its size.
 
-t5x-like model show gin/recipes/t5_1_1/pretrain_base.gin     weights, their shapes and the names of their axes
+t5x-like model show gin/models/llama/7b.gin                  weights, their shapes and the names of their axes
 t5x-like model show path/to/t5-small --mesh data=2,fsdp=4    also the part that each of these 8 devices would hold
 
-A model is given by a gin file (its macro MODEL), a Hugging Face directory or a run directory.
+A model is given by a gin file (a size or a recipe), a Hugging Face directory or a run directory. Where a gin file names
+no vocabulary, the model has the published one's size: --set VOCAB_SIZE=4096 gives another.
 """
 
 import argparse
@@ -13,9 +14,12 @@ from t5x_like.cli.arguments import EXPERIMENT, add_gin_arguments, import_users_m
 from t5x_like.gin_config.user_error import UserError, nearest_or_all
 from t5x_like.io.files import as_path
 
+# What a recipe adds to a model's size; the size files give the size of the published vocabulary.
+_DEFAULTS = ("COMPUTE_DTYPE = 'float32'", "REMAT = 'none'", "VOCAB_SIZE = %PUBLISHED_VOCAB")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like model``."""
+    """Add the flags of ``t5x-like model``."""
     verbs = parser.add_subparsers(dest="what", required=True, metavar="show")
     show = verbs.add_parser("show", help="its weights, and how a mesh would cut them", allow_abbrev=False)
     show.add_argument(
@@ -31,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the table."""
+    """Print the table."""
     import jax
 
     from t5x_like.reports.weight_table import weight_table  # imports JAX
@@ -43,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def mesh_sizes(text: str) -> dict[str, int]:
-    """Returns the number of devices along each axis of the mesh.
+    """Return the number of devices along each axis of the mesh.
 
     >>> mesh_sizes("fsdp=4")
     {'data': 1, 'fsdp': 4, 'model': 1}
@@ -68,7 +72,7 @@ def mesh_sizes(text: str) -> dict[str, int]:
 
 
 def _config(arguments: argparse.Namespace) -> Any:
-    """Returns the model's configuration from a gin file or a directory."""
+    """Return the model's configuration from a gin file or a directory."""
     if arguments.model and as_path(arguments.model).is_dir():
         if arguments.gin_file or arguments.overrides:
             raise UserError(
@@ -83,4 +87,10 @@ def _config(arguments: argparse.Namespace) -> Any:
     if not arguments.gin_file:
         raise UserError("say which model: a gin file, a Hugging Face directory or a run directory")
     import_users_modules(arguments)
-    return load_part(arguments, EXPERIMENT, "model", "MODEL")
+    try:
+        return load_part(arguments, EXPERIMENT, "model", "MODEL", defaults=_DEFAULTS)
+    except UserError as error:
+        if "--set VOCABULARY=" not in str(error):
+            raise
+        arguments.overrides = [*arguments.overrides, "VOCAB_SIZE = %PUBLISHED_VOCAB"]
+        return load_part(arguments, EXPERIMENT, "model", "MODEL", defaults=_DEFAULTS)

@@ -14,12 +14,12 @@ from t5x_like.text.metrics.perplexity import perplexities
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like perplexity``."""
+    """Add the flags of ``t5x-like perplexity``."""
     add = parser.add_argument
     add("texts", nargs="+", metavar="FILE", help="plain text, UTF-8")
     add("--checkpoint", default="", metavar="DIR", help="a run, or a directory in Hugging Face's layout")
     add("--step", type=int, metavar="N", help="a run's checkpoint of this step, not its newest")
-    add("--vocabulary", default="", metavar="PATH", help="where it is not beside the weights")
+    add("--vocabulary", default="", metavar="PATH", help="where it is not next to the weights")
     add(
         "--num_sentinels",
         type=int,
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the perplexities of texts, one after the other and together."""
+    """Print the perplexities of texts, one after the other and together."""
     if not arguments.checkpoint:
         raise UserError("say which weights: --checkpoint RUN_DIR, or a directory in Hugging Face's layout")
     texts = [text_of(file).replace("\r\n", "\n") for file in arguments.texts]
@@ -60,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         length=arguments.inputs_length,
         stride=arguments.stride,
         batch_size=arguments.batch_size or 8 * mesh.size,
+        shown=True,
     )
     total = costs[0]
     for cost in costs[1:]:

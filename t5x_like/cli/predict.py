@@ -14,7 +14,7 @@ from t5x_like.io.files import write_jsonl
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like predict``."""
+    """Add the flags of ``t5x-like predict``."""
     add_checkpoint_arguments(parser)
     parser.add_argument("--task", help="the task that words the input and names the vocabulary")
     parser.add_argument("--input", action="append", default=[], metavar="TEXT", help="may be repeated")
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints or writes the answers in the order of the inputs."""
+    """Print or writes the answers in the order of the inputs."""
     if arguments.input and arguments.input_file:
         raise UserError("give --input or --input_file, not both")
     if not (arguments.task or arguments.gin_file):

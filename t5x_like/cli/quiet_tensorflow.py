@@ -12,7 +12,7 @@ from types import ModuleType
 
 
 def quiet_tensorflow() -> None:
-    """Hides stderr while TensorFlow is imported, whenever that happens; shows it if the import fails."""
+    """Hide stderr while TensorFlow is imported, whenever that happens; shows it if the import fails."""
     if "tensorflow" not in sys.modules and not any(
         isinstance(finder, _QuietFinder) for finder in sys.meta_path
     ):
@@ -20,7 +20,7 @@ def quiet_tensorflow() -> None:
 
 
 class _QuietFinder(importlib.abc.MetaPathFinder):
-    """Finds TensorFlow as usual, and wraps the execution of its module."""
+    """Finder of TensorFlow that hides stderr while the module is executed."""
 
     def find_spec(
         self,

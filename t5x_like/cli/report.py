@@ -1,4 +1,4 @@
-"""Write one self-contained HTML page: loss curves, scores beside baselines, sample predictions.
+"""Write one self-contained HTML page: loss curves, scores and baselines, sample predictions.
 
 t5x-like report --run "Pretraining=runs/pretrain" --evaluation runs/evaluation --output report.html
 t5x-like report --gin_file=gin/recipes/quickstart/report.gin --set PRETRAIN_DIR=…
@@ -13,7 +13,7 @@ from t5x_like.reports.run_report import ReportedRun, RunReport
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like report``."""
+    """Add the flags of ``t5x-like report``."""
     parser.add_argument("--run", action="append", default=[], metavar="TITLE=DIR", help="may be repeated")
     parser.add_argument("--evaluation", metavar="DIR", help="with scores.json and predictions.jsonl")
     parser.add_argument("--output", metavar="FILE", help="the page to write")
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Writes the page."""
+    """Write the page."""
     if arguments.gin_file:
         page = load_configuration(arguments, REPORT).value
     else:

@@ -19,7 +19,7 @@ _DECIDING = ("split", "method", "num_shots", "limit", "num_beams", "normalizatio
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like scores``."""
+    """Add the flags of ``t5x-like scores``."""
     verbs = parser.add_subparsers(dest="what", metavar="average", required=True)
     average = verbs.add_parser("average", help="mean and deviation of every score over evaluations")
     average.add_argument("directories", nargs="+", metavar="DIR", help="what evaluate has written")
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints mean and deviation of every score that the evaluations have in common.
+    """Print mean and deviation of every score that the evaluations have in common.
 
     Raises:
       UserError: they have none, or one evaluation is named twice.

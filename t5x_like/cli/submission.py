@@ -18,7 +18,7 @@ from t5x_like.text.benchmarks.suites import SUITES, suite_of_server
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like submission``."""
+    """Add the flags of ``t5x-like submission``."""
     verbs = parser.add_subparsers(dest="what", metavar="make|check", required=True)
     make = verbs.add_parser("make", help="put finished evaluations of the test split together")
     make.add_argument(
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs ``make`` or ``check``."""
+    """Run ``make`` or ``check``."""
     if arguments.what == "make":
         write_submission_of(arguments.directories, arguments.output)
     else:
@@ -43,10 +43,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def announce_submission(path: str, tasks: Sequence[str]) -> None:
-    """Refuses tasks whose answers can't be handed in together, and says which files will be missing.
+    """Refuse tasks whose answers can't be handed in together, and say which files will be missing.
+
+    Args:
+      path: Zip file to write.
+      tasks: Tasks that will be evaluated.
 
     Raises:
-      UserError: no server, or two, score these tasks, or ``path`` is no zip file's.
+      UserError: No server, or two, score these tasks, or ``path`` is no zip file's.
     """
     suites = {suite.name: suite for task in tasks if (suite := suite_of_server(task))}
     if not suites:
@@ -58,17 +62,21 @@ def announce_submission(path: str, tasks: Sequence[str]) -> None:
     lacking = [file.file for suite in suites.values() for file in suite.submission if file.task not in tasks]
     if lacking:
         print(
-            f"{path} will lack {', '.join(lacking)}, without which the server tells no average: no "
-            "task that is evaluated answers them",
+            f"{path} will lack {', '.join(lacking)}, without which the server gives no average: no "
+            "evaluated task answers them",
             flush=True,
         )
 
 
 def write_submission_of(directories: Sequence[str], path: str) -> None:
-    """Writes the file of evaluations, each of other tasks, and prints what is in it.
+    """Write the file of evaluations, each of other tasks, and print its contents.
+
+    Args:
+      directories: Folders that evaluations of the test split wrote.
+      path: Zip file to write.
 
     Raises:
-      UserError: one of them is not of the whole test split, or a task is in two.
+      UserError: One of them is not of the whole test split, or a task is in two.
     """
     _check_name(path)
     answers: dict[str, list[dict[str, Any]]] = {}
@@ -88,13 +96,15 @@ def write_submission_of(directories: Sequence[str], path: str) -> None:
     written = write_submission(path, answers)
     print(f"{path}: {', '.join(written.files)}, as the {written.benchmark} server wants them")
     for file, number in written.replaced.items():
-        print(f"  {file}: {number:,} answers were none of the task's; its first class, or 0, stands for them")
+        print(
+            f"  {file}: {number:,} answers were none of the task's; its first class, or 0, was written for them"
+        )
     if written.missing:
-        print(f"  missing, without which the server tells no average: {', '.join(written.missing)}")
+        print(f"  missing, without which the server gives no average: {', '.join(written.missing)}")
 
 
 def _check(path: str, wanted: str | None) -> None:
-    """Prints what is in a submission.
+    """Print what is in a submission.
 
     Raises:
       UserError: its server would refuse it; all faults are listed.
@@ -103,14 +113,20 @@ def _check(path: str, wanted: str | None) -> None:
     for name, number in found.answers.items():
         print(f"{name}: {number:,} answers")
     if found.missing:
-        print(f"missing, without which the server tells no average: {', '.join(found.missing)}")
+        print(f"missing, without which the server gives no average: {', '.join(found.missing)}")
     faults = list(found.errors)
     if wanted and found.benchmark and wanted != found.benchmark:
         faults.insert(0, f"these are files for the server of {found.benchmark}, not of {wanted}")
     if faults:
         listed = "\n  ".join(faults)
         raise UserError(f"{path}: the server would refuse it:\n  {listed}")
-    print(f"{path}: ok, as the {found.benchmark} server wants it")
+    if found.missing:
+        total = len(found.answers) + len(found.missing)
+        print(
+            f"{path}: incomplete; {len(found.answers)} of the {total} files of {found.benchmark}, no faults in them"
+        )
+    else:
+        print(f"{path}: ok, as the {found.benchmark} server wants it")
 
 
 def _check_name(path: str) -> None:

@@ -26,7 +26,7 @@ from t5x_like.sweep.run_pool import Comparison, RunPool, SweepRun, is_finished, 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like sweep``."""
+    """Add the flags of ``t5x-like sweep``."""
     parser.add_argument("gin_file", nargs="+", metavar="RECIPE", help="gin files as train takes them")
     parser.add_argument(
         "--over",
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Returns 0 if all runs have finished, 130 if interrupted, 1 if a run failed."""
+    """Return 0 if all runs have finished, 130 if interrupted, 1 if a run failed."""
     if arguments.jobs < 1:
         raise UserError(f"--jobs {arguments.jobs}: give at least 1")
     devices = [name for name in arguments.devices.split(",") if name]
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _prepared(arguments: argparse.Namespace, point: GridPoint) -> SweepRun:
-    """Builds the run's configuration, so that errors show before any run has started."""
+    """Build the run's configuration, so that errors show before any run has started."""
     home = Path(arguments.output) / "runs" / point.name
     overrides = [*arguments.overrides, *point.bindings, f"MODEL_DIR={str(home)!r}"]
     given = argparse.Namespace(**{**vars(arguments), "overrides": overrides})
@@ -142,6 +142,6 @@ def _conclude(arguments: argparse.Namespace, outcomes: dict[str, RunOutcome], in
     if failed:
         print(f"{len(failed)} of {len(outcomes)} runs failed: {', '.join(failed)}; see their train.log")
     if interrupted or any(outcome.status == "interrupted" for outcome in outcomes.values()):
-        print("stopped; the same command goes on from here")
+        print("stopped; the same command continues from here")
         return 130
     return 1 if failed else 0

@@ -1,5 +1,6 @@
-"""List tasks and mixtures, or show a task's examples. Benchmarks need no file; other tasks come from a gin file or
-from your own modules (by default, the tasks that are shipped).
+"""List tasks and mixtures, or show a task's examples.
+
+Benchmarks need no file. Other tasks come from a gin file or your own modules; the default is the shipped tasks.
 
 t5x-like tasks list                          names, splits and metrics
 t5x-like tasks show wordnet_definitions      a few examples: raw, worded and tokenized
@@ -21,7 +22,7 @@ from t5x_like.text.seqio_bridge import task_examples
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like tasks``."""
+    """Add the flags of ``t5x-like tasks``."""
     verbs = parser.add_subparsers(dest="what", metavar="list|show")
     add_gin_arguments(parser)
     add_gin_arguments(verbs.add_parser("list", help="names, splits and metrics", allow_abbrev=False))
@@ -39,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints tasks or examples."""
+    """Print tasks or examples."""
     if not arguments.gin_file and not arguments.module:
         arguments.gin_file = [SHIPPED_TASKS]
     import_users_modules(arguments)
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _describe(description: task_examples.Description) -> str:
+def _describe(description: task_examples.TaskDescription) -> str:
     splits = ", ".join(f"{name} {_count(number)}" for name, number in description.splits.items())
     lines = [
         f"{description.name} ({description.kind})",
@@ -92,8 +93,8 @@ def _count(number: int | None) -> str:
 
 
 def _example(shown: task_examples.TaskExample) -> str:
-    """Returns an example's text and pieces; targets without loss are shown as dots."""
-    weights = shown.beside.get("weights", [1.0] * len(shown.target_ids))
+    """Return an example's text and pieces; targets without loss are shown as dots."""
+    weights = shown.extra_features.get("weights", [1.0] * len(shown.target_ids))
     learned = [
         f"{piece}:{number}" if weight else "·"
         for piece, number, weight in zip(shown.target_pieces, shown.target_ids, weights, strict=True)
@@ -102,14 +103,14 @@ def _example(shown: task_examples.TaskExample) -> str:
     lines = [f"raw      {shown.raw}"] if shown.raw is not None else []
     lines += [f"inputs   {shown.inputs}", f"targets  {shown.targets}"]
     lines += [f"         {' '.join(read)}", f"      -> {' '.join(learned)}"]
-    for name, numbers in shown.beside.items():
+    for name, numbers in shown.extra_features.items():
         if name != "weights" or set(numbers) - {0.0, 1.0}:
             lines.append(f"{name}: {_runs(numbers)}")
     return "\n".join(lines)
 
 
 def _runs(numbers: Sequence[float]) -> str:
-    """Abbreviates runs of numbers: ``0 x3, 5..9, 1``."""
+    """Abbreviate runs of numbers: ``0 x3, 5..9, 1``."""
     runs: list[list[float]] = []
     for number in numbers:
         step = number - runs[-1][-1] if runs else None

@@ -20,14 +20,14 @@ from t5x_like.partitioning.processes import initialize_processes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like train``."""
+    """Add the flags of ``t5x-like train``."""
     add_gin_arguments(parser)
     add_model_dir_argument(parser)
     parser.add_argument("--dry_run", action="store_true", help="print the resolved configuration and stop")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Returns 0 after the last step, or 130 if the run was asked to stop and has saved."""
+    """Return 0 after the last step, or 130 if the run was asked to stop and has saved."""
     experiment, text = None, ""
     home = Path(arguments.model_dir or "")
     if arguments.model_dir and not arguments.gin_file and (home / "config.gin").is_file():

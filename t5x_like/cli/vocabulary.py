@@ -18,7 +18,7 @@ from t5x_like.text.vocabularies.vocabulary_training import KINDS, VocabularyTrai
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of ``t5x-like vocabulary``."""
+    """Add the flags of ``t5x-like vocabulary``."""
     verbs = parser.add_subparsers(dest="what", required=True, metavar="learn|compare|show")
     _add_learn(verbs.add_parser("learn", help="learn one and write its file", allow_abbrev=False))
     compare = verbs.add_parser("compare", help="what a text costs in each", allow_abbrev=False)
@@ -72,7 +72,7 @@ def _add_learn(learn: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Learns, compares or shows vocabularies."""
+    """Learn, compares or shows vocabularies."""
     {"learn": _learn, "compare": _compare, "show": _show}[arguments.what](arguments)
     return 0
 

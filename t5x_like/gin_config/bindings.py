@@ -54,8 +54,11 @@ class EffectiveBinding:
 class Bindings:
     """Effective bindings: macros by name, all others by scope and target.
 
+    Args:
+      sources: Statements in reading order.
+
     Raises:
-      UserError: A name or a parameter doesn't exist.
+      UserError: A name or a parameter doesn't exist, or a plain value is of another type.
     """
 
     def __init__(self, sources: GinStatements) -> None:
@@ -73,7 +76,16 @@ class Bindings:
                 bound.value = self._typed(bound, bound.value)
 
     def find(self, name: str, file_index: int, origin: Origin) -> Target:
-        """Returns the class or function that ``name`` refers to in that file."""
+        """Return the class or function that ``name`` refers to.
+
+        Args:
+          name: As written, such as ``t5.T5Config``.
+          file_index: Index of the file's import table.
+          origin: Place of the name, for messages.
+
+        Raises:
+          UserError: The name is unknown or ambiguous.
+        """
         return self._names.find(name, file_index, origin)
 
     def _add(self, binding: BindingStatement, file_index: int) -> None:
@@ -95,7 +107,7 @@ class Bindings:
         )
 
     def _typed(self, bound: EffectiveBinding, plain: PlainText) -> Any:
-        """Returns the value of ``--set``, read by the types of the parameters that take it.
+        """Return the value of ``--set``, read by the types of the parameters that take it.
 
         Raises:
           UserError: The macro is unknown, or the value is of another type.
@@ -126,7 +138,7 @@ class Bindings:
             ) from mismatch
 
     def _annotations_of(self, bound: EffectiveBinding, seen: tuple[str, ...] = ()) -> list[Any]:
-        """Returns the types of the parameters that take a binding's value, through other macros too."""
+        """Return the types of the parameters that take a binding's value, through other macros too."""
         if bound.target is not None:
             return [parameter_types(bound.target).get(bound.parameter, Any)]
         if bound.name in seen:
@@ -140,7 +152,7 @@ class Bindings:
         ]
 
     def applying(self, target: Target, scope: Scope) -> dict[str, EffectiveBinding]:
-        """Returns the bindings that a call in ``scope`` sees, by parameter, and marks them used.
+        """Return the bindings that a call in ``scope`` sees, by parameter, and mark them as used.
 
         Bindings of the scope's prefixes apply too; those of the longest prefix win.
         """
@@ -153,17 +165,17 @@ class Bindings:
         return merged
 
     def source_of(self, bound: EffectiveBinding) -> EffectiveBinding:
-        """Returns the binding that holds the literal value: follows macros that are set to macros."""
+        """Return the binding that holds the literal value: follows macros that are set to macros."""
         for _ in self.macros:
             if isinstance(bound.value, MacroReference) and bound.value.name in self.macros:
                 bound = self.macros[bound.value.name]
         return bound
 
     def targets_in(self, bound: EffectiveBinding) -> list[Target]:
-        """Returns the classes and functions that a binding's value refers to."""
+        """Return the classes and functions that a binding's value refers to."""
         found = references_in(bound.value)
         return [self.find(reference.name, bound.file_index, bound.origin) for reference in found]
 
     def all(self) -> list[EffectiveBinding]:
-        """Returns every effective binding, macros first."""
+        """Return every effective binding, macros first."""
         return [*self.macros.values(), *(bound for table in self.tables.values() for bound in table.values())]

@@ -11,13 +11,20 @@ COMMAND_LINE = Origin(None, 0)
 
 
 def origin_of(bound: EffectiveBinding, bindings: Bindings) -> str:
-    """Returns ``gin/runs/pretrain.gin:9``; for a value taken from a macro, the place that set the macro."""
+    """Return ``gin/runs/pretrain.gin:9``; for a value taken from a macro, the place that set the macro."""
     source = bindings.source_of(bound)
     return str(bound.origin) if source is bound else f"{source.origin} ({source.name})"
 
 
 def value_error(bound: EffectiveBinding, message: str, bindings: Bindings, hint: str = "") -> UserError:
-    """Returns an error about a bound value, placed where the value was written."""
+    """Return an error about a bound value, placed where the value was written.
+
+    Args:
+      bound: The binding.
+      message: The problem.
+      bindings: To find the macro that the value came from.
+      hint: What to do.
+    """
     source = bindings.source_of(bound)
     used = f" (the macro {source.name} is used for it in {bound.origin})" if source is not bound else ""
     return UserError(f"{message}{used}", where=str(source.origin), source=source.origin.source, hint=hint)
@@ -30,7 +37,15 @@ def target_error(
     asked_by: EffectiveBinding | None,
     bindings: Bindings,
 ) -> UserError:
-    """Returns the target's own error, placed at the binding whose parameter the error mentions."""
+    """Return the target's own error, placed at the binding whose parameter the error mentions.
+
+    Args:
+      error: Raised by the target.
+      target: The class or function that was called.
+      bounds: Its bindings by parameter.
+      asked_by: The binding that refers to the target; None for a root.
+      bindings: To find the macro that a value came from.
+    """
     words = re.findall(r"\w+", str(error))
     named = next((bounds[word] for word in words if word in bounds), None)
     if named:
@@ -41,31 +56,38 @@ def target_error(
 def missing_arguments(
     target: Target, names: list[str], bounds: dict[str, EffectiveBinding], asked_by: EffectiveBinding | None
 ) -> UserError:
-    """Returns an error about parameters that have neither a default nor a binding."""
+    """Return an error about parameters that have neither a default nor a binding.
+
+    Args:
+      target: The class or function to call.
+      names: Its parameters without a value.
+      bounds: Its bindings by parameter.
+      asked_by: The binding that refers to the target; None for a root.
+    """
     path = f"{short_name(target)}.{names[0]}"
     hint = f"add {path} = … to your gin file, or pass --set {path}=…"
     return _at(_place(bounds, asked_by), f"{short_name(target)} is given no {', no '.join(names)}", hint)
 
 
 def undefined_macro(name: str, user: EffectiveBinding, bindings: Bindings) -> UserError:
-    """Returns an error about an undefined ``%NAME``, at the place that uses it."""
+    """Return an error about an undefined ``%NAME``, at the place that uses it."""
     hint = nearest(name, bindings.macros) or f"define it ({name} = …) or pass --set {name}=…"
     return _at(user.origin, f"%{name} is not defined", hint)
 
 
 def macro_cycle(names: list[str], user: EffectiveBinding) -> UserError:
-    """Returns an error about macros that are defined by one another."""
+    """Return an error about macros that are defined by one another."""
     return _at(user.origin, f"macros go round in a circle: {' -> '.join(names)}")
 
 
 def unused_flag(bound: EffectiveBinding, bindings: Bindings) -> UserError:
-    """Returns an error about a flag that changes nothing, which is usually misspelt."""
+    """Return an error about a flag that changes nothing, which is usually misspelt."""
     known = [other.name for other in bindings.all() if other.used]
     return _at(bound.origin, f"nothing here uses {bound.name}", nearest(bound.name, known))
 
 
 def missing_values(missing: list[EffectiveBinding]) -> UserError:
-    """Returns an error that lists all missing ``%gin.REQUIRED`` values as flags to copy."""
+    """Return an error that lists all missing ``%gin.REQUIRED`` values as flags to copy."""
     flags = {bound.name: (f"--set {bound.name}=…", bound.origin) for bound in missing}
     width = max(len(flag) for flag, _ in flags.values())
     number = "a value is" if len(flags) == 1 else f"{len(flags)} values are"

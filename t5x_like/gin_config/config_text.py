@@ -1,6 +1,7 @@
 """Gin text of a resolved configuration: saved with a run, and printed by ``config show``."""
 
 import ast
+from collections.abc import Sequence
 from typing import Any
 
 from t5x_like.gin_config.bindings import EffectiveBinding
@@ -9,14 +10,20 @@ from t5x_like.gin_config.resolver import Resolver
 from t5x_like.gin_config.statements import REQUIRED, ConfigurableReference, MacroReference, references_in
 
 
-def config_text(resolver: Resolver, *, origins: bool = False) -> str:
-    """Returns gin text that rebuilds what ``resolver`` built; with ``origins``, each line names its origin.
+def config_text(resolver: Resolver, modules: Sequence[str] = (), *, origins: bool = False) -> str:
+    """Return gin text that rebuilds what ``resolver`` built.
 
     Defaults are written out too, so that a later version with other defaults rebuilds the same value. A default
     that gin can't express (an object) is written as a comment.
+
+    Args:
+      resolver: After it has built a value.
+      modules: Users' modules to import.
+      origins: End each line with the origin of its value.
     """
-    selectors = _selectors(list(resolver.called), resolver)
-    sections = [["from __gin__ import dynamic_registration", *sorted(_import_lines(selectors))]]
+    selectors = _selectors(list(resolver.called), resolver, modules)
+    imports = _import_lines(selectors) | {f"import {name}" for name in modules}
+    sections = [["from __gin__ import dynamic_registration", *sorted(imports)]]
     macros = [bound for bound in resolver.bindings.macros.values() if bound.used]
     if macros:
         sections.append([_line(macro, macro.parameter, resolver, selectors, origins) for macro in macros])
@@ -92,16 +99,16 @@ def _format(value: Any, bound: EffectiveBinding, resolver: Resolver, selectors: 
 
 
 def _literal(value: Any) -> str | None:
-    """Returns ``value`` as gin text, or None if gin can't express it."""
+    """Return ``value`` as gin text, or None if gin can't express it."""
     try:
         return repr(value) if ast.literal_eval(repr(value)) == value else None
     except (ValueError, SyntaxError, TypeError, MemoryError):
         return None
 
 
-def _selectors(called: list[Target], resolver: Resolver) -> dict[Any, str]:
-    """Returns a gin selector for each target; a number keeps modules with the same last name apart."""
-    modules: dict[str, str] = {}
+def _selectors(called: list[Target], resolver: Resolver, users_modules: Sequence[str]) -> dict[Any, str]:
+    """Return a gin selector for each target; a number keeps modules with the same last name apart."""
+    modules = {name: name for name in users_modules if "." not in name}
     selectors = {}
     for target in [*called, *_referred(resolver)]:
         module = target.__module__
@@ -128,7 +135,7 @@ def _import_lines(selectors: dict[Any, str]) -> set[str]:
 
 
 def _align(lines: list[str]) -> list[str]:
-    """Aligns the comments of a section, except on lines wider than 60 columns."""
+    """Align the comments of a section, except on lines wider than 60 columns."""
     widths = [line.index("  # ") for line in lines if "  # " in line and not line.lstrip().startswith("#")]
     column = max((width for width in widths if width <= 60), default=0)
     return [_pad(line, column) if "  # " in line else line for line in lines]

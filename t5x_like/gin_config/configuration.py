@@ -27,12 +27,15 @@ from t5x_like.gin_config.statements import (
     PlainText,
     Setting,
     Statement,
+    macros_in,
 )
 from t5x_like.gin_config.syntax_errors import syntax_mistake
 from t5x_like.gin_config.user_error import UserError, nearest
 from t5x_like.io.files import shipped_directory
 
 Override = str | Setting
+
+_OUR_PACKAGES = ("t5x_like", "__gin__")
 
 
 class Configuration(NamedTuple):
@@ -60,8 +63,10 @@ def load(
     roots: Sequence[str | Callable[..., Any]],
     search_paths: Sequence[str] = (),
     verbs: Mapping[str, str] = {},
+    defaults: Sequence[str] = (),
+    modules: Sequence[str] = (),
 ) -> Configuration:
-    """Builds the first of ``roots`` that the gin files configure.
+    """Build the first of ``roots`` that the gin files configure.
 
     Args:
       gin_files: Files to read, in order; later statements override earlier ones.
@@ -69,14 +74,18 @@ def load(
       roots: Classes or functions, or their dotted names.
       search_paths: More folders to look for gin files in.
       verbs: Commands for other roots by dotted name, to suggest when none of ``roots`` is configured.
+      defaults: Macros for files that don't define them, ``"NAME = value"``.
+      modules: Users' modules that were imported for what they register; ``text`` imports them too.
 
     Raises:
       UserError: Anything the user can put right, with file and line.
     """
-    sources = read(gin_files, overrides, search_paths=search_paths)
+    sources = read(gin_files, overrides, search_paths=search_paths, defaults=defaults)
     resolver = Resolver(Bindings(sources))
     value = resolver.build_root(roots, verbs)
-    text, annotated = config_text(resolver), config_text(resolver, origins=True)
+    imported = [statement.module for table in sources.imports for statement in table]
+    modules = [*modules, *(name for name in imported if name.split(".")[0] not in _OUR_PACKAGES)]
+    text, annotated = config_text(resolver, modules), config_text(resolver, modules, origins=True)
     return Configuration(value, resolver.resolved, text, annotated, resolver.unused())
 
 
@@ -88,18 +97,40 @@ def load_one(
     parameter: str,
     macro: str,
     search_paths: Sequence[str] = (),
+    defaults: Sequence[str] = (),
 ) -> Any:
-    """Builds the value of ``macro`` alone or, if undefined, the value bound to ``parameter`` of ``root``."""
-    resolver = Resolver(Bindings(read(gin_files, overrides, search_paths=search_paths)))
+    """Build the value of ``macro`` alone or, if undefined, the value bound to ``parameter`` of ``root``.
+
+    Args:
+      gin_files: As for ``load``; so are ``overrides``, ``search_paths`` and ``defaults``.
+      overrides: See ``load``.
+      root: A class or function, or its dotted name.
+      parameter: One of its parameters.
+      macro: Name of a macro.
+      search_paths: See ``load``.
+      defaults: See ``load``.
+
+    Raises:
+      UserError: Neither is defined, or the value can't be built.
+    """
+    sources = read(gin_files, overrides, search_paths=search_paths, defaults=defaults)
+    resolver = Resolver(Bindings(sources))
     if macro in resolver.bindings.macros:
         return resolver.build_macro(macro)
     return resolver.build_parameter(root, parameter, macro)
 
 
 def read(
-    gin_files: Sequence[str], overrides: Sequence[Override] = (), *, search_paths: Sequence[str] = ()
+    gin_files: Sequence[str],
+    overrides: Sequence[Override] = (),
+    *,
+    search_paths: Sequence[str] = (),
+    defaults: Sequence[str] = (),
 ) -> GinStatements:
-    """Returns the statements of files, their includes and the overrides, in order."""
+    """Return the statements of the files, their includes and the overrides, in order.
+
+    A default comes first where nothing defines its macro, unless it refers to another one that nothing defines.
+    """
     sources = GinStatements()
     places = ["", *search_paths, str(shipped_directory("gin").parent)]
     for file in gin_files:
@@ -113,11 +144,18 @@ def read(
             if not isinstance(statement, BindingStatement):
                 raise UserError(f"--gin.{override} is not of the form --gin.NAME=value", where="command line")
             sources.bindings.append((statement, len(sources.imports) - 1))
+    defined = {statement.name for statement, _ in sources.bindings if not statement.parameter}
+    for text in defaults:
+        for statement in _statements(text, "default"):
+            assert isinstance(statement, BindingStatement)
+            if statement.name not in defined and defined.issuperset(macros_in(statement.value)):
+                origin = Origin("default", 0, text)
+                sources.bindings.insert(0, (statement._replace(origin=origin), -1))
     return sources
 
 
 def _plain_binding(setting: Setting) -> BindingStatement:
-    """Returns a binding whose value waits for its type."""
+    """Return a binding whose value waits for its type."""
     origin = Origin(None, 1, setting.flag)
     try:
         (place,) = _statements(f"{setting.name} = 0", None)
@@ -138,7 +176,7 @@ def _plain_binding(setting: Setting) -> BindingStatement:
 
 
 def find_gin_file(name: str, places: Sequence[str]) -> Path | None:
-    """Returns the file's path in the first of ``places`` that has it; ``""`` is the working directory."""
+    """Return the file's path in the first of ``places`` that has it; ``""`` is the working directory."""
     candidates = [Path(place) / name for place in places]
     return next((path for path in candidates if path.is_file()), None)
 
@@ -199,7 +237,7 @@ def _shown(path: Path) -> str:
 
 
 def _statements(text: str, file: str | None) -> Iterator[Statement]:
-    """Parses ``text`` with gin's parser and translates its statements and errors."""
+    """Parse ``text`` with gin's parser and translates its statements and errors."""
     from gin import config_parser
 
     class Delegate(config_parser.ParserDelegate):

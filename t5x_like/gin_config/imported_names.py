@@ -19,7 +19,12 @@ class ImportedNames:
         self._tables = [{statement.symbol: _import(statement) for statement in table} for table in imports]
 
     def find(self, name: str, file_index: int, origin: Origin) -> Target:
-        """Returns the class or function ``name`` of that file; a name not imported there is looked up in all imports.
+        """Return the class or function ``name`` of a file; a name not imported there is looked up in all imports.
+
+        Args:
+          name: As written, such as ``t5.T5Config``.
+          file_index: Index of the file's import table.
+          origin: Place of the name, for messages.
 
         Raises:
           UserError: The name is unknown or ambiguous.
@@ -71,7 +76,7 @@ class ImportedNames:
 
 
 def parameters_of(target: Target) -> dict[str, inspect.Parameter]:
-    """Returns the parameters by name; empty if the signature is unavailable."""
+    """Return the parameters by name; empty if the signature is unavailable."""
     try:
         return dict(inspect.signature(target).parameters)
     except (TypeError, ValueError):
@@ -79,7 +84,7 @@ def parameters_of(target: Target) -> dict[str, inspect.Parameter]:
 
 
 def check_parameter(target: Target, parameter: str, origin: Origin) -> None:
-    """Raises a ``UserError`` if ``target`` has no such parameter."""
+    """Raise a ``UserError`` if ``target`` has no such parameter."""
     parameters = parameters_of(target)
     if parameter in parameters or any(known.kind is known.VAR_KEYWORD for known in parameters.values()):
         return
@@ -92,12 +97,17 @@ def check_parameter(target: Target, parameter: str, origin: Origin) -> None:
 
 
 def short_name(target: Target) -> str:
-    """Returns the module's last word and the name: ``t5.T5Config``."""
+    """Return the module's last word and the name: ``t5.T5Config``."""
     return f"{target.__module__.rsplit('.', 1)[-1]}.{target.__qualname__}"
 
 
 def import_module(name: str, *, where: str, source: str = "") -> ModuleType:
-    """Imports a module that a user named.
+    """Import a module that a user named.
+
+    Args:
+      name: Dotted name.
+      where: Place of the name, for messages.
+      source: The line with the name, for messages.
 
     Raises:
       UserError: The module doesn't exist, or it needs one that isn't installed.

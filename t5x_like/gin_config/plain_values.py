@@ -10,7 +10,7 @@ from t5x_like.value_types import MAPPINGS, SEQUENCES, TypeMismatchError, conform
 
 
 def plain_value(plain: PlainText, annotations: Sequence[Any], current: Any) -> Any:
-    """Returns the value that ``plain`` stands for.
+    """Return the typed value of a plain text.
 
     Where text is accepted, text is taken as it is. Other types are written as in gin: numbers, ``True``, ``None``,
     ``(1, 2)``. A tuple of texts may also be written ``a,b``.
@@ -49,7 +49,17 @@ def plain_value(plain: PlainText, annotations: Sequence[Any], current: Any) -> A
 
 
 def nested_annotations(value: Any, annotation: Any, macro: str) -> Iterator[Any]:
-    """Yields the annotation of each place where ``value``, annotated as a whole, refers to ``macro``."""
+    """Yield the annotation of each place where a value refers to a macro.
+
+    >>> files = {"train": MacroReference("TRAIN_FILES")}
+    >>> list(nested_annotations(files, dict[str, str], "TRAIN_FILES"))
+    [<class 'str'>]
+
+    Args:
+      value: A value as gin reads it, of any depth.
+      annotation: Annotation of the whole value.
+      macro: Name of the macro.
+    """
     if isinstance(value, MacroReference) and value.name == macro:
         yield annotation
     elif isinstance(value, tuple | list):
@@ -64,7 +74,7 @@ def nested_annotations(value: Any, annotation: Any, macro: str) -> Iterator[Any]
 
 
 def _item_annotations(annotation: Any, index: int) -> list[Any]:
-    """Returns the annotations of item ``index`` in the tuples and sequences that ``annotation`` allows."""
+    """Return the annotations of item ``index`` in the tuples and sequences that ``annotation`` allows."""
     found = []
     for arguments in map(typing.get_args, _members(annotation, SEQUENCES)):
         is_fixed = len(arguments) > 1 and arguments[1] is not ...

@@ -25,7 +25,7 @@ class ResolvedParameter(NamedTuple):
 
 
 class Resolver:
-    """Builds values from ``bindings``.
+    """Evaluator of bindings.
 
     Attributes:
       called: The classes and functions called, each with the defaults it used.
@@ -40,7 +40,7 @@ class Resolver:
         self._open_macros: list[str] = []
 
     def build_root(self, roots: Sequence[Target | str], verbs: Mapping[str, str]) -> Any:
-        """Calls the first root that has bindings.
+        """Call the first root that has bindings.
 
         Args:
           roots: Classes or functions, or their dotted names.
@@ -67,19 +67,19 @@ class Resolver:
         return value
 
     def _configured_root(self, root: Target | str) -> Target | None:
-        """Returns the class or function if it has bindings. Compares dotted names, so nothing is imported."""
+        """Return the class or function if it has bindings. Compares dotted names, so nothing is imported."""
         targets = (target for _, target in self.bindings.tables)
         return next(
             (each for each in targets if root in (each, f"{each.__module__}.{each.__qualname__}")), None
         )
 
     def build_macro(self, name: str) -> Any:
-        """Builds the value of a macro."""
+        """Build the value of a macro."""
         macro = self.bindings.macros[name]
         return self._or_raise_missing(self._evaluate_macro(MacroReference(name), macro))
 
     def build_parameter(self, root: Target | str, parameter: str, macro: str) -> Any:
-        """Builds the value bound to one parameter of ``root``."""
+        """Build the value bound to one parameter of ``root``."""
         target = self._configured_root(root)
         bound = self.bindings.applying(target, ()).get(parameter) if target else None
         if target is None or bound is None:
@@ -95,7 +95,7 @@ class Resolver:
         return value
 
     def unused(self) -> list[str]:
-        """Returns messages about bindings in files that nothing reads.
+        """Return messages about bindings in files that nothing reads.
 
         Shared files set macros that not every run needs, so an unused macro is reported only if its name looks
         misspelt. Bindings of a target whose reference another file overrode are not reported.
@@ -105,14 +105,14 @@ class Resolver:
         lines = []
         for bound in self.bindings.all():
             hint = nearest(bound.name, known) if bound.target is None else ""
-            if (bound.origin.file, bound.target) in replaced:
+            if (bound.origin.file, bound.target) in replaced or not bound.origin.line:
                 continue
             if not bound.used and (hint or bound.target):
                 lines.append(f"{bound.origin}: {bound.name} has no effect" + (f"; {hint}" if hint else ""))
         return lines
 
     def _replaced(self) -> set[tuple[str | None, Target]]:
-        """Returns references that a later file replaced, and everything reachable only through them."""
+        """Return references that a later file replaced, and everything reachable only through them."""
         found, new = set(), self.bindings.replaced
         while new:
             found |= new
@@ -146,7 +146,7 @@ class Resolver:
             raise config_errors.target_error(error, target, bounds, asked_by, self.bindings) from error
 
     def _configured(self, target: Target, scope: Scope) -> dict[str, Any]:
-        """Evaluates and checks the bound arguments, in the order of the signature."""
+        """Evaluate and checks the bound arguments, in the order of the signature."""
         self.called.setdefault(target, {})
         annotations, bounds = parameter_types(target), self.bindings.applying(target, scope)
         order = list(parameters_of(target))
@@ -192,7 +192,7 @@ class Resolver:
             self._open_macros.pop()
 
     def _function(self, target: Target, scope: Scope) -> Callable[..., Any]:
-        """Returns the target of ``@name`` without brackets, with its bindings applied as a partial."""
+        """Return the target of ``@name`` without brackets, with its bindings applied as a partial."""
         arguments = self._configured(target, scope)
         return functools.partial(target, **arguments) if arguments else target
 
@@ -216,7 +216,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _default(target: Target, name: str, parameter: Parameter) -> Any:
-    """Returns a parameter's default; calls a dataclass field's default factory."""
+    """Return a parameter's default; calls a dataclass field's default factory."""
     fields = getattr(target, "__dataclass_fields__", {})
     factory = getattr(fields.get(name), "default_factory", None)
     return factory() if callable(factory) else parameter.default

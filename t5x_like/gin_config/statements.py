@@ -6,14 +6,16 @@ from typing import Any, NamedTuple
 
 
 class Origin(NamedTuple):
-    """The place of a statement; ``file`` is None for the command line."""
+    """The place of a statement; ``file`` is None for the command line, ``line`` 0 for a default of the verb."""
 
     file: str | None
     line: int
     source: str = ""
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}" if self.file else "command line"
+        if not self.file:
+            return "command line"
+        return f"{self.file}:{self.line}" if self.line else self.file
 
 
 @dataclass(frozen=True, repr=False)
@@ -130,12 +132,12 @@ class GinStatements:
 
 
 def references_in(value: Any) -> list[ConfigurableReference]:
-    """Returns the ``@references`` in a value, at any depth of tuples, lists and dicts."""
+    """Return the ``@references`` in a value, at any depth of tuples, lists and dicts."""
     return [leaf for leaf in _leaves(value) if isinstance(leaf, ConfigurableReference)]
 
 
 def macros_in(value: Any) -> list[str]:
-    """Returns the names of the ``%macros`` in a value, at any depth of tuples, lists and dicts."""
+    """Return the names of the ``%macros`` in a value, at any depth of tuples, lists and dicts."""
     return [leaf.name for leaf in _leaves(value) if isinstance(leaf, MacroReference)]
 
 

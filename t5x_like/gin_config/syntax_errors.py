@@ -8,7 +8,13 @@ from t5x_like.gin_config.user_error import UserError
 
 
 def syntax_mistake(error: SyntaxError | tokenize.TokenError, text: str, file: str | None) -> UserError:
-    """Translates a parser's or tokenizer's error about ``text`` into a message with place and hint."""
+    """Translate a parser's or tokenizer's error about ``text`` into a message with place and hint.
+
+    Args:
+      error: Raised by gin's parser or Python's tokenizer.
+      text: The file's text, or a binding from the command line.
+      file: Name of the file; None for the command line.
+    """
     cause = str(error.args[0])
     line: int = error.args[1][0 if isinstance(error, tokenize.TokenError) else 1]
     bracket = _unclosed_bracket(text, line)
@@ -26,7 +32,7 @@ def syntax_mistake(error: SyntaxError | tokenize.TokenError, text: str, file: st
 
 
 def _plain_cause(cause: str, line: str, file: str | None) -> tuple[str, str]:
-    """Returns a syntax error's cause in plain words, and a hint."""
+    """Return a syntax error's cause in plain words, and a hint."""
     name, equals, value = (part.strip() for part in line.partition("="))
     if not equals and not file:
         return f"--gin.{line} gives no value", f"write --gin.{line}=value"
@@ -51,7 +57,7 @@ def _is_literal(value: str) -> bool:
 
 
 def _unclosed_bracket(text: str, last_line: int) -> tuple[int, str] | None:
-    """Returns line and symbol of the innermost bracket that is still open at the start of ``last_line``."""
+    """Return line and symbol of the innermost bracket that is still open at the start of ``last_line``."""
     opened: list[tuple[int, str]] = []
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):

@@ -27,8 +27,15 @@ class UserError(ValueError):
         return "\n".join(lines)
 
 
+def message_of(error: Exception) -> str:
+    """Return an error's text for users; a file that can't be opened is named first."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {(error.strerror or str(error)).lower()}"
+    return str(error)
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Returns ``did you mean 'x' or 'y'?``, or ``""`` if no known name is close.
+    """Return ``did you mean 'x' or 'y'?``, or ``""`` if no known name is close.
 
     >>> nearest("traim", ["train", "predict"])
     "did you mean 'train'?"
@@ -42,7 +49,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _likeness(name: str, candidate: str) -> float:
-    """Returns a similarity from 0 to 1, ignoring case and a dotted prefix or folder that both share."""
+    """Return a similarity from 0 to 1, ignoring case and a dotted prefix or folder that both share."""
     name, candidate = name.lower(), candidate.lower()
     start = 0
     for index, (ours, theirs) in enumerate(zip(name, candidate, strict=False), start=1):
@@ -53,6 +60,6 @@ def _likeness(name: str, candidate: str) -> float:
 
 
 def nearest_or_all(name: str, known: Iterable[str]) -> str:
-    """Suggests the nearest names or, if none is close, lists all of them."""
+    """Suggest the nearest names; if none is close, list all of them."""
     names = sorted(set(known))
     return nearest(name, names) or f"choose from: {', '.join(names) or 'none is known'}"

@@ -54,9 +54,23 @@ def test_a_recipe_is_shown_with_shapes_axes_and_totals(capsys: pytest.CaptureFix
 
 
 def test_flags_change_the_recipes_model(capsys: pytest.CaptureFixture[str]) -> None:
-    flags = ["--gin.VOCAB_SIZE=4096", "--gin.COMPUTE_DTYPE='float32'", "--gin.REMAT='none'"]
-    assert main(["model", "show", "gin/models/t5_1_1/tiny.gin", *flags]) == 0
+    assert main(["model", "show", "gin/models/t5_1_1/tiny.gin", "--set", "VOCAB_SIZE=4096"]) == 0
     assert "4096 × 128" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("file", "opening"),
+    [
+        ("gin/models/llama/7b.gin", "LlamaConfig: 6,738,415,616 parameters"),
+        ("gin/models/bert/base.gin", "BertConfig: 110,"),
+        ("gin/recipes/t5_1_1/pretrain_base.gin", "T5Config: 247,"),
+    ],
+)
+def test_a_file_without_a_vocabulary_is_shown_with_the_published_one(
+    file: str, opening: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["model", "show", file]) == 0
+    assert capsys.readouterr().out.startswith(opening)
 
 
 def test_a_mesh_larger_than_this_machine_cuts_every_weight_as_training_would(
@@ -120,7 +134,7 @@ def test_a_hugging_face_directory_tells_its_model_without_weights(
         (["runs/nowhere"], ["there is no directory 'runs/nowhere'"]),
         (["docs"], ["docs holds no model", "config.json"]),
         (["docs", "--gin.VOCAB_SIZE=3"], ["docs is a directory"]),
-        (["gin/models/t5_1_1/tiny.gin"], ["%VOCAB_SIZE is not defined"]),
+        (["gin/models/t5_1_1.gin"], ["%VOCAB_SIZE is not defined"]),
     ],
     ids=lambda value: " ".join(value),
 )

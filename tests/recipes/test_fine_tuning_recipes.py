@@ -120,7 +120,7 @@ def test_albert_is_fine_tuned_as_its_table_14_says(
 def test_t5_learns_all_tasks_in_proportion_for_262144_steps_of_65536_tokens(
     name: str, longest_answer: int
 ) -> None:
-    experiment = built(RECIPES / "t5" / f"{name}.gin")
+    experiment = built(RECIPES / "t5" / f"{name}.gin", "VOCABULARY='bytes'")
     assert experiment.total_steps == 2**18
     assert experiment.train.batch_size * experiment.train.inputs_length == 2**16
     assert experiment.train.targets_length == longest_answer

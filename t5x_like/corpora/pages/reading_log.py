@@ -11,8 +11,7 @@ _EXAMPLES = 5
 
 @dataclass
 class ReadLog:
-    """Counts with keys such as ``split-wet-file:passed`` or ``split-wet-file:damaged:truncated``; can be pickled and
-    merged.
+    """Counts with keys such as ``split-wet-file:passed``, which can be pickled and merged.
 
     Keys with ``filtered`` count content that isn't a page. Keys with ``damaged`` count unreadable content; the first of
     it raises an error if ``on_corruption`` is "fail". Keys with ``noticed`` count oddities of pages that were read.

@@ -30,7 +30,7 @@ def read_examples(file: str, format: str) -> Iterator[dict[str, str]]:
 
 
 def _tfrecord(file: str) -> Iterator[bytes]:
-    """Yield records; see https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details"""
+    """Yield records (https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details)."""
     with as_path(file).open("rb") as stream:
         while head := stream.read(12):
             if len(head) < 12 or _masked(head[:8]) != head[8:]:
@@ -87,7 +87,7 @@ def texts_of(example: bytes) -> dict[str, str]:
 
 
 def _fields(message: bytes, wanted: int) -> list[bytes]:
-    """Return the values of one length-delimited field: https://protobuf.dev/programming-guides/encoding/"""
+    """Return the values of one length-delimited field (https://protobuf.dev/programming-guides/encoding/)."""
     values, at = [], 0
     while at < len(message):
         key, at = _varint(message, at)

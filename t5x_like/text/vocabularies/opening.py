@@ -10,7 +10,7 @@ from t5x_like.io.paths import find_file
 from t5x_like.text.vocabularies.byte_tokenizer import ByteTokenizer
 from t5x_like.text.vocabularies.read_vocabulary import Files, read_vocabulary
 from t5x_like.text.vocabularies.tiktoken_tokenizer import open_by_name
-from t5x_like.text.vocabularies.tokenizer import Tokenizer
+from t5x_like.text.vocabularies.tokenizer import Tokenizer, pad_size
 
 BYTES = "bytes"
 # tiktoken's own names, listed here so that opening a file doesn't import the library.
@@ -54,6 +54,21 @@ def open_tokenizer(
     if name == BYTES or (name in TIKTOKEN_NAMES and not as_path(name).exists()):
         return _open_name(name, num_sentinels)
     return _open_files(name, _stamps(find_file(name)), num_sentinels, lower_case)
+
+
+def padded_vocab_size(vocabulary: str, num_sentinels: int = 100) -> int:
+    """Returns the rows of a model's embedding table for a vocabulary: its ids, rounded up to a multiple of 128.
+
+    >>> padded_vocab_size("bytes")  # 256 bytes, 3 special ids and 100 sentinels
+    384
+
+    Raises:
+      ValueError: The vocabulary can't be opened.
+    """
+    try:
+        return pad_size(open_tokenizer(vocabulary, num_sentinels).vocab_size)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"vocabulary {vocabulary!r}: {error}; VOCAB_SIZE follows from it") from error
 
 
 def vocabulary_files(path_or_name: str | os.PathLike[str]) -> dict[str, str]:

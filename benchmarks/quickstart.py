@@ -1,0 +1,45 @@
+"""Write what `make quickstart` reached as a file of results: losses by step, which a picture shows, and scores.
+
+make quickstart
+python -m benchmarks.quickstart runs/quickstart --output benchmarks/results/quickstart_cpu.json
+"""
+
+import argparse
+
+from benchmarks.machine import about
+from t5x_like.evaluation.scores_file import read_scores
+from t5x_like.io.files import as_path, read_jsonl, write_json
+from t5x_like.reports.curves import read_curves
+
+
+def main() -> None:
+    """Read the runs and write the file."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("runs", help="the folder of `make quickstart`")
+    parser.add_argument("--output", required=True, metavar="FILE")
+    arguments = parser.parse_args()
+    pretrain = as_path(arguments.runs) / "pretrain"
+    curves = [
+        {
+            "split": "validation" if curve.held_out else "training",
+            "steps": curve.steps,
+            "losses": [round(loss, 4) for loss in curve.losses],
+        }
+        for curve in read_curves(pretrain)
+    ]
+    logged = list(read_jsonl(pretrain / "metrics.jsonl"))
+    entropy = [line["unigram_entropy"] for line in logged if "unigram_entropy" in line][-1]
+    scores = {
+        task: {"scores": entry["scores"], "baseline": entry["baseline"], "rows": entry["examples"]}
+        for task, entry in read_scores(as_path(arguments.runs) / "evaluation")["tasks"].items()
+    }
+    write_json(
+        arguments.output,
+        about() | {"seed": 0, "curves": curves, "unigram_entropy": entropy, "tasks": scores},
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""The index of recipes, from the comments that open the gin files."""
+
+import itertools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPES = ROOT / "gin" / "recipes"
+
+INTRODUCTION = """# Recipes
+
+A recipe is a gin file with the settings of a paper, the command that runs it, the hardware it needs and the score
+to expect. This index is made from the files' headers. Change any value by a flag:
+[gin macros](../reference/gin_macros.md).
+"""
+TITLES = {
+    "quickstart": "Quickstart",
+    "t5": "T5 1.0",
+    "t5_1_1": "T5 1.1",
+    "bert": "BERT",
+    "roberta": "RoBERTa",
+    "albert": "ALBERT",
+    "electra": "ELECTRA",
+    "glue": "GLUE on a CPU",
+    "objectives": "Pretraining objectives",
+}
+_FIELD = re.compile(r"^(Hardware|Hours|Score to expect|Paper|Settings)\b", re.M)
+_NOT_RECIPES = {"tasks"}  # included by recipes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """The header of a recipe.
+
+    Attributes:
+      path: the gin file.
+      summary: the first sentence.
+      details: the other sentences before the fields.
+      command: lines to run, without the comment sign; may be empty.
+      fields: "Hardware", "Hours", "Score to expect", "Paper" and "Settings" -> text, of those given.
+    """
+
+    path: Path
+    summary: str
+    details: str
+    command: str
+    fields: dict[str, str]
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Return the header of the recipe in ``path``: the comment before the first statement.
+
+    Lines that are indented by three spaces or more are commands. A field is a line that begins with its name, and a
+    colon ends what qualifies it: ``Score to expect (one run, seed 0): 85.2 %``.
+    """
+    header = itertools.takewhile(
+        lambda line: line.startswith("#"), path.read_text(encoding="utf-8").splitlines()
+    )
+    lines = [line[1:] for line in header]
+    command = "\n".join(line[3:] for line in lines if line.startswith("   "))
+    plain = "\n".join(line[1:] for line in lines if not line.startswith("   "))
+    words, *found = _FIELD.split(plain)
+    fields = dict(_field(name, text) for name, text in zip(found[::2], found[1::2], strict=True))
+    summary, _, details = " ".join(words.split()).rstrip(":").partition(". ")
+    return Recipe(
+        path=path, summary=summary.rstrip("."), details=details.strip(), command=command, fields=fields
+    )
+
+
+def _field(name: str, text: str) -> tuple[str, str]:
+    """Split " (one run): 4.14" into the field's name and its words, "4.14 (one run)"."""
+    qualifier, _, words = " ".join(text.split()).partition(":")
+    return name, f"{words.strip().rstrip('.')} {qualifier}".strip()
+
+
+def recipes() -> dict[str, list[Recipe]]:
+    """Return the recipes of each folder, the quickstart's first."""
+    folders = sorted(
+        (folder for folder in RECIPES.iterdir() if folder.is_dir()), key=lambda folder: folder.name
+    )
+    folders.sort(key=lambda folder: list(TITLES).index(folder.name) if folder.name in TITLES else len(TITLES))
+    return {
+        folder.name: [
+            read_recipe(file) for file in sorted(folder.glob("*.gin")) if file.stem not in _NOT_RECIPES
+        ]
+        for folder in folders
+    }
+
+
+def pages() -> dict[str, str]:
+    """Return the index and one page for each folder of recipes."""
+    found = recipes()
+    return {"recipes/index.md": _index(found)} | {
+        f"recipes/{folder}.md": _folder_page(folder, members) for folder, members in found.items()
+    }
+
+
+def _index(found: dict[str, list[Recipe]]) -> str:
+    lines = [INTRODUCTION]
+    for folder, members in found.items():
+        lines += [
+            f"## [{TITLES.get(folder, folder)}]({folder}.md)",
+            "",
+            "| recipe | purpose | hardware | hours | score to expect |",
+        ]
+        lines.append("|---|---|---|---|---|")
+        for recipe in members:
+            values = [recipe.fields.get(name, "–") for name in ("Hardware", "Hours", "Score to expect")]
+            cells = [f"[`{recipe.path.name}`]({folder}.md#{_anchor(recipe)})", recipe.summary, *values]
+            lines.append("| " + " | ".join(map(_cell, cells)) + " |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _folder_page(folder: str, members: list[Recipe]) -> str:
+    lines = [f"# {TITLES.get(folder, folder)}", ""]
+    for recipe in members:
+        name = recipe.path.relative_to(ROOT).as_posix()
+        lines += [f"## {recipe.path.name} {{ #{_anchor(recipe)} }}", "", f"**{_escape(recipe.summary)}**", ""]
+        lines += [_escape(recipe.details), ""] if recipe.details else []
+        lines += ["```bash", recipe.command, "```", ""] if recipe.command else []
+        lines += [f"- {field}: {_escape(text)}" for field, text in recipe.fields.items()]
+        lines += [f"- File: [`{name}`](../../{name})", ""]
+    return "\n".join(lines)
+
+
+def _anchor(recipe: Recipe) -> str:
+    return recipe.path.stem
+
+
+def _escape(text: str) -> str:
+    """Return ``text`` with addresses as links and markdown's signs literal."""
+    text = re.sub(r"([*_<>\[\]])", r"\\\1", text)
+    return re.sub(r"https?://[^\s,;)]+[^\s,;).:]", lambda url: f"<{url[0].replace(chr(92), '')}>", text)
+
+
+def _cell(text: str) -> str:
+    return (text if text.startswith("[`") else _escape(text)).replace("|", "\\|")

@@ -1,0 +1,168 @@
+"""The page of results, from ``benchmarks/results``."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultFile:
+    """How a results file is shown.
+
+    Attributes:
+      name: file name without its ending.
+      title: heading.
+      words: sentences above the table.
+      rows: path to the object whose members are rows, such as ``("runs",)``; its members are objects.
+      columns: heading -> path in a row's object.
+      picture: name in ``docs/pictures``, without "_light.svg".
+    """
+
+    name: str
+    title: str
+    words: str
+    rows: tuple[str, ...]
+    columns: Mapping[str, tuple[str, ...]]
+    picture: str = ""
+
+
+INTRODUCTION = """# Results
+
+Every figure comes from a file in [`benchmarks/results`](../benchmarks/README.md), written by a script in the
+repository. The machines are shared and noisy: compare figures of one file only.
+"""
+FILES = (
+    ResultFile(
+        name="quickstart_cpu",
+        title="Quickstart",
+        words="A T5 of 2 million parameters learns span corruption on the King James Bible, then two tasks at once. "
+        "The dashed line is the loss of a model that knows only how frequent each token is. The baseline of the table "
+        "is the most frequent answer.",
+        rows=("tasks",),
+        columns={"scores": ("scores",), "baseline": ("baseline",), "rows": ("rows",)},
+        picture="learning_curve",
+    ),
+    ResultFile(
+        name="glue_minilm_cpu",
+        title="GLUE with MiniLM",
+        words="Fine-tuning of MiniLM (6 layers of 384) with a classification head on two CPU cores, scored on the "
+        "development sets. The recipes are those of [GLUE on a CPU](recipes/glue.md).",
+        rows=("runs",),
+        columns={
+            "scores": ("scores",),
+            "baselines": ("baselines",),
+            "steps": ("steps",),
+            "minutes": ("minutes",),
+        },
+    ),
+    ResultFile(
+        name="objectives_cpu",
+        title="Every objective learns",
+        words="Tiny models on the shipped text, a few hundred to 2,000 steps. A held-out loss below its baseline shows "
+        "that the objective's data, mask and loss fit together. The baseline knows only how frequent each target is.",
+        rows=(),
+        columns={
+            "steps": ("steps",),
+            "held-out losses (nats), with baselines": ("losses",),
+            "accuracy": ("accuracy",),
+        },
+        picture="objectives",
+    ),
+    ResultFile(
+        name="input_speed_cpu",
+        title="Sequences a second from one core",
+        words="Training sequences of 512 tokens a second from a [token cache](guides/cache.md) on one CPU core, "
+        "next to span corruption by seqio and tf.data in the same sitting.",
+        rows=("objectives",),
+        columns={"sequences a second": ("sequences_per_second",), "times seqio": ("times_the_reference",)},
+    ),
+    ResultFile(
+        name="corpus_speed_cpu",
+        title="C4's rules",
+        words="Megabytes of page text a second through C4's line and page rules on one CPU core, next to a plain "
+        "version with NLTK's sentences.",
+        rows=("measurements",),
+        columns={
+            "measured": ("what",),
+            "MB/s": ("megabytes_per_second",),
+            "plain version": ("reference_megabytes_per_second",),
+        },
+    ),
+    ResultFile(
+        name="convert_memory_cpu",
+        title="Memory of conversions",
+        words="Peak memory while a T5 1.1 large (2.9 GiB of float32) is converted, weight by weight.",
+        rows=("large",),
+        columns={"peak GiB": ("peak_gib",), "seconds": ("seconds",)},
+    ),
+)
+
+
+def pages() -> dict[str, str]:
+    """Return the page of results: known files as tables, others as they are."""
+    shown = {file.name for file in FILES}
+    lines = [INTRODUCTION]
+    for file in FILES:
+        if (RESULTS / f"{file.name}.json").is_file():
+            lines += _section(file)
+    lines += ["## All files", ""]
+    for path in sorted(RESULTS.glob("*.json")):
+        note = "" if path.stem in shown else " (not in a table above)"
+        lines.append(f"- [`{path.name}`](../benchmarks/results/{path.name}){note}")
+    return {"results.md": "\n".join([*lines, ""])}
+
+
+def _section(file: ResultFile) -> list[str]:
+    content = json.loads((RESULTS / f"{file.name}.json").read_text(encoding="utf-8"))
+    facts = [
+        f"{name.replace('_', ' ')} {content[name]}"
+        for name in ("date", "commit", "processor", "hardware")
+        if name in content
+    ]
+    rows = _at(content, file.rows)
+    lines = [f"## {file.title}", "", file.words, ""]
+    if file.picture:
+        lines += [
+            '<div class="picture" markdown>',
+            "",
+            f"![{file.title}](pictures/{file.picture}_light.svg#gh-light-mode-only)",
+            f"![{file.title}](pictures/{file.picture}_dark.svg#gh-dark-mode-only)",
+            "",
+            "</div>",
+            "",
+        ]
+    if file.columns:
+        lines += _table(file, rows)
+    source = f"[`{file.name}.json`](../benchmarks/results/{file.name}.json)"
+    return [*lines, "", f"{source}; {', '.join(facts)}" if facts else source, ""]
+
+
+def _table(file: ResultFile, rows: Mapping[str, Any]) -> list[str]:
+    lines = ["| | " + " | ".join(file.columns) + " |", "|---" * (len(file.columns) + 1) + "|"]
+    for name, row in rows.items():
+        if isinstance(row, dict):
+            cells = [_words(_at(row, path)) for path in file.columns.values()]
+            lines.append("| " + " | ".join([name.replace("_", " "), *cells]) + " |")
+    return lines
+
+
+def _at(value: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        value = value.get(name, "") if isinstance(value, Mapping) else ""
+    return value
+
+
+def _words(value: Any) -> str:
+    """Return a number with at most four digits, or an object as "name value; …"."""
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name.replace('_', ' ')} {_words(inner)}".strip() for name, inner in value.items())
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return (
+        f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    )

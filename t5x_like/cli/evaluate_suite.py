@@ -1,0 +1,235 @@
+"""The part of ``t5x-like evaluate`` that runs benchmarks: its flags, the suite they describe, and its results."""
+
+import argparse
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from t5x_like.cli.arguments import (
+    SUITE,
+    gin_macros,
+    import_users_modules,
+    load_configuration,
+)
+from t5x_like.cli.submission import announce_submission, write_submission_of
+from t5x_like.evaluation.prompts import DECODER_STYLE
+from t5x_like.gin_config.user_error import UserError
+from t5x_like.partitioning.processes import initialize_processes
+from t5x_like.reports.evaluation_report import write_evaluation_report
+from t5x_like.reports.score_tables import left_out, scores_table, steps_table
+from t5x_like.text import registry
+from t5x_like.text.benchmarks import catalogue
+from t5x_like.text.benchmarks.suites import SUITES, suite_named
+from t5x_like.text.vocabularies.opening import vocabulary_files
+
+# Flags that are fields of SuiteEvaluation under the same name, and are for benchmarks only.
+_FIELDS = (
+    "method",
+    "num_shots",
+    "shot_seed",
+    "inputs_length",
+    "max_new_tokens",
+    "num_beams",
+    "normalization",
+    "batch_size",
+    "limit",
+    "resamples",
+    "vocabulary",
+    "num_sentinels",
+    "classes",
+    "data_dir",
+    "step",
+    "on_bad_row",
+)
+_SWITCHES = ("every_checkpoint", "watch", "skip_missing")
+
+
+def add_suite_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags for benchmarks."""
+    _add_task_arguments(parser.add_argument_group("benchmarks, what is evaluated"))
+    _add_answer_arguments(parser.add_argument_group("benchmarks, how answers are given"))
+    parser.add_argument(
+        "--submission", metavar="FILE.zip", help="answer the test split, and write the file for its server"
+    )
+
+
+def _add_task_arguments(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--recipe", metavar="NAME", help="glue, super_glue, or a gin file that configures a SuiteEvaluation")
+    add("--tasks", nargs="+", metavar="TASK", help="these tasks, by seqio's names: glue_cola_v002 …")
+    add("--data_dir", metavar="DIR", help="where the benchmarks' files are ($T5X_LIKE_DATA)")
+    add(
+        "--skip_missing",
+        action="store_true",
+        help="leave out tasks whose files are missing, or that the model has no head for, and say which",
+    )
+    add(
+        "--on_bad_row",
+        choices=["fail", "skip"],
+        help="stop at a row that can't be read, or leave it out and count it (fail)",
+    )
+    add("--limit", type=int, metavar="N", help="only the first N questions of each task")
+    add("--step", type=int, metavar="N", help="a run's checkpoint of this step, not its newest")
+    add("--every_checkpoint", action="store_true", help="every step that a run has")
+    add("--watch", action="store_true", help="every step, and then each as it is saved, to the run's last")
+    add("--vocabulary", metavar="PATH", help="the model's vocabulary, where it is not next to the weights")
+    add(
+        "--num_sentinels",
+        type=int,
+        metavar="N",
+        help="ids for spans at the vocabulary's end (as the model was trained)",
+    )
+
+
+def _add_answer_arguments(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--method",
+        choices=["generate", "rank", "head"],
+        help="written, the likeliest of a task's answers, or a head's prediction (by what the model is)",
+    )
+    add(
+        "--classes",
+        nargs="+",
+        metavar="WORD",
+        help="the head's classes in the order of its scores, in the task's words (as its config.json names them)",
+    )
+    add("--num_shots", type=int, metavar="K", help="solved training examples before each question (0)")
+    add("--shot_seed", type=int, metavar="S", help="seed of the examples that are drawn (0)")
+    add("--prompt", metavar="TEXT", help="the wording of a question, with {inputs} in it")
+    add("--answer", metavar="TEXT", help="the wording of an example's answer, with {targets} in it")
+    add(
+        "--normalization",
+        choices=["none", "tokens", "bytes"],
+        help="likelihoods of ranked answers over their length (none)",
+    )
+    add("--batch_size", type=int, metavar="N", help="questions at once (32)")
+    add(
+        "--inputs_length",
+        type=int,
+        metavar="N",
+        help="longest question in tokens, the rest is cut and counted (what the model can read; 512, decoders 2,048)",
+    )
+    add("--max_new_tokens", type=int, metavar="N", help="longest answer in tokens (what the task's take)")
+    add("--num_beams", type=int, metavar="N", help="beams of written answers (1)")
+    add("--resamples", type=int, metavar="N", help="draws for the intervals of scores (1000); 0 for none")
+
+
+def suite_flags(arguments: argparse.Namespace) -> list[str]:
+    """Return the names of the given flags that are for benchmarks only."""
+    given = [name for name in (*_FIELDS, "submission") if getattr(arguments, name) is not None]
+    return given + [name for name in _SWITCHES if getattr(arguments, name)]
+
+
+def run_suite(arguments: argparse.Namespace) -> int:
+    """Evaluate on benchmarks; print and write the scores.
+
+    Raises:
+      UserError: Flags that exclude each other, no checkpoint, or no such task or recipe.
+    """
+    import_users_modules(arguments)
+    of_steps = arguments.every_checkpoint or arguments.watch
+    if arguments.step is not None and of_steps:
+        raise UserError("--step names one checkpoint, --every_checkpoint and --watch take all; leave one out")
+    settings = _suite_settings(arguments)
+    if arguments.submission:
+        if settings.split != "test" or settings.limit is not None or of_steps:
+            raise UserError(
+                "--submission takes the whole test split of one checkpoint",
+                hint="leave out --split, --limit …",
+            )
+        announce_submission(arguments.submission, settings.tasks)
+    # These import JAX.
+    from t5x_like.evaluation import every_checkpoint, suite
+
+    initialize_processes()
+    try:
+        if of_steps:
+            steps = {}
+            for step, found in every_checkpoint.evaluate_steps(settings, watch=arguments.watch):
+                steps[step] = found
+                write_evaluation_report(f"{settings.output_dir}/step_{step}")
+                print("\n".join([steps_table(steps), *left_out(found)]), flush=True)
+            print(f"written to {settings.output_dir}")
+            return 0
+        found = suite.evaluate_suite(settings, for_server=bool(arguments.submission))
+    except KeyboardInterrupt:
+        if Path(settings.output_dir).exists():
+            print(
+                f"the answers so far are in {settings.output_dir}; the same command continues",
+                file=sys.stderr,
+            )
+        raise
+    page = write_evaluation_report(settings.output_dir)
+    print(scores_table(found))
+    if arguments.submission:
+        write_submission_of([settings.output_dir], arguments.submission)
+    print(f"written to {settings.output_dir}; the report is {page}")
+    return 0
+
+
+def _suite_settings(arguments: argparse.Namespace) -> Any:
+    """Return the evaluation that the flags and the recipe describe; flags override the recipe.
+
+    Raises:
+      UserError: No checkpoint, no such recipe, or values for gin where no gin file is read.
+    """
+    given = _given_fields(arguments)
+    recipe = arguments.recipe or ""
+    if recipe.endswith(".gin") or (not recipe and arguments.gin_file):
+        arguments.gin_file = [*([recipe] if recipe else []), *arguments.gin_file]
+        macros = gin_macros(CHECKPOINT=arguments.checkpoint, OUTPUT_DIR=given.get("output_dir"))
+        arguments.overrides = [*macros, *arguments.overrides]
+        return _with_run_settings(replace(load_configuration(arguments, SUITE).value, **given))
+    if not arguments.checkpoint:
+        raise UserError("say which weights: --checkpoint RUN_DIR, or a directory in Hugging Face's layout")
+    if arguments.overrides:
+        raise UserError(
+            "--set and --gin. are for recipes in gin files; here every setting has a flag of its own",
+            hint="see t5x-like evaluate --help",
+        )
+    split = given.setdefault("split", "test" if arguments.submission else "validation")
+    if recipe and recipe not in SUITES:
+        raise UserError(
+            f"--recipe {recipe}: there is no such recipe", hint=f"{', '.join(SUITES)}, or a .gin file"
+        )
+    given.setdefault("tasks", recipe and suite_named(recipe).tasks_of(split))
+    default = f"{arguments.checkpoint.rstrip('/')}/evaluation-{recipe or 'tasks'}-{split}"
+    given.setdefault("output_dir", default)
+    # This imports JAX.
+    from t5x_like.evaluation.suite_settings import SuiteEvaluation
+
+    return _with_run_settings(SuiteEvaluation(checkpoint=arguments.checkpoint, **given))
+
+
+def _given_fields(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of a ``SuiteEvaluation`` that flags give."""
+    names = ("output_dir", "split", *_FIELDS)
+    given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+    if arguments.prompt or arguments.answer:
+        style = {"question": arguments.prompt, "answer": arguments.answer}
+        given["style"] = replace(DECODER_STYLE, **{name: text for name, text in style.items() if text})
+    if arguments.classes:
+        given["classes"] = tuple(arguments.classes)
+    if arguments.skip_missing:
+        given["skip_missing"] = True
+    if arguments.tasks:
+        given["tasks"] = tuple(name for names in arguments.tasks for name in names.split(",") if name)
+    return given
+
+
+def _with_run_settings(suite: Any) -> Any:
+    """Register the run's own tasks; find its vocabulary where only its configuration names it."""
+    from t5x_like.training.run_record import has_experiment, read_recorded  # imports JAX
+
+    tasks = read_recorded(suite.checkpoint, "tasks") if has_experiment(suite.checkpoint) else ()
+    if any(name not in catalogue.benchmarks() for name in suite.tasks):
+        registry.register(tasks)
+    if suite.vocabulary or vocabulary_files(suite.checkpoint):
+        return suite
+    own = {task.vocabulary for task in tasks if hasattr(task, "vocabulary")}
+    return replace(
+        suite, vocabulary=own.pop() if len(own) == 1 else os.environ.get("T5X_LIKE_VOCABULARY", "")
+    )

@@ -1,0 +1,223 @@
+"""Everything that ``train`` would refuse, found without training: ``t5x-like config validate``."""
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import jax
+
+from t5x_like.checkpoints.state_names import describe, refuse_differences
+from t5x_like.checkpoints.steps import absolute
+from t5x_like.gin_config.user_error import message_of
+from t5x_like.model import parameters
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.partitioning.shard import check_batch_size
+from t5x_like.pretrained.run_weights import RunWeights, steps_of
+from t5x_like.pretrained.weight_sources import checkpoint_format, find_weights
+from t5x_like.text import registry
+from t5x_like.text.batches.in_memory import TooManyTokens, load_in_memory
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.batches.open_tasks import tasks_and_rates
+from t5x_like.training.experiment import Experiment
+from t5x_like.training.run_directory import refuse_another_run
+from t5x_like.training.state import plan_state
+from t5x_like.training.train import check_model, check_vocabulary, with_model
+
+# Tasks with more tokens than these are read up to here only.
+_MAX_TOKENS = 5_000_000
+_MAX_LEARNING_RATE = 10.0
+
+
+class Findings(NamedTuple):
+    """Results of the checks.
+
+    Attributes:
+      problems: Messages about what ``train`` would refuse, and about rates that can't be meant.
+      notes: What was checked in part only, or may differ on the machine that trains.
+      num_parameters: Size of the model; 0 if there is none.
+    """
+
+    problems: list[str]
+    notes: list[str]
+    num_parameters: int = 0
+
+
+def preflight(value: Any, *, reads_data: bool = True) -> Findings:
+    """Check everything that a configured value needs.
+
+    Args:
+      value: An ``Experiment``; of others, such as a ``RunEvaluation``, only the checkpoint is looked for.
+      reads_data: Also read the rows of all splits.
+    """
+    if isinstance(value, Experiment):
+        checks = _ExperimentChecks(value)
+        checks.run(reads_data=reads_data)
+        return Findings(list(dict.fromkeys(checks.problems)), checks.notes, checks.num_parameters)
+    try:
+        if hasattr(value, "checkpoint"):
+            checkpoint_format(value.checkpoint)
+    except ValueError as error:
+        return Findings([str(error)], [])
+    return Findings([], [])
+
+
+class _ExperimentChecks:
+    """Checks of an experiment, one part after the other, so that one mistake doesn't hide the next."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+        self.problems: list[str] = []
+        self.notes: list[str] = []
+        self.num_parameters = 0
+
+    def run(self, *, reads_data: bool) -> None:
+        """Run all checks."""
+        self.problems += _strange_rates(self.experiment)
+        self._try(registry.register, self.experiment.tasks)
+        self._try(refuse_another_run, self.experiment)
+        self._check_mesh()
+        if self._try(self._resolve_model):
+            self._try(self._check_weights)
+        if reads_data:
+            for config in (self.experiment.train, *self.experiment.validations):
+                self._try(self._check_data, config)
+            for evaluation in self.experiment.evaluations if self.num_parameters else ():
+                self._try(evaluation.evaluator, self.experiment.model, _one_device())
+
+    def _try(self, check: Callable[..., Any], *arguments: Any) -> bool:
+        """Run a check and keep its refusal; return True if there was none."""
+        try:
+            check(*arguments)
+        except (ValueError, OSError) as error:
+            self.problems.append(message_of(error))
+            return False
+        return True
+
+    def _check_mesh(self) -> None:
+        """Note a mesh for other devices than there are here."""
+        try:
+            mesh = self.experiment.mesh.build()
+        except ValueError as error:
+            self.notes.append(str(error))
+            return
+        self._try(
+            check_batch_size, self.experiment.train.batch_size // self.experiment.num_microbatches, mesh
+        )
+
+    def _resolve_model(self) -> None:
+        """Take the model of ``start_from`` where the experiment has none, and plan the state.
+
+        Raises:
+          ValueError: The model can't be built, or a pattern of ``trainable`` matches nothing.
+        """
+        self.experiment = with_model(self.experiment)
+        model: Any = self.experiment.model
+        width, heads = getattr(model, "model_dim", 0), getattr(model, "num_heads", 1)
+        if not getattr(model, "head_dim", None) and width % heads:
+            raise ValueError(
+                f"{type(model).__name__}: num_heads={heads} don't divide model_dim={width}; give a number of heads "
+                "that does"
+            )
+        plan = plan_state(
+            model,
+            self.experiment.optimizer,
+            _one_device(),
+            num_tasks=1,
+            batch_size=self.experiment.train.batch_size,
+            trainable=self.experiment.trainable,
+        )
+        weights = (plan.abstract["params"], plan.abstract["frozen"])
+        self.num_parameters = sum(leaf.size for leaf in jax.tree.leaves(weights))
+
+    def _check_weights(self) -> None:
+        """Find the weights to start from; they are not read.
+
+        Raises:
+          ValueError: There are none, or those of another model.
+        """
+        model, start_from = self.experiment.model, self.experiment.start_from
+        resumes = absolute(self.experiment.model_dir).is_dir() and steps_of(self.experiment.model_dir)
+        if not start_from or resumes:
+            return
+        found = find_weights(start_from, config=model)
+        if not isinstance(found, RunWeights):
+            return
+        if found.step is None and not steps_of(found.directory):
+            raise ValueError(f"{start_from} has no checkpoint; give a run that has saved one")
+        if found.saved is not None:
+            refuse_differences(_body(found.saved), _body(model), where=f"start_from: {start_from}")
+
+    def _check_data(self, config: LoaderConfig) -> None:
+        """Read a split as ``train`` does, or the first tokens of large tasks.
+
+        Raises:
+          ValueError: A file, split or column is missing, a row is bad, or model and data don't fit each other.
+        """
+        names, _ = tasks_and_rates(config)
+        tasks = [registry.task(name) for name in names]
+        fits = [self._fits(name, task, config) for name, task in zip(names, tasks, strict=True)]
+        if all(fits):
+            with contextlib.closing(build_loader(config)) as loader:
+                if self.num_parameters:
+                    check_model(replace(self.experiment, train=config, validations=()), loader)
+        elif self.num_parameters:
+            for task in filter(None, tasks):
+                check_vocabulary(task.tokenizer, self.experiment.model.vocab_size)
+
+    def _fits(self, name: str, task: Any, config: LoaderConfig) -> bool:
+        """Return False, with a note, for a task that would take long to read in full."""
+        if task is None:
+            self.notes.append(f"task {name!r} is of another library; its rows were not read")
+            return False
+        if config.cache is not None or (config.layout == "encoder" and not task.is_pretraining):
+            return True
+        try:
+            load_in_memory(task.as_trained(), config.split, max_tokens_in_memory=_MAX_TOKENS)
+        except TooManyTokens:
+            self.notes.append(
+                f"task {name!r}, split {config.split!r}: only its first {_MAX_TOKENS:,} tokens were read"
+            )
+            return False
+        return True
+
+
+def _one_device() -> jax.sharding.Mesh:
+    return MeshConfig(data=1).build(jax.local_devices()[:1])
+
+
+def _body(config: Any) -> dict[str, Any]:
+    """Return shapes and types of a model's weights, without its heads, which may differ."""
+    flat = parameters.flatten(parameters.abstract(config)[1])
+    return describe({path: leaf for path, leaf in flat.items() if not path.startswith("heads/")})
+
+
+def _strange_rates(experiment: Experiment) -> Iterator[str]:
+    """Yield messages about rates that no training can mean."""
+    for path, value in _numbers(experiment, ""):
+        name = path.rpartition(".")[2]
+        if name.endswith("dropout_rate") and not 0 <= value < 1:
+            yield f"{path} is {value}; give a probability of at least 0 and below 1"
+        elif name.endswith("weight_decay_rate") and not 0 <= value < 1:
+            yield f"{path} is {value}; give a share of at least 0 and below 1, such as 0.01"
+        elif name == "layer_decay" and not 0 < value <= 1:
+            yield f"{path} is {value}; give a factor above 0 and at most 1, such as 0.8"
+    schedule, last = experiment.optimizer.learning_rate, experiment.total_steps - 1
+    rates = [float(schedule(step)) for step in sorted({0, 1, last // 10, last // 2, last})]
+    if not all(map(math.isfinite, rates)) or min(rates) < 0 or not any(rates):
+        shown = ", ".join(f"{rate:g}" for rate in rates)
+        yield f"the learning rate of {schedule} is {shown} along the run; give positive numbers"
+    elif max(rates) > _MAX_LEARNING_RATE:
+        yield f"the learning rate of {schedule} reaches {max(rates):g}; usual rates are between 1e-6 and 1"
+
+
+def _numbers(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    """Yield the numbers in a tree of dataclasses with their paths."""
+    if dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from _numbers(getattr(value, field.name), f"{path}.{field.name}" if path else field.name)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield path, value

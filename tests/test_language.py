@@ -1,0 +1,41 @@
+"""Code and prose use the words of machine learning: a private vocabulary stays out."""
+
+import sys
+
+from tests.references import ROOT
+
+sys.path.append(str(ROOT / "benchmarks"))
+
+from code_structure import PRIVATE_WORDS, QUESTION_WORDS, docstrings_that_open_with, find_phrases
+
+MAX_PRIVATE_WORDS = 103
+MAX_QUESTIONS = 36
+
+
+def test_private_words_stay_out():
+    found = find_phrases(ROOT, list(PRIVATE_WORDS))
+    instead = "\n".join(f"  {words}: {better}" for words, better in PRIVATE_WORDS.items())
+    assert len(found) <= MAX_PRIVATE_WORDS, "\n".join(
+        [f"{len(found)} private words; instead", instead, *found]
+    )
+
+
+def test_docstrings_say_what_a_thing_is_or_does():
+    found = docstrings_that_open_with(ROOT, QUESTION_WORDS)
+    assert len(found) <= MAX_QUESTIONS, "\n".join(
+        [f"{len(found)} docstrings open with a question word", *found]
+    )
+
+
+def test_a_private_word_is_found_across_lines_and_comments(tmp_path):
+    for name in ("t5x_like", "gin", "docs", "launch"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "README.md").write_text("A run that is gone\non.")
+    (tmp_path / "gin/a.gin").write_text("# Rows that are gone\n# on with. Beside it.\n")
+    (tmp_path / "t5x_like/a.py").write_text('"""What a task is."""\nBESIDES_THE_POINT = "stand-in"\n')
+    assert find_phrases(tmp_path, ["gone on", "beside"]) == [
+        "gin/a.gin:1: gone # on",
+        "gin/a.gin:2: Beside",
+        "README.md:1: gone on",
+    ]
+    assert docstrings_that_open_with(tmp_path, ["What"]) == ["t5x_like/a.py:1: What a task is."]
