@@ -51,7 +51,7 @@ class GgufModel(NamedTuple):
 
 
 def read_gguf(path: PathLike) -> GgufModel:
-    """Opens a ``.gguf`` file of a Llama (or Mistral, which llama.cpp calls llama too), Qwen 2 or Qwen 3.
+    """Open a ``.gguf`` file of a Llama (or Mistral, which llama.cpp calls llama too), Qwen 2 or Qwen 3.
 
     Raises:
       ValueError: the package gguf is missing, the file is damaged, or it holds what we can't read; says which.
@@ -142,7 +142,7 @@ def _import(path: PathLike) -> Any:
 
 @contextmanager
 def _refusing(path: PathLike) -> Iterator[None]:
-    """Turns errors of the gguf package, which does not validate files, into messages about the file."""
+    """Turn errors of the gguf package, which does not validate files, into messages about the file."""
     if not as_path(path).is_file():
         raise ValueError(f"{path} is not a file")
     try:
