@@ -5,7 +5,6 @@ t5x-like config validate --gin_file=…   all that train would refuse: missing f
 """
 
 import argparse
-from typing import Any
 
 from t5x_like.cli.arguments import (
     VERB_OF_CLASS,
@@ -13,6 +12,8 @@ from t5x_like.cli.arguments import (
     add_model_dir_argument,
     load_configuration,
 )
+from t5x_like.gin_config.configuration import Configuration
+from t5x_like.gin_config.user_error import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,27 +44,24 @@ def run(arguments: argparse.Namespace) -> int:
     for line in loaded.unused:
         print(f"# note: {line}")
     if arguments.what == "validate":
-        files, size = ", ".join(arguments.gin_file), ""
-        if hasattr(loaded.value, "train"):
-            size = _check_experiment(loaded.value, files, reads_data=not arguments.skip_data)
-        print(f"{files}: valid, {len(loaded.resolved)} values{size}")
+        print(_validated(loaded, ", ".join(arguments.gin_file), reads_data=not arguments.skip_data))
     return 0
 
 
-def _check_experiment(experiment: Any, files: str, *, reads_data: bool) -> str:
-    """Check everything that an experiment needs; returns the number of its model's parameters, in words."""
-    import jax
+def _validated(loaded: Configuration, files: str, *, reads_data: bool) -> str:
+    """Check what a configuration needs; return the line that says that it is valid.
 
-    from t5x_like.cli.preflight import Preflight  # imports JAX
-    from t5x_like.model.parameters import abstract
+    Raises:
+      UserError: ``train`` would refuse it; all reasons are listed.
+    """
+    from t5x_like.cli.preflight import preflight  # imports JAX
 
-    found = Preflight(experiment)
-    found.run(reads_data=reads_data)
+    found = preflight(loaded.value, reads_data=reads_data)
     for note in found.notes:
         print(f"# note: {note}")
     if found.problems:
         listed = "\n".join(f"- {problem}" for problem in found.problems)
         number = "a problem" if len(found.problems) == 1 else f"{len(found.problems)} problems"
         raise UserError(f"{files}: {number}, nothing was trained\n{listed}")
-    leaves = jax.tree.leaves(abstract(found.experiment.model)[1])
-    return f", a model of {sum(leaf.size for leaf in leaves):,} parameters"
+    size = f", a model of {found.num_parameters:,} parameters" if found.num_parameters else ""
+    return f"{files}: valid, {len(loaded.resolved)} values{size}"

@@ -5,7 +5,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -16,7 +16,7 @@ from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.run_weights import RunWeights, steps_of
-from t5x_like.pretrained.weight_sources import find_weights
+from t5x_like.pretrained.weight_sources import checkpoint_format, find_weights
 from t5x_like.text import registry
 from t5x_like.text.batches.in_memory import TooManyTokens, load_in_memory
 from t5x_like.text.batches.loader import build_loader
@@ -32,39 +32,61 @@ _MAX_TOKENS = 5_000_000
 _MAX_LEARNING_RATE = 10.0
 
 
-class Preflight:
-    """Checks of an experiment, one part after the other, so that one mistake doesn't hide the next.
+class Findings(NamedTuple):
+    """Results of the checks.
 
     Attributes:
       problems: Messages about what ``train`` would refuse, and about rates that can't be meant.
       notes: What was checked in part only, or may differ on the machine that trains.
+      num_parameters: Size of the model; 0 if there is none.
     """
+
+    problems: list[str]
+    notes: list[str]
+    num_parameters: int = 0
+
+
+def preflight(value: Any, *, reads_data: bool = True) -> Findings:
+    """Check everything that a configured value needs.
+
+    Args:
+      value: An ``Experiment``; of others, such as a ``RunEvaluation``, only the checkpoint is looked for.
+      reads_data: Also read the rows of all splits.
+    """
+    if isinstance(value, Experiment):
+        checks = _ExperimentChecks(value)
+        checks.run(reads_data=reads_data)
+        return Findings(list(dict.fromkeys(checks.problems)), checks.notes, checks.num_parameters)
+    try:
+        if hasattr(value, "checkpoint"):
+            checkpoint_format(value.checkpoint)
+    except ValueError as error:
+        return Findings([str(error)], [])
+    return Findings([], [])
+
+
+class _ExperimentChecks:
+    """Checks of an experiment, one part after the other, so that one mistake doesn't hide the next."""
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
         self.problems: list[str] = []
         self.notes: list[str] = []
-        self._has_model = False
+        self.num_parameters = 0
 
-    def run(self, *, reads_data: bool = True) -> None:
-        """Run all checks.
-
-        Args:
-          reads_data: Also reads the rows of all splits.
-        """
+    def run(self, *, reads_data: bool) -> None:
+        """Run all checks."""
         self.problems += _strange_rates(self.experiment)
         self._try(registry.register, self.experiment.tasks)
         self._try(refuse_another_run, self.experiment)
         self._check_mesh()
-        self._has_model = self._try(self._resolve_model)
-        if self._has_model:
+        if self._try(self._resolve_model):
             self._try(self._check_weights)
         if reads_data:
             for config in (self.experiment.train, *self.experiment.validations):
                 self._try(self._check_data, config)
-            for evaluation in self.experiment.evaluations if self._has_model else ():
-                self._try(evaluation.evaluator, self.experiment.model, self._one_device())
-        self.problems = list(dict.fromkeys(self.problems))
+            for evaluation in self.experiment.evaluations if self.num_parameters else ():
+                self._try(evaluation.evaluator, self.experiment.model, _one_device())
 
     def _try(self, check: Callable[..., Any], *arguments: Any) -> bool:
         """Run a check and keep its refusal; return True if there was none."""
@@ -74,9 +96,6 @@ class Preflight:
             self.problems.append(message_of(error))
             return False
         return True
-
-    def _one_device(self) -> jax.sharding.Mesh:
-        return MeshConfig(data=1).build(jax.local_devices()[:1])
 
     def _check_mesh(self) -> None:
         """Note a mesh for other devices than there are here."""
@@ -90,7 +109,7 @@ class Preflight:
         )
 
     def _resolve_model(self) -> None:
-        """Take the model of ``start_from`` where the experiment has none, and plans the state.
+        """Take the model of ``start_from`` where the experiment has none, and plan the state.
 
         Raises:
           ValueError: The model can't be built, or a pattern of ``trainable`` matches nothing.
@@ -103,14 +122,16 @@ class Preflight:
                 f"{type(model).__name__}: num_heads={heads} don't divide model_dim={width}; give a number of heads "
                 "that does"
             )
-        plan_state(
+        plan = plan_state(
             model,
             self.experiment.optimizer,
-            self._one_device(),
+            _one_device(),
             num_tasks=1,
             batch_size=self.experiment.train.batch_size,
             trainable=self.experiment.trainable,
         )
+        weights = (plan.abstract["params"], plan.abstract["frozen"])
+        self.num_parameters = sum(leaf.size for leaf in jax.tree.leaves(weights))
 
     def _check_weights(self) -> None:
         """Find the weights to start from; they are not read.
@@ -141,9 +162,9 @@ class Preflight:
         fits = [self._fits(name, task, config) for name, task in zip(names, tasks, strict=True)]
         if all(fits):
             with contextlib.closing(build_loader(config)) as loader:
-                if self._has_model:
+                if self.num_parameters:
                     check_model(replace(self.experiment, train=config, validations=()), loader)
-        elif self._has_model:
+        elif self.num_parameters:
             for task in filter(None, tasks):
                 check_vocabulary(task.tokenizer, self.experiment.model.vocab_size)
 
@@ -162,6 +183,10 @@ class Preflight:
             )
             return False
         return True
+
+
+def _one_device() -> jax.sharding.Mesh:
+    return MeshConfig(data=1).build(jax.local_devices()[:1])
 
 
 def _body(config: Any) -> dict[str, Any]:

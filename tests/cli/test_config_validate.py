@@ -11,6 +11,7 @@ from t5x_like.cli.main import main
 from t5x_like.model import parameters
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.pretrained.model_config import write_model_config
+from t5x_like.text import registry
 
 SIZES = {"mlp_dim": 16, "num_heads": 2, "head_dim": 4, "num_encoder_layers": 1, "num_decoder_layers": 1}
 RECIPE = """
@@ -50,6 +51,8 @@ ENCODER = """
 include 'gin/models/bert/tiny.gin'
 include 'gin/runs/finetune_head.gin'
 INITIAL_CHECKPOINT = None
+MODEL_DIR = 'run'
+DROPOUT_RATE = 0.0
 TRAIN_STEPS = 200
 MIXTURE = 'moods'
 VOCABULARY = 'bytes'
@@ -65,6 +68,7 @@ bert.BertConfig.task = 'sequence_classification'
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user's folder with a recipe and eight good rows."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "_tasks", {})  # each test has a task of this name
     rows = "text\tlabel\n" + "fine\t1\npoor\t0\n" * 4
     (tmp_path / "train.tsv").write_text(rows)
     (tmp_path / "validation.tsv").write_text(rows)
@@ -101,7 +105,7 @@ def test_what_can_be_trained_is_valid(recipe: str, folder: Path, capsys: pytest.
         (["VOCABULARY=none.model"], ["vocabulary 'none.model'", "does not exist"]),
         (["VOCAB_SIZE=256"], ["the vocabulary has 359 ids", "256 embedding rows"]),
         (["INITIAL_CHECKPOINT=nowhere"], ["nowhere"]),
-        (["INITIAL_CHECKPOINT=another"], ["start_from: another doesn't fit this model", "mlp"]),
+        (["INITIAL_CHECKPOINT=another"], ["start_from: another doesn't fit this model", "feed_forward"]),
         (["INITIAL_CHECKPOINT=unsaved"], ["unsaved has no checkpoint"]),
         (["LEARNING_RATE=-1"], ["learning rate", "-1", "give positive numbers"]),
         (["LEARNING_RATE=1000"], ["learning rate", "reaches 1000"]),
@@ -180,3 +184,9 @@ def test_of_large_data_the_beginning_is_read(
 def test_a_mesh_for_another_machine_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
     assert validate("MeshConfig.data=1", "MeshConfig.fsdp=64") == 0
     assert "note: mesh data 1 × fsdp 64 × model 1 needs exactly 64 devices" in capsys.readouterr().out
+
+
+def test_the_weights_of_an_evaluation_are_looked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ["--set=CHECKPOINT=nowhere", "--set=OUTPUT_DIR=out"]
+    assert main(["config", "validate", "--gin_file=gin/recipes/quickstart/evaluate.gin", *settings]) == 2
+    assert "nowhere holds no model" in capsys.readouterr().err

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import t5x_like
 from t5x_like.cli import main as command_line
 from t5x_like.cli.main import VERBS, main, split_overrides
 from t5x_like.gin_config.statements import Setting
@@ -63,6 +64,11 @@ def test_a_users_mistake_ends_with_2_and_one_message(
     assert captured.err.startswith("t5x-like: ")
     for part in parts:
         assert part in captured.err
+
+
+def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"t5x-like {t5x_like.__version__}\n"
 
 
 def test_no_verb_prints_the_overview_as_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:

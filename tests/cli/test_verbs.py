@@ -1,11 +1,13 @@
 """The verbs one after another on a tiny run, as a user would type them."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from t5x_like.cli.main import main
+from t5x_like.text import registry
 
 RECIPE = """
 from __gin__ import dynamic_registration
@@ -22,6 +24,8 @@ text_task.TextTask:
     files = {'train': 'words.tsv', 'validation': 'words.tsv', 'test': 'words.tsv'}
     input_template = 'spell: {word}'
     target_template = '{letters}'
+"""
+SIZES = """
 t5.T5Config.num_encoder_layers = 1
 t5.T5Config.num_decoder_layers = 1
 BATCH_SIZE = 8
@@ -40,10 +44,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "words.tsv").write_text(
         "word\tletters\n" + "".join(f"{word}\t{' '.join(word)}\n" for word in words)
     )
-    (folder / "recipe.gin").write_text(RECIPE)
+    (folder / "recipe.gin").write_text(RECIPE + SIZES)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert main(["train", "--gin_file=recipe.gin", "--gin.MODEL_DIR='run'"]) == 0
+        assert main(["train", "--gin_file=recipe.gin", "--model_dir", "run"]) == 0
     return folder
 
 
@@ -122,6 +126,43 @@ def test_mistakes_with_a_run_end_with_2(
 ) -> None:
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+MODULE = """
+from t5x_like.text import registry
+from t5x_like.text.tasks.text_task import TextTask
+
+files = {split: "words.tsv" for split in ("train", "validation", "test")}
+registry.register([
+    TextTask(name="loud", vocabulary="bytes", files=files, input_template="{word}!", target_template="{letters}")
+])
+"""
+
+
+def test_a_run_remembers_the_module_that_registered_its_tasks(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def forget() -> None:
+        """As in a new process."""
+        sys.modules.pop("my_loud_tasks", None)
+        registry._tasks.pop("loud", None)
+
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (folder / "my_loud_tasks.py").write_text(MODULE)
+    (folder / "loud.gin").write_text(RECIPE.partition("TASKS = ")[0].replace("'spelling'", "'loud'") + SIZES)
+    command = ["train", "--gin_file=loud.gin", "--model_dir=loud", "--module=my_loud_tasks"]
+    assert main(command) == 0
+    assert "import my_loud_tasks\n" in (folder / "loud" / "config.gin").read_text()
+    forget()
+    assert main(["train", "--gin_file=loud/config.gin", "--set", "TRAIN_STEPS=3"]) == 0
+    assert "import my_loud_tasks\n" in (folder / "loud" / "config.gin").read_text()
+    forget()
+    capsys.readouterr()
+    assert main(["predict", "--checkpoint=loud", "--task=loud", "--input=cat"]) == 0
+    assert capsys.readouterr().out.count("\n") == 1
+    forget()
+    assert main(["evaluate", "--checkpoint=loud"]) == 0
+    assert "loud" in capsys.readouterr().out
 
 
 def test_a_task_is_shown_raw_worded_and_tokenised(capsys: pytest.CaptureFixture[str]) -> None:

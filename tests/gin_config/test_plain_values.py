@@ -88,8 +88,8 @@ def test_a_value_is_read_by_its_type(flag: str, field: str, value: Any) -> None:
             "DAYS needs an int, got 3.0 (a float)\n    --set DAYS=3.0\n  write 3\n  DAYS is 3 in run.gin:6",
         ),
         (
-            "KIND=steem",
-            "KIND needs 'stone' or 'steam', got 'steem' (text)\n    --set KIND=steem\n"
+            "KIND=steamm",
+            "KIND needs 'stone' or 'steam', got 'steamm' (text)\n    --set KIND=steamm\n"
             "  did you mean 'steam'?\n  KIND is 'stone' in run.gin:9",
         ),
         ("SUNDAY=true", "SUNDAY needs True or False, got 'true' (text)"),

@@ -66,8 +66,8 @@ def test_shellcheck_finds_nothing():
 
 
 def test_one_local_process_gets_the_command_as_it_was_written(launch):
-    run = launch("local", "a recipe.gin", "--set MODEL_DIR=runs/a b")
-    assert run.stdout == " of  at  : train --gin_file=a recipe.gin --set MODEL_DIR=runs/a b\n"
+    run = launch("local", "a recipe.gin", "--set=MODEL_DIR=runs/a b")
+    assert run.stdout == " of  at  : train --gin_file=a recipe.gin --set=MODEL_DIR=runs/a b\n"
 
 
 def test_local_processes_are_numbered_and_share_a_coordinator(launch):

@@ -27,7 +27,8 @@ def required_macros(file: Path) -> list[str]:
         load([str(file)], [f"{name}={value!r}" for name, value in given.items()], roots=ROOTS)
     except UserError as mistake:
         flags = [line.split("#")[0].strip() for line in str(mistake).splitlines()[1:]]
-        given |= {flag.removeprefix("--set ").split("=")[0]: "somewhere" for flag in flags}
+        names = [flag.removeprefix("--set ").split("=")[0] for flag in flags]
+        given |= {name: "bytes" if name == "VOCABULARY" else "somewhere" for name in names}
     return [f"{name}={value!r}" for name, value in given.items()]
 
 
@@ -65,3 +66,33 @@ def test_a_recipe_opens_with_its_command_and_hardware(file: Path) -> None:
     assert str(file.relative_to(GIN.parent)) in header
     if "report" not in file.stem:
         assert "Hardware:" in header
+
+
+# Where rows come from files, not from a benchmark by its name.
+ON_FILES = [file for file in (GIN / "recipes").rglob("*.gin") if "'train': " in file.read_text()]
+
+
+@pytest.mark.parametrize("file", ON_FILES, ids=lambda file: str(file.relative_to(GIN)))
+def test_a_recipe_on_files_takes_them_and_the_vocabulary_by_macros_at_its_top(file: Path) -> None:
+    text = file.read_text()
+    assert "{'train': %TRAIN_FILES, 'validation': %VALIDATION_FILES}" in text
+    first_block = text.index(":\n    ")
+    for name in ("TRAIN_FILES", "VALIDATION_FILES"):
+        assert text.index(f"\n{name} = ") < first_block
+    assert "VOCAB_SIZE = " not in text, "it follows from the vocabulary"
+
+
+def test_another_vocabulary_changes_the_models_size_and_a_given_size_counts() -> None:
+    recipe, flags = str(GIN / "recipes/objectives/span_corruption.gin"), ["MODEL_DIR='run'"]
+    vocabulary = "VOCABULARY='data/vocabulary/spiece.model'"
+    assert load([recipe], flags, roots=ROOTS).value.model.vocab_size == 384
+    assert load([recipe], [*flags, vocabulary], roots=ROOTS).value.model.vocab_size == 4224
+    given = load([recipe], [*flags, vocabulary, "VOCAB_SIZE=5120"], roots=ROOTS)
+    assert given.value.model.vocab_size == 5120
+    assert given.unused == []
+
+
+def test_a_vocabulary_that_is_not_there_is_placed_where_it_was_named() -> None:
+    recipe = str(GIN / "recipes/objectives/span_corruption.gin")
+    with pytest.raises(UserError, match=r"command line: .*vocabulary 'none.model'.*does not exist"):
+        load([recipe], ["MODEL_DIR='run'", "VOCABULARY='none.model'"], roots=ROOTS)

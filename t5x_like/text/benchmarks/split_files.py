@@ -112,8 +112,9 @@ def how_to_get(source: BenchmarkSource, split: str, folder: str) -> str:
             f"unpack {packed[0]}, which is there, so that {' or '.join(wanted)} is in {folder}; or {place}"
         )
     return (
-        f"no files of the split {split!r} below {folder!r}: {place}, {' or '.join(origins(source))}; --data_dir or "
-        f"${DATA_DIR} names another folder, t5x-like data status tells what is there"
+        f"no files of the split {split!r} below {folder!r}: {place}, {' or '.join(origins(source))}; DATA_DIR "
+        f"in a recipe, --data_dir of evaluate and data, or ${DATA_DIR} names another folder; t5x-like data status "
+        "shows what is there"
     )
 
 
