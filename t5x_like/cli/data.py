@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the state of the data, or downloads them."""
     folder = data_directory(arguments.data_dir)
-    names = status.chosen(arguments.names)
+    names = status.select_benchmarks(arguments.names)
     if arguments.what == "fetch":
         number = fetch(names, folder)
         print(f"fetched {number} files into {folder}" if number else f"nothing to fetch into {folder}")

@@ -60,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         length=arguments.inputs_length,
         stride=arguments.stride,
         batch_size=arguments.batch_size or 8 * mesh.size,
+        shown=True,
     )
     total = costs[0]
     for cost in costs[1:]:

@@ -62,8 +62,8 @@ def announce_submission(path: str, tasks: Sequence[str]) -> None:
     lacking = [file.file for suite in suites.values() for file in suite.submission if file.task not in tasks]
     if lacking:
         print(
-            f"{path} will lack {', '.join(lacking)}, without which the server tells no average: no "
-            "task that is evaluated answers them",
+            f"{path} will lack {', '.join(lacking)}, without which the server gives no average: no "
+            "evaluated task answers them",
             flush=True,
         )
 
@@ -100,7 +100,7 @@ def write_submission_of(directories: Sequence[str], path: str) -> None:
             f"  {file}: {number:,} answers were none of the task's; its first class, or 0, was written for them"
         )
     if written.missing:
-        print(f"  missing, without which the server tells no average: {', '.join(written.missing)}")
+        print(f"  missing, without which the server gives no average: {', '.join(written.missing)}")
 
 
 def _check(path: str, wanted: str | None) -> None:
@@ -113,14 +113,20 @@ def _check(path: str, wanted: str | None) -> None:
     for name, number in found.answers.items():
         print(f"{name}: {number:,} answers")
     if found.missing:
-        print(f"missing, without which the server tells no average: {', '.join(found.missing)}")
+        print(f"missing, without which the server gives no average: {', '.join(found.missing)}")
     faults = list(found.errors)
     if wanted and found.benchmark and wanted != found.benchmark:
         faults.insert(0, f"these are files for the server of {found.benchmark}, not of {wanted}")
     if faults:
         listed = "\n  ".join(faults)
         raise UserError(f"{path}: the server would refuse it:\n  {listed}")
-    print(f"{path}: ok, as the {found.benchmark} server wants it")
+    if found.missing:
+        total = len(found.answers) + len(found.missing)
+        print(
+            f"{path}: incomplete; {len(found.answers)} of the {total} files of {found.benchmark}, no faults in them"
+        )
+    else:
+        print(f"{path}: ok, as the {found.benchmark} server wants it")
 
 
 def _check_name(path: str) -> None:

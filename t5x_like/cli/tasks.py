@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _describe(description: task_examples.Description) -> str:
+def _describe(description: task_examples.TaskDescription) -> str:
     splits = ", ".join(f"{name} {_count(number)}" for name, number in description.splits.items())
     lines = [
         f"{description.name} ({description.kind})",
@@ -94,7 +94,7 @@ def _count(number: int | None) -> str:
 
 def _example(shown: task_examples.TaskExample) -> str:
     """Return an example's text and pieces; targets without loss are shown as dots."""
-    weights = shown.beside.get("weights", [1.0] * len(shown.target_ids))
+    weights = shown.extra_features.get("weights", [1.0] * len(shown.target_ids))
     learned = [
         f"{piece}:{number}" if weight else "·"
         for piece, number, weight in zip(shown.target_pieces, shown.target_ids, weights, strict=True)
@@ -103,7 +103,7 @@ def _example(shown: task_examples.TaskExample) -> str:
     lines = [f"raw      {shown.raw}"] if shown.raw is not None else []
     lines += [f"inputs   {shown.inputs}", f"targets  {shown.targets}"]
     lines += [f"         {' '.join(read)}", f"      -> {' '.join(learned)}"]
-    for name, numbers in shown.beside.items():
+    for name, numbers in shown.extra_features.items():
         if name != "weights" or set(numbers) - {0.0, 1.0}:
             lines.append(f"{name}: {_runs(numbers)}")
     return "\n".join(lines)

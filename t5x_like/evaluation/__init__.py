@@ -1,0 +1,1 @@
+"""Evaluation: plans, prompts, predictions, scores, suites and submissions."""

@@ -1,10 +1,9 @@
-"""Evaluation of weights on held-out rows of their tasks, during training or of a finished run."""
+"""Evaluation of model weights on held-out rows of their tasks, during training and of finished runs."""
 
 import functools
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
-from itertools import chain
 from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
@@ -12,14 +11,16 @@ from jax.sharding import Mesh
 
 from t5x_like.config_class import config_class
 from t5x_like.evaluation.head_plan import HeadPlan
-from t5x_like.evaluation.head_predictor import HeadPredictor, SpanSearch
+from t5x_like.evaluation.head_predictor import HeadPredictor
 from t5x_like.evaluation.prediction_log import replace_rows
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
-from t5x_like.evaluation.questions import load_questions, load_seqio_questions, tasks_having
+from t5x_like.evaluation.questions import load_questions, load_seqio_questions, tasks_with_split
 from t5x_like.evaluation.scores_file import Entry, Row, build_scores, write_scores
+from t5x_like.evaluation.span_answers import SpanSearch
 from t5x_like.evaluation.text_answers import TextPlan
 from t5x_like.evaluation.text_model import TextCodec, TextModel
 from t5x_like.inference.generator import GenerationConfig
+from t5x_like.io.progress import Progress
 from t5x_like.model import parameters
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.initial_weights import check_length
@@ -32,79 +33,105 @@ _log = logging.getLogger(__name__)
 
 
 class TaskPlan(Protocol):
-    """One task's rows and how they are answered: ``TextPlan``, ``HeadPlan`` or ``PerplexityPlan``."""
+    """Rows of one task and the method that predicts them: ``TextPlan``, ``HeadPlan`` or ``PerplexityPlan``."""
 
     @property
     def inputs(self) -> Mapping[int, str]:
-        """Questions by number."""
+        """Input texts by row number."""
         ...
 
     @property
     def source_rows(self) -> list[Mapping[str, Any]]:
-        """The rows' own fields."""
+        """Fields of the rows as their files have them."""
         ...
 
     def answer(self, params: Any, answered: Collection[int] = ()) -> Iterator[list[Row]]:
-        """Yields rows of ``predictions.jsonl``, those of a batch together."""
+        """Yield rows of ``predictions.jsonl``, one list for each batch.
+
+        Args:
+          params: Weights to evaluate.
+          answered: Numbers of rows with a known prediction; batches of only such rows are skipped.
+        """
         ...
 
     def score(self, rows: Sequence[Row], *, resamples: int = 0) -> Entry:
-        """The task's entry in ``scores.json``."""
+        """Return the task's entry in ``scores.json``.
+
+        Args:
+          rows: All rows of ``predictions.jsonl``, in order.
+          resamples: Bootstrap resamples of confidence intervals; 0 computes none.
+        """
         ...
 
 
 class TaskResult(NamedTuple):
-    """A task's entry in ``scores.json``, and every answer."""
+    """Results of one task.
+
+    Attributes:
+      entry: The task's entry in ``scores.json``.
+      rows: The rows of ``predictions.jsonl``, in order.
+    """
 
     entry: Entry
     rows: list[Row]
 
     @property
     def scores(self) -> dict[str, float]:
-        """Scores by metric; NaN where one is not a number."""
+        """Score by metric; NaN where a score is not a number."""
         return {
             name: float("nan") if value is None else value for name, value in self.entry["scores"].items()
         }
 
     @property
     def baseline(self) -> dict[str, float | None]:
-        """Scores of always giving the most frequent training answer."""
+        """Score of always predicting the most frequent training answer."""
         return self.entry["baseline"]
 
 
 class Evaluator:
-    """One evaluation, compiled once and run on any weights.
+    """Evaluation of several tasks, compiled once and run on any weights.
 
     Args:
-      plans: of each task.
-      facts: what each task's entry in ``scores.json`` says besides its scores.
+      plans: Plans by task name.
+      facts: Further fields of each task's entry in ``scores.json``.
     """
 
     def __init__(self, plans: Mapping[str, TaskPlan], facts: Mapping[str, Entry]):
         self._plans, self._facts = plans, facts
 
     def run(self, params: Any) -> dict[str, TaskResult]:
-        """Evaluates every task with these weights.
+        """Evaluate every task with these weights, showing progress from the first process.
 
         Raises:
-          ValueError: the model lacks the head that a task needs.
+          ValueError: The model lacks the head that a task needs.
         """
         results = {}
         for task, plan in self._plans.items():
-            rows = sorted(chain.from_iterable(plan.answer(params)), key=lambda row: row["number"])
-            results[task] = TaskResult(plan.score(rows) | self._facts[task], rows)
+            rows: list[Row] = []
+            shown = jax.process_index() == 0
+            with Progress(f"evaluating {task}", len(plan.inputs), "questions", shown=shown) as progress:
+                for batch in plan.answer(params):
+                    rows += batch
+                    progress.add(len(batch))
+                rows.sort(key=lambda row: row["number"])
+                results[task] = TaskResult(plan.score(rows) | self._facts[task], rows)
         return results
 
 
 @config_class
 class TaskEvaluation:
-    """Evaluation by answers in words. A mixture's tasks are evaluated one by one.
+    """Evaluation of text outputs, in the form of the model's training examples.
 
     Attributes:
-      method: "generate" writes the answer word by word; "rank" takes the likeliest of the task's ``labels``, as suits
-        a classification with few answers.
-      inputs_length: tokens of a question, as in training; the rest is cut.
-      targets_length: tokens of an answer whose likelihood is computed.
+      mixture: Name of a task, or of a mixture whose tasks are evaluated one by one.
+      inputs_length: Tokens of an input, as in training; longer inputs are cut.
+      targets_length: Tokens of a target whose likelihood is computed.
+      split: Split to evaluate; tasks of a mixture without it are left out.
+      batch_size: Examples in a batch.
+      limit: Number of rows to evaluate, from the first; all by default.
+      method: "generate" decodes an output; "rank" predicts the most likely of the task's ``labels``, which suits
+        classification with few classes.
+      generation: Decoding settings.
     """
 
     mixture: str
@@ -117,16 +144,16 @@ class TaskEvaluation:
     generation: GenerationConfig = field(default_factory=GenerationConfig)
 
     def evaluator(self, config: Any, mesh: Mesh) -> Evaluator:
-        """Reads the rows for a model of this configuration.
+        """Read the rows and prepare a model of this configuration.
 
         Raises:
-          ValueError: unknown tasks or split, bad rows, or tasks that have no answers.
+          ValueError: Unknown tasks or split, bad rows, or tasks that have no answers.
         """
         check_batch_size(self.batch_size, mesh)
         plans, facts = {}, {}
         # Tasks of one vocabulary share compiled programs.
         model_with = functools.cache(functools.partial(TextModel.as_trained, config, mesh))
-        for task in tasks_having(self.mixture, self.split):
+        for task in tasks_with_split(self.mixture, self.split):
             plans[task], facts[task] = self._plan(task, model_with)
         return Evaluator(plans, facts)
 
@@ -160,11 +187,17 @@ class TaskEvaluation:
 
 @config_class
 class HeadEvaluation:
-    """Evaluation of a fine-tuned head. A mixture's tasks are evaluated one by one.
+    """Evaluation of a fine-tuned head.
 
     Attributes:
-      inputs_length: longer texts are cut, contexts of questions read in windows.
-      max_answer_length: see ``SpanSearch``, as for the next two.
+      mixture: Name of a task, or of a mixture whose tasks are evaluated one by one.
+      inputs_length: Tokens of an input. Longer texts are cut; contexts of questions are read in windows.
+      split: Split to evaluate.
+      batch_size: Examples in a batch.
+      limit: Number of rows to evaluate, from the first; all by default.
+      max_answer_length: See ``SpanSearch``.
+      null_score_diff_threshold: See ``SpanSearch``.
+      n_best: See ``SpanSearch``.
     """
 
     mixture: str
@@ -177,10 +210,11 @@ class HeadEvaluation:
     n_best: int = 20
 
     def evaluator(self, config: Any, mesh: Mesh) -> Evaluator:
-        """Reads the rows for a model of this configuration.
+        """Read the rows and prepare a model of this configuration.
 
         Raises:
-          ValueError: unknown tasks or split, bad rows, tasks that no head reads, or texts longer than the model reads.
+          ValueError: Unknown tasks or split, bad rows, tasks without a head format, or texts longer than the model's
+            positions.
         """
         check_length(config, self.inputs_length, what=f"mixture {self.mixture!r}")
         check_batch_size(self.batch_size, mesh)
@@ -196,7 +230,7 @@ class HeadEvaluation:
         return Evaluator(plans, dict.fromkeys(plans, facts))
 
     def _plan(self, task: str, predictor: HeadPredictor) -> HeadPlan:
-        head_format_of(task)  # refuses a task that no head reads
+        head_format_of(task)  # raises for a task without head format
         definition: Any = registry.definition(task)
         plan = HeadPlan(
             definition=definition,
@@ -233,7 +267,16 @@ def write_results(
     config: Any,
     params: Any,
 ) -> None:
-    """Writes ``scores.json`` and each task's ``predictions.jsonl``, from the first process."""
+    """Write ``scores.json`` and each task's ``predictions.jsonl``, from the first process.
+
+    Args:
+      results: Results by task.
+      directory: Output directory.
+      checkpoint: Name of the weights, for ``scores.json``.
+      step: Training step of the weights, for ``scores.json``.
+      config: Model configuration.
+      params: The weights.
+    """
     if jax.process_index() != 0:
         return
     for task, result in results.items():
@@ -244,6 +287,6 @@ def write_results(
 
 
 def describe_model(config: Any, params: Any) -> dict[str, Any]:
-    """The architecture's name and the number of parameters, as ``scores.json`` has them."""
+    """Return the architecture's name and the number of parameters, as ``scores.json`` has them."""
     name = type(config).__name__.removesuffix("Config")
     return {"model": name, "parameters": sum(leaf.size for leaf in jax.tree.leaves(params))}

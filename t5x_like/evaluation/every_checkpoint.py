@@ -1,4 +1,4 @@
-"""Every checkpoint of a run evaluated, or each as it appears, and what came out step by step."""
+"""Evaluation of every checkpoint of a run, or of each new one as training saves it, with scores by step."""
 
 import json
 import logging
@@ -30,19 +30,28 @@ def evaluate_steps(
     sleep: Callable[[float], None] = time.sleep,
     shown: bool = True,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Evaluates the steps that a run has, in order, each into ``output_dir/step_<step>``; yields (step, scores).
+    """Evaluate the steps of a run in order, each into ``output_dir/step_<step>``.
 
-    With ``watch`` it then looks every few ``seconds`` for steps that have been saved since, until the run's last step
-    is done (``total_steps`` of its ``config.json``; without one, until it is interrupted). ``scores_by_step.json`` has
-    all of them.
-    Steps whose weights are no numbers, or that training has removed meanwhile, are logged and passed over.
+    Writes ``scores_by_step.json`` with the scores of all steps. Steps whose weights are not numbers, or that training
+    has removed meanwhile, are logged and skipped.
+
+    Args:
+      suite: The evaluation; its ``step`` and ``output_dir`` are replaced for each step.
+      watch: Wait for new steps until the run's last step is evaluated (``total_steps`` of its ``config.json``). Without
+        that field, wait until interrupted.
+      seconds: Time between two looks for new steps.
+      sleep: Replacement of ``time.sleep`` for tests.
+      shown: Show progress.
+
+    Yields:
+      The step and its scores.
 
     Raises:
-      ValueError: the checkpoint is no run, or has no steps and isn't watched.
+      ValueError: The checkpoint is not a run, or has no steps and ``watch`` is off.
     """
     if not is_run(suite.checkpoint):
         raise ValueError(
-            f"{suite.checkpoint} is no run, it has one checkpoint only; leave --every_checkpoint and --watch out"
+            f"{suite.checkpoint} is not a run and has one checkpoint only; leave out --every_checkpoint and --watch"
         )
     done: dict[int, dict[str, Any]] = {}
     seen: set[int] = set()
@@ -56,7 +65,7 @@ def evaluate_steps(
             except (ValueError, OSError) as error:
                 if step in steps_of(suite.checkpoint) and not isinstance(error, NotNumbersError):
                     raise
-                _log.warning("step %d is passed over: %s", step, _why(error))
+                _log.warning("step %d is skipped: %s", step, _reason(error))
                 continue
             _write(suite.output_dir, done)
             yield step, done[step]
@@ -72,11 +81,11 @@ def evaluate_steps(
         raise ValueError(f"{suite.checkpoint} has no finished step {what}")
 
 
-def _why(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return (
         str(error)
         if isinstance(error, NotNumbersError)
-        else "training keeps its newest only, and has removed it"
+        else "training keeps its newest checkpoints only and has removed it"
     )
 
 

@@ -1,4 +1,4 @@
-"""Costs of texts for a decoder, however long they are: overlapping windows, every token scored once."""
+"""Perplexity of texts of any length for a decoder: overlapping windows that score every token once."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t5x_like.evaluation.questions import Questions
-from t5x_like.evaluation.scores import counts, score
+from t5x_like.evaluation.scores import row_counts, score
 from t5x_like.evaluation.scores_file import Entry, Row
 from t5x_like.inference.scorer import Scorer, window_batch
+from t5x_like.io.progress import Progress
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.text.metrics.perplexity import TextCost, cost_of, windows
 
@@ -19,7 +20,14 @@ _DEFAULT_LENGTH = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class PerplexityPlan:
-    """Texts of a task to measure, in windows of ``length`` tokens: rows and an entry like those of other tasks."""
+    """Texts of a task whose perplexity is measured.
+
+    Attributes:
+      model: The decoder.
+      questions: The texts, as targets.
+      length: Tokens in a window.
+      batch_size: Windows in a batch.
+    """
 
     model: Checkpoint
     questions: Questions
@@ -28,43 +36,64 @@ class PerplexityPlan:
 
     @property
     def inputs(self) -> dict[int, str]:
-        """Texts by number."""
+        """Texts by row number."""
         return {row.number: row.targets for row in self.questions.rows}
 
     @property
     def source_rows(self) -> list[Mapping[str, Any]]:
-        """The rows' own fields."""
+        """Fields of the rows as their files have them."""
         return [row.example for row in self.questions.rows]
 
     def answer(self, params: Any, answered: Collection[int] = ()) -> Iterator[list[Row]]:
-        """Yields the cost of all texts at once, unless all are ``answered``."""
+        """Yield the rows of ``predictions.jsonl``, in order, as their texts are measured.
+
+        All texts are measured unless all are ``answered``, so that batches don't depend on interruptions.
+        """
         if all(number in answered for number in self.inputs):
             return
+        numbers, texts = list(self.inputs), list(self.inputs.values())
         model = replace(self.model, params=params)
-        costs = measure_texts(
-            model, list(self.inputs.values()), length=self.length, batch_size=self.batch_size
-        )
-        yield [
-            {"task": self.questions.task, "number": number, "text": text, **cost._asdict()}
-            for (number, text), cost in zip(self.inputs.items(), costs, strict=True)
-        ]
+        measured = _measure_in_order(model, texts, length=self.length, batch_size=self.batch_size)
+        place = 0
+        for costs, _ in measured:
+            yield [
+                {
+                    "task": self.questions.task,
+                    "number": numbers[place + further],
+                    "text": texts[place + further],
+                    **cost._asdict(),
+                }
+                for further, cost in enumerate(costs)
+            ]
+            place += len(costs)
 
     def score(self, rows: Sequence[Row], *, resamples: int = 0) -> Entry:
-        """The task's entry in ``scores.json``."""
+        """Return the task's entry in ``scores.json``; see ``TaskPlan.score``."""
         costs = [TextCost(*(row[name] for name in TextCost._fields)) for row in rows]
         entry = score(self.questions.metrics, list(self.inputs.values()), costs, resamples=resamples)
         return (
-            entry | counts(self.questions.split, rows, num_labelled=len(rows)) | {"invalid": 0, "labels": []}
+            entry
+            | row_counts(self.questions.split, rows, num_labeled=len(rows))
+            | {"invalid": 0, "labels": []}
         )
 
 
 class _TextWindow(NamedTuple):
-    """A window of one text: what is read, what follows each of it, and from where that is scored."""
+    """A window of one text.
+
+    Attributes:
+      text: Number of the text.
+      inputs: Input ids.
+      targets: Target ids.
+      scored_from: First position that is scored.
+      num_bytes: Approximate bytes of the scored part.
+    """
 
     text: int
     inputs: np.ndarray
     targets: np.ndarray
     scored_from: int
+    num_bytes: int
 
 
 def measure_texts(
@@ -74,15 +103,42 @@ def measure_texts(
     length: int | None = None,
     stride: int | None = None,
     batch_size: int = 8,
+    shown: bool = False,
 ) -> list[TextCost]:
-    """The cost of each text: windows of ``length`` tokens, each ``stride`` (half of that) after the one before.
+    """Compute the log-likelihood cost of each text in overlapping windows.
 
-    Texts begin with the id that begins or ends the model's texts, so that their first token is scored too; where a
-    vocabulary has neither, it isn't.
+    Texts begin with the id that begins or ends the model's texts, so that their first token is scored too. It is not
+    scored if the vocabulary has neither id.
+
+    Args:
+      model: A decoder.
+      texts: Texts of any length.
+      length: Tokens in a window; by default the model's positions, at most 1,024.
+      stride: Tokens between the starts of two windows; by default half of ``length``.
+      batch_size: Windows in a batch.
+      shown: Show progress.
 
     Raises:
-      ValueError: not a decoder, a window that the model can't read, or a stride that leaves tokens out.
+      ValueError: The model is not a decoder, can't read windows of that length, or the stride skips tokens.
     """
+    measured = _measure_in_order(model, texts, length=length, stride=stride, batch_size=batch_size)
+    found: list[TextCost] = []
+    with Progress("measuring", sum(map(_num_bytes, texts)), "bytes", shown=shown) as progress:
+        for costs, num_bytes in measured:
+            found += costs
+            progress.add(num_bytes)
+    return found
+
+
+def _measure_in_order(
+    model: Checkpoint,
+    texts: Sequence[str],
+    *,
+    length: int | None,
+    stride: int | None = None,
+    batch_size: int,
+) -> Iterator[tuple[list[TextCost], int]]:
+    """Yield for each batch of windows the costs of the texts that it completes, and the bytes that it scores."""
     if model.kind != "decoder":
         raise ValueError(
             f"perplexity is a decoder's: this is an {model.kind.replace('_', '-')}, which reads and writes apart"
@@ -94,27 +150,40 @@ def measure_texts(
     stride = max(length // 2, 1) if stride is None else stride
     scorer = Scorer(model.graphdef, model.mesh, vocab_size=model.config.vocab_size)
     nats, tokens = np.zeros(len(texts)), np.zeros(len(texts), int)
+
+    def costs_of(start: int, end: int) -> list[TextCost]:
+        places = range(start, end)
+        return [cost_of(texts[place], float(nats[place]), int(tokens[place])) for place in places]
+
+    done = 0
     pieces = _windows(model, texts, length=length, stride=stride)
     while group := list(islice(pieces, batch_size)):
-        batch = window_batch([window[1:] for window in group], batch_size=batch_size, length=length)
+        batch = window_batch([window[1:4] for window in group], batch_size=batch_size, length=length)
         costs = scorer(model.params, batch).log_likelihoods
         for window, cost in zip(group, costs.tolist(), strict=False):
             nats[window.text] -= cost
             tokens[window.text] += len(window.targets) - window.scored_from
-    return [
-        cost_of(text, float(cost), int(count)) for text, cost, count in zip(texts, nats, tokens, strict=True)
-    ]
+        # Windows come in the order of their texts, so all texts before the last window's are complete.
+        yield costs_of(done, group[-1].text), sum(window.num_bytes for window in group)
+        done = max(done, group[-1].text)
+    yield costs_of(done, len(texts)), 0
 
 
 def _windows(model: Checkpoint, texts: Iterable[str], *, length: int, stride: int) -> Iterator[_TextWindow]:
     begin = [model.begin_id] if model.begin_id is not None else list(model.end_ids[:1])
     for number, text in enumerate(texts):
         ids = np.array([*begin, *model.tokenizer.encode(text)], np.int32)
-        # Each input has the token after it as its target, so there is one less than tokens.
-        for window in windows(len(ids) - 1, length=length, stride=stride):
+        count = len(ids) - 1  # each input has the next token as its target
+        bytes_per_token = _num_bytes(text) / max(count, 1)
+        for window in windows(count, length=length, stride=stride):
             yield _TextWindow(
                 number,
                 ids[window.start : window.end],
                 ids[window.start + 1 : window.end + 1],
                 window.scored_from - window.start,
+                round(window.end * bytes_per_token) - round(window.scored_from * bytes_per_token),
             )
+
+
+def _num_bytes(text: str) -> int:
+    return len(text.encode("utf-8"))

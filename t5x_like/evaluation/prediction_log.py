@@ -1,4 +1,4 @@
-"""Answers on disk as they are given, so that an evaluation that was killed goes on where it was."""
+"""Predictions on disk as they are made, so that an interrupted evaluation can continue."""
 
 import json
 import math
@@ -14,18 +14,22 @@ from t5x_like.io.files import as_path, read_json, read_jsonl, write_json, write_
 IDENTITY = "evaluation.json"
 
 
-def refuse_others(directory: str, identity: Mapping[str, Any]) -> None:
-    """Checks that results can go into ``directory``: into a new one, or after those of the same evaluation.
+def check_results_directory(directory: str, identity: Mapping[str, Any]) -> None:
+    """Check that a directory is empty or holds results of the same evaluation.
+
+    Args:
+      directory: Output directory.
+      identity: Checkpoint, tasks and settings that the results depend on.
 
     Raises:
-      ValueError: it holds another evaluation's results, of another checkpoint, task set or setting, or other files.
+      ValueError: It holds results of another checkpoint, task set or setting, or other files.
     """
     path = as_path(directory) / IDENTITY
     results = (SCORES, PREDICTIONS, f"*/{PREDICTIONS}")
     found = sorted(file.name for pattern in results for file in as_path(directory).glob(pattern))
     if found and not path.exists():
         raise ValueError(
-            f"{directory} holds {found[0]} of an evaluation that this one can't go on with; nothing was overwritten. "
+            f"{directory} holds {found[0]} of an evaluation that this one can't continue; nothing was overwritten. "
             "Give another --output_dir"
         )
     known = read_json(path) if path.exists() else {}
@@ -42,13 +46,17 @@ def refuse_others(directory: str, identity: Mapping[str, Any]) -> None:
         )
 
 
-def claim(directory: str, identity: Mapping[str, Any]) -> None:
-    """Makes ``directory`` this evaluation's own, or goes on with it if it is already.
+def claim_results_directory(directory: str, identity: Mapping[str, Any]) -> None:
+    """Record in a directory that it holds the results of this evaluation.
+
+    Args:
+      directory: Output directory.
+      identity: Checkpoint, tasks and settings that the results depend on.
 
     Raises:
-      ValueError: as ``refuse_others``.
+      ValueError: See ``check_results_directory``.
     """
-    refuse_others(directory, identity)
+    check_results_directory(directory, identity)
     if jax.process_index() == 0:
         write_json(as_path(directory) / IDENTITY, identity)
 
@@ -59,26 +67,36 @@ def _shown(value: Any) -> str:
 
 
 class PredictionLog:
-    """The answers to one task's questions, of which some may have been given before."""
+    """Predictions for one task's inputs, including those of an interrupted evaluation.
 
-    def __init__(self, directory: str, task: str, asked: Mapping[int, str]):
-        """Reads what there is. ``asked`` are all questions by their numbers, as rows have them under "input".
+    Attributes:
+      path: The ``predictions.jsonl``.
+      rows: Rows by number.
+    """
+
+    def __init__(self, directory: str, task: str, inputs: Mapping[int, str]):
+        """Read the predictions that exist.
+
+        Args:
+          directory: Output directory of the evaluation.
+          task: Name of the task.
+          inputs: All inputs by row number; rows have them under "input" or "text".
 
         Raises:
-          ValueError: those are answers to other questions.
+          ValueError: The existing predictions belong to other inputs.
         """
         self.path = as_path(directory) / task / PREDICTIONS
-        self._asked = asked
+        self._inputs = inputs
         self.rows: dict[int, Row] = {}
         if self.path.exists():
             self.rows = {row["number"]: row for row in read_jsonl(self.path)}
-            self._refuse_others()
+            self._check_same_inputs()
             if jax.process_index() == 0:
-                write_jsonl(self.path, self.rows.values())  # without a line that was cut short
+                write_jsonl(self.path, self.rows.values())  # drops an incomplete last line
 
     def add(self, rows: Iterable[Row]) -> int:
-        """Writes the answers of a batch, after those before it, and returns the number of new ones."""
-        new = [_of_json(row) for row in rows if row["number"] not in self.rows]
+        """Append the predictions of a batch to the file; return how many of them are new."""
+        new = [_to_json(row) for row in rows if row["number"] not in self.rows]
         self.rows |= {row["number"]: row for row in new}
         if jax.process_index() != 0 or not new:
             return len(new)
@@ -91,24 +109,24 @@ class PredictionLog:
         return len(new)
 
     def finish(self) -> list[Row]:
-        """All answers in the order of their questions, written so.
+        """Write all predictions in the order of their inputs and return them.
 
         Raises:
-          ValueError: some question has none.
+          ValueError: An input has no prediction.
         """
-        missing = [number for number in self._asked if number not in self.rows]
+        missing = [number for number in self._inputs if number not in self.rows]
         if missing:
             raise ValueError(
                 f"{self.path}: {len(missing)} questions have no answer, the first is {missing[0]}"
             )
-        rows = [self.rows[number] for number in self._asked]
+        rows = [self.rows[number] for number in self._inputs]
         if jax.process_index() == 0:
             write_jsonl(self.path, rows)
         return rows
 
-    def _refuse_others(self) -> None:
+    def _check_same_inputs(self) -> None:
         for number, row in self.rows.items():
-            if self._asked.get(number) != row.get("input", row.get("text")):
+            if self._inputs.get(number) != row.get("input", row.get("text")):
                 raise ValueError(
                     f"{self.path} has an answer to question {number}, which is another one now: the data, or the "
                     "limit, have changed. Nothing was overwritten; give another --output_dir"
@@ -116,18 +134,24 @@ class PredictionLog:
 
 
 def replace_rows(directory: str, task: str, rows: Sequence[Row]) -> None:
-    """Writes all answers to a task's questions at once, in place of any before."""
-    write_jsonl(as_path(directory) / task / PREDICTIONS, map(_of_json, rows))
+    """Write all predictions of a task, replacing an existing file.
+
+    Args:
+      directory: Output directory of the evaluation.
+      task: Name of the task.
+      rows: Rows of ``predictions.jsonl``.
+    """
+    write_jsonl(as_path(directory) / task / PREDICTIONS, map(_to_json, rows))
 
 
-def _of_json(value: Any) -> Any:
-    """As JSON can have it: no NaN, no NumPy."""
+def _to_json(value: Any) -> Any:
+    """Convert a value to JSON's types; NaN and infinity become ``None``."""
     if isinstance(value, Mapping):
-        return {str(key): _of_json(item) for key, item in value.items()}
+        return {str(key): _to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_of_json(item) for item in value]
+        return [_to_json(item) for item in value]
     if hasattr(value, "tolist"):
-        return _of_json(value.tolist())
+        return _to_json(value.tolist())
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,7 +1,7 @@
-"""Questions as a model is asked them: alone, or after solved examples from the training split (few-shot).
+"""Prompts: an input alone, or after solved examples from the training split (few-shot).
 
-Examples in the prompt and nothing learned (Brown et al. 2020, §2, https://arxiv.org/abs/2005.14165): K are drawn at
-random for each question, by the seed, the task and the question's place, whatever else is evaluated.
+In-context learning as in Brown et al. 2020, §2, https://arxiv.org/abs/2005.14165. Examples are drawn at random for each
+input. The draw depends only on the seed, the task and the input's row number.
 """
 
 import hashlib
@@ -16,15 +16,21 @@ from t5x_like.text.tasks.pairs import TextPair
 
 @dataclass(frozen=True, kw_only=True)
 class PromptStyle:
-    """The wording of a question, its answer and the examples before it; ``{inputs}`` and ``{targets}`` are filled in.
+    """Template of a prompt.
 
-    An encoder-decoder reads questions as they are; a decoder needs a mark where its answer begins.
+    An encoder-decoder reads inputs as they are; a decoder needs a marker that starts the answer.
+
+    Attributes:
+      question: Template with ``{inputs}``.
+      answer: Template with ``{targets}``.
+      example_separator: Separator of two solved examples.
+      answer_separator: Separator of an example's question and answer.
     """
 
     question: str = "{inputs}"
     answer: str = "{targets}"
-    between: str = "\n\n"  # solved examples
-    joint: str = " "  # between an example's question and its answer
+    example_separator: str = "\n\n"
+    answer_separator: str = " "
 
     def __post_init__(self) -> None:
         if "{inputs}" not in self.question or "{targets}" not in self.answer:
@@ -32,20 +38,22 @@ class PromptStyle:
                 f"the prompt {self.question!r} must contain {{inputs}}, and the answer {self.answer!r} {{targets}}"
             )
 
-    def ask(self, inputs: str) -> str:
-        """The question alone."""
+    def format_question(self, inputs: str) -> str:
+        """Return the question alone."""
         return self.question.replace("{inputs}", inputs)
 
-    def solve(self, inputs: str, targets: str) -> str:
-        """A question with its answer."""
-        return self.ask(inputs) + self.joint + self.answer.replace("{targets}", targets)
+    def format_example(self, inputs: str, targets: str) -> str:
+        """Return a question with its answer."""
+        return (
+            self.format_question(inputs) + self.answer_separator + self.answer.replace("{targets}", targets)
+        )
 
 
 DECODER_STYLE = PromptStyle(question="{inputs}\nanswer:")
 
 
 class Prompt(NamedTuple):
-    """A question and the solved examples that may stand before it, the nearest last."""
+    """A question and the solved examples that may precede it, the nearest last."""
 
     examples: tuple[str, ...]
     question: str
@@ -53,13 +61,21 @@ class Prompt(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Prompter:
-    """Makes the prompts of one task."""
+    """Maker of one task's prompts.
+
+    Attributes:
+      task: Name of the task, which the random draw depends on.
+      style: Template.
+      num_shots: Solved examples in a prompt.
+      seed: Seed of the random draw.
+      pool: Training rows to draw examples from.
+    """
 
     task: str
     style: PromptStyle
     num_shots: int = 0
     seed: int = 0
-    pool: Sequence[TextPair] = ()  # to draw examples from
+    pool: Sequence[TextPair] = ()
 
     def __post_init__(self) -> None:
         if self.num_shots < 0:
@@ -71,18 +87,21 @@ class Prompter:
             )
 
     def prompt(self, number: int, inputs: str) -> Prompt:
-        """The prompt of question ``number``. A training row that asks the same is never shown."""
+        """Make the prompt of the input with row number ``number``.
+
+        Training rows with the same inputs are never used as examples.
+        """
         examples = []
         for drawn in self._order(number):
             row = self.pool[drawn]
             if len(examples) == self.num_shots:
                 break
             if row.inputs != inputs:
-                examples.append(self.style.solve(row.inputs, row.targets))
-        return Prompt(tuple(examples), self.style.ask(inputs))
+                examples.append(self.style.format_example(row.inputs, row.targets))
+        return Prompt(tuple(examples), self.style.format_question(inputs))
 
     def _order(self, number: int) -> Sequence[int]:
-        """Numbers of rows to show, none twice; more than are needed, for some may not do."""
+        """Draw distinct row numbers for examples; more than needed, because some may repeat the input."""
         if not self.num_shots:
             return ()
         digest = hashlib.sha256(f"{self.seed}/{self.task}/{number}".encode()).digest()
@@ -95,7 +114,7 @@ class Prompter:
         return list(drawn)
 
     def write(self, prompt: Prompt, num_examples: int | None = None) -> str:
-        """The prompt's text with its last ``num_examples`` examples, or all."""
+        """Return the prompt's text with its last ``num_examples`` examples, by default with all."""
         count = len(prompt.examples) if num_examples is None else num_examples
         shown = prompt.examples[len(prompt.examples) - count :]
-        return self.style.between.join([*shown, prompt.question])
+        return self.style.example_separator.join([*shown, prompt.question])

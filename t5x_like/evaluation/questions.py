@@ -1,4 +1,4 @@
-"""Rows of a task as questions with their true answers, where there are any; our own tasks need no TensorFlow."""
+"""Rows of a task as inputs with their targets, if known. Our own tasks need no TensorFlow."""
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ import numpy as np
 
 from t5x_like.text import registry
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.benchmarks.language_modelling import text_perplexities
+from t5x_like.text.benchmarks.language_modeling import text_perplexities
 from t5x_like.text.benchmarks.split_files import SplitFiles
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.metrics.baselines import majority
@@ -19,32 +19,45 @@ from t5x_like.text.tasks.mixtures import Mixture
 from t5x_like.text.tasks.pairs import PairsTask, TextPair
 from t5x_like.text.tasks.rows import RowPolicy
 
-# What T5's wording writes where a row has no label.
+# The target of unlabeled rows in T5's wording.
 _UNKNOWN = "<unk>"
 _TRAINING_ROWS = 100_000  # read for the baseline, at most
 
 
 class Question(NamedTuple):
-    """One question by its place in the split; ``example`` is what postprocessing needs to know of it."""
+    """One row of a split.
+
+    Attributes:
+      number: Position in the split.
+      inputs: Input text.
+      targets: Target text.
+      example: Fields that the task's postprocessing needs.
+      input_ids: Token ids, if a seqio pipeline gives them.
+      target_ids: As ``input_ids``, of the targets.
+    """
 
     number: int
     inputs: str
     targets: str
     example: Mapping[str, Any]
-    input_ids: np.ndarray | None = None  # where a seqio pipeline gives them
+    input_ids: np.ndarray | None = None
     target_ids: np.ndarray | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Questions:
-    """The questions of one task's split, in the order of its files.
+    """Rows of one task's split, in the order of its files.
 
     Attributes:
-      labels: every answer there can be, in the order of their numbers; empty where answers are open.
-      is_number: whether answers are numbers.
-      postprocess: T5's, from a written answer to what metrics compare; None leaves answers as they are.
-      likelihood_metrics: those over the log-likelihoods of the true answers.
-      training_targets: reads the answers of the training split; raises ValueError where its files are missing.
+      task: Name of the task.
+      split: Name of the split.
+      rows: The rows.
+      labels: Every possible answer, in the order of class ids; empty for open answers.
+      is_number: True if answers are numbers.
+      metrics: Metric functions over postprocessed answers.
+      likelihood_metrics: Metric functions over the log-likelihoods of the targets.
+      postprocess: T5's function from an output text to the value that metrics compare; ``None`` keeps the text.
+      training_targets: Reads the targets of the training split; raises ValueError if its files are missing.
     """
 
     task: str
@@ -57,9 +70,9 @@ class Questions:
     postprocess: Callable[..., Any] | None = None
     training_targets: Callable[[], Iterable[str]] = tuple
 
-    def is_labelled(self, row: Question) -> bool:
-        """Returns True if a row's true answer is known."""
-        if row.input_ids is not None:  # users' own tasks, which have no word for a missing label
+    def is_labeled(self, row: Question) -> bool:
+        """Return True if a row's target is known."""
+        if row.input_ids is not None:  # seqio tasks, which have no target for a missing label
             return True
         if row.targets == _UNKNOWN or row.example.get("label") == -1:
             return False
@@ -68,7 +81,7 @@ class Questions:
         return not self.labels or row.targets in self.labels
 
     def is_valid(self, text: str) -> bool:
-        """Returns True if a written answer is one of the task's."""
+        """Return True if an output text is one of the task's possible answers."""
         if self.is_number:
             try:
                 return float(text) == float(text)
@@ -76,47 +89,56 @@ class Questions:
                 return False
         return text in self.labels if self.labels else bool(text.strip())
 
-    def answer_of(self, row: Question, text: str, *, is_target: bool = False) -> Any:
-        """A written answer as the task's metrics want it."""
+    def postprocess_answer(self, row: Question, text: str, *, is_target: bool = False) -> Any:
+        """Convert an answer text to the value that the task's metrics compare.
+
+        Args:
+          row: The row that it answers.
+          text: Output of the model, or the target.
+          is_target: True for the target.
+        """
         if self.postprocess is None:
             return text
         return self.postprocess(text, example=dict(row.example), is_target=is_target)
 
     @functools.cached_property
-    def labelled(self) -> list[int]:
-        """Places of the rows whose true answers are known."""
-        return [place for place, row in enumerate(self.rows) if self.is_labelled(row)]
+    def labeled(self) -> list[int]:
+        """Positions of the rows with a known target."""
+        return [place for place, row in enumerate(self.rows) if self.is_labeled(row)]
 
     @functools.cached_property
     def targets(self) -> list[Any]:
-        """True answers of the labelled rows, as the task's metrics want them."""
-        rows = (self.rows[place] for place in self.labelled)
-        return [self.answer_of(row, row.targets, is_target=True) for row in rows]
+        """Postprocessed targets of the labeled rows."""
+        rows = (self.rows[place] for place in self.labeled)
+        return [self.postprocess_answer(row, row.targets, is_target=True) for row in rows]
 
     @functools.cached_property
     def baseline(self) -> dict[str, float]:
-        """Scores of always giving the most frequent training answer; empty where no training split can be read."""
+        """Score of always predicting the most frequent training answer; empty if no training split can be read."""
         try:
             answers = list(islice(self.training_targets(), _TRAINING_ROWS)) if self.metrics else []
-        except ValueError:  # its files need not be there to evaluate on others
+        except ValueError:  # evaluation does not need the training files
             answers = []
 
         def score_texts(targets: Sequence[Any], texts: Sequence[str]) -> dict[str, float]:
-            rows = (self.rows[place] for place in self.labelled)
-            predictions = [self.answer_of(row, text) for row, text in zip(rows, texts, strict=True)]
+            rows = (self.rows[place] for place in self.labeled)
+            predictions = [self.postprocess_answer(row, text) for row, text in zip(rows, texts, strict=True)]
             found = (metric(targets, predictions) for metric in self.metrics)
             return {name: value for scores in found for name, value in scores.items()}
 
         return majority(answers, self.targets, [score_texts]).scores if answers else {}
 
 
-def are_texts(definition: PairsTask) -> bool:
-    """Returns True for a task without answers, whose texts are measured."""
+def is_perplexity_task(definition: PairsTask) -> bool:
+    """Return True for a task of texts whose perplexity is measured."""
     return text_perplexities in definition.metric_functions
 
 
-def tasks_having(mixture: str, split: str) -> list[str]:
-    """The tasks of a mixture that have the split, or all if none has it: GLUE's has some that are only tested."""
+def tasks_with_split(mixture: str, split: str) -> list[str]:
+    """Return the tasks of a mixture that have a split, or all tasks if none has it.
+
+    GLUE's mixture, for example, has tasks with only a test split.
+    """
     names = registry.names_of_tasks(mixture)
     return [name for name in names if split in registry.splits_of(name)] or names
 
@@ -129,12 +151,17 @@ def find_task(
     data_dir: str | None = None,
     on_bad_row: Literal["fail", "skip"] | None = None,
 ) -> PairsTask:
-    """The benchmark of that name, or a registered task of questions and answers.
+    """Return the benchmark task of that name, or a registered task with inputs and targets.
 
-    ``on_bad_row`` is the task's own where not given.
+    Args:
+      name: Name of the task.
+      vocabulary: Vocabulary of a benchmark task; its own by default.
+      num_sentinels: Sentinel ids that are added to the vocabulary.
+      data_dir: Folder of a benchmark's files; its own by default.
+      on_bad_row: "fail" or "skip"; the task's own setting by default.
 
     Raises:
-      ValueError: there is none, or it is of another kind.
+      ValueError: There is no such task, or it is of another kind.
     """
     known = registry.definition(name) if name not in catalogue.benchmarks() else None
     if isinstance(known, BenchmarkTask) and isinstance(known.files, SplitFiles):
@@ -143,7 +170,7 @@ def find_task(
             vocabulary=vocabulary or known.vocabulary,
             num_sentinels=num_sentinels,
             data_dir=data_dir or known.data_dir,
-            files={},  # those of the folder
+            files={},  # search the data folder again
             on_bad_row=on_bad_row or known.on_bad_row,
         )
     if isinstance(known, PairsTask):
@@ -155,7 +182,7 @@ def find_task(
         )
     if known is not None:
         raise ValueError(
-            f"{name!r} is no task of questions and answers; name one that `t5x-like tasks list` tells"
+            f"{name!r} is not a task with inputs and targets; name one that `t5x-like tasks list` shows"
         )
     return catalogue.benchmark_task(
         name,
@@ -167,7 +194,10 @@ def find_task(
 
 
 def published_rows(definition: Any, split: str) -> int | None:
-    """The number of rows that a benchmark's split is published with; None where unknown, or changed by wording."""
+    """Return the published number of rows of a benchmark's split.
+
+    Returns ``None`` if the number is unknown, or if the wording drops or multiplies rows.
+    """
     if not isinstance(definition, BenchmarkTask) or not isinstance(definition.files, SplitFiles):
         return None
     benchmark = definition.benchmark
@@ -179,10 +209,16 @@ def published_rows(definition: Any, split: str) -> int | None:
 def load_questions(
     definition: PairsTask, split: str, *, limit: int | None = None, policy: RowPolicy | None = None
 ) -> Questions:
-    """The first ``limit`` questions of a split, or all; ``policy`` counts bad rows that are skipped.
+    """Read the rows of a split.
+
+    Args:
+      definition: The task.
+      split: Name of the split.
+      limit: Number of rows to read, from the first; all by default.
+      policy: Counts bad rows that are skipped.
 
     Raises:
-      ValueError: no such split, files that are not there, or bad rows.
+      ValueError: No such split, missing files, or bad rows.
     """
     if split not in definition.splits:
         raise ValueError(
@@ -208,10 +244,20 @@ def load_questions(
 def load_seqio_questions(
     task: str, split: str, *, limit: int | None, inputs_length: int, targets_length: int
 ) -> tuple[Questions, Any]:
-    """Questions of a task that is registered with seqio alone, and its ``SeqioCodec``.
+    """Read the rows of a task that is registered with seqio only.
+
+    Args:
+      task: Name of the seqio task.
+      split: Name of the split.
+      limit: Number of rows to read, from the first; all if ``None``.
+      inputs_length: Tokens of an input.
+      targets_length: Tokens of a target.
+
+    Returns:
+      The questions and the task's ``SeqioCodec``.
 
     Raises:
-      ValueError: there is no such task or split, or it has bad rows, or none.
+      ValueError: No such task or split, bad rows, or no rows.
     """
     # seqio and TensorFlow are imported for tasks that need them only.
     from t5x_like.text.seqio_bridge.evaluation_rows import load_seqio_rows
@@ -232,8 +278,11 @@ def load_seqio_questions(
     return questions, found.codec
 
 
-def learned_from(definition: PairsTask) -> PairsTask:
-    """The task whose training split is learned from: itself, but for tasks that have none and are parts of others."""
+def training_task_of(definition: PairsTask) -> PairsTask:
+    """Return the task that provides the training split.
+
+    This is the task itself, unless it has no training split and is a part of another one (MNLI matched).
+    """
     if not isinstance(definition, BenchmarkTask) or not definition.benchmark.training_task:
         return definition
     return catalogue.benchmark_task(
@@ -246,12 +295,12 @@ def learned_from(definition: PairsTask) -> PairsTask:
 
 
 def training_rows(definition: PairsTask, *, limit: int | None = None) -> Iterable[TextPair]:
-    """Labelled rows of the training split: for examples in prompts, and for the most frequent answer.
+    """Yield labeled rows of the training split, for few-shot examples and the most frequent answer.
 
     Raises:
-      ValueError: bad rows, as they are read.
+      ValueError: Bad rows.
     """
-    source = learned_from(definition)
+    source = training_task_of(definition)
     if "train" in source.splits:
         yield from (row for row in islice(source.read("train"), limit) if row.targets != _UNKNOWN)
 

@@ -1,4 +1,4 @@
-"""Saved weights of a run as frozen values: what they are evaluated on, and which lines they answer."""
+"""Evaluation of and prediction with a training run, configured by frozen dataclasses."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import field
@@ -21,9 +21,15 @@ from t5x_like.text.seqio_bridge import registration
 
 @config_class
 class RunEvaluation:
-    """Weights, the rows they are evaluated on, and where the results go.
+    """Evaluation of a run on its own tasks, with the evaluators that training uses.
 
-    ``checkpoint`` is a run directory; its newest good step is taken unless ``step`` names one.
+    Attributes:
+      checkpoint: Run directory.
+      evaluations: Evaluators of tasks.
+      output_dir: Folder for ``scores.json`` and ``TASK/predictions.jsonl``.
+      tasks: Definitions to register before.
+      step: Step of the run; its newest good one by default.
+      mesh: Devices.
     """
 
     checkpoint: str
@@ -35,7 +41,7 @@ class RunEvaluation:
 
 
 def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
-    """Evaluates every task and writes ``scores.json`` and ``TASK/predictions.jsonl`` into ``run.output_dir``."""
+    """Evaluate every task; write ``scores.json`` and ``TASK/predictions.jsonl`` into ``run.output_dir``."""
     mesh = run.mesh.build()
     registration.connect()
     registry.register(run.tasks)
@@ -52,7 +58,18 @@ def evaluate_run(run: RunEvaluation) -> dict[str, TaskResult]:
 
 @config_class
 class RunPrediction:
-    """Weights that answer lines of text. ``task`` decides the vocabulary and, if it words one column, the wording."""
+    """Predictions of a run for lines of text.
+
+    Attributes:
+      checkpoint: Run directory.
+      task: Name of the task that gives the vocabulary and, if it has one input column, the wording.
+      tasks: Definitions to register before.
+      inputs_length: Tokens of an input.
+      batch_size: Lines in a batch.
+      generation: Decoding settings.
+      step: Step of the run; its newest good one by default.
+      mesh: Devices.
+    """
 
     checkpoint: str
     task: str
@@ -65,14 +82,14 @@ class RunPrediction:
 
 
 class Prediction(NamedTuple):
-    """The line as the model read it, and its answer."""
+    """An input text as the model read it, and the prediction."""
 
     input: str
     prediction: str
 
 
 def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
-    """Answers each line, batch by batch as they come; an encoder by its head."""
+    """Yield a prediction for each line, batch by batch; encoders use their head."""
     mesh = run.mesh.build()
     check_batch_size(run.batch_size, mesh)
     registration.connect()
@@ -80,7 +97,7 @@ def predict(run: RunPrediction, lines: Iterable[str]) -> Iterator[Prediction]:
     opened = open_checkpoint(run.checkpoint, step=run.step, mesh=mesh)
     config, graphdef, params = opened.config, opened.graphdef, opened.params
     definition: Any = registry.task(run.task)
-    if not hasattr(opened.model, "start_cache"):  # it writes nothing
+    if not hasattr(opened.model, "start_cache"):  # an encoder
         predictor = HeadPredictor(graphdef, mesh, batch_size=run.batch_size)
         for text, answer in predict_lines(
             definition, lines, predictor, params, inputs_length=run.inputs_length

@@ -1,4 +1,4 @@
-"""Answers of one task as scores: with intervals, beside those of no model at all, and with what went wrong."""
+"""Scores of one task: metrics with confidence intervals, the majority baseline, and counts of problems."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -9,24 +9,32 @@ from t5x_like.evaluation.scores_file import Entry, Row
 from t5x_like.text.metrics.bootstrap import intervals
 from t5x_like.text.metrics.generation_metrics import bleu
 
-BASELINE = "commonest training answer"
+BASELINE = "most frequent training answer"
 
 Metrics = Sequence[Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]]
 
 
 def score_questions(questions: Questions, rows: Sequence[Row], *, resamples: int) -> Entry:
-    """The entry of a task in ``scores.json``. Rows without a label take no part in scores."""
-    known = questions.labelled
-    predictions = [questions.answer_of(questions.rows[place], rows[place]["prediction"]) for place in known]
+    """Return the task's entry in ``scores.json``. Rows without a target have no influence on scores.
+
+    Args:
+      questions: The rows.
+      rows: Rows of ``predictions.jsonl``, in order.
+      resamples: Bootstrap resamples of confidence intervals; 0 computes none.
+    """
+    known = questions.labeled
+    predictions = [
+        questions.postprocess_answer(questions.rows[place], rows[place]["prediction"]) for place in known
+    ]
     entry = score(questions.metrics, questions.targets, predictions, resamples=resamples)
     if known:
         likelihoods = [rows[place].get("log_likelihood") for place in known]
         for metric in questions.likelihood_metrics:
-            entry["scores"] |= numbers(metric(questions.targets, likelihoods))
-        entry["baseline"] = numbers(questions.baseline)
+            entry["scores"] |= finite_or_none(metric(questions.targets, likelihoods))
+        entry["baseline"] = finite_or_none(questions.baseline)
     return (
         entry
-        | counts(questions.split, rows, num_labelled=len(known))
+        | row_counts(questions.split, rows, num_labeled=len(known))
         | {
             "invalid": sum(not questions.is_valid(row["prediction"]) for row in rows),
             "labels": list(questions.labels),
@@ -35,13 +43,22 @@ def score_questions(questions: Questions, rows: Sequence[Row], *, resamples: int
 
 
 def score(metrics: Metrics, targets: Sequence[Any], predictions: Sequence[Any], *, resamples: int) -> Entry:
-    """Scores by metric, ``None`` where one is not a number (and named in ``not_numbers``), and their intervals."""
+    """Compute scores and confidence intervals by metric.
+
+    A score that is not a number becomes ``None``, and its metric is listed under ``not_numbers``.
+
+    Args:
+      metrics: Metric functions.
+      targets: Postprocessed targets.
+      predictions: Postprocessed predictions.
+      resamples: Bootstrap resamples of confidence intervals; 0 computes none.
+    """
     entry: Entry = {"scores": {}, "intervals": {}, "baseline": {}, "baseline_name": BASELINE}
     if not targets:
         return entry
     for metric in metrics:
         found = {name: float(value) for name, value in metric(targets, predictions).items()}
-        entry["scores"] |= numbers(found)
+        entry["scores"] |= finite_or_none(found)
         bad = [name for name, value in found.items() if not math.isfinite(value)]
         entry["not_numbers"] = [*entry.get("not_numbers", []), *bad]
         if resamples and len(targets) > 1:
@@ -52,26 +69,32 @@ def score(metrics: Metrics, targets: Sequence[Any], predictions: Sequence[Any], 
     return entry
 
 
-def counts(split: str, rows: Sequence[Row], *, num_labelled: int) -> Entry:
-    """Numbers of rows, and of those of which something is missing."""
+def row_counts(split: str, rows: Sequence[Row], *, num_labeled: int) -> Entry:
+    """Count rows, unlabeled rows, cut inputs and dropped few-shot examples.
+
+    Args:
+      split: Name of the split, for messages.
+      rows: Rows of ``predictions.jsonl``.
+      num_labeled: Number of rows with a known target.
+    """
     found: Entry = {
         "examples": len(rows),
-        "unlabelled": len(rows) - num_labelled,
+        "unlabeled": len(rows) - num_labeled,
         "cut_inputs": sum(bool(row.get("cut")) for row in rows),
         "dropped_examples": sum(row.get("dropped", 0) for row in rows),
     }
-    if not num_labelled:
+    if not num_labeled:
         found["withheld"] = f"none of the {len(rows):,} rows of split {split!r} has a label"
     return found
 
 
-def numbers(scores: Mapping[str, float]) -> dict[str, float | None]:
-    """Scores as JSON can have them: None in place of NaN and infinity."""
+def finite_or_none(scores: Mapping[str, float]) -> dict[str, float | None]:
+    """Return scores as JSON can represent them: ``None`` instead of NaN and infinity."""
     return {name: float(value) if math.isfinite(value) else None for name, value in scores.items()}
 
 
 def bleu_signature() -> str:
-    """sacreBLEU's name of what ``metrics.bleu`` computes, so that others can compute the same."""
+    """Return sacreBLEU's signature of the settings of ``metrics.bleu``."""
     from sacrebleu.metrics.bleu import BLEU
 
     scorer = BLEU(tokenize="intl", smooth_method="exp", force=True)

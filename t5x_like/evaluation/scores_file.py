@@ -1,23 +1,23 @@
-"""``scores.json`` and ``predictions.jsonl``, which every evaluation writes in one form.
+"""Format of ``scores.json`` and ``predictions.jsonl``, which every evaluation writes.
 
 ``DIR/scores.json`` holds:
 
 - ``checkpoint``, ``step``: the weights; ``model``, ``parameters``: their architecture and size;
-- ``settings``: what decides the answers (split, method, shots ...), as the evaluation was asked for;
+- ``settings``: all settings that predictions depend on (split, method, shots ...);
 - ``versions`` of the libraries;
 - ``tasks``: an entry for each task, see below;
 - ``left_out``: tasks that were not evaluated, with the reason;
-- ``averages``: of GLUE and SuperGLUE, each with its ``score`` and the metrics that are ``missing``.
+- ``averages``: of GLUE and SuperGLUE, each with its ``score`` and the ``missing`` metrics.
 
-An entry of a task holds ``split``, ``limit``, ``method``, ``examples``, ``unlabelled``, ``invalid``, ``cut_inputs``,
+An entry of a task holds ``split``, ``limit``, ``method``, ``examples``, ``unlabeled``, ``invalid``, ``cut_inputs``,
 ``dropped_examples``, ``skipped``, ``first_skipped``, ``labels``, ``scores`` and ``baseline`` by metric (None where one
-is not a number), ``baseline_name``, and ``intervals``. Where there is something to say, it also holds ``not_numbers``,
-``signatures``, ``withheld``, ``published``, ``class_order``, ``head_of``, ``best_thresholds`` and ``seconds``.
+is not a number), ``baseline_name``, and ``intervals``. Optional fields are ``not_numbers``, ``signatures``,
+``withheld``, ``published``, ``class_order``, ``head_of``, ``best_thresholds`` and ``seconds``.
 
-``DIR/TASK/predictions.jsonl`` holds a line for each question: ``task``, ``number``, ``input``, ``target`` (None where
-unknown), ``prediction`` as written, ``answer`` as metrics compare it, ``cut``, and where there is more to say
-``dropped``, ``log_likelihood``, ``choices``, ``n_best``, ``null_score_diff`` and the source's own ``idx``. Of texts
-that are measured it holds their costs.
+``DIR/TASK/predictions.jsonl`` holds a line for each row: ``task``, ``number``, ``input``, ``target`` (None if unknown),
+``prediction`` as text, ``answer`` as metrics compare it, and ``cut``. Optional fields are ``dropped``,
+``log_likelihood``, ``choices``, ``n_best``, ``null_score_diff`` and the source's own ``idx``. For perplexity it holds
+the cost of each text.
 """
 
 from collections.abc import Mapping
@@ -44,10 +44,15 @@ def build_scores(
     settings: Mapping[str, Any] | None = None,
     left_out: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Returns the contents of ``scores.json``.
+    """Return the contents of ``scores.json``.
 
     Args:
-      model: ``model`` and ``parameters``.
+      entries: Entries by task.
+      checkpoint: Name of the weights.
+      step: Training step of the weights, if any.
+      model: Fields ``model`` and ``parameters``.
+      settings: Settings that predictions depend on.
+      left_out: Reasons by task that was not evaluated.
     """
     return {
         "checkpoint": checkpoint,
@@ -62,15 +67,15 @@ def build_scores(
 
 
 def write_scores(directory: PathLike, found: Mapping[str, Any]) -> None:
-    """Writes ``scores.json``, which holds what ``build_scores`` has returned."""
+    """Write the result of ``build_scores`` to ``scores.json``."""
     write_json(as_path(directory) / SCORES, found)
 
 
 def read_scores(directory: PathLike) -> dict[str, Any]:
-    """Returns what ``write_scores`` has written.
+    """Read ``scores.json``.
 
     Raises:
-      ValueError: it is not of this form.
+      ValueError: It has another format.
     """
     found = read_json(as_path(directory) / SCORES)
     if not isinstance(found, dict) or not {"tasks", "settings", "averages"} <= found.keys():
@@ -81,7 +86,7 @@ def read_scores(directory: PathLike) -> dict[str, Any]:
 
 
 def flat_scores(found: Mapping[str, Any], *, with_averages: bool = False) -> dict[str, float | None]:
-    """Scores of a ``scores.json`` by "task/metric", and averages by "average/suite"."""
+    """Return scores of a ``scores.json`` by "task/metric", and optionally averages by "average/suite"."""
     flat = {
         f"{task}/{name}": value
         for task, entry in found["tasks"].items()
@@ -92,15 +97,18 @@ def flat_scores(found: Mapping[str, Any], *, with_averages: bool = False) -> dic
 
 
 def averages_of(entries: Mapping[str, Entry]) -> dict[str, Any]:
-    """Returns the averages of suites of which any part is there: ``None``, and what is ``missing``, if not all is."""
+    """Return the averages of all suites with at least one score.
+
+    The average of an incomplete suite is ``None``, and its ``missing`` metrics are listed.
+    """
     scores = flat_scores({"tasks": entries})
     return {
         name: {"score": suite.average_of(scores), "missing": suite.missing(scores)}
         for name, suite in SUITES.items()
-        if suite.concerns(scores)
+        if suite.has_any_score(scores)
     }
 
 
 def read_predictions(directory: PathLike, task: str) -> list[Row]:
-    """The lines of a task's ``predictions.jsonl``."""
+    """Read the rows of a task's ``predictions.jsonl``."""
     return list(read_jsonl(as_path(directory) / task / PREDICTIONS))

@@ -1,9 +1,10 @@
-"""Answers in the words of their contexts, from what a head says of each window (Devlin et al. 2019, §4.2-4.3).
+"""Extractive question answering: answer spans from the start and end scores of each context window.
 
-As in ``run_squad.py`` of https://github.com/google-research/bert.
+Follows Devlin et al. 2019, §4.2-4.3, and ``run_squad.py`` of https://github.com/google-research/bert.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,24 @@ from t5x_like.text.heads.span_head import squad_or_none
 _NOTHING = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class SpanSearch:
+    """Search for answers among the spans of a context (Devlin et al. 2019, §4.2-4.3).
+
+    Attributes:
+      max_answer_length: Tokens of an answer, at most.
+      null_score_diff_threshold: For questions that may have no answer: the empty answer is given if its score exceeds
+        the best span's by more than this. Choose it on held-out questions.
+      n_best: Candidates that are kept for each question.
+    """
+
+    max_answer_length: int = 30
+    null_score_diff_threshold: float = 0.0
+    n_best: int = 20
+
+
 class Span(NamedTuple):
-    """One answer among others: its first and last token and what each end scores."""
+    """A candidate answer: its first and last token and the score of each end."""
 
     first: int
     last: int
@@ -25,38 +42,43 @@ class Span(NamedTuple):
 
     @property
     def score(self) -> float:
-        """Of both ends."""
+        """Sum of both ends' scores."""
         return self.start_score + self.end_score
 
 
 class Candidate(NamedTuple):
-    """An answer, or none, and what both of its ends score."""
+    """An answer text (empty for no answer) and the sum of both ends' scores."""
 
     text: str
     score: float
 
 
 class SpanAnswers(NamedTuple):
-    """Answers to one question, the best first; where there may be no answer, ``""`` is among them."""
+    """Candidate answers to one question.
+
+    Attributes:
+      candidates: The best first; ``""`` is among them if the question may have no answer.
+      null_score: Score of no answer; ``None`` if every question has one.
+    """
 
     candidates: list[Candidate]
-    null_score: float | None  # of no answer, where there may be none
+    null_score: float | None
 
     @property
     def null_score_diff(self) -> float | None:
-        """By how much no answer scores more than the best one."""
+        """Score of no answer minus the best answer's score."""
         if self.null_score is None:
             return None
         return self.null_score - max((each.score for each in self.candidates if each.text), default=-np.inf)
 
     def answer(self, threshold: float) -> str:
-        """The best, or none where that scores more by over ``threshold``."""
+        """Return the best answer, or ``""`` if ``null_score_diff`` exceeds ``threshold``."""
         if self.null_score_diff is not None and self.null_score_diff > threshold:
             return _NOTHING
         return next((each.text for each in self.candidates if each.text), _NOTHING)
 
     def described(self) -> dict[str, Any]:
-        """For ``predictions.jsonl``: the candidates with their probabilities among each other."""
+        """Return fields for ``predictions.jsonl``: candidates with a softmax over their scores."""
         scores = np.array([each.score for each in self.candidates])
         shares = np.exp(scores - scores.max(initial=-np.inf))
         listed = [
@@ -70,30 +92,38 @@ class SpanAnswers(NamedTuple):
 
 
 def span_answers(
-    questions: HeadQuestions, scores: Sequence[np.ndarray], *, max_answer_length: int = 30, size: int = 20
+    questions: HeadQuestions, scores: Sequence[np.ndarray], search: SpanSearch
 ) -> list[SpanAnswers]:
-    """The ``size`` best answers to each question, from scores [L, 2] of both ends in each window of its context.
+    """Find the best answers to each question over all windows of its context.
 
-    A token begins an answer only in the window that has most context around it. No answer scores what [CLS] does as
-    both ends, in the window where that is least.
+    A token starts an answer only in the window with most context around it. The score of no answer is that of [CLS] as
+    both ends, in the window where this is lowest.
+
+    Args:
+      questions: Tokenized rows.
+      scores: Arrays [L, 2] with start and end scores for each window.
+      search: Length and number of candidates.
     """
     assert isinstance(questions.head_format, QuestionAnswering)
     windows: list[list[int]] = [[] for _ in questions.read]
     for number, origin in enumerate(questions.examples.origins.tolist()):
         windows[origin].append(number)
     return [
-        _of_windows(questions, row, numbers, [scores[number] for number in numbers], max_answer_length, size)
+        _answers_from_windows(questions, row, numbers, [scores[number] for number in numbers], search)
         for row, numbers in enumerate(windows)
     ]
 
 
 def best_thresholds(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The greatest exact match and F1 that any threshold would have given, and the threshold of each.
+    """Find the ``null_score_diff`` thresholds with the highest exact match and F1.
 
-    Papers tell those of SQuAD 2.0's held-out questions, which its official script looks for (Rajpurkar et al. 2018).
+    Papers report these scores for SQuAD 2.0's development set, as its official script does (Rajpurkar et al. 2018).
 
     Args:
-      rows: of ``predictions.jsonl``; those without a target, or without ``null_score_diff``, are passed over.
+      rows: Rows of ``predictions.jsonl``; those without a target or ``null_score_diff`` are skipped.
+
+    Returns:
+      ``em``, ``em_threshold``, ``f1`` and ``f1_threshold``; empty without suitable rows.
     """
     known = [row for row in rows if row["target"] is not None and "null_score_diff" in row]
     if not known:
@@ -101,7 +131,7 @@ def best_thresholds(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     known.sort(key=lambda row: row["null_score_diff"])
     diffs = np.array([row["null_score_diff"] for row in known])
     nothing = np.array([0.0 if row["target"] else 100.0 for row in known])
-    # Below a threshold between two rows all before it are answered, and none after it.
+    # With a threshold between two rows, all rows before it are answered and none after it.
     ends = [0, *(np.flatnonzero(np.diff(diffs)) + 1).tolist(), len(known)]
     thresholds = [diffs[0] - 1.0, *diffs[np.array(ends[1:]) - 1]]
     found: dict[str, float] = {}
@@ -114,18 +144,17 @@ def best_thresholds(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _scores_of(row: Mapping[str, Any]) -> dict[str, float]:
-    """Scores of the best answer, were it given."""
+    """Return exact match and F1 of the best non-empty answer."""
     text = next((each["text"] for each in row["n_best"] if each["text"]), _NOTHING)
     return squad_or_none([row["target"]], [text])
 
 
-def _of_windows(
+def _answers_from_windows(
     questions: HeadQuestions,
     row: int,
     numbers: Sequence[int],
     scores: Sequence[np.ndarray],
-    max_answer_length: int,
-    size: int,
+    search: SpanSearch,
 ) -> SpanAnswers:
     assert isinstance(questions.head_format, QuestionAnswering)
     examples, context = questions.examples, questions.read[row].row.texts[0][1]
@@ -134,8 +163,8 @@ def _of_windows(
     ]
     candidates = [
         candidate
-        for number, ends, mine in zip(numbers, scores, most_context(sizes), strict=True)
-        for candidate in _of_window(questions, number, ends, mine, context, max_answer_length, size)
+        for number, ends, mine in zip(numbers, scores, max_context_masks(sizes), strict=True)
+        for candidate in _candidates_in_window(questions, number, ends, mine, context, search)
     ]
     null = None
     if questions.head_format.unanswerable:
@@ -144,21 +173,20 @@ def _of_windows(
             for number, ends in zip(numbers, scores, strict=True)
         )
     candidates.sort(key=lambda candidate: -candidate.score)
-    unique = {each.text: each for each in reversed(candidates)}  # of a text's places the best
-    best = sorted(unique.values(), key=lambda candidate: -candidate.score)[:size]
+    unique = {each.text: each for each in reversed(candidates)}  # the best position of each text
+    best = sorted(unique.values(), key=lambda candidate: -candidate.score)[: search.n_best]
     if null is not None:
         best = sorted([*best, Candidate(_NOTHING, null)], key=lambda candidate: -candidate.score)
     return SpanAnswers(best, null)
 
 
-def _of_window(
+def _candidates_in_window(
     questions: HeadQuestions,
     number: int,
     ends: np.ndarray,
     may_start: np.ndarray,
     context: str,
-    max_answer_length: int,
-    size: int,
+    search: SpanSearch,
 ) -> list[Candidate]:
     starts, stops = questions.examples.character_offsets(number)
     if not len(starts):
@@ -170,8 +198,8 @@ def _of_window(
         inside[:, 1],
         may_start,
         np.ones(len(starts), bool),
-        size=size * size,  # of which many may be the same text
-        max_answer_length=max_answer_length,
+        size=search.n_best**2,  # many may be the same text
+        max_answer_length=search.max_answer_length,
     )
     return [Candidate(context[starts[span.first] : stops[span.last]], span.score) for span in found]
 
@@ -185,9 +213,17 @@ def n_best_spans(
     size: int,
     max_answer_length: int,
 ) -> list[Span]:
-    """The ``size`` spans of one row that score most, the best first; of equal ones the earlier first.
+    """Return the highest-scoring spans of one row, the best first; ties are ordered by position.
 
-    All arrays are [L]. (BERT's code looks only among the 20 best starts and ends; here all are looked at.)
+    All arrays are [L]. BERT's code considers only the 20 best starts and ends; this considers all.
+
+    Args:
+      starts: Start scores.
+      ends: End scores.
+      may_start: Tokens at which a span may start.
+      may_end: Tokens at which a span may end.
+      size: Number of spans.
+      max_answer_length: Tokens of a span, at most.
     """
     first = np.where(may_start, starts, -np.inf)[None].astype(np.float32)
     last = np.where(may_end, ends, -np.inf)[None].astype(np.float32)
@@ -202,12 +238,17 @@ def n_best_spans(
     ]
 
 
-def most_context(windows: Sequence[tuple[int, int]]) -> list[np.ndarray]:
-    """For each window (offset, length) of a text, bool [length]: the tokens that no other window has more around.
+def max_context_masks(windows: Sequence[tuple[int, int]]) -> list[np.ndarray]:
+    """Find the window in which each token has most context ("max context" of BERT's ``run_squad.py``).
 
-    That is the lesser of the tokens to the left and to the right, and a hundredth of the window's length; of equal
-    windows the first. An answer counts only in the window that has most around its first token (Devlin et al. 2019's
-    ``run_squad.py``, https://github.com/google-research/bert).
+    The context of a token is the smaller number of tokens to its left or right, plus a hundredth of the window's
+    length. The first of equal windows wins.
+
+    Args:
+      windows: Offset and length of each window of a text.
+
+    Returns:
+      For each window, bool [length]: True for the tokens that belong to it.
     """
     size = max((offset + length for offset, length in windows), default=0)
     best, owner = np.full(size, -np.inf), np.zeros(size, np.int64)
@@ -221,7 +262,7 @@ def most_context(windows: Sequence[tuple[int, int]]) -> list[np.ndarray]:
 
 
 def _pairs(starts: np.ndarray, ends: np.ndarray, max_length: int) -> np.ndarray:
-    """Scores [B, L, M] of each start with the ends from 0 tokens after it on."""
+    """Return scores [B, L, M] of each start with each end up to ``max_length`` - 1 tokens later."""
     reach = min(max_length, starts.shape[1])
     padded = np.pad(ends, ((0, 0), (0, reach - 1)), constant_values=-np.inf)
     return starts[:, :, None] + np.lib.stride_tricks.sliding_window_view(padded, reach, axis=1)

@@ -1,4 +1,4 @@
-"""Checks files as the servers of GLUE and SuperGLUE do: names, headers, rows, order, words."""
+"""Checks of submission files as GLUE's and SuperGLUE's servers make them: names, headers, rows, order, labels."""
 
 import json
 import math
@@ -12,13 +12,17 @@ from t5x_like.text.benchmarks.suites import SUITES, SubmissionFile
 
 _HEADER = "index\tprediction"
 _LINE_END = b"\n"
-_SHOWN = 3  # faults of one kind that are listed
+_SHOWN = 3  # faults of one kind to list
 
 
 class SubmissionCheck(NamedTuple):
-    """``errors`` are what a server would refuse; ``missing`` files it wants before it gives an average.
+    """Result of a check.
 
-    ``answers`` are how many each file of the benchmark has, as far as it can be read.
+    Attributes:
+      benchmark: Name of the suite; ``None`` if no file belongs to one.
+      errors: Faults that the server would refuse.
+      missing: Files that the server needs for an average.
+      answers: Number of answers by file, as far as they can be read.
     """
 
     benchmark: str | None
@@ -28,19 +32,19 @@ class SubmissionCheck(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """An answer with what it is the answer to: a number, or for MultiRC (passage, question, answer)."""
+    """An answer with its line number and index; MultiRC's index is (passage, question, answer)."""
 
     number: int
     key: Any
     label: Any
 
 
-class _FormError(ValueError):
-    """A line that isn't of the form."""
+class _FormatError(ValueError):
+    """A line in the wrong format."""
 
 
 def check_files(files: Mapping[str, bytes]) -> SubmissionCheck:
-    """Checks all files of a submission, by their names in the zip."""
+    """Check all files of a submission, given by their names in the zip."""
     benchmark = _benchmark_of(files)
     if benchmark is None:
         titles = " or ".join(suite.title for suite in SUITES.values())
@@ -59,12 +63,12 @@ def check_files(files: Mapping[str, bytes]) -> SubmissionCheck:
 
 
 def check_file(form: SubmissionFile, content: bytes) -> tuple[list[str], int]:
-    """Returns what a server would refuse in one file, and the number of its answers."""
+    """Return the faults of one file and its number of answers."""
     try:
         lines = list(_table(content) if form.is_table else _objects(form, content))
     except UnicodeDecodeError as error:
         return [f"is not UTF-8 from line {content.count(_LINE_END, 0, error.start) + 1} on"], 0
-    except _FormError as error:
+    except _FormatError as error:
         return [str(error)], 0
     return list(_errors_in(form, lines)), len(lines)
 
@@ -86,7 +90,7 @@ def _misnamed(name: str, forms: Mapping[str, SubmissionFile]) -> str:
     bare = name.rpartition("/")[2]
     near = next((known for known in forms if known.lower() == bare.lower()), None)
     if near and "/" in name:
-        return f"lies in a folder; put {near} at the top of the zip"
+        return f"is in a folder; put {near} at the top of the zip"
     return f"must be called {near}" if near else f"is no file of this benchmark, only {', '.join(forms)}"
 
 
@@ -128,15 +132,17 @@ def _is_label(form: SubmissionFile, label: Any) -> bool:
 def _table(content: bytes) -> Iterator[_Line]:
     lines = content.decode("utf-8").split("\n")
     if content.startswith(b"\xef\xbb\xbf") or "\r" in content.decode("utf-8"):
-        raise _FormError("has a byte order mark or carriage returns; write plain UTF-8 with line feeds")
+        raise _FormatError("has a byte order mark or carriage returns; write plain UTF-8 with line feeds")
     if lines[0] != _HEADER:
-        raise _FormError(f"begins with {lines[0][:40]!r}, not with the header {_HEADER!r}")
+        raise _FormatError(f"begins with {lines[0][:40]!r}, not with the header {_HEADER!r}")
     if lines[-1] == "":
         lines.pop()
     for number, line in enumerate(lines[1:], start=2):
         cells = line.split("\t")
         if len(cells) != 2 or not re.fullmatch(r"[0-9]{1,9}", cells[0]):
-            raise _FormError(f"line {number} is {line[:40]!r}, not an index and an answer with a tab between")
+            raise _FormatError(
+                f"line {number} is {line[:40]!r}, not an index and an answer with a tab between"
+            )
         yield _Line(number, int(cells[0]), cells[1])
 
 
@@ -157,7 +163,7 @@ def _objects(form: SubmissionFile, content: bytes) -> Iterator[_Line]:
                 if form.kind == "nested"
                 else '{"idx": 0, "label": …}'
             )
-            raise _FormError(f"line {number} is {text[:40]!r}, not {wanted}{_reason(error)}") from error
+            raise _FormatError(f"line {number} is {text[:40]!r}, not {wanted}{_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:

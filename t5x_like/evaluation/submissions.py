@@ -1,4 +1,4 @@
-"""Answers to the hidden test sets of GLUE and SuperGLUE as the zip files that their servers score."""
+"""Submissions of GLUE and SuperGLUE: zip files with predictions for the hidden test sets."""
 
 import io
 import json
@@ -13,33 +13,41 @@ from t5x_like.evaluation.submission_checks import SubmissionCheck, check_file, c
 from t5x_like.io.files import PathLike, as_path, write_bytes
 from t5x_like.text.benchmarks.suites import SUITES, SubmissionFile, submission_files, suite_of_server
 
-# What zipfile raises of what isn't one, is damaged, cut short, encrypted or packed in a way that it doesn't know.
+# Exceptions of zipfile for other, damaged, incomplete or encrypted files and unknown compression.
 _DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, RuntimeError, EOFError, OSError, ValueError)
 
-Row = Mapping[
-    str, Any
-]  # of predictions.jsonl: "answer" as postprocessed, "prediction" as written, "idx…" of the row
+# A row of predictions.jsonl: "answer" is postprocessed, "prediction" is the text, "idx…" is the source's index.
+Row = Mapping[str, Any]
 
 
 class Submission(NamedTuple):
-    """The written files with their rows, files that the server wants too, and the number of guessed answers."""
+    """Contents of a written submission.
+
+    Attributes:
+      benchmark: Name of the suite.
+      files: Number of rows by file.
+      missing: Further files that the server needs for an average.
+      replaced: By file, number of rows whose prediction is not a valid answer; the first class replaces it.
+    """
 
     benchmark: str
     files: dict[str, int]
     missing: tuple[str, ...]
-    replaced: dict[
-        str, int
-    ]  # rows whose answer is none of the task's, by file: the first class stands for it
+    replaced: dict[str, int]
 
 
 def write_submission(path: PathLike, answers: Mapping[str, Sequence[Row]]) -> Submission:
-    """Writes the zip of one benchmark's server from the test rows of its tasks, by T5's names for them.
+    """Write the zip file for one suite's server.
 
-    Dates in the zip are fixed: the same answers are the same bytes.
+    Dates in the zip are fixed: equal answers give equal bytes.
+
+    Args:
+      path: The file to write.
+      answers: Rows of ``predictions.jsonl`` for the test split, by task.
 
     Raises:
-      ValueError: no task of a server, tasks of both, or files that its server would refuse (rows missing or twice,
-        wrong counts); nothing is written then.
+      ValueError: No task or tasks of two suites, or files that the server would refuse (missing or repeated rows, wrong
+        counts). Nothing is written then.
     """
     benchmark = _one_benchmark(answers)
     forms = [form for form in SUITES[benchmark].submission if form.task in answers]
@@ -62,10 +70,10 @@ def write_submission(path: PathLike, answers: Mapping[str, Sequence[Row]]) -> Su
 
 
 def check_test_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-    """Checks, before rows are answered, that they are those that the servers have: all, each once.
+    """Check before the evaluation that rows are those of the server's test set: all, each once.
 
     Raises:
-      ValueError: they aren't, so that answers to them could not be handed in.
+      ValueError: They differ, so that predictions for them could not be submitted.
     """
     errors = []
     for form in submission_files(rows):
@@ -80,7 +88,7 @@ def check_test_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
         listed = "\n  ".join(errors)
         raise ValueError(
             f"the test rows are not those that the server scores, and nothing was evaluated:\n  {listed}\n"
-            "Get the official test files (t5x-like data status tells which), or leave --submission out"
+            "Get the official test files (t5x-like data status names them), or leave --submission out"
         )
 
 
@@ -89,10 +97,10 @@ def _numbers_of(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def render(form: SubmissionFile, rows: Sequence[Row]) -> tuple[bytes, int]:
-    """One file's bytes, and how many answers were none of the task's.
+    """Return one file's bytes, and the number of predictions that are not valid answers.
 
     Raises:
-      ValueError: a row without its number.
+      ValueError: A row has no index.
     """
     read = [_answer(form, row) for row in rows]
     replaced = sum(1 for _, good in read if not good)
@@ -102,9 +110,7 @@ def render(form: SubmissionFile, rows: Sequence[Row]) -> tuple[bytes, int]:
         lines = [
             {"idx": _index(row, "query"), "label": value} for row, (value, _) in zip(rows, read, strict=True)
         ]
-        lines = list(
-            {line["idx"]: line for line in reversed(lines)}.values()
-        )  # the first of a query's rows stays
+        lines = list({line["idx"]: line for line in reversed(lines)}.values())  # a query's first row counts
     else:
         lines = [{"idx": _index(row), "label": value} for row, (value, _) in zip(rows, read, strict=True)]
     lines.sort(key=lambda line: line["idx"])
@@ -128,7 +134,7 @@ def _one_benchmark(tasks: Iterable[str]) -> str:
 
 
 def _answer(form: SubmissionFile, row: Row) -> tuple[Any, bool]:
-    """Returns the file's entry for a row, and whether that is the prediction."""
+    """Return the file's entry for a row, and True if it is the prediction."""
     answer = row["answer"]
     answer = answer["value"] if isinstance(answer, Mapping) else answer
     if form.kind == "text":
@@ -145,7 +151,7 @@ def _answer(form: SubmissionFile, row: Row) -> tuple[Any, bool]:
 
 
 def _index(row: Row, part: str = "") -> int:
-    """The row's number in its test file, under the names that TFDS has for it."""
+    """Return the row's index in its test file, under TFDS's field names."""
     found = row.get(f"idx/{part}" if part else "idx")
     nested = row.get("idx")
     if found is None and part and isinstance(nested, Mapping):
@@ -191,10 +197,10 @@ def _zipped(contents: Mapping[str, bytes]) -> bytes:
 
 
 def check_submission(path: PathLike) -> SubmissionCheck:
-    """Checks that a server would take a zip, whoever wrote it; see ``submission_checks.SubmissionCheck``.
+    """Check that a server would accept a zip file, from any tool.
 
     Raises:
-      ValueError: not a zip, or one that is damaged or encrypted.
+      ValueError: It is not a zip file, or is damaged or encrypted.
     """
     content = as_path(path).read_bytes()
     try:

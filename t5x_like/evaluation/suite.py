@@ -1,4 +1,4 @@
-"""Evaluates a checkpoint on tasks: answers and scores on disk, whatever happens on the way."""
+"""Evaluation of a checkpoint on benchmarks, with predictions on disk as they are made."""
 
 import time
 from collections.abc import Collection, Mapping
@@ -9,21 +9,21 @@ import jax
 
 from t5x_like.evaluation.evaluator import TaskPlan, describe_model
 from t5x_like.evaluation.head_plan import HeadPlan
-from t5x_like.evaluation.head_predictor import HeadPredictor, class_order, heads_of
+from t5x_like.evaluation.head_predictor import HeadPredictor, class_order, list_heads
 from t5x_like.evaluation.perplexity import PerplexityPlan
-from t5x_like.evaluation.prediction_log import PredictionLog, claim, refuse_others
+from t5x_like.evaluation.prediction_log import PredictionLog, check_results_directory, claim_results_directory
 from t5x_like.evaluation.prompts import DECODER_STYLE, Prompter, PromptStyle
 from t5x_like.evaluation.questions import (
     find_task,
-    learned_from,
     load_questions,
     published_rows,
     training_rows,
+    training_task_of,
 )
 from t5x_like.evaluation.scores_file import Entry, build_scores, write_scores
 from t5x_like.evaluation.submissions import check_test_rows
 from t5x_like.evaluation.suite_settings import Method, SuiteEvaluation, method_for
-from t5x_like.evaluation.task_selection import check_head, select_by_faults, select_by_files
+from t5x_like.evaluation.task_selection import check_head, select_answerable, select_by_files
 from t5x_like.evaluation.text_answers import TextPlan, answer_length
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
@@ -43,16 +43,19 @@ _SHORTEST_RANKED = 64  # tokens of a ranked answer that are scored, at least
 
 
 def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bool = False) -> dict[str, Any]:
-    """Answers and scores every task, and returns what ``scores.json`` holds.
+    """Evaluate every task and return the contents of ``scores.json``.
 
-    In ``suite.output_dir`` are ``scores.json``, ``evaluation.json`` (whose results these are) and for each task a
-    folder with ``predictions.jsonl``, to which every batch is written as it is answered. Where some are there already,
-    the evaluation continues after them. ``for_server`` wants the very test rows that GLUE's and SuperGLUE's servers
-    score.
+    Writes ``scores.json``, ``evaluation.json`` (the settings that results depend on) and ``TASK/predictions.jsonl``
+    into ``suite.output_dir``. An interrupted evaluation continues after the predictions that exist.
+
+    Args:
+      suite: Checkpoint, tasks and settings.
+      shown: Show progress.
+      for_server: Require the exact test rows that GLUE's and SuperGLUE's servers score.
 
     Raises:
-      ValueError: a checkpoint, task, split or setting that can't be evaluated, or an ``output_dir`` with other results;
-        nothing was written then.
+      ValueError: A checkpoint, task, split or setting that can't be evaluated, or an ``output_dir`` with other results.
+        Nothing was written then.
     """
     mesh = suite.mesh.build()
     check_batch_size(suite.batch_size, mesh)
@@ -61,9 +64,9 @@ def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bo
         "checkpoint": suite.checkpoint,
         "step": step,
         "weights": identity_of(suite.checkpoint, step),
-        **suite.deciding(),
+        **suite.identity_settings(),
     }
-    refuse_others(suite.output_dir, identity)
+    check_results_directory(suite.output_dir, identity)
     find = partial(
         find_task,
         vocabulary=suite.vocabulary or suite.checkpoint,
@@ -87,30 +90,18 @@ def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bo
     )
     planner = _Planner(suite, model)
     definitions = {task: find(task, num_sentinels=model.tokenizer.num_sentinels) for task in selection.tasks}
-    selection = select_by_faults(
+    selection = select_answerable(
         selection,
         planner.faults(definitions),
-        whose=f"{suite.checkpoint} (heads: {heads_of(planner.model)})",
+        whose=f"{suite.checkpoint} (heads: {list_heads(planner.model)})",
         skip_missing=suite.skip_missing,
     )
     planned = {task: planner.plan(definitions[task]) for task in selection.tasks}
     if for_server:
         check_test_rows({task: plan.source_rows for task, (plan, _) in planned.items()})
-    claim(suite.output_dir, identity)
-    entries: dict[str, Entry] = {}
-    for number, task in enumerate(selection.tasks, start=1):
-        plan, facts = planned.pop(task)  # its rows may take much memory
-        start = time.monotonic()
-        label = f"{task} ({number} of {len(selection.tasks)})"
-        log = PredictionLog(suite.output_dir, task, plan.inputs)
-        with Progress(
-            label, len(plan.inputs), "questions", shown=shown and not jax.process_index()
-        ) as progress:
-            progress.skip(len(log.rows))
-            for rows in plan.answer(model.params, log.rows):
-                progress.add(log.add(rows))
-            entries[task] = plan.score(log.finish(), resamples=suite.resamples) | facts
-        entries[task]["seconds"] = round(time.monotonic() - start, 1)
+    claim_results_directory(suite.output_dir, identity)
+    shown = shown and not jax.process_index()
+    entries = _evaluate_tasks(planned, model.params, suite, shown=shown)
     own = {name: value for name, value in identity.items() if name not in ("checkpoint", "step")}
     found = build_scores(
         entries,
@@ -125,8 +116,27 @@ def evaluate_suite(suite: SuiteEvaluation, *, shown: bool = True, for_server: bo
     return found
 
 
+def _evaluate_tasks(
+    planned: dict[str, tuple[TaskPlan, Entry]], params: Any, suite: SuiteEvaluation, *, shown: bool
+) -> dict[str, Entry]:
+    """Evaluate planned tasks, removing them from ``planned``; return their entries in ``scores.json``."""
+    entries: dict[str, Entry] = {}
+    for number, task in enumerate(tasks := list(planned), start=1):
+        plan, facts = planned.pop(task)  # frees the rows of finished tasks
+        start = time.monotonic()
+        log = PredictionLog(suite.output_dir, task, plan.inputs)
+        label = f"{task} ({number} of {len(tasks)})"
+        with Progress(label, len(plan.inputs), "questions", shown=shown) as progress:
+            progress.skip(len(log.rows))
+            for rows in plan.answer(params, log.rows):
+                progress.add(log.add(rows))
+            entries[task] = plan.score(log.finish(), resamples=suite.resamples) | facts
+        entries[task]["seconds"] = round(time.monotonic() - start, 1)
+    return entries
+
+
 class _Planner:
-    """Plans of tasks for one model, by the suite's settings."""
+    """Makes plans of tasks for one model, by the suite's settings."""
 
     def __init__(self, suite: SuiteEvaluation, checkpoint: Checkpoint):
         self._suite, self._checkpoint = suite, checkpoint
@@ -137,7 +147,7 @@ class _Planner:
         self._trained_on = trained_on(suite.checkpoint)
 
     def faults(self, definitions: Mapping[str, Any]) -> dict[str, ValueError]:
-        """The tasks that this model can't answer, with the reasons."""
+        """Return the tasks that this model can't answer, with the errors."""
         found = {}
         for task, definition in definitions.items():
             try:
@@ -149,10 +159,10 @@ class _Planner:
         return found
 
     def plan(self, definition: Any) -> tuple[TaskPlan, Entry]:
-        """Reads a task's rows; and what its entry in ``scores.json`` says of it besides its scores.
+        """Read a task's rows; return its plan and further fields of its entry in ``scores.json``.
 
         Raises:
-          ValueError: bad rows, or none.
+          ValueError: Bad rows, or none.
         """
         suite, method = self._suite, self._method(definition)
         policy = RowPolicy(definition.on_bad_row)
@@ -172,7 +182,7 @@ class _Planner:
         return method_for(
             definition,
             self._checkpoint.kind,
-            asked=suite.method,
+            requested=suite.method,
             num_shots=suite.num_shots,
             checkpoint=suite.checkpoint,
         )
@@ -180,7 +190,7 @@ class _Planner:
     def _head_plan(self, definition: Any, policy: RowPolicy) -> tuple[HeadPlan, Entry]:
         suite, mixture = self._suite, self._trained_on
         order = class_order(
-            suite.classes or self._checkpoint.class_names, definition.head_format(), learned=mixture
+            suite.classes or self._checkpoint.class_names, definition.head_format(), trained_task=mixture
         )
         plan = HeadPlan(
             definition=definition,
@@ -192,7 +202,7 @@ class _Planner:
             refuses_nan=True,
         )
         notes = {"class_order": order.note} if order.note else {}
-        own = {definition.name, learned_from(definition).name} & {mixture, *_tasks_in(mixture)}
+        own = {definition.name, training_task_of(definition).name} & {mixture, *_tasks_in(mixture)}
         return plan, notes if own or not mixture else notes | {"head_of": mixture}
 
     def _text_plan(self, definition: Any, method: Method, policy: RowPolicy) -> TextPlan | PerplexityPlan:
@@ -215,7 +225,7 @@ class _Planner:
                 pool=tuple(training_rows(definition)) if suite.num_shots else (),
             ),
             method="rank" if method == "rank" else "generate",
-            prompt_length=_room_for_prompt(self._checkpoint, self.length, longest),
+            prompt_length=_available_prompt_length(self._checkpoint, self.length, longest),
             batch_size=suite.batch_size,
             generation=GenerationConfig(
                 max_new_tokens=longest,
@@ -232,55 +242,55 @@ class _Planner:
 def _tasks_in(mixture: str) -> Collection[str]:
     try:
         return registry.names_of_tasks(mixture)
-    except ValueError:  # a run's own, of which nothing is known here
+    except ValueError:  # the run's own mixture, unknown here
         return ()
 
 
-def _step_of(checkpoint: str, asked: int | None) -> int | None:
-    """The step that is evaluated: a run's newest where none is named.
+def _step_of(checkpoint: str, requested: int | None) -> int | None:
+    """Return the step to evaluate: by default a run's newest; ``None`` for other checkpoints.
 
     Raises:
-      ValueError: a run without one, or without that one.
+      ValueError: The run has no steps, or not that one.
     """
     if not is_run(checkpoint):
-        if asked is not None:
+        if requested is not None:
             raise ValueError(
                 f"{checkpoint} is no run of ours and has no steps, only its weights; leave --step out"
             )
         return None
     steps = steps_of(checkpoint)
-    if not steps or asked not in (None, *steps):
-        wanted = "finished step" if asked is None else f"finished step {asked}"
+    if not steps or requested not in (None, *steps):
+        wanted = "finished step" if requested is None else f"finished step {requested}"
         raise ValueError(f"{checkpoint} has no {wanted}, only {steps or 'none'}")
-    return steps[-1] if asked is None else asked
+    return steps[-1] if requested is None else requested
 
 
-def _prompt_length(asked: int | None, model: Checkpoint, checkpoint: str) -> int:
-    """Tokens of a prompt.
+def _prompt_length(requested: int | None, model: Checkpoint, checkpoint: str) -> int:
+    """Return the number of tokens of a prompt.
 
     Raises:
-      ValueError: more than the model can read.
+      ValueError: More than the model has positions.
     """
     most = model.max_positions
-    if asked is None:
+    if requested is None:
         return min(_DEFAULT_LENGTHS[model.kind], most or _DEFAULT_LENGTHS[model.kind])
-    if most is not None and asked > most:
-        raise ValueError(f"inputs_length is {asked}, {checkpoint} can read {most} tokens; lower it")
-    return asked
+    if most is not None and requested > most:
+        raise ValueError(f"inputs_length is {requested}, {checkpoint} can read {most} tokens; lower it")
+    return requested
 
 
-def _room_for_prompt(model: Checkpoint, length: int, answer: int) -> int:
-    """Tokens of a prompt, where the answer must fit behind it.
+def _available_prompt_length(model: Checkpoint, length: int, answer: int) -> int:
+    """Return the tokens of a prompt that leave room for an answer in a decoder's positions.
 
     Raises:
-      ValueError: nothing is left.
+      ValueError: No room is left.
     """
     if model.kind != "decoder" or model.max_positions is None:
         return length
-    room = min(length, model.max_positions - answer)
-    if room < 1:
+    available = min(length, model.max_positions - answer)
+    if available < 1:
         raise ValueError(
             f"an answer of {answer} tokens leaves no room for a question in {model.max_positions} positions; lower "
             "max_new_tokens"
         )
-    return room
+    return available

@@ -1,4 +1,4 @@
-"""One evaluation as a frozen value: which checkpoint, which tasks, asked how, written where."""
+"""Configuration of an evaluation on benchmarks."""
 
 import hashlib
 from dataclasses import asdict, field
@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 from t5x_like.config_class import config_class
 from t5x_like.evaluation.prompts import PromptStyle
-from t5x_like.evaluation.questions import are_texts
+from t5x_like.evaluation.questions import is_perplexity_task
 from t5x_like.evaluation.text_answers import Normalization
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.checkpoint import Kind
@@ -33,19 +33,36 @@ _SETTINGS_THAT_DECIDE = (
 
 @config_class
 class SuiteEvaluation:
-    """A checkpoint, the tasks it is evaluated on, and the settings; in gin ``suite_settings.SuiteEvaluation``.
+    """Evaluation of any checkpoint on benchmarks; in gin ``suite_settings.SuiteEvaluation``.
 
-    ``method``: "generate" writes answers word by word; "rank" takes the likeliest of a task's answers; "head" is what a
-    fine-tuned encoder's head says; "measure" is what texts cost, of tasks of perplexity only. Where not given,
-    encoders use their head, decoders rank where answers are known, and everything else writes, as T5 does.
-    ``normalization`` divides likelihoods of ranked answers by their length.
-
-    ``inputs_length`` is what the model can read, at most 512 for encoders and 2,048 for decoders, where not given.
-    ``max_new_tokens`` is what the longest of a task's answers takes, or 64.
-
-    ``skip_missing`` leaves out tasks whose files are not there, or that the model has no head for. ``on_bad_row`` is
-    what tasks do with rows that can't be read, "fail" or "skip"; as each task says, where not given. ``classes`` names
-    those of a head, in the order of its scores, where its own files don't.
+    Attributes:
+      checkpoint: Run, Hugging Face directory, GGUF or T5X checkpoint.
+      tasks: Names of the tasks.
+      output_dir: Folder of the results.
+      split: Split to evaluate.
+      method: "generate" decodes an output text; "rank" predicts the most likely of a task's labels; "head" uses a
+        fine-tuned head; "measure" computes perplexity. By default encoders use their head, decoders rank if the labels
+        are known, and all others generate, as T5 does.
+      num_shots: Solved examples in each prompt.
+      shot_seed: Seed of their random choice.
+      inputs_length: Tokens of an input; by default the model's positions, at most 512 for encoders and encoder-decoders
+        and 2,048 for decoders.
+      max_new_tokens: Tokens of a generated answer; by default the length of the task's longest label, or 64.
+      num_beams: Width of the beam search; 1 is greedy.
+      length_penalty: Exponent of the beam search's length penalty.
+      normalization: Length that divides the log-likelihoods of ranked labels.
+      style: Template of prompts; by default the input alone, with an answer marker for decoders.
+      batch_size: Examples in a batch.
+      limit: Number of rows to evaluate, from the first; all by default.
+      skip_missing: Leave out tasks without files, or without a suitable head, instead of raising an error.
+      on_bad_row: "fail" or "skip" for unreadable rows; by default each task's own setting.
+      resamples: Bootstrap resamples of confidence intervals; 0 computes none.
+      vocabulary: Vocabulary, if the checkpoint has none.
+      num_sentinels: Sentinel ids of the vocabulary; by default those that the model was trained with.
+      classes: Class names in the order of the head's outputs, if the checkpoint has none.
+      data_dir: Folder of the benchmarks' files.
+      step: Step of a run; its newest by default.
+      mesh: Devices.
     """
 
     checkpoint: str
@@ -67,7 +84,7 @@ class SuiteEvaluation:
     on_bad_row: Literal["fail", "skip"] | None = None
     resamples: int = 1000
     vocabulary: str = ""
-    num_sentinels: int | None = None  # as the model was trained
+    num_sentinels: int | None = None
     classes: tuple[str, ...] = ()
     data_dir: str | None = None
     step: int | None = None
@@ -95,8 +112,8 @@ class SuiteEvaluation:
         if self.resamples == 1 or self.resamples < 0:
             raise ValueError(f"resamples is {self.resamples}; give at least 2, or 0 for no intervals")
 
-    def deciding(self) -> dict[str, Any]:
-        """The settings that answers depend on, as JSON has them, and a hash of them."""
+    def identity_settings(self) -> dict[str, Any]:
+        """Return the settings that predictions depend on, as JSON values, and their hash."""
         settings = {name: getattr(self, name) for name in _SETTINGS_THAT_DECIDE}
         settings |= {"style": self.style and asdict(self.style), "tasks": list(self.tasks)}
         given = {"vocabulary": self.vocabulary, "classes": list(self.classes)}
@@ -107,24 +124,31 @@ class SuiteEvaluation:
 
 
 def method_for(
-    definition: PairsTask, kind: Kind, *, asked: Method | None, num_shots: int, checkpoint: str
+    definition: PairsTask, kind: Kind, *, requested: Method | None, num_shots: int, checkpoint: str
 ) -> Method:
-    """The method by which one task is answered; ``asked`` is the user's, if any.
+    """Choose the method for one task.
+
+    Args:
+      definition: The task.
+      kind: Kind of the model.
+      requested: Method that the user gave, if any.
+      num_shots: Solved examples in each prompt.
+      checkpoint: Name of the model, for messages.
 
     Raises:
-      ValueError: the model or the task can't do what is asked for.
+      ValueError: The model or the task doesn't support the method.
     """
     name = definition.name
-    if are_texts(definition):
+    if is_perplexity_task(definition):
         if kind != "decoder":
             raise ValueError(f"task {name!r} measures texts, which needs a decoder; {checkpoint} is none")
-        if asked not in (None, "measure") or num_shots:
+        if requested not in (None, "measure") or num_shots:
             raise ValueError(f"task {name!r} measures texts: leave --method and --num_shots out")
         return "measure"
-    if asked == "measure":
+    if requested == "measure":
         raise ValueError(f"task {name!r} has questions to be answered, not texts to measure")
     usual: Method = "rank" if kind == "decoder" and definition.answers else "generate"
-    method = asked or ("head" if kind == "encoder" else usual)
+    method = requested or ("head" if kind == "encoder" else usual)
     if kind == "encoder" and method != "head":
         raise ValueError(
             f"{checkpoint} is an encoder, which writes nothing: --method {method} needs a decoder; fine-tune a "

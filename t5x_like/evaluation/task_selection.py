@@ -1,10 +1,10 @@
-"""The tasks of a suite that can be evaluated: those whose files are there, and whose answers the model can give."""
+"""Selection of the tasks that can be evaluated: their files exist and the model can answer them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from t5x_like.evaluation.head_predictor import heads_of, wanted_head
-from t5x_like.evaluation.questions import learned_from
+from t5x_like.evaluation.head_predictor import list_heads, missing_head
+from t5x_like.evaluation.questions import training_task_of
 from t5x_like.io.paths import find_files
 from t5x_like.pretrained.head_classes import order_by_name
 from t5x_like.text.benchmarks.split_files import SplitFiles, data_directory, wanted_files
@@ -12,7 +12,7 @@ from t5x_like.text.tasks.pairs import PairsTask
 
 
 class TaskSelection(NamedTuple):
-    """The tasks that can be evaluated, and why others can't."""
+    """The tasks to evaluate, and the reasons by task that is left out."""
 
     tasks: tuple[str, ...]
     left_out: Mapping[str, str]
@@ -26,14 +26,17 @@ def select_by_files(
     skip_missing: bool,
     data_dir: str | None,
 ) -> TaskSelection:
-    """The tasks whose files are there. Weights need not be read to know.
+    """Select the tasks whose files exist, before weights are read.
 
     Args:
-      needs_training_split: whether examples from it are shown.
-      skip_missing: whether the others are left out, rather than an error.
+      definitions: Tasks by name.
+      split: Split to evaluate.
+      needs_training_split: Few-shot examples are drawn from the training split.
+      skip_missing: Leave out other tasks instead of raising an error.
+      data_dir: Folder of the files, for messages.
 
     Raises:
-      ValueError: files of some are missing and ``skip_missing`` is not set, or of all.
+      ValueError: Files of some tasks are missing and ``skip_missing`` is off, or files of all.
     """
     needed = {task: _needed(each, split, needs_training_split) for task, each in definitions.items()}
     without_split = {task: reason for task, each in needed.items() if (reason := _no_split(each))}
@@ -49,7 +52,7 @@ def select_by_files(
     if len(without_split) == len(definitions):
         task, reason = next(iter(without_split.items()))
         raise ValueError(
-            f"task {task!r} has {reason}" + ", and so it is with the others" * (len(definitions) > 1)
+            f"task {task!r} has {reason}" + "; the other tasks lack it, too" * (len(definitions) > 1)
         )
     if len(definitions) == 1:
         for each, wanted in next(iter(needed.values())):
@@ -59,18 +62,24 @@ def select_by_files(
     raise ValueError(
         f"{len(left_out)} of {len(definitions)} tasks are not below {data_directory(data_dir)}; nothing was "
         f"evaluated or written:\n{_listed(left_out)}\n{fetch}"
-        "(t5x-like data status tells where files are from; --data_dir or $T5X_LIKE_DATA names another folder)"
+        "(t5x-like data status shows where files come from; --data_dir or $T5X_LIKE_DATA names another folder)"
         + _others(there)
     )
 
 
-def select_by_faults(
+def select_answerable(
     selection: TaskSelection, faults: Mapping[str, ValueError], *, whose: str, skip_missing: bool
 ) -> TaskSelection:
-    """The selection without the tasks that have ``faults``; ``whose`` names the model and its heads.
+    """Return the selection without the tasks that have ``faults``.
+
+    Args:
+      selection: Tasks with files.
+      faults: Errors by task.
+      whose: The model and its heads, for messages.
+      skip_missing: Leave out tasks with faults instead of raising an error.
 
     Raises:
-      ValueError: there are faults and ``skip_missing`` is not set, or all tasks have some.
+      ValueError: There are faults and ``skip_missing`` is off, or every task has one.
     """
     if not faults:
         return selection
@@ -87,26 +96,27 @@ def select_by_faults(
 
 
 def check_head(model: Any, definition: PairsTask, *, given: Sequence[str], own: Sequence[str]) -> None:
-    """Refuses a head that can't answer a task.
+    """Check that a model has the head for a task.
 
     Args:
-      model: with its heads.
-      given: the names of the head's classes that the user gives.
-      own: those that the checkpoint has.
+      model: The model with its heads.
+      definition: The task.
+      given: Class names from the user, in the order of the head's outputs.
+      own: Class names from the checkpoint.
 
     Raises:
-      ValueError: no head of the right size, or one of other classes.
+      ValueError: No head of the right size, or other classes.
     """
     head_format = definition.head_format()
-    wanted = wanted_head(model, head_format)
+    wanted = missing_head(model, head_format)
     if wanted:
         raise ValueError(
-            f"task {definition.name!r} needs {wanted}; the model's heads: {heads_of(model)}. Fine-tune it on such a "
+            f"task {definition.name!r} needs {wanted}; the model's heads: {list_heads(model)}. Fine-tune it on such a "
             "task first, or name tasks that fit by --tasks"
         )
     classes, named = head_format.class_names, given or own
     if classes and named and order_by_name(named, classes) is None:
-        whose = "--classes names" if given else "the head tells"
+        whose = "--classes names" if given else "the head has"
         raise ValueError(
             f"task {definition.name!r} has the classes {', '.join(classes)}, {whose} {', '.join(named)}; if these are "
             "the same, --classes names them in the task's words, each once, in the order of the head's scores"
@@ -114,14 +124,14 @@ def check_head(model: Any, definition: PairsTask, *, given: Sequence[str], own: 
 
 
 def _needed(definition: PairsTask, split: str, needs_training_split: bool) -> list[tuple[PairsTask, str]]:
-    """The split to evaluate, and that with examples to show."""
-    shown = (learned_from(definition), "train")
+    """Return the (task, split) pairs to read: the split to evaluate, and the training split for examples."""
+    shown = (training_task_of(definition), "train")
     needed = [(definition, split)]
     return [*needed, shown] if needs_training_split and shown not in needed else needed
 
 
 def _no_split(needed: Sequence[tuple[PairsTask, str]]) -> str:
-    """The split that a task hasn't; nothing if it has all that are needed."""
+    """Describe the first missing split; empty if all exist."""
     for each, split in needed:
         if split not in each.splits:
             return f"no split {split!r}; there are {', '.join(each.splits)}"
@@ -129,7 +139,7 @@ def _no_split(needed: Sequence[tuple[PairsTask, str]]) -> str:
 
 
 def _no_files(needed: Sequence[tuple[PairsTask, str]]) -> str:
-    """The files of a task that are not there; nothing if all are."""
+    """Describe the missing files; empty if all exist."""
     lacking = []
     for each, split in needed:
         try:
@@ -141,7 +151,7 @@ def _no_files(needed: Sequence[tuple[PairsTask, str]]) -> str:
 
 
 def _wanted(definition: PairsTask, split: str) -> str:
-    """The files of a benchmark's split by their names below the data folder."""
+    """Name the files of a benchmark's split, relative to the data folder."""
     if not isinstance(definition.files, SplitFiles):
         return ""
     source = definition.files.source
@@ -149,7 +159,7 @@ def _wanted(definition: PairsTask, split: str) -> str:
 
 
 def _short(task: str, error: ValueError) -> str:
-    """A fault in a list of tasks, which names them already: its first clause."""
+    """Shorten an error for a list that already names the task: its first clause."""
     return str(error).removeprefix(f"task {task!r} ").partition("; ")[0]
 
 
@@ -159,4 +169,4 @@ def _listed(reasons: Mapping[str, str]) -> str:
 
 
 def _others(tasks: tuple[str, ...]) -> str:
-    return f"\n--skip_missing goes on with the others: {', '.join(tasks)}" if tasks else ""
+    return f"\n--skip_missing continues with the others: {', '.join(tasks)}" if tasks else ""

@@ -1,4 +1,4 @@
-"""One task's questions answered in words, batch by batch: generated, or the likeliest of the task's answers."""
+"""Text predictions for one task, batch by batch: generated, or the most likely of the task's labels."""
 
 import functools
 import math
@@ -18,12 +18,12 @@ from t5x_like.inference.length_batches import length_batches
 
 Normalization = Literal["none", "tokens", "bytes"]
 
-_LONGEST_ANSWER = 64  # tokens, where a task doesn't say which answers there are
+_LONGEST_ANSWER = 64  # tokens, for open answers
 _LONGEST_NUMBER = 8
 
 
 def answer_length(model: TextModel, questions: Questions) -> int:
-    """Tokens for an answer: what the longest that there is takes, and its end."""
+    """Return the number of tokens to generate: the longest label with its end of sequence, or a default."""
     if questions.is_number:
         return _LONGEST_NUMBER
     if not questions.labels:
@@ -33,15 +33,20 @@ def answer_length(model: TextModel, questions: Questions) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class TextPlan:
-    """Questions of one task, and how a model answers them.
+    """Rows of one task and the text model that predicts them.
 
     Attributes:
-      prompt_length: tokens of a prompt, special ids included.
-      generation: the search for answers.
-      target_length: tokens of an answer whose likelihood is computed.
-      normalization: divides likelihoods of ranked answers by their length.
-      scores_targets: whether the likelihood of each true answer is computed beside generated ones.
-      one_line: whether an answer is the first line that is written, as of decoders that were not trained on the task.
+      model: The model.
+      questions: The rows.
+      prompter: Makes prompts.
+      method: "generate" or "rank".
+      prompt_length: Tokens of a prompt, special ids included.
+      batch_size: Prompts in a batch.
+      generation: Decoding settings.
+      target_length: Tokens of an answer whose likelihood is computed.
+      normalization: Length that divides the log-likelihoods of ranked labels.
+      scores_targets: Compute the target's log-likelihood next to a generated answer.
+      one_line: Take only the first generated line, for decoders that were not trained on the task.
     """
 
     model: TextModel
@@ -65,12 +70,12 @@ class TextPlan:
 
     @property
     def inputs(self) -> dict[int, str]:
-        """Questions by number, as ``predictions.jsonl`` has them."""
+        """Input texts by row number."""
         return {row.number: row.inputs for row in self.questions.rows}
 
     @property
     def source_rows(self) -> list[Mapping[str, Any]]:
-        """The rows' own fields, with their numbers in the benchmark's test set ("idx")."""
+        """Fields of the rows as their files have them, including the test set's index ("idx")."""
         return [row.example for row in self.questions.rows]
 
     @functools.cached_property
@@ -84,9 +89,9 @@ class TextPlan:
         return self.model.encode_prompts(self.prompter, prompts, length=self.prompt_length)
 
     def answer(self, params: Any, answered: Collection[int] = ()) -> Iterator[list[Row]]:
-        """Yields the rows of ``predictions.jsonl``, batch by batch, but for batches of which all are ``answered``.
+        """Yield rows of ``predictions.jsonl``, one list for each batch; see ``TaskPlan.answer``.
 
-        Batches are made of questions of like length and are the same however often the work was interrupted.
+        Batches hold inputs of similar length and don't depend on interruptions.
         """
         answer_batch = self._rank if self.method == "rank" else self._generate
         for places in length_batches([len(prompt.ids) for prompt in self._prompts], self.batch_size):
@@ -102,11 +107,11 @@ class TextPlan:
             ]
 
     def score(self, rows: Sequence[Row], *, resamples: int = 0) -> Entry:
-        """The task's entry in ``scores.json``, from all rows in order."""
+        """Return the task's entry in ``scores.json``; see ``TaskPlan.score``."""
         return score_questions(self.questions, rows, resamples=resamples)
 
     def _record(self, row: Question, answer: Row) -> Row:
-        """One line of ``predictions.jsonl``: with its number in the source, and the answer as metrics read it."""
+        """Build one row of ``predictions.jsonl``."""
         kept = {
             name: value for name, value in row.example.items() if name == "idx" or name.startswith("idx/")
         }
@@ -115,10 +120,10 @@ class TextPlan:
             "number": row.number,
             **kept,
             "input": row.inputs,
-            "target": row.targets if self.questions.is_labelled(row) else None,
+            "target": row.targets if self.questions.is_labeled(row) else None,
             **answer,
         }
-        return found | {"answer": self.questions.answer_of(row, answer["prediction"])}
+        return found | {"answer": self.questions.postprocess_answer(row, answer["prediction"])}
 
     def _generate(
         self, params: Any, rows: Sequence[Question], prompts: Sequence[EncodedPrompt]
@@ -135,7 +140,7 @@ class TextPlan:
             texts = [text.strip().partition("\n")[0].strip() for text in texts]
         if not self.scores_targets:
             return [{"prediction": text} for text in texts]
-        targets = [row.targets if self.questions.is_labelled(row) else None for row in rows]
+        targets = [row.targets if self.questions.is_labeled(row) else None for row in rows]
         likelihoods: Sequence[float | None] = [None] * len(rows)
         if any(target is not None for target in targets):
             found = self._likelihoods(params, rows, prompts, [target or "" for target in targets])
@@ -156,7 +161,10 @@ class TextPlan:
         sizes = np.ones_like(scores)
         for column, label in enumerate(labels):
             requests = self.model.requests(
-                prompts, [label] * len(rows), length=self.target_length, joint=self.prompter.style.joint
+                prompts,
+                [label] * len(rows),
+                length=self.target_length,
+                separator=self.prompter.style.answer_separator,
             )
             scores[:, column] = self._score(params, requests)
             if self.normalization == "tokens":
@@ -186,7 +194,7 @@ class TextPlan:
         targets: Sequence[str],
     ) -> np.ndarray:
         requests = self.model.requests(
-            prompts, targets, length=self.target_length, joint=self.prompter.style.joint
+            prompts, targets, length=self.target_length, separator=self.prompter.style.answer_separator
         )
         given = [
             request if row.target_ids is None else request._replace(target=row.target_ids)
@@ -200,6 +208,6 @@ class TextPlan:
 
     @functools.cached_property
     def _newline(self) -> tuple[int, ...]:
-        """A decoder that is asked for a line is done when the line is."""
+        """Id of a line break, at which a decoder that answers in one line can stop."""
         (ids,) = self.model.tokenizer.encode_all(["\n"])
         return tuple(ids) if len(ids) == 1 else ()

@@ -1,4 +1,4 @@
-"""Texts in, texts and likelihoods out: a model's structure with its tokenizer, for weights that are given later."""
+"""Text interface of a model: its structure with a tokenizer, for weights that are given to each call."""
 
 import functools
 from collections.abc import Sequence
@@ -20,20 +20,33 @@ from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds
 
 
 class TextCodec(Protocol):
-    """Our tokenizers, and seqio's vocabularies behind ``seqio_bridge.evaluation_rows.SeqioCodec``."""
+    """Protocol of our tokenizers and of ``seqio_bridge.evaluation_rows.SeqioCodec``."""
 
     @property
-    def special(self) -> SpecialTokenIds: ...
+    def special(self) -> SpecialTokenIds:
+        """Special ids, such as the end of sequence."""
+        ...
 
-    def encode_all(self, texts: Sequence[str]) -> list[list[int]]: ...
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of texts, without an end of sequence."""
+        ...
 
-    def decode(self, ids: list[int]) -> str: ...
+    def decode(self, ids: list[int]) -> str:
+        """Return the text of ids."""
+        ...
 
 
 class EncodedPrompt(NamedTuple):
-    """A prompt that fits. ``cut`` tokens of the question and ``dropped`` examples before it did not."""
+    """A prompt that fits the model.
 
-    ids: np.ndarray  # int32, special ids included
+    Attributes:
+      ids: Token ids, int32, special ids included.
+      text: The prompt's text.
+      cut: Tokens that were cut from the question.
+      dropped: Few-shot examples that were dropped.
+    """
+
+    ids: np.ndarray
     text: str
     cut: int = 0
     dropped: int = 0
@@ -41,14 +54,18 @@ class EncodedPrompt(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TextModel:
-    """A model that generates text and scores it.
+    """A model that generates and scores text.
 
     Attributes:
-      start_id: the first id that an encoder-decoder's decoder reads.
-      end_ids: each ends a text; the first one is written after a text.
-      begin_id: begins every text that is read, if the model wants that.
-      ends_prompts: whether prompts and answers end with an end of sequence, as in fine-tuning; encoder-decoders always
-        read it.
+      graphdef: Structure of the model.
+      mesh: Devices.
+      vocab_size: Size of the model's vocabulary.
+      is_decoder: True for decoder-only models, False for encoder-decoders.
+      tokenizer: Text to ids and back.
+      start_id: First input id of an encoder-decoder's decoder.
+      end_ids: Ids that end a text; the first one is written after targets.
+      begin_id: Id that begins every input, if the model needs one.
+      ends_prompts: Prompts and answers end with an end of sequence, as in fine-tuning. Encoder-decoders always need it.
     """
 
     graphdef: Any
@@ -63,10 +80,15 @@ class TextModel:
 
     @classmethod
     def as_trained(cls, config: Any, mesh: Mesh, tokenizer: TextCodec) -> "TextModel":
-        """A model of ours, which reads questions and writes answers in the form of its training examples.
+        """Make a model that reads and writes in the form of its training examples here.
+
+        Args:
+          config: Model configuration.
+          mesh: Devices.
+          tokenizer: The task's tokenizer.
 
         Raises:
-          ValueError: the vocabulary has no end of sequence.
+          ValueError: The vocabulary has no end of sequence.
         """
         if tokenizer.special.eos is None:
             raise ValueError(f"{tokenizer} has no end of sequence, which targets need")
@@ -86,7 +108,7 @@ class TextModel:
 
     @classmethod
     def of_checkpoint(cls, model: Checkpoint) -> "TextModel":
-        """A run's or Hugging Face's model, which reads prompts as its own files say."""
+        """Make a model that reads prompts as its checkpoint's own files say."""
         is_decoder = model.kind == "decoder"
         return cls(
             graphdef=model.graphdef,
@@ -103,10 +125,11 @@ class TextModel:
     def encode_prompts(
         self, prompter: Prompter, prompts: Sequence[Prompt], *, length: int
     ) -> list[EncodedPrompt]:
-        """Ids of at most ``length``. Examples are dropped first, the farthest first; then the question is cut.
+        """Encode prompts into at most ``length`` ids.
 
-        It loses its end where an end of sequence follows it. A decoder's question loses its beginning instead, because
-        its end asks for the answer.
+        Few-shot examples are dropped first, starting with the farthest; then the question is cut. A question that is
+        followed by an end of sequence loses its end. A decoder's question loses its beginning, because its end asks for
+        the answer.
         """
         texts = [prompter.write(prompt) for prompt in prompts]
         return [
@@ -117,15 +140,15 @@ class TextModel:
     def _fit(
         self, prompter: Prompter, prompt: Prompt, text: str, ids: list[int], length: int
     ) -> EncodedPrompt:
-        room = length - len(self._with_special_ids([]))
+        available = length - len(self._with_special_ids([]))
         shown = len(prompt.examples)
-        while len(ids) > room and shown:
+        while len(ids) > available and shown:
             shown -= 1
             text = prompter.write(prompt, shown)
             (ids,) = self.tokenizer.encode_all([text])
-        cut = max(len(ids) - room, 0)
+        cut = max(len(ids) - available, 0)
         if cut:
-            ids = ids[:room] if self.ends_prompts else ids[cut:]
+            ids = ids[:available] if self.ends_prompts else ids[cut:]
         whole = np.array(self._with_special_ids(ids), np.int32)
         return EncodedPrompt(whole, text, cut, len(prompt.examples) - shown)
 
@@ -136,13 +159,18 @@ class TextModel:
         return begin + ids if begin or ids else list(self.end_ids[:1])
 
     def requests(
-        self, prompts: Sequence[EncodedPrompt], answers: Sequence[str], *, length: int, joint: str = " "
+        self, prompts: Sequence[EncodedPrompt], answers: Sequence[str], *, length: int, separator: str = " "
     ) -> list[LikelihoodRequest]:
-        """Each prompt with an answer of at most ``length`` ids.
+        """Combine each prompt with an answer, for scoring.
 
-        Where texts end with an end of sequence, so do answers. Otherwise prompt and answer are encoded together. The
-        answer is what the prompt alone doesn't have, so that no piece is cut in two (Gao et al.,
-        lm-evaluation-harness).
+        If texts end with an end of sequence, so do answers. Otherwise prompt and answer are encoded together, and the
+        answer is the part after the prompt's own ids, so that no token is split (Gao et al., lm-evaluation-harness).
+
+        Args:
+          prompts: Encoded prompts.
+          answers: One answer for each.
+          length: Tokens of an answer, at most.
+          separator: Separator of prompt and answer.
         """
         if self.ends_prompts:
             return [
@@ -151,7 +179,7 @@ class TextModel:
             ]
         alone = self.tokenizer.encode_all([prompt.text for prompt in prompts])
         whole = self.tokenizer.encode_all(
-            [prompt.text + joint + answer for prompt, answer in zip(prompts, answers, strict=True)]
+            [prompt.text + separator + answer for prompt, answer in zip(prompts, answers, strict=True)]
         )
         return [
             LikelihoodRequest(prompt.ids, both[len(before) :][:length])
@@ -168,7 +196,16 @@ class TextModel:
         limit: int,
         stop_ids: Sequence[int] = (),
     ) -> list[str]:
-        """Texts that follow at most ``batch_size`` prompts, up to an end of sequence or one of ``stop_ids``."""
+        """Generate a text for each prompt, up to an end of sequence.
+
+        Args:
+          params: Weights.
+          prompts: Token ids of at most ``batch_size`` prompts.
+          config: Decoding settings.
+          batch_size: Rows of the compiled batch.
+          limit: Tokens of the longest prompt, at most.
+          stop_ids: Further ids that end a text.
+        """
         ids = self._generator(
             params, prompts, config, end_ids=(*self.end_ids, *stop_ids), batch_size=batch_size, limit=limit
         )
@@ -177,9 +214,15 @@ class TextModel:
     def score(
         self, params: Any, requests: Sequence[LikelihoodRequest], *, batch_size: int, limit: int
     ) -> Likelihoods:
-        """Likelihoods of at most ``batch_size`` requests.
+        """Compute the log-likelihoods of at most ``batch_size`` requests.
 
-        A decoder's prompt without a token is given one, after which nothing is asked.
+        A decoder's empty prompt is replaced by one token.
+
+        Args:
+          params: Weights.
+          requests: Prompts with their answers.
+          batch_size: Rows of the compiled batch.
+          limit: Tokens of the longest prompt, at most.
         """
         whole = [
             request if len(request.prompt) else LikelihoodRequest([0], request.target) for request in requests
@@ -195,5 +238,5 @@ class TextModel:
 
     @functools.cached_property
     def scorer(self) -> Scorer:
-        """The compiled scorer of batches."""
+        """Compiled scorer of batches."""
         return Scorer(self.graphdef, self.mesh, vocab_size=self.vocab_size)

@@ -57,11 +57,19 @@ class Progress:
         self._ticker = threading.Thread(target=self._tick, daemon=True) if shown else None
 
     def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> Self:
+        """Start to update the display by itself, where no ``with`` statement does."""
         if self._ticker is not None:
             self._ticker.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Leave the bar as it is, and stop updating it."""
         self._ended.set()
         if self._ticker is not None:
             self._ticker.join()
@@ -93,7 +101,7 @@ class Progress:
             self._bar.set_description(label, refresh=False)
 
     def say(self, text: str) -> None:
-        """Print one line above the bar."""
+        """Print one line above the bar; it counts as the line that is due."""
         self._last_line = time.monotonic()
         self._bar.write(text, file=self._stream)
         self._stream.flush()

@@ -6,13 +6,7 @@ from typing import Any, cast
 import optax
 
 from t5x_like.config_class import config_class
-from t5x_like.optimizers.optimizers import (
-    check_fraction,
-    check_positive,
-    clipped,
-    decay_mask,
-    state_axes,
-)
+from t5x_like.optimizers.optimizers import check_fraction, check_positive, clipped, decay_mask, state_axes
 from t5x_like.optimizers.parameter_groups import scale_by_depth
 from t5x_like.optimizers.schedules import Constant, Schedule, as_schedule
 

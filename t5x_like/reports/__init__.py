@@ -1,1 +1,1 @@
-"""Numbers for people: curves, tables and one-page reports. The only place for matplotlib."""
+"""Curves, tables and one-page HTML reports. The only package that uses matplotlib."""

@@ -1,4 +1,4 @@
-"""HTML report about a corpus: what each step of a recipe kept and dropped, why, with sample pages."""
+"""HTML report about a corpus: pages that each step of a recipe kept and dropped, reasons, and sample pages."""
 
 import os
 import re
@@ -22,12 +22,15 @@ _LETTERS_AFTER_THE_FIRST = re.compile(r"(?<=\w)\w")
 
 
 class Bar(NamedTuple):
-    """A table row with a bar.
+    """Table row with a bar.
 
     Attributes:
+      label: First cell.
+      note: Small text under the label.
       numbers: Cells after the bar.
-      kept: Length of the bar's strong part; ``lost`` is that of its faint part.
-      whole: The number that the bar's full width represents.
+      kept: Length of the bar's strong part.
+      lost: Length of the bar's faint part.
+      whole: Number that the bar's full width represents.
     """
 
     label: str
@@ -39,7 +42,11 @@ class Bar(NamedTuple):
 
 
 def write_corpus_report(corpus: PathLike, output: PathLike) -> None:
-    """Writes one self-contained HTML file about the corpus in a folder, from its manifest and samples.
+    """Write one self-contained HTML file about a corpus, from its manifest and samples.
+
+    Args:
+      corpus: Folder of the corpus.
+      output: HTML file to write.
 
     Raises:
       ValueError: The folder holds no finished corpus.
@@ -52,7 +59,7 @@ def write_corpus_report(corpus: PathLike, output: PathLike) -> None:
 
 
 def corpus_report(manifest: Manifest, samples: Sequence[Mapping[str, Any]]) -> str:
-    """Returns the report's HTML."""
+    """Return the report's HTML."""
     read, made_from = manifest["input"], manifest["made from"]
     facts = {
         name: value
@@ -62,7 +69,7 @@ def corpus_report(manifest: Manifest, samples: Sequence[Mapping[str, Any]]) -> s
     return render(
         "corpus_report.html.j2",
         title=f"Corpus {made_from['recipe']}",
-        introduction=f"What became of {read['pages']:,} pages in {plural(read['files'], 'file')}, step by step.",
+        introduction=f"Fate of {read['pages']:,} pages in {plural(read['files'], 'file')}, step by step.",
         headlines=_headlines(manifest),
         manifest=manifest,
         funnel=_funnel(manifest),
@@ -92,11 +99,11 @@ def _headlines(manifest: Manifest) -> list[Headline]:
         headlines.append(Headline("duplicates removed", *duplicates, good=True))
     damaged = manifest["reading"]["damaged"]
     left_out = "times, left out" if damaged else "all of it was read"
-    return [*headlines, Headline("damage met in the input", f"{damaged:,}", left_out, not damaged)]
+    return [*headlines, Headline("damage in the input", f"{damaged:,}", left_out, not damaged)]
 
 
 def _duplicates(manifest: Manifest) -> tuple[str, str] | None:
-    """Returns the number of duplicate lines, sentences or pages, and a phrase about it."""
+    """Return the number of duplicate lines, sentences or pages, and a phrase about it."""
     lines = total = pages = 0
     for step in manifest["steps"]:
         counts = {name: count for name, count in step["seen"].items() if _is_decision(name)}
@@ -106,12 +113,12 @@ def _duplicates(manifest: Manifest) -> tuple[str, str] | None:
         pages += sum(step["dropped"].get(reason, 0) for reason in _COPIES)
     if total:
         also = f"; {plural(pages, 'page')}" if pages else ""
-        return f"{lines:,}", f"{share(lines, total)} of the lines or sentences that came so far{also}"
-    return (f"{pages:,}", "pages that are there in another version") if pages else None
+        return f"{lines:,}", f"{share(lines, total)} of the lines or sentences processed{also}"
+    return (f"{pages:,}", "pages with another kept version") if pages else None
 
 
 def _funnel(manifest: Manifest) -> list[Bar]:
-    """Returns the number of pages read, and those kept and dropped by each step."""
+    """Return the number of pages read, and those kept and dropped by each step."""
     steps, read = manifest["steps"], manifest["input"]["pages"]
     whole = max([read, *(step["in"] for step in steps)])
     rows = [Bar("pages read", "", (f"{read:,}", "", ""), kept=read, whole=whole)]
@@ -126,7 +133,7 @@ def _funnel(manifest: Manifest) -> list[Bar]:
 
 
 def _reasons(manifest: Manifest) -> list[Bar]:
-    """Returns all reasons for which pages were dropped, the most frequent first."""
+    """Return all reasons for which pages were dropped, the most frequent first."""
     read = manifest["input"]["pages"]
     dropped = [(step["name"], *item) for step in manifest["steps"] for item in step["dropped"].items()]
     most = max((count for _, _, count in dropped), default=0)
@@ -137,7 +144,7 @@ def _reasons(manifest: Manifest) -> list[Bar]:
 
 
 def _decisions(manifest: Manifest) -> list[tuple[str, list[Bar]]]:
-    """Returns the decisions of each step about lines or sentences."""
+    """Return the decisions of each step about lines or sentences."""
     found = []
     for step in manifest["steps"]:
         counts = {name: count for name, count in step["seen"].items() if _is_decision(name)}
@@ -154,7 +161,7 @@ def _decisions(manifest: Manifest) -> list[tuple[str, list[Bar]]]:
 
 
 def _other_counts(manifest: Manifest) -> list[tuple[str, str, int]]:
-    """Returns what steps also counted: evaluation texts, masked personal data, bad words by language."""
+    """Return further counts of steps: evaluation texts, masked personal data, bad words by language."""
     return [
         (step["name"], count_in_words(name), count)
         for step in manifest["steps"]
@@ -164,12 +171,12 @@ def _other_counts(manifest: Manifest) -> list[tuple[str, str, int]]:
 
 
 def _is_decision(name: str) -> bool:
-    """Returns whether a count is of lines or sentences kept or dropped."""
+    """Return True for counts of kept or dropped lines and sentences."""
     return name.startswith(("line-", "sentence-"))
 
 
 def _languages(manifest: Manifest) -> list[Bar]:
-    """Returns kept and dropped pages by language; rare languages are summed up in the last row."""
+    """Return kept and dropped pages by language; rare languages are summed up in the last row."""
     kept = Counter({language: count for language, count in manifest["languages"].items() if language})
     lost: Counter[str] = Counter()
     for step in manifest["steps"]:
@@ -185,7 +192,7 @@ def _languages(manifest: Manifest) -> list[Bar]:
 
 
 def _fates(manifest: Manifest, samples: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns sample pages by fate: kept pages first, then in the order of the steps."""
+    """Return sample pages by fate: kept pages first, then in the order of the steps."""
     totals = {
         (place, reason): count
         for place, step in enumerate(manifest["steps"], start=1)
@@ -211,7 +218,7 @@ def _fates(manifest: Manifest, samples: Iterable[Mapping[str, Any]]) -> list[dic
 
 
 def _sample(row: Mapping[str, Any], *, is_masked: bool) -> tuple[str, str]:
-    """Returns a page's address and the start of its text; of bad words only the first letters are shown."""
+    """Return a page's address and the start of its text; bad words are masked after their first letter."""
     url, text = str(row["url"]), str(row["text"])
     text = text[:_SAMPLE_CHARS] + (" …" if len(text) > _SAMPLE_CHARS else "")
     if is_masked:
@@ -245,10 +252,11 @@ def _by_bits(counts: Mapping[str, int]) -> dict[int, int]:
 
 
 def _histogram(read: Mapping[int, int], kept: Mapping[int, int]) -> dict[str, Any] | None:
-    """Returns bins of page lengths, as shares of all pages, with the grid's step and top.
+    """Return bins of page lengths, as shares of all pages, with the grid's step and number of lines.
 
     Args:
-      read: Number of pages by the bits of their number of characters, before the recipe; ``kept`` is after it.
+      read: Number of pages by the bit length of their character count, before the recipe.
+      kept: The same after the recipe.
     """
     both = [*read, *kept]
     if not both:

@@ -3,14 +3,14 @@
 _REASONS = {
     "filtered:bad_domain": "an address on the list of domains to leave out",
     "filtered:badwords": "a word of the list of bad words",
-    "filtered:duplicate_url": "an older version of a page that is there",
+    "filtered:duplicate_url": "an older version of a kept page",
     "filtered:empty": "nothing left",
     "filtered:ignored_language": "in another language",
-    "filtered:langdetect_exception": "no letter to tell a language by",
+    "filtered:langdetect_exception": "no letters to detect a language",
     "filtered:loremipsum": "has “lorem ipsum”",
-    "filtered:low_confidence": "its language can't be told with confidence",
+    "filtered:low_confidence": "its language was not detected with confidence",
     "filtered:near_duplicate": "nearly the same as another page",
-    "filtered:no_predictions": "its language can't be told",
+    "filtered:no_predictions": "its language was not detected",
     "filtered:not_listed": "an address not on the list of those to keep",
     "filtered:squigglybracket": "has a curly bracket",
     "filtered:too_few_paragraphs": "too few long paragraphs",
@@ -20,25 +20,25 @@ _REASONS = {
 }
 _DECISIONS = {
     "line-passed": "lines that stay",
-    "line-filtered:no_endmark": "end in no . ? ! or quotation mark",
+    "line-filtered:no_endmark": "don't end in . ? ! or a quotation mark",
     "line-filtered:too_short": "too few words",
     "line-filtered:too_long_word": "a word too long",
-    "line-filtered:javascript": "speak of JavaScript",
-    "line-filtered:policy": "speak of policies or cookies",
+    "line-filtered:javascript": "mention JavaScript",
+    "line-filtered:policy": "mention policies or cookies",
     "line-filtered:global_duplicate": "are on another page",
-    "line-filtered:local_duplicate": "come again on the same page",
+    "line-filtered:local_duplicate": "repeated on the same page",
     "sentence-passed": "sentences that stay",
     "sentence-filtered:duplicate_span": "in a span that an earlier document has",
 }
 
 
 def reason_in_words(reason: str) -> str:
-    """Returns a phrase for the reason why a page was dropped."""
+    """Return a phrase for the reason why a page was dropped."""
     return _REASONS.get(reason, _plain(reason))
 
 
 def decision_in_words(decision: str) -> str:
-    """Returns a phrase for the decision about a line or sentence."""
+    """Return a phrase for the decision about a line or sentence."""
     return _DECISIONS.get(decision, _plain(decision))
 
 
@@ -50,7 +50,7 @@ _COUNTS = {
 
 
 def count_in_words(name: str) -> str:
-    """Returns a phrase for another count of a step: ``n-grams:squad``, ``masked:email``, ``-en:filtered``."""
+    """Return a phrase for another count of a step: ``n-grams:squad``, ``masked:email``, ``-en:filtered``."""
     kind, _, what = name.partition(":")
     if kind in _COUNTS:
         return _COUNTS[kind].format(what)

@@ -14,11 +14,11 @@ PathLike = str | os.PathLike[str]
 # Okabe and Ito's palette, distinguishable with any color vision: https://jfly.uni-koeln.de/color/
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _INK, _FAINT = "#333333", "#8a8a8a"
-_LOSSES = ("cross_entropy", "loss")  # the first without z-loss, hence the one to compare with an entropy
+_LOSSES = ("cross_entropy", "loss")  # cross_entropy has no z-loss, so it can be compared with an entropy
 
 
 class Curve(NamedTuple):
-    """One line of a plot: the loss of one task on one side of the split, in nats per target token."""
+    """Loss curve of one task on training or validation data, in nats per target token."""
 
     task: str
     held_out: bool
@@ -27,7 +27,7 @@ class Curve(NamedTuple):
 
 
 def read_curves(run_directory: PathLike) -> list[Curve]:
-    """Returns the loss curves of a run's log: training first, then validation; one for each task if it has several.
+    """Return the loss curves of a run's log: training first, then validation; one per task if it has several.
 
     Raises:
       ValueError: The run logged no loss.
@@ -50,7 +50,7 @@ def read_curves(run_directory: PathLike) -> list[Curve]:
 
 
 def _losses(line: dict[str, Any]) -> dict[str, float]:
-    """Returns the loss of each task in a logged line, or of all tasks together under an empty name."""
+    """Return the loss of each task in a logged line, or of all tasks together under an empty name."""
     prefix = "cross_entropy/"
     by_task = {key.removeprefix(prefix): value for key, value in line.items() if key.startswith(prefix)}
     total = next((line[name] for name in _LOSSES if name in line), None)
@@ -60,16 +60,22 @@ def _losses(line: dict[str, Any]) -> dict[str, float]:
 def draw_loss_curves(
     curves: Sequence[Curve], *, title: str, unigram_entropy: float | None = None, width_inches: float = 7.2
 ) -> str:
-    """Draws an SVG element with a labeled line for each curve, and the unigram entropy dashed.
+    """Draw an SVG element with a labeled line for each curve.
 
     Curves of one task share a color: thin for training, with points for validation.
+
+    Args:
+      curves: Curves to draw.
+      title: Text that makes the ids of this figure's elements unique in a page.
+      unigram_entropy: Height of a dashed line, if given.
+      width_inches: Width of the figure.
     """
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     tasks = sorted({curve.task for curve in curves if curve.held_out or curve.task})
-    # Text stays text, to be searched; the salt keeps the ids of two figures in one page apart.
+    # Text stays searchable; the salt makes the ids of two figures in one page different.
     style: dict[Any, Any] = {
         "svg.fonttype": "none",
         "svg.hashsalt": title,
@@ -88,7 +94,7 @@ def draw_loss_curves(
         if unigram_entropy is not None:
             axes.axhline(unigram_entropy, color=_INK, linewidth=1, linestyle=(0, (5, 4)))
             ends.append((unigram_entropy, "unigram entropy", _INK))
-        _dress(axes, last_step=max(curve.steps[-1] for curve in curves))
+        _style_axes(axes, last_step=max(curve.steps[-1] for curve in curves))
         _label_ends(axes, ends)
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata={"Date": None}, transparent=True)
@@ -110,7 +116,7 @@ def _label(curve: Curve, num_tasks: int) -> str:
     return side if num_tasks <= 1 or not curve.task else f"{curve.task.replace('_', ' ')}, {side}"
 
 
-def _dress(axes: Any, *, last_step: int) -> None:
+def _style_axes(axes: Any, *, last_step: int) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(_FAINT)
     axes.tick_params(colors=_INK, length=3)
@@ -124,7 +130,7 @@ def _dress(axes: Any, *, last_step: int) -> None:
 
 
 def _label_ends(axes: Any, ends: list[tuple[float, str, str]]) -> None:
-    """Names each line at its right end, from top to bottom, pushed apart where two would overlap."""
+    """Label each line at its right end, moving labels apart that would overlap."""
     low, high = axes.get_ylim()
     ends = sorted(ends, key=lambda end: end[0] if math.isfinite(end[0]) else math.inf)
     wanted = [(value - low) / (high - low) if math.isfinite(value) else 1.0 for value, _, _ in ends]
@@ -141,7 +147,7 @@ def _label_ends(axes: Any, ends: list[tuple[float, str, str]]) -> None:
 
 
 def _pushed_apart(wanted: Sequence[float], *, gap: float) -> list[float]:
-    """Returns rising positions at least ``gap`` apart, as near to the ``wanted`` ones as possible."""
+    """Return rising positions at least ``gap`` apart, as near to the ``wanted`` ones as possible."""
     positions: list[float] = []
     for position in wanted:
         positions.append(max(position, positions[-1] + gap if positions else 0.0))

@@ -1,4 +1,4 @@
-"""HTML report about an evaluation on benchmarks: scores beside published ones, confusions, the worst answers."""
+"""HTML report about an evaluation on benchmarks: scores next to published ones, confusions, the worst answers."""
 
 import os
 from collections import Counter
@@ -30,7 +30,7 @@ _FACTS = {
 _TASK_FACTS = {
     "examples": "questions",
     "published": "rows published",
-    "unlabelled": "without a label",
+    "unlabeled": "without a label",
     "invalid": "invalid answers",
     "cut_inputs": "inputs cut",
     "dropped_examples": "examples left out",
@@ -40,7 +40,7 @@ _TASK_FACTS = {
 _METHODS = {
     "generate": "written word by word",
     "rank": "ranked by likelihood",
-    "head": "told by a head",
+    "head": "predicted by a head",
     "measure": "measured",
 }
 _MOST_CLASSES = 12
@@ -48,10 +48,11 @@ _NOT_A_CLASS = "none of these"
 
 
 def write_evaluation_report(directory: PathLike, *, num_worst: int = 6) -> str:
-    """Writes ``report.html`` beside ``scores.json`` and the tasks' predictions.
+    """Write ``report.html`` next to ``scores.json`` and the tasks' predictions.
 
     Args:
-      num_worst: Wrong answers to show for each task: those whose right answer the model found least likely.
+      directory: Output folder of the evaluation.
+      num_worst: Wrong answers to show for each task: those whose target the model found least likely.
 
     Returns:
       The report's path.
@@ -121,7 +122,7 @@ def _introduction(found: Mapping[str, Any]) -> str:
 
 
 def _headlines(found: Mapping[str, Any]) -> list[Headline]:
-    """Returns the averages, and the first metric of each task beside its baseline."""
+    """Return the averages, and the first metric of each task next to its baseline."""
     tiles = [
         Headline(f"{SUITES[name].title} average", number(each["score"]), "as T5 defines it", True)
         for name, each in found["averages"].items()
@@ -142,7 +143,7 @@ def _headlines(found: Mapping[str, Any]) -> list[Headline]:
 
 
 def _average(average: Mapping[str, Any]) -> str:
-    """Returns the average, or the reason why there is none."""
+    """Return the average, or the reason why there is none."""
     if average["score"] is not None:
         return number(average["score"])
     tasks = list(dict.fromkeys(name.partition("/")[0] for name in average["missing"]))
@@ -152,7 +153,14 @@ def _average(average: Mapping[str, Any]) -> str:
 
 
 def score_line(task: str, metric: str, value: float | None, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a metric with its interval, its baseline and the published scores; no metric if it is empty."""
+    """Return a metric with its interval, its baseline and the published scores.
+
+    Args:
+      task: Name of the task.
+      metric: Name of the metric; empty if the task has no scores.
+      value: The score.
+      entry: The task's entry in ``scores.json``.
+    """
     known = published_for(f"{task}/{metric}")
     below = [pair for pair in known if value is not None and pair[1] <= value][-1:]
     above = [pair for pair in known if pair not in below and (value is None or pair[1] > value)][:1]
@@ -168,16 +176,20 @@ def score_line(task: str, metric: str, value: float | None, entry: Mapping[str, 
 
 
 def _sources(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Returns the sources of the published scores and their addresses."""
+    """Return the sources of the published scores and their addresses."""
     names = [f"{task}/{metric}" for task, entry in tasks.items() for metric in entry["scores"]]
     return {each.source: each.url for name in names for each, _ in published_for(name)}
 
 
 def confusion(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, Any] | None:
-    """Counts pairs of a true and a predicted class; None for open answers or many classes.
+    """Count pairs of a true and a predicted class; ``None`` for open answers or many classes.
+
+    Args:
+      labels: Class names.
+      rows: Rows of ``predictions.jsonl``.
 
     Returns:
-      ``across`` are the predicted classes, ``rows`` pairs of a true class and its counts in their order.
+      ``across``: the predicted classes; ``rows``: pairs of a true class and its counts in their order.
     """
     known = [row for row in rows if row.get("target") is not None]
     if not 2 <= len(labels) <= _MOST_CLASSES or not known:
@@ -194,7 +206,7 @@ def confusion(labels: Sequence[str], rows: Sequence[Row]) -> dict[str, Any] | No
 
 
 def worst_answers(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Returns wrong answers with their ``gap``; those whose right answer was least likely come first."""
+    """Return wrong answers with their ``gap``, the least likely targets first."""
     wrong = [
         {**row, "gap": gap(row)}
         for row in rows
@@ -204,7 +216,7 @@ def worst_answers(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def gap(row: Row) -> float:
-    """Returns the right answer's log-likelihood; if answers were ranked, its difference to the chosen one's."""
+    """Return the target's log-likelihood; for ranked answers, its difference from the chosen answer's."""
     likelihood = row.get("log_likelihood")
     if likelihood is None:
         return 0.0

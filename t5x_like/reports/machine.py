@@ -9,7 +9,7 @@ _PACKAGES = ("jax", "flax", "optax", "seqio", "tensorflow", "t5x-like")
 
 
 def describe_machine() -> dict[str, str]:
-    """Returns facts for a report as ``{name: text}``; unavailable ones are left out."""
+    """Return facts for a report as ``{name: text}``; unavailable ones are left out."""
     facts = {"processor": f"{_processor()}, {_num_cores()} cores usable"}
     memory = _memory_gib()
     if memory:
@@ -34,7 +34,7 @@ def _processor() -> str:
 
 
 def _num_cores() -> int:
-    """Returns the number of cores this process may use; in a container, fewer than the machine has."""
+    """Return the number of cores this process may use; in a container, fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

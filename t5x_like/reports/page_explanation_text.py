@@ -1,4 +1,4 @@
-"""Explanations of pages as text: aligned, colored on a terminal, with a summary."""
+"""Text form of page explanations: aligned, colored on a terminal, with a summary."""
 
 import os
 import shutil
@@ -12,15 +12,16 @@ from t5x_like.corpora.rules.cleaning import LineVerdict
 from t5x_like.corpora.rules.page_explanation import KEPT, NOT_REACHED, ExplainedPage, RuleVerdict
 
 _GREEN, _RED, _FAINT, _BOLD, _PLAIN = "\033[32m", "\033[31m", "\033[2m", "\033[1m", "\033[0m"
-_ENOUGH = 20  # columns for a line's text, however narrow the terminal is
+_ENOUGH = 20  # smallest number of columns for a line's text
 
 
 @dataclass(kw_only=True)
 class PageExplanationText:
-    """Formats and counts explained pages.
+    """Formatter and counter of explained pages.
 
     Attributes:
-      width: Columns to cut lines to; None leaves them whole.
+      colors: Use ANSI colors.
+      width: Columns to cut lines to; ``None`` leaves them whole.
     """
 
     colors: bool = False
@@ -30,13 +31,13 @@ class PageExplanationText:
 
     @classmethod
     def for_stream(cls, stream: TextIO) -> "PageExplanationText":
-        """Uses colors and the width of a terminal if the stream is one; ``NO_COLOR`` is obeyed (https://no-color.org)."""
+        """Use colors and the width of a terminal if the stream is one; obeys ``NO_COLOR`` (https://no-color.org)."""
         if not stream.isatty():
             return cls()
         return cls(colors=not os.environ.get("NO_COLOR"), width=shutil.get_terminal_size().columns)
 
     def page(self, name: str, explanation: ExplainedPage) -> str:
-        """Returns a page's fate and the verdicts on its rules and lines, and an empty line."""
+        """Return a page's fate with the verdicts of its rules and on its lines, and an empty line."""
         self._fates[explanation.reason or KEPT] += 1
         self._lines.update(line.decision for line in explanation.lines)
         fate = "kept" if explanation.kept else f"dropped, {explanation.reason}"
@@ -44,7 +45,7 @@ class PageExplanationText:
         return "\n".join([head, *self._rules(explanation.rules), *self._verdicts(explanation.lines), ""])
 
     def summary(self) -> str:
-        """Returns the numbers of pages and lines by fate."""
+        """Return the numbers of pages and lines by fate."""
         return "\n".join([*_table("page", self._fates, KEPT), *_table("line", self._lines, PASSED)])
 
     def _rules(self, rules: Sequence[RuleVerdict]) -> list[str]:
@@ -63,16 +64,16 @@ class PageExplanationText:
         return rows
 
     def _verdicts(self, lines: Sequence[LineVerdict]) -> list[str]:
-        """Decision, number of sentences, and the line; also as it stays, where that differs."""
+        """Return decision, number of sentences, and text of each line; also the changed text, if it differs."""
         widest = max((len(line.decision) for line in lines), default=0)
-        room = None if self.width is None else max(self.width - widest - 9, _ENOUGH)
+        columns = None if self.width is None else max(self.width - widest - 9, _ENOUGH)
         rows = []
         for line in lines:
             decision = self._by_fate(f"{line.decision:<{widest}}", good=line.decision == PASSED)
             sentences = "" if line.sentences is None else str(line.sentences)
-            rows.append(f"    {decision} {sentences:>3} {_cut(printable(line.line), room)}".rstrip())
+            rows.append(f"    {decision} {sentences:>3} {_cut(printable(line.line), columns)}".rstrip())
             if line.out is not None and line.out != line.line.strip():
-                rows.append(f"    {'becomes':>{widest}}     {_cut(printable(line.out), room)}")
+                rows.append(f"    {'becomes':>{widest}}     {_cut(printable(line.out), columns)}")
         return rows
 
     def _by_fate(self, text: str, *, good: bool) -> str:
@@ -83,14 +84,14 @@ class PageExplanationText:
 
 
 def printable(text: str) -> str:
-    """Text of strangers without what could steer a terminal: control and format characters as ``\\x1b``."""
+    r"""Escape control and format characters, which could steer a terminal, as ``\x1b``."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _cut(text: str, room: int | None) -> str:
-    return text if room is None or len(text) <= room else text[: room - 1] + "…"
+def _cut(text: str, columns: int | None) -> str:
+    return text if columns is None or len(text) <= columns else text[: columns - 1] + "…"
 
 
 def _table(what: str, counts: Counter[str], good: str) -> list[str]:

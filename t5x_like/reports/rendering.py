@@ -1,4 +1,4 @@
-"""HTML reports from the jinja2 templates in ``reports/templates``: single files that need nothing from outside."""
+"""HTML reports from the jinja2 templates in ``reports/templates``: single files without external resources."""
 
 import functools
 import re
@@ -7,14 +7,21 @@ from typing import Any, NamedTuple
 
 import jinja2
 
-# Control characters, which HTML doesn't allow, and marks that change the direction of the text after them.
+# Control characters, which HTML forbids, and marks that change the text's direction.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
 class Headline(NamedTuple):
-    """A tile at a report's top: a number, and the number it is compared with."""
+    """Tile at a report's top.
+
+    Attributes:
+      label: Name of the number.
+      value: The number.
+      against: Number to compare with.
+      good: True for a favorable value.
+    """
 
     label: str
     value: str
@@ -23,24 +30,24 @@ class Headline(NamedTuple):
 
 
 def render(template: str, **values: Any) -> str:
-    """Renders a template; values are escaped."""
+    """Render a template; values are escaped."""
     return _environment().get_template(template).render(values)
 
 
 def words(name: str) -> str:
-    """Returns ``wordnet_definitions`` with spaces."""
+    """Return ``wordnet_definitions`` with spaces."""
     return name.replace("_", " ")
 
 
 def number(value: float) -> str:
-    """Formats a number with about three digits; NaN and infinity stay visible."""
+    """Format a number with about three digits; NaN and infinity stay visible."""
     if isinstance(value, int) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def share(part: float, whole: float) -> str:
-    """Returns a part of a whole in percent, with more digits for small parts."""
+    """Return a part of a whole in percent, with more digits for small parts."""
     if not whole:
         return "–"
     if not part:
@@ -52,12 +59,12 @@ def share(part: float, whole: float) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Returns ``1 page`` or ``2,000 pages``."""
+    """Return ``1 page`` or ``2,000 pages``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def printable(text: str) -> str:
-    """Replaces control characters and direction marks by ``�``."""
+    """Replace control characters and direction marks by ``�``."""
     return _UNPRINTABLE.sub("\ufffd", text)
 
 

@@ -14,7 +14,7 @@ PathLike = str | os.PathLike[str]
 
 
 def run_facts(run_directory: PathLike) -> dict[str, str]:
-    """Returns facts as ``{name: text}`` in the order to show them; unavailable ones are left out."""
+    """Return facts as ``{name: text}`` in the order to show them; unavailable ones are left out."""
     directory = as_path(run_directory)
     lines = [line for line in read_jsonl(directory / "metrics.jsonl") if line["split"] == "train"]
     config = read_json(directory / "config.json") if (directory / "config.json").exists() else {}
@@ -35,7 +35,7 @@ def run_facts(run_directory: PathLike) -> dict[str, str]:
 
 
 def _parameters(run_directory: PathLike) -> str | None:
-    """Counts parameters in the newest checkpoint's table of contents."""
+    """Count parameters in the newest checkpoint's table of contents."""
     directory = absolute(run_directory)
     steps = finished_steps(directory)
     if not steps:
@@ -55,7 +55,7 @@ def _batch(config: dict[str, Any]) -> str | None:
 
 
 def _training_time(lines: Sequence[dict[str, Any]]) -> str | None:
-    """Sums steps over speed in the log: excludes compilation, evaluation and saving."""
+    """Sum steps over speed in the log: excludes compilation, evaluation and saving."""
     seconds, previous = 0.0, 0
     for line in lines:
         if "steps_per_second" in line:
@@ -75,6 +75,6 @@ def _seconds(seconds: float | None) -> str | None:
 
 
 def _median(lines: Sequence[dict[str, Any]], name: str) -> str | None:
-    """Returns the median, because intervals at the start or beside other work are slower."""
+    """Return the median, because intervals at the start or next to other work are slower."""
     values = [line[name] for line in lines if name in line]
     return number(statistics.median(values)) if values else None

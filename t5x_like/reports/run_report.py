@@ -1,4 +1,4 @@
-"""One HTML page about runs and their evaluation: loss curves, scores, sample predictions and next steps."""
+"""HTML page about runs and their evaluation: loss curves, scores, sample predictions and next steps."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,13 +20,15 @@ _LOWER_IS_BETTER = ("error_rate", "loss", "perplexity", "distance", "cross_entro
 
 @dataclass(frozen=True, kw_only=True)
 class ReportedRun:
-    """A run directory as the report shows it.
+    """Run directory in a report.
 
     Attributes:
-      about: A paragraph above the curves.
-      unigram_entropy: Loss (nats per token) of a model that only knows each target token's frequency. By default,
-        the entropy that the run has logged. Shown if the run has a single validation loss to compare it with.
-      facts: Shown before the facts that the directory holds.
+      title: Heading of the run.
+      directory: Run directory.
+      about: Paragraph above the curves.
+      unigram_entropy: Loss (nats per token) of a model that only knows each target token's frequency. By default, the
+        entropy that the run has logged. Shown if the run has a single validation loss to compare it with.
+      facts: Facts to show before those of the directory.
     """
 
     title: str
@@ -37,7 +39,7 @@ class ReportedRun:
 
 
 class ReportedScore(NamedTuple):
-    """One metric of one task beside its baseline and, if known, the scores of other methods."""
+    """One metric of one task with its baseline and, if known, the scores of other methods."""
 
     task: str
     metric: str
@@ -49,12 +51,12 @@ class ReportedScore(NamedTuple):
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether the metric counts errors."""
+        """True if the metric counts errors."""
         return self.metric.endswith(_LOWER_IS_BETTER)
 
     @property
     def beats_baseline(self) -> bool | None:
-        """Whether the score is better than the baseline; None without a baseline."""
+        """True if the score is better than the baseline; ``None`` without a baseline."""
         if self.baseline is None:
             return None
         return self.value < self.baseline if self.lower_is_better else self.value > self.baseline
@@ -62,14 +64,17 @@ class ReportedScore(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class RunReport:
-    """A self-contained HTML page about runs and their evaluation.
+    """Self-contained HTML page about runs and their evaluation.
 
     Attributes:
-      output: The file to write.
+      output: File to write.
+      runs: Runs to show.
       evaluation: Folder with ``scores.json`` and each task's ``predictions.jsonl``.
+      title: Title of the page.
+      introduction: Paragraph at the top.
       references: Scores of other methods, ``{task: {method: {metric: value}}}``.
       next_steps: Pairs of a sentence and a command.
-      samples_per_task: The number of predictions shown for each task: its first ones, not its best.
+      samples_per_task: Number of predictions shown for each task: its first ones, not its best.
     """
 
     output: PathLike
@@ -82,7 +87,7 @@ class RunReport:
     samples_per_task: int = 8
 
     def write(self) -> None:
-        """Writes the page.
+        """Write the page.
 
         Raises:
           ValueError: A run's metrics or the evaluation's scores are missing.
@@ -121,7 +126,7 @@ class RunReport:
 
 
 def _described(run: ReportedRun) -> dict[str, Any]:
-    """Returns the values that the template shows of a run."""
+    """Return the values that the template shows of a run."""
     curves = read_curves(run.directory)
     entropy = _comparable_entropy(run, curves)
     headline = None
@@ -140,7 +145,7 @@ def _described(run: ReportedRun) -> dict[str, Any]:
 
 
 def _comparable_entropy(run: ReportedRun, curves: Sequence[Curve]) -> float | None:
-    """Returns the entropy, or None for a mixture: it can't be compared with the loss of one of its tasks."""
+    """Return the entropy, or None for a mixture: it can't be compared with the loss of one of its tasks."""
     if sum(curve.held_out for curve in curves) != 1:
         return None
     lines = read_jsonl(Path(run.directory) / "metrics.jsonl")
@@ -149,7 +154,7 @@ def _comparable_entropy(run: ReportedRun, curves: Sequence[Curve]) -> float | No
 
 
 def _score_headlines(scores: Sequence[ReportedScore]) -> list[Headline]:
-    """Returns a headline for the first metric of each task that has a baseline."""
+    """Return a headline for the first metric of each task that has a baseline."""
     first: dict[str, Headline] = {}
     for score in scores:
         if score.baseline is None or score.task in first:
@@ -161,7 +166,7 @@ def _score_headlines(scores: Sequence[ReportedScore]) -> list[Headline]:
 
 
 def _shown(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Returns the texts of predictions, and whether each is exactly right."""
+    """Return the texts of predictions, and True for each exactly right one."""
     shown = []
     for row in rows:
         texts = {name: str(row[name]) for name in ("input", "target", "prediction")}

@@ -1,4 +1,4 @@
-"""Scores of evaluations as tables for a terminal."""
+"""Text tables of evaluation scores for a terminal."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,8 +7,8 @@ from t5x_like.evaluation.scores_file import flat_scores
 
 
 def scores_table(found: Mapping[str, Any]) -> str:
-    """A line for each task's metric with its interval, then the averages, then what to know about them."""
-    rows = [("task", "metric", "score", "95 % interval", "commonest answer", "rows", "invalid", "cut")]
+    """Return a line for each task's metric with its interval, then the averages, then remarks."""
+    rows = [("task", "metric", "score", "95 % interval", "most frequent answer", "rows", "invalid", "cut")]
     notes = []
     for task, entry in found["tasks"].items():
         common = (f"{entry['examples']:,}", f"{entry['invalid']:,}", f"{entry['cut_inputs']:,}")
@@ -30,7 +30,7 @@ def scores_table(found: Mapping[str, Any]) -> str:
 
 
 def left_out(found: Mapping[str, Any]) -> list[str]:
-    """A line for each task that was not evaluated."""
+    """Return a line for each task that was not evaluated."""
     return [f"left out: {task}, {reason}" for task, reason in found.get("left_out", {}).items()]
 
 
@@ -38,8 +38,8 @@ def _notes(task: str, entry: Mapping[str, Any]) -> list[str]:
     notes = []
     if "withheld" in entry:
         notes.append(f"{task}: no scores, {entry['withheld']}; its predictions are written")
-    elif entry["unlabelled"]:
-        notes.append(f"{task}: {entry['unlabelled']:,} rows have no label and are not scored")
+    elif entry["unlabeled"]:
+        notes.append(f"{task}: {entry['unlabeled']:,} rows have no label and are not scored")
     for metric in entry.get("not_numbers", []):
         notes.append(f"{task}: {metric} is not a number, as where all answers are the same")
     if "head_of" in entry:
@@ -65,7 +65,7 @@ def _notes(task: str, entry: Mapping[str, Any]) -> list[str]:
 
 
 def steps_table(steps: Mapping[int, Mapping[str, Any]]) -> str:
-    """A line for each step, a column for each metric."""
+    """Return a line for each step, with a column for each metric."""
     names = list(dict.fromkeys(name for found in steps.values() for name in flat_scores(found)))
     rows = [("step", *names)]
     rows += [
@@ -76,7 +76,7 @@ def steps_table(steps: Mapping[int, Mapping[str, Any]]) -> str:
 
 
 def over_runs_table(means: Mapping[str, Any]) -> str:
-    """Mean and deviation of each metric."""
+    """Return mean and deviation of each metric over several runs."""
     rows = [("metric", "mean", "± deviation", "runs")]
     rows += [
         (name, _number(each.mean), _number(each.deviation), str(each.runs)) for name, each in means.items()
@@ -85,7 +85,7 @@ def over_runs_table(means: Mapping[str, Any]) -> str:
 
 
 def perplexities_table(measured: Mapping[str, tuple[Any, Mapping[str, float]]]) -> str:
-    """A line for each text: what it costs for each token, word and byte."""
+    """Return a line for each text with its perplexity per token, word and byte."""
     rows: list[tuple[str, ...]] = [
         ("text", "tokens", "for a token", "for a word", "for a byte", "bits a byte")
     ]
@@ -95,8 +95,8 @@ def perplexities_table(measured: Mapping[str, tuple[Any, Mapping[str, float]]]) 
 
 
 def run_table(results: Mapping[str, Any]) -> str:
-    """A line for each metric of a run's own tasks: the score, and that of the most frequent training answer."""
-    rows = [("task", "metric", "score", "commonest answer", "rows")]
+    """Return a line for each metric of a run's own tasks: its score and that of the most frequent training answer."""
+    rows = [("task", "metric", "score", "most frequent answer", "rows")]
     for task, result in results.items():
         count = f"{len(result.rows):,}"
         for metric, score in result.scores.items():
@@ -107,7 +107,7 @@ def run_table(results: Mapping[str, Any]) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], *, left: int) -> str:
-    """Columns as wide as what they hold; the first ``left`` of them begin on the left."""
+    """Align columns; the first ``left`` of them to the left, others to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(

@@ -1,4 +1,4 @@
-"""A picture of what a text costs in different vocabularies."""
+"""Picture that compares the cost of a text in different vocabularies."""
 
 import io
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ _PANELS = (
 
 
 def draw_comparison(measures: Sequence[Measures]) -> bytes:
-    """Draws a PNG with a row for each vocabulary and a column of bars for each measure."""
+    """Draw a PNG with a row for each vocabulary and a column of bars for each measure."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

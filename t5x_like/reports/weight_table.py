@@ -1,21 +1,24 @@
-"""A model's weights as a text table: a tree with totals, and the part of each on a device of a mesh."""
+"""Text table of a model's weights: a tree with totals, and the shard of each weight on a device of a mesh."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from t5x_like.model.parameters import ModelConfig, abstract, flatten, unflatten
 from t5x_like.partitioning.shard import sharding_notes, tree_shardings
+from t5x_like.reports.score_tables import aligned
 
-_BYTES = 4  # weights are float32 whatever computation is in
+_BYTES = 4  # weights are float32 in every compute type
 
 
 class TableWeight(NamedTuple):
     """One weight.
 
     Attributes:
-      cut: The mesh axes that cut it.
-      part: The shape of its part on a device.
+      shape: Shape of the whole weight.
+      axes: Names of its axes.
+      cut: Mesh axes that shard it.
+      part: Shape of its shard on a device.
     """
 
     shape: tuple[int, ...]
@@ -28,10 +31,11 @@ Tree: TypeAlias = "dict[str, TableWeight | Tree]"
 
 
 def weight_table(config: ModelConfig, mesh: Any = None) -> str:
-    """Returns a table of a model's weights below its totals.
+    """Return a table of a model's weights below its totals.
 
     Args:
-      mesh: A ``Mesh`` or ``AbstractMesh``; adds the part of each weight that one of its devices holds.
+      config: Model configuration.
+      mesh: A ``Mesh`` or ``AbstractMesh``; adds the shard of each weight that one of its devices holds.
     """
     _, shapes, axes = abstract(config)
     names, weights = flatten(axes), flatten(shapes)
@@ -54,12 +58,13 @@ def weight_table(config: ModelConfig, mesh: Any = None) -> str:
     if mesh is None:
         rows = [[*row[:3], *row[5:7]] for row in rows]
     notes = [] if mesh is None else sharding_notes(axes, shapes, mesh)
-    return "\n".join([*lines, "", *_aligned(rows), *(f"note: {note}" for note in notes)])
+    table = aligned(rows, left=3 if mesh is None else 5)
+    return "\n".join([*lines, "", table, *(f"note: {note}" for note in notes)])
 
 
 def _rows(tree: Tree, indent: str) -> Iterator[list[str]]:
     for name, inner in tree.items():
-        while isinstance(inner, dict) and len(inner) == 1:  # one line, not one for each folder
+        while isinstance(inner, dict) and len(inner) == 1:  # one line for nested folders
             ((only, inner),) = inner.items()
             name = f"{name}/{only}"
         count, held = _counts(inner)
@@ -74,7 +79,7 @@ def _rows(tree: Tree, indent: str) -> Iterator[list[str]]:
 
 
 def _counts(tree: "TableWeight | Tree") -> tuple[int, int]:
-    """Returns the number of parameters in all and on each device."""
+    """Return the number of parameters in all and on each device."""
     if isinstance(tree, dict):
         counts = [_counts(inner) for inner in tree.values()]
         return sum(count for count, _ in counts), sum(held for _, held in counts)
@@ -92,14 +97,3 @@ def _size(count: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.2f} TiB"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Columns of equal width; numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    is_number = [head in ("parameters", "float32", "each device") for head in rows[0]]
-    for row in rows:
-        cells = zip(row, widths, is_number, strict=True)
-        yield "  ".join(
-            f"{cell:>{width}}" if right else f"{cell:<{width}}" for cell, width, right in cells
-        ).rstrip()

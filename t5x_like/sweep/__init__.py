@@ -1,0 +1,1 @@
+"""Grids of training runs: processes, scores and the best setting."""

@@ -12,7 +12,12 @@ _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
 class GridPoint(NamedTuple):
-    """The values of one run: macros as written on the command line, and a seed (None: the recipe's)."""
+    """Values of one run.
+
+    Attributes:
+      settings: Macros as written on the command line.
+      seed: Random seed; ``None`` keeps the recipe's.
+    """
 
     settings: dict[str, str]
     seed: int | None = None
@@ -32,7 +37,7 @@ class GridPoint(NamedTuple):
 
 
 def grid_points(overs: Sequence[str], num_seeds: int | None) -> list[GridPoint]:
-    """Returns every combination; seeds vary fastest, then the values of the last flag.
+    """Return every combination; seeds vary fastest, then the values of the last flag.
 
     Args:
       overs: ``NAME=v1,v2`` or, for values that vary together, ``NAME:OTHER=1:2,3:4``.
@@ -91,7 +96,7 @@ class _Axis(NamedTuple):
 
 
 def split(text: str, separator: str) -> list[str]:
-    """Splits at separators outside brackets and quotes; strips the parts."""
+    """Split at separators outside brackets and quotes; strips the parts."""
     parts, start, waiting, quote = [], 0, [], ""
     for place, character in enumerate(text):
         if quote:
@@ -109,7 +114,7 @@ def split(text: str, separator: str) -> list[str]:
 
 
 def _literal(value: str) -> str:
-    """Returns the value as gin reads it: numbers, None and quoted text unchanged, other text quoted."""
+    """Return the value as gin reads it: numbers, None and quoted text unchanged, other text quoted."""
     if value[:1] in "%@":
         return value
     try:

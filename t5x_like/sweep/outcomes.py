@@ -6,12 +6,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from t5x_like.io.files import PathLike, as_path, read_jsonl
+from t5x_like.reports.score_tables import aligned
 
 Scores = Mapping[str, float]  # "glue_rte_v002/accuracy": 66.4, "validation/king_james/loss": 2.3
 
 
 class RunOutcome(NamedTuple):
-    """A run with its status; if finished, all ``scores`` at ``step`` and the ``score`` to compare."""
+    """Status and scores of a run.
+
+    Attributes:
+      name: Folder name of the run.
+      settings: Macros as written on the command line.
+      seed: Random seed; ``None`` for the recipe's.
+      status: State of the run.
+      directory: Folder of the run.
+      step: Step whose scores count, if the run has finished.
+      scores: All scores at that step.
+      score: The score to compare.
+    """
 
     name: str
     settings: dict[str, str]
@@ -27,8 +39,12 @@ class SettingSummary(NamedTuple):
     """Scores of a setting over its finished seeds.
 
     Attributes:
-      scores: By seed; ``-`` for the recipe's own seed.
-      std: The sample standard deviation, None for a single run.
+      settings: Macros as written on the command line.
+      scores: Scores by seed; ``-`` for the recipe's own seed.
+      mean: Mean score; ``None`` if no run has finished.
+      std: Sample standard deviation; ``None`` for a single run.
+      median: Median score.
+      best: Best score.
     """
 
     settings: dict[str, str]
@@ -40,7 +56,7 @@ class SettingSummary(NamedTuple):
 
 
 def scores_by_step(directory: PathLike) -> dict[int, dict[str, float]]:
-    """Returns the scores on held-out rows in a run's ``metrics.jsonl``, by step."""
+    """Return the validation scores in a run's ``metrics.jsonl``, by step."""
     found: dict[int, dict[str, float]] = {}
     file = as_path(directory) / "metrics.jsonl"
     for line in read_jsonl(file) if file.exists() else ():
@@ -58,9 +74,14 @@ def scores_by_step(directory: PathLike) -> dict[int, dict[str, float]]:
 
 
 def score_of(scores: Scores, metric: str | None) -> float:
-    """Returns the score to compare: a metric, its mean over the tasks that have it, or the mean over all tasks.
+    """Return the score to compare.
 
+    It is the value of ``metric``, the mean over the tasks that have it, or without ``metric`` the mean over all tasks.
     A task's score is the mean over its metrics, as in GLUE (Wang et al. 2019, §3).
+
+    Args:
+      scores: Scores by "task/metric".
+      metric: Name with or without its task.
 
     Raises:
       ValueError: No metric of that name was measured.
@@ -94,7 +115,13 @@ def score_of(scores: Scores, metric: str | None) -> float:
 def chosen_step(
     by_step: Mapping[int, Scores], metric: str | None, *, at: Literal["last", "best"], lowest: bool
 ) -> int:
-    """Returns the step whose scores represent a run: the last, or the best one (Raffel et al. 2020, §3.1.3).
+    """Return the step that represents a run (Raffel et al. 2020, §3.1.3).
+
+    Args:
+      by_step: Scores by step.
+      metric: See ``score_of``.
+      at: The last step, or the one with the best score.
+      lowest: True if lower scores are better.
 
     Raises:
       ValueError: The run has measured nothing.
@@ -108,7 +135,12 @@ def chosen_step(
 
 
 def summarize(outcomes: Sequence[RunOutcome], *, lowest: bool = False) -> list[SettingSummary]:
-    """Returns a summary of every setting, in the grid's order."""
+    """Return a summary of every setting, in the grid's order.
+
+    Args:
+      outcomes: All runs of the sweep.
+      lowest: True if lower scores are better.
+    """
     groups: dict[tuple, list[RunOutcome]] = {}
     for outcome in outcomes:
         groups.setdefault(tuple(outcome.settings.items()), []).append(outcome)
@@ -131,14 +163,20 @@ def _summary(settings: dict[str, str], group: Sequence[RunOutcome], lowest: bool
 
 
 def best_of(settings: Sequence[SettingSummary], *, lowest: bool = False) -> SettingSummary | None:
-    """Returns the setting with the best mean; the first one on a tie."""
+    """Return the setting with the best mean; the first one on a tie."""
     known = [setting for setting in settings if setting.mean is not None and math.isfinite(setting.mean)]
     sign = -1 if lowest else 1
     return max(known, key=lambda setting: sign * (setting.mean or 0.0), default=None)
 
 
 def table(settings: Sequence[SettingSummary], *, metric: str, lowest: bool = False) -> str:
-    """Returns a table with a line for each setting; a star marks the best."""
+    """Return a text table with a line for each setting; a star marks the best.
+
+    Args:
+      settings: Summaries of ``summarize``.
+      metric: Heading of the scores.
+      lowest: True if lower scores are better.
+    """
     best = best_of(settings, lowest=lowest)
     names = list(settings[0].settings) if settings else []
     seeded = any(len(setting.scores) > 1 for setting in settings)
@@ -151,14 +189,11 @@ def table(settings: Sequence[SettingSummary], *, metric: str, lowest: bool = Fal
             shown = " ".join(_shown(value) for value in setting.scores.values())
             numbers += [_shown(setting.std), _shown(setting.median), _shown(setting.best), shown]
         rows.append(("*" if setting is best else "", *setting.settings.values(), *numbers))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    return aligned(rows, left=len(rows[0]))
 
 
 def results(outcomes: Sequence[RunOutcome], *, metric: str, lowest: bool = False) -> dict[str, Any]:
-    """Returns the content of ``results.json``."""
+    """Return the contents of ``results.json``; arguments are those of ``table``."""
     settings = summarize(outcomes, lowest=lowest)
     best = best_of(settings, lowest=lowest)
     return {

@@ -1,4 +1,4 @@
-"""Processes that train the runs of a sweep: a few at a time, each in its own folder, none repeated."""
+"""Pool of processes that train the runs of a sweep, each in its own folder; finished runs are not repeated."""
 
 import contextlib
 import fcntl
@@ -24,12 +24,12 @@ Status = Literal["finished", "failed", "interrupted", "waiting"]
 
 
 class Comparison(NamedTuple):
-    """The score by which runs are compared.
+    """Score by which runs are compared.
 
     Attributes:
-      metric: A metric's name, with or without its task; None for the mean over all tasks.
-      at: The step whose scores count.
-      lowest: Whether lower is better.
+      metric: Name of a metric, with or without its task; ``None`` for the mean over all tasks.
+      at: Step whose scores count.
+      lowest: True if lower scores are better.
     """
 
     metric: str | None = None
@@ -38,9 +38,11 @@ class Comparison(NamedTuple):
 
 
 class SweepRun(NamedTuple):
-    """A grid point as a process.
+    """Process of one grid point.
 
     Attributes:
+      point: Values of the run.
+      directory: Folder of the run.
       command: Program and arguments that train the run.
       described: Every value that affects the result, to compare with a finished run's.
     """
@@ -52,7 +54,7 @@ class SweepRun(NamedTuple):
 
 
 def is_finished(run: SweepRun) -> bool:
-    """Returns whether this run has finished before.
+    """Return True if this run has finished before.
 
     Raises:
       UserError: Its folder holds a finished run of another configuration.
@@ -76,7 +78,12 @@ def is_finished(run: SweepRun) -> bool:
 
 
 def outcome_of(run: SweepRun, status: Status, comparison: Comparison) -> RunOutcome:
-    """Returns the run's outcome, with scores if it has finished.
+    """Return the run's outcome, with scores if it has finished.
+
+    Args:
+      run: The run.
+      status: State in which its process ended.
+      comparison: Score to read.
 
     Raises:
       ValueError: The run has not measured the metric.
@@ -92,9 +99,10 @@ def outcome_of(run: SweepRun, status: Status, comparison: Comparison) -> RunOutc
 
 
 class RunPool:
-    """Trains runs, ``jobs`` at a time. On SIGTERM or Ctrl-C the active runs save and stop.
+    """Pool that trains a few runs at a time. On SIGTERM or Ctrl-C the active runs save and stop.
 
     Args:
+      jobs: Runs at a time.
       devices: GPUs to divide among the jobs; if empty, each job sees all.
       report: Called with a line of text whenever a run starts or ends.
     """
@@ -104,7 +112,11 @@ class RunPool:
         self._active: dict[int, tuple[SweepRun, subprocess.Popen, float]] = {}
 
     def work(self, waiting: Sequence[SweepRun], ended: Callable[[SweepRun, Status], None]) -> None:
-        """Starts the runs in order and calls ``ended`` with the status of each.
+        """Train the runs in order.
+
+        Args:
+          waiting: Runs to train.
+          ended: Called with each run and its status.
 
         Raises:
           KeyboardInterrupt: The sweep was interrupted; ``ended`` was called for all active runs.
@@ -121,7 +133,7 @@ class RunPool:
         except KeyboardInterrupt:
             self._stop(ended)
             raise
-        except BaseException:  # a mistake that only shows now must not leave processes behind
+        except BaseException:  # an unexpected error must not leave processes behind
             self._stop(lambda *_: None)
             raise
         finally:
@@ -133,7 +145,7 @@ class RunPool:
         if self._devices:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(self._devices[slot :: self._jobs])
         with (run.directory / "train.log").open("ab") as log, _locked(run.directory) as lock:
-            # A session of its own: Ctrl-C on the terminal reaches us alone, and we pass it on once.
+            # In its own session, so that Ctrl-C reaches only this process, which passes it on once.
             process = subprocess.Popen(
                 run.command,
                 stdout=log,
@@ -162,7 +174,7 @@ class RunPool:
         for _, process, _ in self._active.values():
             process.send_signal(signal.SIGTERM)
         if self._active:
-            self._report(f"stopping; {len(self._active)} runs save where they stand")
+            self._report(f"stopping; {len(self._active)} runs save and stop")
         while self._active:
             self._collect(ended)
             time.sleep(_POLL_SECONDS)
@@ -170,7 +182,7 @@ class RunPool:
 
 @contextlib.contextmanager
 def _locked(directory: Path) -> Iterator[int]:
-    """Holds a lock that the run's process inherits, so that it outlives a killed sweep.
+    """Hold a lock that the run's process inherits, so that it outlives a killed sweep.
 
     Raises:
       UserError: A run is active in the folder.
@@ -180,14 +192,14 @@ def _locked(directory: Path) -> Iterator[int]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise UserError(
-                f"{directory} is at work: a run that was started before has not ended",
+                f"{directory} is in use: an earlier run has not ended",
                 hint="wait for it, or end its process; another sweep needs another --output",
             ) from error
         yield file.fileno()
 
 
 def train_command(arguments: Sequence[str]) -> list[str]:
-    """Returns the command of ``t5x-like train`` with these flags, in this Python."""
+    """Return the command of ``t5x-like train`` with these flags, in this Python."""
     return [
         sys.executable,
         "-c",

@@ -83,8 +83,7 @@ class TerminalWriter:
         self._total, self._done = total_steps, start_step
         self._progress = Progress(
             "preparing", total_steps, "steps", stream=stream, seconds_between_lines=seconds_between_lines
-        )
-        self._progress.__enter__()
+        ).start()
         self._progress.skip(start_step)
 
     def step(self) -> None:
@@ -117,7 +116,7 @@ class TerminalWriter:
 
     def close(self) -> None:
         """Removes the bar."""
-        self._progress.__exit__()
+        self._progress.close()
 
 
 def _short(value: Any) -> str:

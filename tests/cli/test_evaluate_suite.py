@@ -10,6 +10,7 @@ from t5x_like.io.files import read_json, shipped_directory, write_json, write_js
 from t5x_like.model import parameters
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.text.benchmarks.suites import SUITES
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,20 @@ def test_scores_are_printed_and_written_with_a_report(gpt2, wnli, tmp_path, caps
     assert evaluate(*flags, "--num_shots=1", "--resamples=20") == 0
     printed = capsys.readouterr().out
     assert printed.splitlines()[0].split() == [
-        *["task", "metric", "score", "95", "%", "interval", "commonest", "answer", "rows", "invalid", "cut"]
+        *[
+            "task",
+            "metric",
+            "score",
+            "95",
+            "%",
+            "interval",
+            "most",
+            "frequent",
+            "answer",
+            "rows",
+            "invalid",
+            "cut",
+        ]
     ]
     assert printed.splitlines()[1].startswith("glue_wnli_v002  accuracy")
     assert "the report is out/report.html" in printed
@@ -66,7 +80,7 @@ def test_a_submission_is_written_of_the_test_split(gpt2, wnli, capsys):
     assert evaluate(f"--checkpoint={gpt2}", *flags) == 0
     printed = capsys.readouterr().out
     assert "glue.zip: WNLI.tsv, as the glue server wants them" in printed
-    assert "missing, without which the server tells no average: CoLA.tsv, SST-2.tsv" in printed
+    assert "missing, without which the server gives no average: CoLA.tsv, SST-2.tsv" in printed
     assert (
         "no scores, none of the 146 rows of split 'test' has a label; its predictions are written" in printed
     )
@@ -100,8 +114,16 @@ def test_a_submission_is_looked_into(gpt2, wnli, tmp_path, capsys):
     write_submission("good.zip", {"glue_wnli_v002": rows})
     assert main(["submission", "check", "good.zip", "--suite=glue"]) == 0
     printed = capsys.readouterr().out
-    assert "WNLI.tsv: 146 answers\nmissing, without which the server tells no average: CoLA.tsv" in printed
-    assert printed.endswith("good.zip: ok, as the glue server wants it\n")
+    assert "WNLI.tsv: 146 answers\nmissing, without which the server gives no average: CoLA.tsv" in printed
+    assert printed.endswith("good.zip: incomplete; 1 of the 11 files of glue, no faults in them\n")
+    answer = {"answer": 0, "prediction": "0"}
+    files = SUITES["glue"].submission
+    answers = {file.task: [{"idx": number, **answer} for number in range(file.rows)] for file in files}
+    write_submission("whole.zip", answers)
+    assert main(["submission", "check", "whole.zip"]) == 0
+    printed = capsys.readouterr().out
+    assert "missing" not in printed
+    assert printed.endswith("whole.zip: ok, as the glue server wants it\n")
     with zipfile.ZipFile("bad.zip", "w") as archive:
         archive.writestr("WNLI.tsv", "index\tprediction\n0\t1\n0\tyes\n")
         archive.writestr("notes.txt", "")

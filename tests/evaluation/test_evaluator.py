@@ -1,5 +1,6 @@
 """Evaluation on held-out rows: of our own tasks as files have them, of users' tasks through seqio."""
 
+import functools
 import itertools
 import math
 import random
@@ -8,12 +9,14 @@ import jax
 import numpy as np
 import pytest
 
+from t5x_like.evaluation import evaluator as evaluator_module
 from t5x_like.evaluation.evaluator import TaskEvaluation, write_results
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
-from t5x_like.evaluation.questions import load_questions, load_seqio_questions, tasks_having
+from t5x_like.evaluation.questions import load_questions, load_seqio_questions, tasks_with_split
 from t5x_like.evaluation.scores_file import read_scores
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.io.files import read_jsonl
+from t5x_like.io.progress import Progress
 from t5x_like.model import parameters
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.model.zoo.t5 import T5Config
@@ -66,14 +69,14 @@ def weights(config):
 
 
 def test_tasks_of_a_mixture_that_lack_the_split_are_left_out() -> None:
-    asked = tasks_having("glue_v002_proportional", "validation")
-    assert {"glue_cola_v002", "glue_mnli_matched_v002", "glue_mnli_mismatched_v002"} <= set(asked)
-    assert not {"glue_ax_v002", "glue_mnli_v002"} & set(asked)
-    assert "glue_ax_v002" in tasks_having("glue_v002_proportional", "test")
+    names = tasks_with_split("glue_v002_proportional", "validation")
+    assert {"glue_cola_v002", "glue_mnli_matched_v002", "glue_mnli_mismatched_v002"} <= set(names)
+    assert not {"glue_ax_v002", "glue_mnli_v002"} & set(names)
+    assert "glue_ax_v002" in tasks_with_split("glue_v002_proportional", "test")
 
 
 def test_a_split_that_no_task_has_is_left_to_be_complained_of() -> None:
-    assert tasks_having("glue_ax_v002", "train") == ["glue_ax_v002"]
+    assert tasks_with_split("glue_ax_v002", "train") == ["glue_ax_v002"]
 
 
 def test_questions_come_in_the_files_order_and_end_as_in_training(make_task):
@@ -93,7 +96,7 @@ def test_questions_come_in_the_files_order_and_end_as_in_training(make_task):
         assert request.target == [124, 104, 118, 1]
 
 
-def test_predictions_are_scored_beside_the_most_frequent_training_answer(make_task):
+def test_predictions_are_scored_next_to_the_most_frequent_training_answer(make_task):
     questions = load_questions(make_task(4), "validation")
     answers = ["no", "yes", "maybe", "other"]
     scores = {
@@ -107,11 +110,17 @@ def test_predictions_are_scored_beside_the_most_frequent_training_answer(make_ta
 
 @pytest.mark.parametrize("config", [T5, GPT2])
 @pytest.mark.parametrize("method", ["generate", "rank"])
-def test_every_row_is_answered_in_order_and_scores_are_written(make_task, tmp_path, config, method):
+def test_every_row_is_answered_in_order_and_scores_are_written(
+    make_task, tmp_path, monkeypatch, capsys, config, method
+):
+    monkeypatch.setattr(evaluator_module, "Progress", functools.partial(Progress, seconds_between_lines=0.01))
     task = make_task(11).name
     evaluator = evaluation_of(task, method=method).evaluator(config, MeshConfig().build())
     params = weights(config)
     results = evaluator.run(params)
+    progress = capsys.readouterr().err.splitlines()
+    assert progress[-1].startswith(f"evaluating {task}: 11 questions of 11 questions (100%)")
+    assert len(progress) > 1
     write_results(results, str(tmp_path), checkpoint="run", step=3, config=config, params=params)
     rows = list(read_jsonl(tmp_path / task / "predictions.jsonl"))
     assert [row["number"] for row in rows] == list(range(11))
@@ -174,7 +183,9 @@ def test_users_own_postprocessing_and_metrics_over_likelihoods_are_used():
     )
     lengths = {"limit": None, "inputs_length": 32, "targets_length": 8}
     questions, codec = load_seqio_questions("answers_of_user", "train", **lengths)
-    predictions = [questions.answer_of(*pair) for pair in zip(questions.rows, [" A", "c"], strict=True)]
+    predictions = [
+        questions.postprocess_answer(*pair) for pair in zip(questions.rows, [" A", "c"], strict=True)
+    ]
     assert questions.metrics[0](questions.targets, predictions) == {"any": 0.5}
     assert questions.baseline == {"any": 0.5}
     assert questions.labels == ()

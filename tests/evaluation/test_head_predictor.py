@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from t5x_like.evaluation.head_predictor import SpanSearch, answers_of
-from t5x_like.evaluation.span_answers import best_thresholds
+from t5x_like.evaluation.head_predictor import head_predictions
+from t5x_like.evaluation.span_answers import SpanSearch, best_thresholds
 from t5x_like.text.batches.head_examples import make_examples
 from t5x_like.text.batches.head_questions import HeadAnswers, HeadQuestions
 from t5x_like.text.benchmarks import catalogue
@@ -47,7 +47,7 @@ def questions_of(tokenizer, form, rows, *, length=16, stride=3):
     )
 
 
-def asked(text, start):
+def question(text, start):
     answers = {"text": [text], "answer_start": [start]} if text else {"text": [], "answer_start": []}
     return {"question": "a b", "context": CONTEXT, "answers": answers}
 
@@ -66,22 +66,22 @@ def perfect_scores(questions, *, null=1.0):
 
 
 def test_the_answer_is_found_in_the_window_that_holds_it(tokenizer):
-    rows = [asked("c, d", CONTEXT.index("c")), asked("g h", CONTEXT.index("g")), asked("b", 2)]
+    rows = [question("c, d", CONTEXT.index("c")), question("g h", CONTEXT.index("g")), question("b", 2)]
     questions = questions_of(tokenizer, QuestionAnswering(), rows, length=10)
     assert len(questions.examples) > len(rows)
-    answers = answers_of(questions, perfect_scores(questions), SpanSearch(max_answer_length=5)).answers
+    answers = head_predictions(questions, perfect_scores(questions), SpanSearch(max_answer_length=5)).answers
     assert answers == ["c, d", "g h", "b"]
     assert questions.score(answers) == {"em": 100.0, "f1": 100.0}
     assert questions.rows(answers)[0]["target"] == ["c, d"]
 
 
-def test_no_answer_is_told_only_where_there_may_be_none(tokenizer):
-    rows = [asked("g h", CONTEXT.index("g")), asked("", 0)]
+def test_no_answer_is_predicted_only_where_there_may_be_none(tokenizer):
+    rows = [question("g h", CONTEXT.index("g")), question("", 0)]
     questions = questions_of(tokenizer, QuestionAnswering(unanswerable=True), rows, length=10)
     scores = perfect_scores(questions)
 
     def answers(threshold):
-        return answers_of(
+        return head_predictions(
             questions, scores, SpanSearch(max_answer_length=5, null_score_diff_threshold=threshold)
         ).answers
 
@@ -93,14 +93,14 @@ def test_no_answer_is_told_only_where_there_may_be_none(tokenizer):
 
 
 def test_no_answer_is_given_where_it_scores_more_by_over_the_threshold(tokenizer):
-    questions = questions_of(tokenizer, QuestionAnswering(unanswerable=True), [asked("b", 2)], length=32)
+    questions = questions_of(tokenizer, QuestionAnswering(unanswerable=True), [question("b", 2)], length=32)
     scores = np.zeros((32, 2), np.float32)
     scores[0] = 2.0, 1.5
     scores[4, 0] = scores[4, 1] = 1.0  # the context's first token
     for threshold, answer in ((1.4, ""), (1.5, "a"), (1.6, "a")):
-        told = answers_of(questions, [scores], SpanSearch(null_score_diff_threshold=threshold))
-        assert told.answers == [answer]
-    (row,) = told.rows(questions)
+        predictions = head_predictions(questions, [scores], SpanSearch(null_score_diff_threshold=threshold))
+        assert predictions.answers == [answer]
+    (row,) = predictions.rows(questions)
     assert row["null_score_diff"] == 1.5
     assert [each["text"] for each in row["n_best"][:2]] == ["", "a"]
     assert row["n_best"][0]["score"] == 3.5
@@ -132,28 +132,28 @@ def test_the_best_threshold_is_that_of_trying_all():
 
 
 def test_the_best_answers_are_kept_each_text_once(tokenizer):
-    row = asked("a", 0) | {"context": "a b a c", "answers": {"text": ["a"], "answer_start": [0]}}
+    row = question("a", 0) | {"context": "a b a c", "answers": {"text": ["a"], "answer_start": [0]}}
     questions = questions_of(tokenizer, QuestionAnswering(), [row], length=32)
     scores = np.full((32, 2), -9.0, np.float32)
     scores[4:8, 0] = scores[4:8, 1] = 3.0, 1.0, 2.0, 0.0
-    told = answers_of(questions, [scores], SpanSearch(n_best=3, max_answer_length=2))
-    (found,) = (each["n_best"] for each in told.rows(questions))
+    predictions = head_predictions(questions, [scores], SpanSearch(n_best=3, max_answer_length=2))
+    (found,) = (each["n_best"] for each in predictions.rows(questions))
     assert [(each["text"], each["score"]) for each in found] == [("a", 6.0), ("a b", 4.0), ("b a", 3.0)]
-    assert told.answers == ["a"]
-    assert "null_score_diff" not in told.details[0]
+    assert predictions.answers == ["a"]
+    assert "null_score_diff" not in predictions.details[0]
 
 
 def test_a_token_begins_an_answer_only_in_the_window_that_has_most_around_it(tokenizer):
     questions = questions_of(
-        tokenizer, QuestionAnswering(), [asked("c, d", CONTEXT.index("c"))], length=10, stride=3
+        tokenizer, QuestionAnswering(), [question("c, d", CONTEXT.index("c"))], length=10, stride=3
     )
     windows = list(zip(questions.examples.offsets.tolist(), questions.examples.sizes.tolist(), strict=True))
     assert windows == [(0, 10), (3, 10), (6, 8)]  # of 5, 5 and 3 tokens, with 5 others
     scores = [np.zeros((10, 2), np.float32) for _ in windows]
-    scores[0][8] = 9.0, 9.0  # "d" stands at the end of the first window,
+    scores[0][8] = 9.0, 9.0  # "d" is at the end of the first window,
     scores[1][5] = 5.0, 5.0  # and has a token before it in the second
-    assert answers_of(questions, scores, SpanSearch(max_answer_length=1)).answers == ["d"]
-    (best, *_) = answers_of(questions, scores, SpanSearch(max_answer_length=1)).details[0]["n_best"]
+    assert head_predictions(questions, scores, SpanSearch(max_answer_length=1)).answers == ["d"]
+    (best, *_) = head_predictions(questions, scores, SpanSearch(max_answer_length=1)).details[0]["n_best"]
     assert best["score"] == 10.0
 
 
@@ -171,7 +171,7 @@ def test_a_word_has_the_class_of_its_first_token_and_cut_words_none(tokenizer):
     scores = np.zeros((9, 2), np.float32)
     scores[:, 1] = 1.0  # all outside, but for the first tokens of "ab" and "def"
     scores[[1, 4], 0] = 2.0
-    (found,) = answers_of(questions, [scores]).answers
+    (found,) = head_predictions(questions, [scores]).answers
     assert found == [0, 1, 0, 1, 1]
     assert questions.examples.num_cut == 1
     assert questions.rows([found])[0]["prediction"] == ["B-X", "O", "B-X", "O", "O"]
@@ -198,7 +198,7 @@ def test_the_likeliest_of_a_gaps_candidates_is_its_answer_whichever_of_the_right
         np.array(pair, np.float32)
         for pair in [(0, 1), (5, 7), (0, 0), (0, 1), (9, 9), (0, 3), (1, 1), (0, 0)]
     ]
-    answers = answers_of(questions, scores).answers
+    answers = head_predictions(questions, scores).answers
     assert answers == ["c d", "d", "g"]
     assert questions.score(answers) == {"em": 100.0, "f1": 100.0}
     assert questions.score(["d", "c", "g"]) == {"em": 0.0, "f1": pytest.approx(100 / 3)}
@@ -208,8 +208,8 @@ def test_the_likeliest_of_a_gaps_candidates_is_its_answer_whichever_of_the_right
 
 def test_a_query_of_record_is_scored_once_by_all_of_its_answers(tokenizer):
     benchmark = catalogue.benchmark("super_glue_record_v102")
-    asked = questions_of(tokenizer, CandidateRanking(), GAPS)
-    questions = replace(asked, answers=replace(asked.answers, benchmark=benchmark))
+    tokenized = questions_of(tokenizer, CandidateRanking(), GAPS)
+    questions = replace(tokenized, answers=replace(tokenized.answers, benchmark=benchmark))
     assert questions.score(["c d", "b", "g"]) == {"em": 100.0, "f1": 100.0}
     assert questions.score(["a", "b", "g"]) == {"em": 50.0, "f1": 50.0}
     (row, *_) = questions.rows(["c d", "b", "g"])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from t5x_like.evaluation.span_answers import most_context, n_best_spans
+from t5x_like.evaluation.span_answers import max_context_masks, n_best_spans
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -27,15 +27,17 @@ def test_bought_has_most_context_in_the_last_span():
     """The example of BERT's code: the man went to the store and bought a gallon of milk."""
     windows = [(0, 5), (3, 5), (6, 5)]
     bought = 7
-    owned = most_context(windows)
+    owned = max_context_masks(windows)
     assert [bool(owned[k][bought - offset]) for k, (offset, _) in enumerate(windows) if k] == [False, True]
 
 
-@pytest.mark.parametrize(("size", "room", "stride"), [(30, 10, 3), (30, 10, 10), (7, 10, 3), (31, 8, 7)])
-def test_every_token_has_most_context_in_one_window(size, room, stride):
-    windows = [(start, min(room, size - start)) for start in range(0, max(size - room, 0) + stride, stride)]
-    windows = windows[: next(k for k, (start, _) in enumerate(windows) if start + room >= size) + 1]
-    owned = most_context(windows)
+@pytest.mark.parametrize(("size", "length", "stride"), [(30, 10, 3), (30, 10, 10), (7, 10, 3), (31, 8, 7)])
+def test_every_token_has_most_context_in_one_window(size, length, stride):
+    windows = [
+        (start, min(length, size - start)) for start in range(0, max(size - length, 0) + stride, stride)
+    ]
+    windows = windows[: next(k for k, (start, _) in enumerate(windows) if start + length >= size) + 1]
+    owned = max_context_masks(windows)
     for token in range(size):
         having = [k for k, (start, length) in enumerate(windows) if start <= token < start + length]
         around = {

@@ -163,7 +163,7 @@ WNLI = "".join(["index\tprediction\n", *(f"{k}\t{k % 2}\n" for k in range(146))]
         ("WNLI.tsv", WNLI, None),
         ("WNLI.tsv", WNLI.rstrip("\n"), None),
         ("wnli.tsv", WNLI, "wnli.tsv: must be called WNLI.tsv"),
-        ("glue/WNLI.tsv", WNLI, "lies in a folder; put WNLI.tsv at the top"),
+        ("glue/WNLI.tsv", WNLI, "is in a folder; put WNLI.tsv at the top"),
         ("WNLI.tsv", WNLI.replace("index\tprediction\n", ""), "begins with '0\\t0', not with the header"),
         ("WNLI.tsv", WNLI.replace("\n", "\r\n"), "carriage returns"),
         ("WNLI.tsv", "\ufeff" + WNLI, "byte order mark"),
@@ -180,7 +180,7 @@ WNLI = "".join(["index\tprediction\n", *(f"{k}\t{k % 2}\n" for k in range(146))]
         ),
     ],
 )
-def test_a_table_that_the_server_would_refuse_is_told_why(tmp_path, name, content, error):
+def test_a_table_that_the_server_would_refuse_is_refused_with_the_reason(tmp_path, name, content, error):
     checked = check_submission(zipped(tmp_path / "a.zip", **{name: content}))
     if error is None:
         assert checked.errors == ()
@@ -200,12 +200,12 @@ def test_a_table_that_the_server_would_refuse_is_told_why(tmp_path, name, conten
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_a_json_file_that_the_server_would_refuse_is_told_why(line, error):
+def test_a_json_file_that_the_server_would_refuse_is_refused_with_the_reason(line, error):
     found = check_files({"BoolQ.jsonl": line.encode()}).errors
     assert any(error in each for each in found), found
 
 
-def test_strangers_and_what_is_no_zip_are_told(tmp_path):
+def test_strangers_and_files_that_are_not_zip_are_reported(tmp_path):
     assert (
         check_files({"WNLI.tsv": WNLI.encode(), "notes.txt": b""})
         .errors[0]
@@ -267,7 +267,7 @@ def test_every_task_has_one_file():
     )
 
 
-def test_a_file_that_is_in_the_zip_twice_is_told(tmp_path):
+def test_a_file_that_is_in_the_zip_twice_is_reported(tmp_path):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("WNLI.tsv", WNLI)
@@ -278,7 +278,7 @@ def test_a_file_that_is_in_the_zip_twice_is_told(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "flag"), [("encrypted", 1), ("of another packing", 0)])
-def test_a_zip_that_cannot_be_unpacked_is_told(tmp_path, name, flag):
+def test_a_zip_that_cannot_be_unpacked_is_reported(tmp_path, name, flag):
     content = bytearray(zip_of({"WNLI.tsv": "index\tprediction\n"}))
     for header, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # its flags; its method follows them
         start = content.find(header) + place
@@ -290,7 +290,7 @@ def test_a_zip_that_cannot_be_unpacked_is_told(tmp_path, name, flag):
 
 @settings(deadline=None)
 @given(place=st.integers(0), bits=st.integers(1, 255), end=st.integers(0))
-def test_a_damaged_zip_is_told_or_read(tmp_path_factory, place, bits, end):
+def test_a_damaged_zip_is_reported_or_read(tmp_path_factory, place, bits, end):
     path = tmp_path_factory.mktemp("damaged") / "bad.zip"
     content = bytearray(
         zip_of({"WNLI.tsv": "index\tprediction\n" + "".join(f"{n}\t1\n" for n in range(146))})

@@ -198,7 +198,7 @@ def test_a_batch_that_the_mesh_cannot_share_out_is_refused(directory):
 
 
 def test_metrics_that_ask_for_likelihoods_get_them(pretrained, directory):
-    seqio = registration.tell_seqio()
+    seqio = registration.export_to_seqio()
 
     def mean_likelihood(targets, scores):
         assert len(targets) == len(scores) == 80

@@ -1,4 +1,4 @@
-"""The page says what the manifest says, shows pages as text whatever they hold, and needs nothing from outside."""
+"""The page says what the manifest says, shows all pages as text, and needs nothing from outside."""
 
 import copy
 from html.parser import HTMLParser
@@ -140,7 +140,7 @@ def _read(html):
     return seen, " ".join(" ".join(seen.words).split())
 
 
-def test_it_tells_how_many_pages_stay_and_why_others_went(html):
+def test_it_shows_how_many_pages_stay_and_why_others_were_dropped(html):
     _, text = _read(html)
     assert "pages kept 4 0.40 % of 1,000; 1 for validation" in text
     assert "duplicates removed 600 66.7 % of the lines or sentences" in text
@@ -155,12 +155,12 @@ def test_it_tells_how_many_pages_stay_and_why_others_went(html):
     assert "pages a second and core 400" in text
 
 
-def test_evaluation_texts_and_personal_data_are_told_and_repetition_is_no_copy():
+def test_evaluation_texts_and_personal_data_are_reported_and_repetition_is_no_copy():
     other = copy.deepcopy(MANIFEST)
     other["steps"][0]["dropped"] = {"filtered:duplicate_5_grams": 600}
     other["steps"][3]["seen"] = {"n-grams:squad": 12, "pages:squad": 3, "masked:email": 7, "-en:filtered": 1}
     _, text = _read(corpus_report(other, []))
-    assert "of the lines or sentences that came so far damage met" in text
+    assert "of the lines or sentences processed damage in" in text
     assert "runs of words shared with evaluation texts “squad” 12" in text
     assert "pages that share such runs with “squad” 3" in text
     assert "masked: email 7" in text
@@ -210,7 +210,7 @@ def test_an_empty_corpus_has_a_page_too():
     assert "Lengths of pages" not in text
 
 
-def test_the_verb_writes_the_page_beside_the_corpus(tmp_path, capsys):
+def test_the_verb_writes_the_page_next_to_the_corpus(tmp_path, capsys):
     write_json(tmp_path / "manifest.json", MANIFEST)
     write_jsonl(tmp_path / "samples.jsonl", [row for row in SAMPLES if row["fate"] != "kept"])
     assert main(["corpus", "report", str(tmp_path)]) == 0

@@ -1,4 +1,4 @@
-"""Curves are read as they were logged and drawn so that each can be told apart."""
+"""Curves are read as they were logged and drawn so that each can be distinguished."""
 
 import math
 
@@ -8,7 +8,7 @@ from t5x_like.io.files import write_jsonl
 from t5x_like.reports.curves import Curve, draw_loss_curves, read_curves
 
 
-def test_curves_are_told_apart_by_task_and_side(tmp_path):
+def test_curves_are_distinguished_by_task_and_side(tmp_path):
     lines = [
         {
             "step": 10,

@@ -32,9 +32,9 @@ ROWS = [
 def entry(**more):
     return {
         "method": "generate", "scores": {"accuracy": 33.3}, "baseline": {"accuracy": 66.7},
-        "baseline_name": "commonest",
+        "baseline_name": "most frequent",
         "intervals": {"accuracy": {"low": 10.0, "high": 60.0, "confidence": 0.95, "resamples": 10, "units": 3}},
-        "examples": 4, "unlabelled": 1, "invalid": 1, "cut_inputs": 2, "dropped_examples": 0, "labels": LABELS,
+        "examples": 4, "unlabeled": 1, "invalid": 1, "cut_inputs": 2, "dropped_examples": 0, "labels": LABELS,
     } | more  # fmt: skip
 
 
@@ -59,7 +59,7 @@ def directory(tmp_path):
     return tmp_path
 
 
-def test_a_page_tells_scores_confusions_and_the_worst_answers(directory):
+def test_a_page_shows_scores_confusions_and_the_worst_answers(directory):
     with open(write_evaluation_report(directory), encoding="utf-8") as file:
         html = file.read()
     assert "&lt;mine&gt; on GLUE" in html
@@ -67,7 +67,7 @@ def test_a_page_tells_scores_confusions_and_the_worst_answers(directory):
     assert "<q1>" not in html
     assert "2 solved examples before each question" in html
     assert "none: glue_cola_v002 missing" in html
-    assert "1 answers were none that there can be" in html
+    assert "1 predictions are not valid answers" in html
     assert "No scores: none of the 4 rows has a label" in html
     assert "pearson corrcoef is not a number here" in html
     assert "Raffel et al. 2020, Table 14" in html
@@ -115,7 +115,7 @@ def test_a_line_stays_within_its_scale(directory):
 
 
 def measured(task):
-    """The metrics, "task/metric", that a task without an average gives, asked with an answer that is right."""
+    """The metrics, "task/metric", of a task without an average, from a right answer."""
     right = ["yes"] if task.startswith("squad") else "yes"
     return {
         f"{task}/{name}" for metric in catalogue.benchmark(task).metrics for name in metric([right], ["yes"])
@@ -134,7 +134,7 @@ def test_published_scores_are_of_metrics_that_are_measured():
 
 
 def scores_of(model, split="test"):
-    """All that is published of a model, whatever the source."""
+    """All published scores of a model, from any source."""
     found = [each.scores for each in PUBLISHED if (each.model, each.split) == (model, split)]
     return {name: score for scores in found for name, score in scores.items()}
 

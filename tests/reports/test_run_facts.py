@@ -27,7 +27,7 @@ def run_directory(tmp_path):
     return tmp_path
 
 
-def test_a_log_alone_tells_steps_speed_and_training_time(run_directory):
+def test_a_log_alone_shows_steps_speed_and_training_time(run_directory):
     assert run_facts(run_directory) == {
         "steps": "30",
         "training time": "1 min 49 s",  # 10 / 0.1 + 10 / 2 + 10 / 2.5
@@ -37,7 +37,7 @@ def test_a_log_alone_tells_steps_speed_and_training_time(run_directory):
     }
 
 
-def test_the_configuration_tells_seed_batch_and_origin(run_directory):
+def test_the_configuration_shows_seed_batch_and_origin(run_directory):
     config = {"seed": 0, "train.batch_size": 16, "train.inputs_length": 128, "train.targets_length": 32}
     write_json(run_directory / "config.json", config | {"start_from": "runs/pretrain"})
     facts = run_facts(run_directory)
@@ -46,7 +46,7 @@ def test_the_configuration_tells_seed_batch_and_origin(run_directory):
     assert facts["started from"] == "runs/pretrain"
 
 
-def test_the_newest_finished_checkpoint_tells_the_number_of_parameters(run_directory):
+def test_the_newest_finished_checkpoint_shows_the_number_of_parameters(run_directory):
     leaves = {
         "params/table": {"shape": [4100, 128]},
         "params/scale": {"shape": [128]},

@@ -102,7 +102,7 @@ def test_the_page_is_whole_and_fetches_nothing(story):
     assert "url(http" not in html
 
 
-def test_the_page_tells_losses_scores_facts_and_next_steps(story):
+def test_the_page_shows_losses_scores_facts_and_next_steps(story):
     html = story(
         references={"good_task": {"bag of words": {"accuracy": 92.4}}},
         next_steps=[("Go on.", "t5x-like train --x")],
@@ -157,7 +157,7 @@ def test_the_first_predictions_are_shown_and_all_are_counted(story):
     assert "&lt;b&gt;" not in html
 
 
-def test_the_machine_is_described_by_what_it_tells():
+def test_the_machine_is_described_by_what_it_reports():
     facts = describe_machine()
     assert "cores usable" in facts["processor"]
     assert facts["jax"]

@@ -37,17 +37,17 @@ def run_of(directory: Path, name: str, program: str, *arguments: str, **describe
 
 
 def work(runs: list[SweepRun], jobs: int = 2) -> tuple[dict[str, str], list[str]]:
-    ended, told = {}, []
-    RunPool(jobs, [], told.append).work(runs, lambda run, status: ended.update({run.directory.name: status}))
-    return ended, told
+    ended, lines = {}, []
+    RunPool(jobs, [], lines.append).work(runs, lambda run, status: ended.update({run.directory.name: status}))
+    return ended, lines
 
 
 def test_runs_that_end_well_are_remembered_and_those_that_fail_say_why(tmp_path: Path) -> None:
     good = run_of(tmp_path, "good", LOGS, "71.5")
     bad = run_of(tmp_path, "bad", "raise SystemExit('no such weights')")
-    ended, told = work([good, bad])
+    ended, lines = work([good, bad])
     assert ended == {"good": "finished", "bad": "failed"}
-    assert any("no such weights" in line for line in told)
+    assert any("no such weights" in line for line in lines)
     assert (is_finished(good), is_finished(bad)) == (True, False)
     reached = outcome_of(good, "finished", Comparison())
     assert (reached.score, reached.step, reached.scores) == (71.5, 3, {"rte/accuracy": 71.5})
@@ -83,7 +83,7 @@ def test_a_run_that_is_still_at_work_is_not_started_again(tmp_path: Path) -> Non
     run = run_of(tmp_path, "one", WAITS)
     left = RunPool(1, [], lambda _: None)
     left._start(0, run)  # as a sweep leaves it that was killed
-    with pytest.raises(UserError, match="is at work: a run that was started before has not ended"):
+    with pytest.raises(UserError, match="is in use: an earlier run has not ended"):
         work([run])
     while not (run.directory / "ready").exists():
         time.sleep(0.05)

@@ -1,1 +1,1 @@
-"""EleutherAI's lm-evaluation-harness drives our checkpoints by this adapter (docs/guides/fine_tuning.md)."""
+"""Adapter for EleutherAI's lm-evaluation-harness (docs/guides/fine_tuning.md)."""

@@ -1,7 +1,7 @@
-"""``lm_eval --model t5x_like``: the harness' language model, on any of our checkpoints. Needs ``lm-eval`` installed.
+"""``lm_eval --model t5x_like``: the lm-evaluation-harness' language model, for any of our checkpoints.
 
-Gao et al., https://github.com/EleutherAI/lm-evaluation-harness; as its own model of Hugging Face does, contexts lose
-their beginning where they are too long, and a continuation is scored without an end of sequence.
+Needs ``lm-eval`` (Gao et al., https://github.com/EleutherAI/lm-evaluation-harness). As in its Hugging Face model,
+contexts that are too long lose their beginning, and a continuation is scored without an end of sequence.
 """
 
 from collections.abc import Sequence
@@ -10,25 +10,36 @@ from typing import Any
 from lm_eval.api.model import TemplateLM  # pyright: ignore[reportMissingImports] - optional
 from tqdm import tqdm
 
-from t5x_like.evaluation.harness.requests import Likelihood, RequestRunner, rolling
+from t5x_like.evaluation.harness.requests import Likelihood, RequestRunner, rolling_windows
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.inference.scorer import LikelihoodRequest
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 
-_NO_LIMIT = {"decoder": 2048, "encoder_decoder": 512}  # tokens, where nothing in the model limits them
+_NO_LIMIT = {"decoder": 2048, "encoder_decoder": 512}  # tokens, for models without a limit
 _DEFAULT_BATCH = 32
 _LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens")
 _DECODING = (*_LENGTHS, "until", "do_sample", "temperature", "top_k", "top_p", "num_beams", "seed")
 
 
 class HarnessModel(TemplateLM):
-    """A run of ours or a Hugging Face directory, as the harness wants it.
+    """A run or a Hugging Face directory behind the harness' interface.
 
-    ``checkpoint`` (or ``pretrained``, as the harness calls it) is the directory, ``step`` one of a run's. ``begin_id``
-    begins every text that is read; where it isn't given it is what the model's own files say, and 0 for a decoder that
-    was trained here: that is what such models have read before every text. ``score_end`` scores the end of sequence
-    after a continuation too, as T5 was trained to write it. ``data``, ``fsdp`` and ``model`` are sizes of the mesh.
+    Args:
+      checkpoint: The directory.
+      pretrained: The harness' name for ``checkpoint``.
+      step: Step of a run; its newest by default.
+      vocabulary: Vocabulary, if the checkpoint has none.
+      num_sentinels: Sentinel ids of the vocabulary; by default those that the model was trained with.
+      max_length: Tokens of a request; by default the model's positions.
+      max_gen_toks: Tokens of a continuation, unless the task sets them.
+      begin_id: Id that begins every input; by default as the model's own files say, and 0 for decoders trained here.
+      score_end: Also score the end of sequence after a continuation, as T5 was trained to write it.
+      dtype: Type of activations; by default the checkpoint's.
+      batch_size: Requests in a batch.
+      data, fsdp, model: Sizes of the mesh.
+      device: Ignored; the mesh decides.
+      max_batch_size: Ignored.
     """
 
     def __init__(
@@ -87,10 +98,9 @@ class HarnessModel(TemplateLM):
         self._loaded, self._begin, self._score_end = loaded, begin_id, score_end
         self._max_gen_toks = max_gen_toks
         rows = mesh.shape["data"] * mesh.shape["fsdp"]
-        asked = (
-            int(str(batch_size)) if str(batch_size).isdecimal() else _DEFAULT_BATCH
-        )  # "auto" is ours to say
-        self.batch_size = max(-(-asked // rows) * rows, rows)
+        # "auto" gives our default.
+        requested = int(str(batch_size)) if str(batch_size).isdecimal() else _DEFAULT_BATCH
+        self.batch_size = max(-(-requested // rows) * rows, rows)
         self.max_length = max_length or loaded.max_positions or _NO_LIMIT[loaded.kind]
         if loaded.max_positions is not None and self.max_length > loaded.max_positions:
             raise ValueError(
@@ -100,14 +110,14 @@ class HarnessModel(TemplateLM):
 
     @property
     def eot_token_id(self) -> int:
-        """The id that ends a text."""
+        """Id that ends a text."""
         if not self._loaded.end_ids:
             raise ValueError(f"{self._checkpoint}: the vocabulary has no id that ends a text")
         return self._loaded.end_ids[0]
 
     @property
     def prefix_token_id(self) -> int:
-        """The id that a text without a context is read after."""
+        """Id that precedes a text without context."""
         if self._begin is not None:
             return self._begin
         begin = self._loaded.tokenizer.special.bos
@@ -115,12 +125,12 @@ class HarnessModel(TemplateLM):
 
     @property
     def tokenizer_name(self) -> str:
-        """Names the vocabulary where the harness keeps requests."""
+        """Name the vocabulary where the harness keeps requests."""
         return f"t5x_like-{self._loaded.tokenizer.fingerprint[:16]}"
 
     @property
     def _input_end(self) -> tuple[int, ...]:
-        """The ids that an encoder reads after a text."""
+        """Ids that an encoder reads after a text."""
         return self._loaded.end_ids[:1] if self.backend == "seq2seq" else ()
 
     def tok_encode(
@@ -129,7 +139,7 @@ class HarnessModel(TemplateLM):
         add_special_tokens: bool | None = None,
         **kwargs: Any,  # noqa: ARG002
     ) -> list[int]:
-        """Ids of a text, by default with those that begin it and, for an encoder, end it."""
+        """Return the ids of a text, by default with those that begin it and, for an encoder, end it."""
         ids = self._loaded.tokenizer.encode(string)
         if add_special_tokens is False:
             return ids
@@ -143,31 +153,31 @@ class HarnessModel(TemplateLM):
         **_: Any,
     ) -> list[tuple[float, bool]]:
         end = self._loaded.end_ids[:1] if self._score_end else ()
-        asked = [
+        requested = [
             LikelihoodRequest(tuple(context), (*continuation, *end)) for _, context, continuation in requests
         ]
-        with tqdm(total=len(asked), desc="Running loglikelihood requests", disable=disable_tqdm) as bar:
+        with tqdm(total=len(requested), desc="Running loglikelihood requests", disable=disable_tqdm) as bar:
 
             def answered(number: int, likelihood: Likelihood) -> None:
                 bar.update()
                 self.cache_hook.add_partial("loglikelihood", requests[number][0], tuple(likelihood))
 
-            found = self._runner.score(asked, answered)
+            found = self._runner.score(requested, answered)
         return [tuple(likelihood) for likelihood in found]  # pyright: ignore[reportReturnType]
 
     def loglikelihood_rolling(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[float]:
-        """The likelihood of whole texts, in windows where they are longer than the model can read.
+        """Score whole texts, in windows if they are longer than the model can read.
 
-        An encoder-decoder reads what comes before a window, and the window is its answer.
+        An encoder-decoder reads the text before a window as its input, and the window is the target.
         """
         windows: list[LikelihoodRequest] = []
         counts = []
         for (text,) in (request.args for request in requests):
             ids = self.tok_encode(text, add_special_tokens=False)
-            found = rolling(ids, prefix=self.prefix_token_id, max_length=self.max_length)
+            found = rolling_windows(ids, prefix=self.prefix_token_id, max_length=self.max_length)
             counts.append(len(found))
             windows += found[:1] + [one._replace(prompt=(*one.prompt, *self._input_end)) for one in found[1:]]
-        with tqdm(total=len(windows), desc="Running rolling requests", disable=disable_tqdm) as bar:
+        with tqdm(total=len(windows), desc="Running rolling_windows requests", disable=disable_tqdm) as bar:
             likelihoods = self._runner.score(windows, lambda *_: bar.update())
         answers, start = [], 0
         for request, count in zip(requests, counts, strict=True):
@@ -177,7 +187,7 @@ class HarnessModel(TemplateLM):
         return answers
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
-        """The model's continuation of each context, up to one of the texts that the task gives."""
+        """Generate a continuation of each context, up to one of the task's stop texts."""
         groups: dict[tuple[GenerationConfig, tuple[str, ...]], list[int]] = {}
         for number, request in enumerate(requests):
             groups.setdefault(generation_of(request.args[1], self._max_gen_toks), []).append(number)
@@ -198,14 +208,14 @@ class HarnessModel(TemplateLM):
         return texts
 
     def apply_chat_template(self, chat_history: Any, add_generation_prompt: bool = True) -> str:  # noqa: ARG002
-        """Refused."""
+        """Raise an error: chat templates are not supported."""
         raise ValueError(
             "chat templates write special ids as text, and our vocabularies read text literally: leave "
             "--apply_chat_template out"
         )
 
     def get_model_info(self) -> dict[str, Any]:
-        """Facts that the harness writes beside the scores."""
+        """Return facts that the harness writes next to the scores."""
         step = self._loaded.step
         return {
             "model_num_parameters": self._loaded.num_parameters,
@@ -216,10 +226,10 @@ class HarnessModel(TemplateLM):
 
 
 def generation_of(settings: dict[str, Any], max_gen_toks: int) -> tuple[GenerationConfig, tuple[str, ...]]:
-    """A task's settings of generation, and the texts that end it.
+    """Convert a task's generation settings; return them with the stop texts.
 
     Raises:
-      ValueError: a setting that isn't known, rather than scores of something else.
+      ValueError: A setting is unknown; ignoring it would score something else.
     """
     unknown = sorted(set(settings) - set(_DECODING))
     if unknown:

@@ -1,7 +1,7 @@
-"""Registration of ``--model t5x_like`` with the harness. Nothing heavy is imported here.
+"""Registration of ``--model t5x_like`` with the lm-evaluation-harness. Imports nothing heavy.
 
-The harness has no entry points (0.4.13): a model is known once it is in its registry. ``t5x-like lm_eval``
-does so; for the plain ``lm_eval`` command a ``.pth`` file can be written that does it in its processes only.
+The harness has no entry points (0.4.13), so the model must be added to its registry. ``t5x-like lm_eval`` does so. For
+the plain ``lm_eval`` command, a ``.pth`` file can register it in that command's processes only.
 """
 
 import importlib.abc
@@ -24,10 +24,10 @@ _LINE = (
 
 
 def register() -> None:
-    """Tells the harness' registry; the model itself is imported when it is asked for.
+    """Add the model to the harness' registry; the model's code is imported on first use.
 
     Raises:
-      ValueError: the harness isn't installed.
+      ValueError: The harness isn't installed.
     """
     try:
         from lm_eval.api.registry import (  # pyright: ignore[reportMissingImports] - optional
@@ -44,29 +44,29 @@ def register() -> None:
 
 
 def site_file() -> Path:
-    """The path of the file for the plain command, in this Python's environment."""
+    """Return the path of the ``.pth`` file in this Python's environment."""
     return Path(sysconfig.get_paths()["purelib"]) / _FILE
 
 
 def enable() -> Path:
-    """Writes it."""
+    """Write the ``.pth`` file."""
     site_file().write_text(_LINE)
     return site_file()
 
 
 def disable() -> Path:
-    """Takes it away."""
+    """Remove the ``.pth`` file."""
     site_file().unlink(missing_ok=True)
     return site_file()
 
 
 def listen() -> None:
-    """Registers the model as soon as the harness' own models are."""
+    """Register the model as soon as the harness' own models are imported."""
     sys.meta_path.insert(0, _Finder())
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds ``lm_eval.models`` once, as everybody else does, and registers after it."""
+    """Finds ``lm_eval.models`` once with the usual finder, and registers after it."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -81,7 +81,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads as the real loader does, then registers."""
+    """Loads with the usual loader, then registers."""
 
     def __init__(self, real: Any):
         self._real = real

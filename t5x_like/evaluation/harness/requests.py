@@ -1,4 +1,4 @@
-"""The harness' requests in token ids: likelihoods of continuations, and continuations by the model itself."""
+"""The harness' requests as token ids: likelihoods of continuations, and generated continuations."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -11,16 +11,21 @@ from t5x_like.pretrained.checkpoint import Checkpoint
 
 
 class Likelihood(NamedTuple):
-    """In nats; and whether greedy decoding would have written the continuation."""
+    """Log-likelihood in nats; and True if greedy decoding would write the continuation."""
 
     log_likelihood: float
     is_greedy: bool
 
 
 class RequestRunner:
-    """Runs requests on one model, ``batch_size`` of at most ``max_length`` tokens at a time.
+    """Runner of requests on one model.
 
-    What is too long loses its beginning, as in the harness: its last tokens say most about what follows.
+    Requests that are too long lose their beginning, as in the harness.
+
+    Args:
+      checkpoint: The model.
+      batch_size: Requests in a batch.
+      max_length: Tokens of a request, at most.
     """
 
     def __init__(self, checkpoint: Checkpoint, *, batch_size: int, max_length: int):
@@ -34,16 +39,20 @@ class RequestRunner:
         requests: Sequence[LikelihoodRequest],
         answered: Callable[[int, Likelihood], object] = lambda *_: None,
     ) -> list[Likelihood]:
-        """The likelihood of each continuation; ``answered`` is called with each as it is known.
+        """Score each continuation.
 
-        Rows of like length share batches, the longest first; what is asked twice is answered once.
+        Requests of similar length share batches, the longest first. Equal requests are computed once.
+
+        Args:
+          requests: Contexts with their continuations.
+          answered: Called with the position and result of each request when it is known.
 
         Raises:
-          ValueError: a continuation without a token, or longer than the model can read.
+          ValueError: A continuation without tokens, or longer than the model can read.
         """
         places: dict[LikelihoodRequest, list[int]] = {}
         for number, request in enumerate(requests):
-            places.setdefault(self._fitting(request), []).append(number)
+            places.setdefault(self._truncated(request), []).append(number)
         unique = list(places)
 
         def run(numbers: list[int]) -> list[Likelihood]:
@@ -61,7 +70,7 @@ class RequestRunner:
 
         sizes = [len(request.prompt) + len(request.target) for request in unique]
         found = dict(zip(unique, run_by_length(sizes, self.batch_size, run), strict=True))
-        return [found[self._fitting(request)] for request in requests]
+        return [found[self._truncated(request)] for request in requests]
 
     def generate(
         self,
@@ -71,14 +80,20 @@ class RequestRunner:
         stops: Sequence[str] = (),
         answered: Callable[[int, str], object] = lambda *_: None,
     ) -> list[str]:
-        """The model's continuation of each prompt, up to the first of ``stops`` or its own end.
+        """Generate a continuation of each prompt, up to a stop text or the model's own end.
+
+        Args:
+          prompts: Token ids.
+          config: Decoding settings.
+          stops: Texts that end a continuation.
+          answered: Called with the position and text of each continuation when it is known.
 
         Raises:
-          ValueError: no room for a prompt beside the new tokens.
+          ValueError: No room for a prompt next to the new tokens.
         """
-        room = self._room(config.max_new_tokens)
-        stop_ids = self._ids_of_stops(stops)
-        cut = [prompt[-room:] for prompt in prompts]
+        available = self._available_length(config.max_new_tokens)
+        stop_ids = self._single_token_stops(stops)
+        cut = [prompt[-available:] for prompt in prompts]
 
         def run(numbers: list[int]) -> list[str]:
             texts = self._model.generate(
@@ -86,17 +101,17 @@ class RequestRunner:
                 [cut[number] for number in numbers],
                 config,
                 batch_size=self.batch_size,
-                limit=room,
+                limit=available,
                 stop_ids=stop_ids,
             )
-            texts = [cut_at(text, stops) for text in texts]
+            texts = [truncate_at_stop(text, stops) for text in texts]
             for number, text in zip(numbers, texts, strict=True):
                 answered(number, text)
             return texts
 
         return run_by_length([len(prompt) for prompt in cut], self.batch_size, run)
 
-    def _fitting(self, request: LikelihoodRequest) -> LikelihoodRequest:
+    def _truncated(self, request: LikelihoodRequest) -> LikelihoodRequest:
         if not len(request.target):
             raise ValueError("a continuation has no token of its own; a task asks how likely nothing is")
         if len(request.target) > self.max_length:
@@ -108,8 +123,8 @@ class RequestRunner:
         taken = len(request.target) - 1 if self.checkpoint.kind == "decoder" else 0
         return request._replace(prompt=request.prompt[-max(self.max_length - taken, 1) :])
 
-    def _room(self, max_new_tokens: int) -> int:
-        """Tokens of a prompt that can be read."""
+    def _available_length(self, max_new_tokens: int) -> int:
+        """Return the tokens of a prompt that can be read."""
         if self.checkpoint.kind != "decoder":
             return self.max_length
         if max_new_tokens >= self.max_length:
@@ -119,24 +134,29 @@ class RequestRunner:
             )
         return self.max_length - max_new_tokens
 
-    def _ids_of_stops(self, stops: Sequence[str]) -> tuple[int, ...]:
-        """Stops that are one id: a row that has written one is done, so that a batch may end early."""
+    def _single_token_stops(self, stops: Sequence[str]) -> tuple[int, ...]:
+        """Return ids of stop texts that are a single token, at which a batch may end early."""
         tokenizer = self.checkpoint.tokenizer
         encoded = [(stop, tokenizer.encode(stop)) for stop in stops if stop]
         return tuple(ids[0] for stop, ids in encoded if len(ids) == 1 and tokenizer.decode(ids) == stop)
 
 
-def cut_at(text: str, stops: Sequence[str]) -> str:
-    """``text`` before the first of ``stops``."""
+def truncate_at_stop(text: str, stops: Sequence[str]) -> str:
+    """Return ``text`` up to the first of ``stops``."""
     found = [place for stop in stops if stop and (place := text.find(stop)) >= 0]
     return text[: min(found)] if found else text
 
 
-def rolling(ids: Sequence[int], *, prefix: int, max_length: int) -> list[LikelihoodRequest]:
-    """Windows over a long text, in which every token is scored once and sees as much before it as fits.
+def rolling_windows(ids: Sequence[int], *, prefix: int, max_length: int) -> list[LikelihoodRequest]:
+    """Split a long text into windows that score every token once with as much context as fits.
 
-    The first window begins after ``prefix``; the last one is as long as the others, and what was scored before is its
-    context (the harness' own rule, with a context of one token at the least).
+    The first window follows ``prefix``. The last one is as long as the others and overlaps with tokens scored before
+    (the harness' own rule, with a context of at least one token).
+
+    Args:
+      ids: Token ids of the text.
+      prefix: Id that precedes the text.
+      max_length: Tokens in a window.
     """
     windows = []
     for start in range(0, len(ids), max_length):

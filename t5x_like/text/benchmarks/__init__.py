@@ -1,1 +1,1 @@
-"""GLUE, SuperGLUE and the other benchmarks, one file for each family of them; ``catalogue`` has them by name."""
+"""GLUE, SuperGLUE and other benchmarks, one file for each family; ``catalogue`` has them by name."""

@@ -1,7 +1,7 @@
-"""The form of a benchmark: its source, wording, postprocessing, metrics and golden examples in one place.
+"""Definition of a benchmark: its source, wording, postprocessing, metrics and golden examples in one place.
 
-Nothing here knows where data lie or which vocabulary is used: ``task.BenchmarkTask`` joins those to it. To add one,
-write a ``Benchmark`` as ``glue_similarity.py`` has them and name its module in ``catalogue.py``.
+Definitions don't know the data folder or the vocabulary; ``task.BenchmarkTask`` adds these. To add a benchmark, write a
+``Benchmark`` as in ``glue.py`` and name its module in ``catalogue.py``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from t5x_like.text.benchmarks.source import BenchmarkSource, Kind
 from t5x_like.text.heads import HeadFormat
 from t5x_like.text.tasks.rows import RowValues
 
-# What is said of a row: "inputs" and "targets", and anything else that postprocessing and submissions need.
+# A worded row: "inputs" and "targets", and further fields for postprocessing and submissions.
 WordedRow = dict[str, Any]
 Wording = Callable[[RowValues], list[WordedRow]]
 Postprocess = Callable[..., Any]  # (text, example=None, is_target=False) -> what metrics compare
@@ -20,7 +20,7 @@ MetricFunction = Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]
 
 
 class GoldenExample(NamedTuple):
-    """A row and all that is made of it: nothing where it is left out, several where it is multiplied."""
+    """A source row and the expected examples: none if the row is left out, several if it is multiplied."""
 
     row: RowValues
     worded: tuple[WordedRow, ...]
@@ -30,26 +30,40 @@ class GoldenExample(NamedTuple):
 class Benchmark:
     """One task as it is published.
 
-    ``word`` makes a row into examples: dicts of ``inputs``, ``targets`` and ``extras``; none leaves the row out. It
-    raises ValueError, saying what is wrong with the row. ``postprocess`` and ``metrics`` are functions of
-    ``text.postprocessing`` and ``text.metrics``, called as T5's are.
+    Attributes:
+      name: T5's name, such as ``glue_cola_v002``.
+      title: One line for people.
+      source: The rows.
+      word: Converts a row to examples: dicts of ``inputs``, ``targets`` and ``extras``; none leaves the row out. Raises
+        ValueError for a bad row.
+      postprocess: T5's function from an output text to the value that metrics compare.
+      metrics: Functions of ``text.metrics`` over postprocessed targets and predictions.
+      labels: Possible targets in the order of class ids; empty for open answers.
+      extras: Further fields that ``word`` gives, with their types.
+      head: Reading of rows by an encoder's head.
+      head_task: For a benchmark without ``head``: the benchmark of the same rows that has one.
+      question_columns: Columns that a question consists of; by default all text columns.
+      splits: Splits of the source; all by default.
+      training_task: Benchmark whose training split belongs to this one, which has none; its wording is the same.
+      training_examples: Number of training examples, if the wording multiplies or leaves out rows.
+      examples: Three golden examples, checked by one test for all benchmarks.
     """
 
-    name: str  # as T5's users know it: glue_cola_v002
-    title: str  # one line for people
+    name: str
+    title: str
     source: BenchmarkSource
     word: Wording
     postprocess: Postprocess | None = None
     metrics: tuple[MetricFunction, ...] = ()
-    labels: tuple[str, ...] = ()  # the answers there can be, in the order of their numbers; () where open
-    extras: Mapping[str, Kind] = field(default_factory=dict)  # what ``word`` gives beside inputs and targets
-    head: HeadFormat | None = None  # how an encoder's head reads the rows
-    read_by_heads: str = ""  # where it has no head: the benchmark of the same rows that has one
-    asked: tuple[str, ...] = ()  # the columns that a question is made of; all that hold text where not given
-    splits: tuple[str, ...] = ()  # of the source's; all of them where not given
-    training_task: str = ""  # whose training split is learned from, where this has none; worded alike
-    training_examples: int | None = None  # where wording multiplies rows or leaves some out
-    examples: tuple[GoldenExample, ...] = ()  # three, checked by one test for all benchmarks
+    labels: tuple[str, ...] = ()
+    extras: Mapping[str, Kind] = field(default_factory=dict)
+    head: HeadFormat | None = None
+    head_task: str = ""
+    question_columns: tuple[str, ...] = ()
+    splits: tuple[str, ...] = ()
+    training_task: str = ""
+    training_examples: int | None = None
+    examples: tuple[GoldenExample, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "splits", self.splits or self.source.splits)
@@ -61,7 +75,7 @@ class Benchmark:
 
     @property
     def num_training_examples(self) -> int:
-        """Published examples to train on, 0 where it is only measured: its rate in T5's mixtures."""
+        """Published number of training examples, the rate in T5's mixtures; 0 for benchmarks without training split."""
         if self.training_examples is not None:
             return self.training_examples
         return self.source.rows["train"] if "train" in self.splits else 0

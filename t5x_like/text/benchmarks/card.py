@@ -1,4 +1,4 @@
-"""A benchmark in words: what it is, where it comes from, how it is worded and scored."""
+"""Text description of a benchmark: its content, source, wording and metrics."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from t5x_like.text.benchmarks import catalogue
 
 
 def short_card(name: str) -> str:
-    """A few lines on a benchmark or a mixture of them."""
+    """Describe a benchmark or a mixture in a few lines."""
     if name in catalogue.mixtures():
         return _mixture_card(name)
     benchmark = catalogue.benchmark(name)
@@ -19,7 +19,7 @@ def short_card(name: str) -> str:
 
 
 def card(name: str) -> str:
-    """All of it: with the source, what an encoder's head reads, and the golden examples."""
+    """Describe a benchmark or a mixture in full, with source, head format and golden examples."""
     if name in catalogue.mixtures():
         return _mixture_card(name)
     benchmark = catalogue.benchmark(name)
@@ -29,7 +29,7 @@ def card(name: str) -> str:
         "for a head": "" if benchmark.head is None else type(benchmark.head).__name__,
         "from": source.home,
         "cite": source.citation,
-        "licence": source.licence,
+        "license": source.license,
     }
     lines = [short_card(name), *(f"  {key:<11} {value}" for key, value in about.items() if value)]
     for example in benchmark.examples:

@@ -1,4 +1,4 @@
-"""All benchmarks and their mixtures by name. Modules are imported when they are first asked for."""
+"""Catalogue of all benchmarks and their mixtures by name. Modules are imported on first use."""
 
 import difflib
 import functools
@@ -13,19 +13,19 @@ from t5x_like.text.tasks.mixtures import Mixture
 # Each has BENCHMARKS, and may have MIXTURES: names of benchmarks with their rates, by the mixture's name.
 MODULES: tuple[str, ...] = (
     "glue", "super_glue", "dpr", "squad", "summarization", "translation", "choices", "race", "story_cloze",
-    "entailment", "reviews", "cloze", "tagging", "language_modelling", "paws",
+    "entailment", "reviews", "cloze", "tagging", "language_modeling", "paws",
 )  # fmt: skip
 
 
 @functools.cache
 def benchmarks() -> Mapping[str, Benchmark]:
-    """Every benchmark."""
+    """Return every benchmark by name."""
     return {each.name: each for module in _modules() for each in module.BENCHMARKS}
 
 
 @functools.cache
 def mixtures() -> Mapping[str, Mixture]:
-    """Every mixture of benchmarks, as T5 has it."""
+    """Return every mixture of benchmarks by name, as T5 has it."""
     return {
         name: Mixture(name=name, tasks=tuple(rates), rates=rates)
         for module in _modules()
@@ -34,20 +34,20 @@ def mixtures() -> Mapping[str, Mixture]:
 
 
 def family(module: str) -> tuple[Benchmark, ...]:
-    """The benchmarks of one module, such as ``glue``."""
+    """Return the benchmarks of one module, such as ``glue``."""
     return tuple(dict(zip(MODULES, _modules(), strict=True))[module].BENCHMARKS)
 
 
 def all_names() -> tuple[str, ...]:
-    """Of benchmarks, then of mixtures."""
+    """Return the names of all benchmarks, then of all mixtures."""
     return *benchmarks(), *mixtures()
 
 
 def benchmark(name: str) -> Benchmark:
-    """The benchmark of that name.
+    """Return the benchmark of that name.
 
     Raises:
-      ValueError: there is none; says which are near.
+      ValueError: There is none; the message suggests similar names.
     """
     if name not in benchmarks():
         near = difflib.get_close_matches(name, benchmarks(), n=3, cutoff=0.4)
@@ -69,13 +69,21 @@ def benchmark_task(
     num_sentinels: int = 100,
     files: Mapping[str, str | Sequence[str]] | None = None,
 ) -> BenchmarkTask:
-    """The task of a benchmark, by its name; for the other arguments see ``BenchmarkTask``.
+    """Return the task of a benchmark by its name.
 
     >>> benchmark_task("glue_rte_v002", vocabulary="bytes").answers
     ('entailment', 'not_entailment')
 
+    Args:
+      name: Name of the benchmark.
+      vocabulary: See ``BenchmarkTask``, as for the other arguments.
+      data_dir: Folder of the files.
+      on_bad_row: "fail" or "skip".
+      num_sentinels: Sentinel ids that are added to the vocabulary.
+      files: Files in another place.
+
     Raises:
-      ValueError: there is no such benchmark; says which are near.
+      ValueError: There is no such benchmark; the message suggests similar names.
     """
     return BenchmarkTask(
         name=name,
@@ -97,12 +105,17 @@ def benchmark_tasks(
     on_bad_row: Literal["fail", "skip"] = "fail",
     num_sentinels: int = 100,
 ) -> tuple[BenchmarkTask | Mixture, ...]:
-    """The tasks of benchmarks and mixtures by name, of all where none is named: a recipe's ``TASKS``.
+    """Return the tasks of benchmarks and mixtures by name: a recipe's ``TASKS``. A mixture comes with its tasks.
 
-    See ``BenchmarkTask`` for what is not given. A mixture comes with its tasks.
+    Args:
+      names: Names of benchmarks and mixtures; all by default.
+      vocabulary: See ``BenchmarkTask``, as for the other arguments.
+      data_dir: Folder of the files.
+      on_bad_row: "fail" or "skip".
+      num_sentinels: Sentinel ids that are added to the vocabulary.
 
     Raises:
-      ValueError: no such name.
+      ValueError: There is no such name.
     """
     found: dict[str, BenchmarkTask | Mixture] = {}
     for name in [names] if isinstance(names, str) else names or all_names():
@@ -110,15 +123,16 @@ def benchmark_tasks(
             name, vocabulary=vocabulary, data_dir=data_dir, on_bad_row=on_bad_row, num_sentinels=num_sentinels
         )
         if not made:
-            benchmark(name)  # says that there is none, and which are near
+            benchmark(name)  # raises, and suggests similar names
         found |= {each.name: each for each in made}
     return tuple(found.values())
 
 
 def definitions(name: str, **settings: Any) -> list[BenchmarkTask | Mixture]:
-    """What to register for a name: a benchmark's task, or a mixture's tasks and the mixture; nothing for others.
+    """Return the definitions to register for a name: a benchmark's task, or a mixture's tasks and the mixture.
 
-    ``settings`` are those of ``benchmark_task``: ``vocabulary``, ``data_dir``, ``on_bad_row``, ``num_sentinels``.
+    Unknown names give an empty list. ``settings`` are arguments of ``benchmark_task``: ``vocabulary``, ``data_dir``,
+    ``on_bad_row``, ``num_sentinels``.
     """
     if name in mixtures():
         mixture = mixtures()[name]

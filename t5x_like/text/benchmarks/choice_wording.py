@@ -1,4 +1,4 @@
-"""Questions with several answers to choose from, worded as T5 words COPA: ``choice1: … choice2: …``."""
+"""Multiple-choice wording in the style of T5's COPA: ``choice1: … choice2: …``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,42 +14,46 @@ from t5x_like.text.tasks.rows import RowValues
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceWording:
-    """``swag sentence: … choice1: … choice2: …``, answered by ``choice2``.
+    """Wording ``swag sentence: … choice1: … choice2: …`` with targets like ``choice2``.
 
-    ``choices`` are columns, or one that holds a list with ``count`` of them.
+    Attributes:
+      word: First word of the inputs.
+      columns: Row columns by the names that the wording writes.
+      choices: Columns of the choices, or one column with a list of ``count`` choices.
+      count: Number of choices.
     """
 
     word: str
-    columns: Mapping[str, str]  # the name written, and the row's column
+    columns: Mapping[str, str]
     choices: tuple[str, ...] | str
     count: int
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What there is to answer."""
+        """Possible targets."""
         return tuple(f"choice{number}" for number in range(1, self.count + 1))
 
     def __call__(self, row: RowValues) -> list[WordedRow]:
-        """The one example of a row.
+        """Return the single example of a row.
 
         Raises:
-          ValueError: the label is outside the set, or there are more or fewer choices.
+          ValueError: The label is outside the set, or the number of choices differs.
         """
         choices = row[self.choices] if isinstance(self.choices, str) else [row[name] for name in self.choices]
         if choices and len(choices) != self.count:
             raise ValueError(f"{len(choices)} choices where {self.count} are expected: {list(choices)}")
         listed = dict(zip(self.labels, choices, strict=False))
-        asked = keyed_text(self.word, self.columns, row)
-        inputs = " ".join([asked, *(f"{name}: {choice}" for name, choice in listed.items())])
+        question = keyed_text(self.word, self.columns, row)
+        inputs = " ".join([question, *(f"{name}: {choice}" for name, choice in listed.items())])
         return [{"inputs": inputs, "targets": label_word(row, self.labels)}]
 
     @property
     def scored(self) -> dict[str, Any]:
-        """The rest of such a benchmark: its labels, and how answers are read and scored."""
+        """Fields of a ``Benchmark`` with this wording: wording, labels, postprocessing and metrics."""
         read = partial(string_label_to_class_id, label_classes=self.labels)
         return {"word": self, "labels": self.labels, "postprocess": read, "metrics": (accuracy,)}
 
 
-def chosen_example(row: RowValues, inputs: str, targets: str) -> GoldenExample:
-    """A row that becomes one example."""
+def choice_example(row: RowValues, inputs: str, targets: str) -> GoldenExample:
+    """Return a golden example for a row that becomes one example."""
     return GoldenExample(row, ({"inputs": inputs, "targets": targets},))

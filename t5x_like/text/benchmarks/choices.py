@@ -1,12 +1,12 @@
-"""What goes on, and who is meant, of several: SWAG, HellaSwag and Winogrande."""
+"""Sentence completion and pronoun resolution with several choices: SWAG, HellaSwag and Winogrande."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.choice_wording import ChoiceWording, chosen_example
+from t5x_like.text.benchmarks.choice_wording import ChoiceWording, choice_example
 from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout, renamed
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in, plain_files
 from t5x_like.text.benchmarks.tfds_files import read_tfds
 from t5x_like.text.heads import MultipleChoice
 
@@ -31,7 +31,7 @@ def _swag(number: int, targets: str) -> GoldenExample:
         "swag sentence: A man lifts a lid. start: He choice1: looks in. choice2: swims. choice3: sings. "
         "choice4: melts."
     )
-    return chosen_example(row, inputs, targets)
+    return choice_example(row, inputs, targets)
 
 
 SWAG = Benchmark(
@@ -39,23 +39,14 @@ SWAG = Benchmark(
     title="SWAG: what happens next in a video?",
     source=BenchmarkSource(
         layouts=(
-            FileLayout(
-                files={
-                    split: tuple(f"{folder}/{name}" for folder in ("swag", "swag/data", "swagaf/data"))
-                    for split, name in _SWAG_FILES.items()
-                },
-                read=_SWAG_READ,
-            ),
+            FileLayout(files=files_in(("swag", "swag/data", "swagaf/data"), _SWAG_FILES), read=_SWAG_READ),
             hub_layout("swag/regular", tuple(_SWAG_FILES), _SWAG_READ),
         ),
         rows={"train": 73_546, "validation": 20_006, "test": 20_005},
-        downloads=tuple(
-            Download(url=f"{_SWAG_SERVER}/{name}", unpack={"": f"swag/{name}"})
-            for name in _SWAG_FILES.values()
-        ),
+        downloads=plain_files(_SWAG_SERVER, "swag", dict.fromkeys(_SWAG_FILES.values(), (None, None))),
         home="https://rowanzellers.com/swag",
         citation="Zellers et al. 2018, https://arxiv.org/abs/1808.05326",
-        licence="MIT",
+        license="MIT",
         columns={**dict.fromkeys(_SWAG_COLUMNS, "text"), "label": "int"},
     ),
     **_SWAG_WORD.scored,
@@ -81,11 +72,6 @@ _HELLASWAG_FILES = {
     "validation": "hellaswag_val.jsonl",
     "test": "hellaswag_test.jsonl",
 }
-_HELLASWAG_CHECKED = {
-    "train": (47_496_131, "dae5e69249868cb9fe4e23ff925c60b66169564cfb7072d793cd7356a2b69f8d"),
-    "validation": (12_246_618, "0aa3b88843990f3f10a97b9575c94d7b71fb2205240ba04ae4884d9e9c992588"),
-    "test": (11_752_147, "da082b00543e422b8d25394614d102944586986def4de5cd1bd36d86bcb76261"),
-}
 _HELLASWAG_WORD = ChoiceWording(
     word="hellaswag",
     columns={"activity": "activity_label", "context": "context"},
@@ -105,41 +91,46 @@ def _hellaswag(number: int, targets: str) -> GoldenExample:
         "hellaswag activity: Baking context: A woman kneads dough. she choice1: shapes it. choice2: drinks it. "
         "choice3: reads it. choice4: sails it."
     )
-    return chosen_example(row, inputs, targets)
+    return choice_example(row, inputs, targets)
 
 
 HELLASWAG = Benchmark(
     name="hellaswag",
-    title="HellaSwag: how does a text go on?",
+    title="HellaSwag: how does a text continue?",
     source=BenchmarkSource(
         tfds="hellaswag:1.1.0",
         layouts=(
             FileLayout(
-                files={
-                    split: tuple(f"{folder}/{name}" for folder in ("hellaswag", "hellaswag/data"))
-                    for split, name in _HELLASWAG_FILES.items()
-                },
-                read=_HELLASWAG_READ,
+                files=files_in(("hellaswag", "hellaswag/data"), _HELLASWAG_FILES), read=_HELLASWAG_READ
             ),
             hub_layout("hellaswag", tuple(_HELLASWAG_FILES), _HELLASWAG_READ),
         ),
         rows={"train": 39_905, "validation": 10_042, "test": 10_003},
-        downloads=tuple(
-            Download(
-                url=f"{_HELLASWAG_SERVER}/{_HELLASWAG_FILES[split]}",
-                unpack={"": f"hellaswag/{_HELLASWAG_FILES[split]}"},
-                num_bytes=num_bytes,
-                sha256=sha256,
-            )
-            for split, (num_bytes, sha256) in _HELLASWAG_CHECKED.items()
+        downloads=plain_files(
+            _HELLASWAG_SERVER,
+            "hellaswag",
+            {
+                "hellaswag_train.jsonl": (
+                    47_496_131,
+                    "dae5e69249868cb9fe4e23ff925c60b66169564cfb7072d793cd7356a2b69f8d",
+                ),
+                "hellaswag_val.jsonl": (
+                    12_246_618,
+                    "0aa3b88843990f3f10a97b9575c94d7b71fb2205240ba04ae4884d9e9c992588",
+                ),
+                "hellaswag_test.jsonl": (
+                    11_752_147,
+                    "da082b00543e422b8d25394614d102944586986def4de5cd1bd36d86bcb76261",
+                ),
+            },
         ),
         home="https://rowanzellers.com/hellaswag",
         citation="Zellers et al. 2019, https://arxiv.org/abs/1905.07830",
-        licence="MIT",
+        license="MIT",
         columns={"activity_label": "text", "context": "text", "endings": "texts", "label": "int"},
     ),
     **_HELLASWAG_WORD.scored,
-    asked=("activity_label", "context", "endings"),
+    question_columns=("activity_label", "context", "endings"),
     head=MultipleChoice(context="{context}", choices="endings"),
     examples=(_hellaswag(0, "choice1"), _hellaswag(2, "choice3"), _hellaswag(-1, "<unk>")),
 )
@@ -157,7 +148,7 @@ _WINOGRANDE_FILES = {"train": "train_xl.jsonl", "validation": "dev.jsonl", "test
 
 def _winogrande(number: int, targets: str) -> GoldenExample:
     row = {"sentence": "Ann taught Sue as _ knew more.", "option1": "Ann", "option2": "Sue", "label": number}
-    return chosen_example(
+    return choice_example(
         row, "winogrande sentence: Ann taught Sue as _ knew more. choice1: Ann choice2: Sue", targets
     )
 
@@ -168,13 +159,7 @@ WINOGRANDE = Benchmark(
     source=BenchmarkSource(
         tfds="winogrande:1.2.0",
         layouts=(
-            FileLayout(
-                files={
-                    split: tuple(f"{folder}/{name}" for folder in _WINOGRANDE_FOLDERS)
-                    for split, name in _WINOGRANDE_FILES.items()
-                },
-                read=_WINOGRANDE_READ,
-            ),
+            FileLayout(files=files_in(_WINOGRANDE_FOLDERS, _WINOGRANDE_FILES), read=_WINOGRANDE_READ),
             hub_layout("winogrande/winogrande_xl", tuple(_WINOGRANDE_FILES), _WINOGRANDE_READ),
             FileLayout(
                 name="TensorFlow Datasets",
@@ -183,17 +168,15 @@ WINOGRANDE = Benchmark(
             ),
         ),
         rows={"train": 40_398, "validation": 1_267, "test": 1_767},
-        downloads=(
-            Download(
-                url="https://storage.googleapis.com/ai2-mosaic/public/winogrande/winogrande_1.1.zip",
-                unpack={"": "winogrande/"},
-                num_bytes=3_395_492,
-                sha256="3619ab104d8be2977b25c90ff420cb42d491707dcc75362a1e5d22bc082b7318",
-            ),
+        downloads=archive(
+            "https://storage.googleapis.com/ai2-mosaic/public/winogrande/winogrande_1.1.zip",
+            "winogrande/",
+            3_395_492,
+            "3619ab104d8be2977b25c90ff420cb42d491707dcc75362a1e5d22bc082b7318",
         ),
         home="https://winogrande.allenai.org",
         citation="Sakaguchi et al. 2019, https://arxiv.org/abs/1907.10641",
-        licence="CC BY",
+        license="CC BY",
         columns={**dict.fromkeys(_WINOGRANDE_COLUMNS, "text"), "label": "int"},
     ),
     **_WINOGRANDE_WORD.scored,

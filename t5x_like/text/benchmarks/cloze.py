@@ -6,7 +6,7 @@ from typing import Any
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.cloze_files import hub_book_rows, read_book_test, read_passages
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.tasks.rows import RowValues
@@ -15,10 +15,10 @@ _MARKS = ".,;:!?\"'`“”‘’()[]"
 
 
 def last_word(row: RowValues) -> list[WordedRow]:
-    """The passage without its last word, with no other words: so that any language model can go on with it.
+    """Word LAMBADA: the inputs are the passage without its last word, so that any language model can continue it.
 
     Raises:
-      ValueError: the passage is one word.
+      ValueError: The passage is a single word.
     """
     before, space, word = row["passage"].strip().rpartition(" ")
     if not space:
@@ -27,7 +27,7 @@ def last_word(row: RowValues) -> list[WordedRow]:
 
 
 def first_word(text: str, example: Mapping[str, Any] | None = None, is_target: bool = False) -> str:
-    """The first word of what a model goes on with, without signs around it."""
+    """Return the first word of a continuation, without punctuation around it."""
     del example, is_target
     words = text.split()
     return words[0].strip(_MARKS) or words[0] if words else ""
@@ -35,17 +35,18 @@ def first_word(text: str, example: Mapping[str, Any] | None = None, is_target: b
 
 LAMBADA = Benchmark(
     name="lambada",
-    title="LAMBADA: the last word of a passage, which its last sentence alone doesn't tell",
+    title="LAMBADA: the last word of a passage, which needs more context than its last sentence",
     source=BenchmarkSource(
         tfds="lambada:1.0.0",
         layouts=(
             FileLayout(
-                files={
-                    split: tuple(
-                        f"{place}/lambada_{short}_plain_text.txt" for place in ("lambada", "lambada-dataset")
-                    )
-                    for split, short in {"validation": "development", "test": "test"}.items()
-                },
+                files=files_in(
+                    ("lambada", "lambada-dataset"),
+                    {
+                        "validation": "lambada_development_plain_text.txt",
+                        "test": "lambada_test_plain_text.txt",
+                    },
+                ),
                 read=read_passages,
             ),
             FileLayout(
@@ -59,17 +60,15 @@ LAMBADA = Benchmark(
             ),
         ),
         rows={"validation": 4_869, "test": 5_153},
-        downloads=(
-            Download(
-                url="https://zenodo.org/record/2630551/files/lambada-dataset.tar.gz",
-                unpack={"": "lambada/"},
-                num_bytes=334_527_694,
-                sha256="8fbe499096ddbdcbbd0cac406861b5026fb451d15b8fe04e0e4f3d082f2ad5d7",
-            ),
+        downloads=archive(
+            "https://zenodo.org/record/2630551/files/lambada-dataset.tar.gz",
+            "lambada/",
+            334_527_694,
+            "8fbe499096ddbdcbbd0cac406861b5026fb451d15b8fe04e0e4f3d082f2ad5d7",
         ),
         home="https://zenodo.org/record/2630551",
         citation="Paperno et al. 2016, https://arxiv.org/abs/1606.06031",
-        licence="CC BY 4.0",
+        license="CC BY 4.0",
         columns={"passage": "text"},
     ),
     word=last_word,
@@ -89,14 +88,14 @@ LAMBADA = Benchmark(
 
 
 def book_question(row: RowValues) -> list[WordedRow]:
-    """``cbt question: … options: a, b … passage: …``, answered by the word that is left out."""
+    """Word a question as ``cbt question: … options: a, b … passage: …``; the target is the missing word."""
     options = ", ".join(row["options"])
     inputs = f"cbt question: {row['question']} options: {options} passage: {row['passage']}"
     return [{"inputs": inputs, "targets": row["answer"]}]
 
 
 def whole_answer(text: str, example: Mapping[str, Any] | None = None, is_target: bool = False) -> str:
-    """The answer without space around it."""
+    """Return the answer without white space around it."""
     del example, is_target
     return text.strip()
 
@@ -123,31 +122,23 @@ def _book_example(answer: str, label: int) -> GoldenExample:
 
 def _book_test(kind: str) -> Benchmark:
     called, num_training = _KINDS[kind]
-    files = {"train": "train", "validation": "valid_2000ex", "test": "test_2500ex"}
+    names = {"train": "train", "validation": "valid_2000ex", "test": "test_2500ex"}
+    files = {split: f"cbtest_{kind}_{name}.txt" for split, name in names.items()}
     return Benchmark(
         name=f"cbt_{kind.lower()}",
         title=f"Children's Book Test, {called}: the word left out of a story's 21st sentence",
         source=BenchmarkSource(
             layouts=(
                 FileLayout(
-                    files={
-                        split: tuple(
-                            f"{place}/cbtest_{kind}_{name}.txt"
-                            for place in ("cbt/CBTest/data", "CBTest/data", "cbt")
-                        )
-                        for split, name in files.items()
-                    },
-                    read=read_book_test,
+                    files=files_in(("cbt/CBTest/data", "CBTest/data", "cbt"), files), read=read_book_test
                 ),
                 hub_layout(f"cbt/{kind}", tuple(files), RecordFiles(parse=hub_book_rows)),
             ),
             rows={"train": num_training, "validation": 2_000, "test": 2_500},
-            downloads=(
-                Download(url="https://www.thespermwhale.com/jaseweston/babi/CBTest.tgz", unpack={"": "cbt/"}),
-            ),
+            downloads=archive("https://www.thespermwhale.com/jaseweston/babi/CBTest.tgz", "cbt/"),
             home="https://research.facebook.com/downloads/babi",
             citation="Hill et al. 2016, https://arxiv.org/abs/1511.02301",
-            licence="GFDL",
+            license="GFDL",
             columns={
                 "passage": "text",
                 "question": "text",
@@ -157,7 +148,7 @@ def _book_test(kind: str) -> Benchmark:
             },
         ),
         word=book_question,
-        asked=("passage", "question", "options"),
+        question_columns=("passage", "question", "options"),
         postprocess=whole_answer,
         metrics=(accuracy,),
         head=MultipleChoice(context="{passage} {question}", choices="options"),

@@ -1,4 +1,4 @@
-"""The files of the Children's Book Test and of LAMBADA."""
+"""File readers of the Children's Book Test and of LAMBADA."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ _NUMBERED = re.compile(r"(\d+) (.*)", re.DOTALL)
 
 
 def read_book_test(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """Questions of 20 numbered lines and a 21st: the question, its answer and ten options. See ``source.Reader``."""
+    """Read questions of 20 numbered lines and a 21st with question, answer and ten options. See ``source.Reader``."""
     del split
     lines: list[tuple[int, str]] = []
     for number, line in lines_of(file):
@@ -50,10 +50,10 @@ def _question(file: str, lines: list[tuple[int, str]]) -> RawRow | BadRow:
 
 
 def book_row(sentences: list[str], question: str, answer: str, options: list[str]) -> dict[str, Any]:
-    """A row of the task.
+    """Return a row of the task.
 
     Raises:
-      ValueError: no blank in the question, or the answer is none of the options.
+      ValueError: The question has no blank, or the answer is not among the options.
     """
     if BLANK not in question:
         raise ValueError(f"the question has no {BLANK} to be filled: {question!r}")
@@ -70,14 +70,14 @@ def book_row(sentences: list[str], question: str, answer: str, options: list[str
 
 
 def hub_book_rows(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The same of Hugging Face's rows."""
+    """Convert one of Hugging Face's rows."""
     yield book_row(
         list(record["sentences"]), record["question"], record["answer"].strip(), list(record["options"])
     )
 
 
 def read_passages(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """A passage for each line that isn't blank. See ``source.Reader``."""
+    """Read a passage from each line that isn't blank. See ``source.Reader``."""
     del split
     for number, line in lines_of(file):
         text = decode_line(line, file, number)

@@ -25,7 +25,7 @@ _TIMEOUT_S = 60
 _CHUNK_BYTES = 2**16
 _PARTS = ".downloads"
 
-# Exceptions about files that are no archive, are damaged, or use an unknown compression.
+# Exceptions for files that are not archives, are damaged, or use an unknown compression.
 _DAMAGED = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -36,14 +36,19 @@ _DAMAGED = (
     RuntimeError,
 )
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
-def fetch(names: Sequence[str], data_dir: str | None = None, *, tell: Tell = print) -> int:
-    """Downloads the missing files of benchmarks and returns the number of downloads.
+def fetch(names: Sequence[str], data_dir: str | None = None, *, report: Report = print) -> int:
+    """Download the missing files of benchmarks and return the number of downloads.
 
-    An interrupted download continues where it stopped, if the server supports that. The checksum is compared, if one
-    is published, before anything is put in place. A failed download doesn't prevent the others.
+    An interrupted download continues where it stopped, if the server supports that. A published checksum is compared
+    before anything is put in place. A failed download doesn't prevent the others.
+
+    Args:
+      names: Names of benchmarks.
+      data_dir: Data folder, see ``data_directory``.
+      report: Called with lines of progress.
 
     Raises:
       ValueError: No connection, a server refuses, the content differs from the published one, or the disk is full.
@@ -57,14 +62,14 @@ def fetch(names: Sequence[str], data_dir: str | None = None, *, tell: Tell = pri
         source = benchmark.source
         missing = [split for split in benchmark.splits if find_split(source, split, folder) is None]
         if missing and not source.downloads:
-            tell(f"{name}: nothing can be fetched by itself; see {source.home}")
+            report(f"{name}: nothing can be fetched by itself; see {source.home}")
         elif missing:
             wanted |= {each.url: each for each in source.downloads}
     failed = []
     for download in wanted.values():
-        tell(f"fetching {download.url}")
+        report(f"fetching {download.url}")
         try:
-            fetch_one(download, Path(folder), tell=tell)
+            fetch_one(download, Path(folder), report=report)
         except ValueError as error:
             failed.append(str(error))
     if failed:
@@ -77,11 +82,11 @@ def fetch(names: Sequence[str], data_dir: str | None = None, *, tell: Tell = pri
     return len(wanted)
 
 
-def fetch_one(download: Download, folder: Path, *, tell: Tell = print) -> None:
-    """Downloads one file into ``folder`` and unpacks it.
+def fetch_one(download: Download, folder: Path, *, report: Report = print) -> None:
+    """Download one file into ``folder`` and unpack it.
 
     Raises:
-      ValueError: As for ``fetch``.
+      ValueError: See ``fetch``.
     """
     part = folder / _PARTS / f"{hashlib.sha256(download.url.encode()).hexdigest()[:12]}.part"
     part.parent.mkdir(parents=True, exist_ok=True)
@@ -97,12 +102,12 @@ def fetch_one(download: Download, folder: Path, *, tell: Tell = print) -> None:
             f"{download.url} could not be fetched ({reason}); nothing was put in place"
         ) from None
     try:
-        _check(download, part, tell)
-        _place(download, part, folder, tell)
+        _check(download, part, report)
+        _place(download, part, folder, report)
     except _DAMAGED as error:
         _discard(part)
         raise ValueError(f"{download.url} is not the archive that it should be: {error}") from None
-    except OSError as error:  # no room, or no right to write: what came is whole, and is kept
+    except OSError as error:  # disk full or no permission: the download is complete, and is kept
         raise ValueError(
             f"{download.url} was fetched, but could not be put into {folder} ({error}); it is kept as {part}. Make "
             "room, or give another --data_dir, and fetch again"
@@ -120,7 +125,7 @@ def _discard(part: Path) -> None:
 
 
 def _receive(download: Download, part: Path) -> None:
-    """Downloads into ``part``, after the bytes that it already holds.
+    """Download into ``part``, after the bytes that it already holds.
 
     Raises:
       OSError: No connection, the server refuses, or the connection ends early.
@@ -151,14 +156,14 @@ def _receive(download: Download, part: Path) -> None:
             _receive(download, part)
 
 
-def _check(download: Download, part: Path, tell: Tell) -> None:
+def _check(download: Download, part: Path, report: Report) -> None:
     size, found = part.stat().st_size, pooch.file_hash(str(part))
     if download.sha256 is None:
         if download.num_bytes not in (None, size):
             raise ValueError(
                 f"{download.url} gave {size:,} bytes, where {download.num_bytes:,} are published"
             )
-        tell(f"  no checksum is published; its SHA-256 is {found}")
+        report(f"  no checksum is published; its SHA-256 is {found}")
     elif found != download.sha256:
         raise ValueError(
             f"{download.url} gave {size:,} bytes with the SHA-256 {found}, where {download.sha256} is published; "
@@ -166,8 +171,8 @@ def _check(download: Download, part: Path, tell: Tell) -> None:
         )
 
 
-def _place(download: Download, part: Path, folder: Path, tell: Tell) -> None:
-    """Moves files to their places once all are unpacked. Existing files stay: they may be the user's own."""
+def _place(download: Download, part: Path, folder: Path, report: Report) -> None:
+    """Move files to their places after all are unpacked. Existing files are kept: they may be the user's own."""
     with tempfile.TemporaryDirectory(dir=part.parent) as unpacked:
         ready: list[tuple[Path, Path]] = []
         for name, stream in _files_in(download, part):
@@ -182,7 +187,7 @@ def _place(download: Download, part: Path, folder: Path, tell: Tell) -> None:
             raise ValueError(f"{download.url} holds none of the files {', '.join(download.unpack)}")
         for waiting, target in ready:
             if target.exists():
-                tell(f"  {target} is there already, and stays as it is")
+                report(f"  {target} is there already, and stays as it is")
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             os.replace(waiting, target)
@@ -197,12 +202,12 @@ def _target(download: Download, name: str, folder: Path) -> Path | None:
         return None
     target = (folder / relative).resolve()
     if not target.is_relative_to(folder.resolve()):
-        raise ValueError(f"{download.url} has a file named {name!r}, which lies outside the data folder")
+        raise ValueError(f"{download.url} has a file named {name!r}, which is outside the data folder")
     return target
 
 
 def _files_in(download: Download, part: Path) -> Iterator[tuple[str, BinaryIO]]:
-    """Yields the files of an archive; a plain file has the name ``""``."""
+    """Yield the files of an archive; a plain file has the name ``""``."""
     path = urllib.parse.urlparse(download.url).path
     if path.endswith(".zip"):
         with zipfile.ZipFile(part) as archive:

@@ -7,22 +7,16 @@ from collections.abc import Iterator
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
 from t5x_like.text.benchmarks.pronouns import dpr_simple
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in, plain_files
 from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.metrics import accuracy
 from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
 
-_SERVER = "https://s3.amazonaws.com/datasets.huggingface.co/definite_pronoun_resolution"
-_SHA256 = {
-    "train": "c310158d0cbac1a556e3284e6c167f4478271d8d50b0b9d15dfe428c905a0867",
-    "test": "cf1cf025e1d59a5b363e6dcfbd5a13aae8a9830831ac16fd7f865aca7a1559d8",
-}
-_BYTES = {"train": 160_408, "test": 67_044}
 _FOLDERS = ("definite_pronoun_resolution", "dpr", "DPR", ".")
 
 
 def read_blocks(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """Blocks of a sentence, its pronoun, two candidates with a comma between, and the right one, an empty line between.
+    """Read blocks of four lines, separated by empty lines: sentence, pronoun, two candidates, right candidate.
 
     See ``source.Reader``.
     """
@@ -70,27 +64,22 @@ def _example(sentence: str, pronoun: str, label: int, *, inputs: str, targets: s
 
 DPR = Benchmark(
     name="dpr_v001_simple",
-    title="DPR: whom a marked pronoun stands for",
+    title="DPR: the referent of a marked pronoun",
     source=BenchmarkSource(
         tfds="definite_pronoun_resolution:1.1.0",
         layouts=(
             FileLayout(
-                files={
-                    split: tuple(f"{folder}/{split}.c.txt" for folder in _FOLDERS)
-                    for split in ("train", "test")
-                },
-                read=read_blocks,
+                files=files_in(_FOLDERS, {"train": "train.c.txt", "test": "test.c.txt"}), read=read_blocks
             ),
         ),
         rows={"train": 1_322, "test": 564},
-        downloads=tuple(
-            Download(
-                url=f"{_SERVER}/{split}.c.txt",
-                unpack={"": f"definite_pronoun_resolution/{split}.c.txt"},
-                sha256=_SHA256[split],
-                num_bytes=_BYTES[split],
-            )
-            for split in ("train", "test")
+        downloads=plain_files(
+            "https://s3.amazonaws.com/datasets.huggingface.co/definite_pronoun_resolution",
+            "definite_pronoun_resolution",
+            {
+                "train.c.txt": (160_408, "c310158d0cbac1a556e3284e6c167f4478271d8d50b0b9d15dfe428c905a0867"),
+                "test.c.txt": (67_044, "cf1cf025e1d59a5b363e6dcfbd5a13aae8a9830831ac16fd7f865aca7a1559d8"),
+            },
         ),
         home="https://www.hlt.utdallas.edu/~vince/data/emnlp12/",
         citation="Rahman and Ng 2012, https://aclanthology.org/D12-1071",

@@ -1,39 +1,33 @@
-"""Pairs of texts beside GLUE's: SNLI, SciTail and the three rounds of ANLI, worded as MNLI is."""
+"""Further entailment tasks, worded as MNLI: SNLI, SciTail and the three rounds of ANLI."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
-from t5x_like.text.benchmarks.keyed_wording import KeyedWording
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
+from t5x_like.text.benchmarks.keyed_wording import classification_benchmark, label_examples
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout, renamed
-from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, Download, FileLayout
-from t5x_like.text.heads import SequenceClassification
-from t5x_like.text.metrics import accuracy
-from t5x_like.text.postprocessing import string_label_to_class_id
+from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, FileLayout, archive, files_in
 from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
 
 _LABELS = ("entailment", "neutral", "contradiction")
+_SHORT = {"train": "train", "validation": "dev", "test": "test"}  # splits as the files name them
 _COLUMNS: Columns = {"premise": "text", "hypothesis": "text", "label": "int"}
 _PAIR = ("Two men row a boat.", ("People row.", "They are brothers.", "Nobody rows."))
 
 
-def _no_index(row: RowValues) -> dict[str, int]:
-    del row
-    return {}
-
-
 def _examples(word: str, labels: tuple[str, ...], premise: str = "premise") -> tuple[GoldenExample, ...]:
-    """One for each label, and one without where there are but two, worded with ``premise`` as that column's name."""
+    """Return a golden example for each label; if there are only two labels, the third is unlabeled."""
     text, hypotheses = _PAIR
-    return tuple(
-        GoldenExample(
-            {premise: text, "hypothesis": hypothesis, "label": number},
-            ({"inputs": f"{word} hypothesis: {hypothesis} premise: {text}", "targets": target},),
-        )
-        for hypothesis, number, target in zip(
-            hypotheses, (0, 1, 2 if len(labels) > 2 else -1), (*labels, "<unk>"), strict=False
-        )
+    numbers = (0, 1, 2 if len(labels) > 2 else -1)
+    cases = zip(hypotheses, numbers, (*labels, "<unk>"), strict=False)
+    return label_examples(
+        (premise, "hypothesis"),
+        *(
+            ((text, each), label, f"{word} hypothesis: {each} premise: {text}", targets)
+            for each, label, targets in cases
+        ),
+        has_index=False,
     )
 
 
@@ -45,47 +39,35 @@ def _pairs(
     labels: tuple[str, ...],
     source: BenchmarkSource,
     premise: str = "premise",
-    leaves_out_unlabelled: bool = False,
-    training_examples: int | None = None,
+    **others: Any,
 ) -> Benchmark:
-    keyed = KeyedWording(
-        word=word, columns={"hypothesis": "hypothesis", "premise": premise}, labels=labels, index=_no_index
-    )
-    return Benchmark(
-        name=name,
-        title=title,
+    return classification_benchmark(
+        name,
+        title,
+        word=word,
         source=source,
-        word=_labelled_only(keyed) if leaves_out_unlabelled else keyed,
-        postprocess=partial(string_label_to_class_id, label_classes=labels),
-        metrics=(accuracy,),
         labels=labels,
-        head=SequenceClassification(texts=(f"{{{premise}}}", "{hypothesis}"), classes=labels),
-        training_examples=training_examples,
+        columns={"hypothesis": "hypothesis", "premise": premise},
+        has_index=False,
         examples=_examples(word, labels, premise),
+        **others,
     )
-
-
-def _labelled_only(word: Wording) -> Wording:
-    def word_labelled(row: RowValues) -> list[WordedRow]:
-        return word(row) if int(row["label"]) != -1 else []
-
-    return word_labelled
 
 
 _SNLI_READ = RecordFiles(
     parse=renamed(premise="sentence1", hypothesis="sentence2", label="gold_label"),
     classes=_LABELS,
-    unlabelled=("-", ""),
+    unlabeled=("-", ""),
     may_lack_labels=True,
 )
 
 
 def _read_snli(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """The lines of JSON, or the tables, which are named ``.txt``."""
+    """Read JSON lines, or tables, which are named ``.txt``."""
     return replace(_SNLI_READ, format="tsv" if file.endswith(".txt") else "jsonl")(file, split)
 
 
-SNLI = _pairs(
+_SNLI = _pairs(
     "snli",
     "SNLI: does a caption entail a sentence, contradict it, or neither? Rows on which judges split are left out",
     word="snli",
@@ -95,34 +77,37 @@ SNLI = _pairs(
         hugging_face="snli",
         layouts=(
             FileLayout(
-                files={
-                    split: tuple(
-                        f"{folder}/snli_1.0_{short}.{ending}"
-                        for folder in ("snli/snli_1.0", "snli_1.0", "snli")
-                        for ending in ("jsonl", "txt")
-                    )
-                    for split, short in {"train": "train", "validation": "dev", "test": "test"}.items()
-                },
+                files=files_in(
+                    ("snli/snli_1.0", "snli_1.0", "snli"),
+                    {
+                        split: (f"snli_1.0_{short}.jsonl", f"snli_1.0_{short}.txt")
+                        for split, short in _SHORT.items()
+                    },
+                ),
                 read=_read_snli,
             ),
         ),
         rows={"train": 550_152, "validation": 10_000, "test": 10_000},
-        downloads=(
-            Download(
-                url="https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
-                unpack={"": "snli/"},
-                num_bytes=94_550_081,
-                sha256="afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
-            ),
+        downloads=archive(
+            "https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
+            "snli/",
+            94_550_081,
+            "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
         ),
         home="https://nlp.stanford.edu/projects/snli",
         citation="Bowman et al. 2015, https://arxiv.org/abs/1508.05326",
-        licence="CC BY-SA 4.0",
+        license="CC BY-SA 4.0",
         columns=_COLUMNS,
     ),
-    leaves_out_unlabelled=True,
     training_examples=549_367,
 )
+
+
+def _word_labeled(row: RowValues) -> list[WordedRow]:
+    return _SNLI.word(row) if int(row["label"]) != -1 else []
+
+
+SNLI = replace(_SNLI, word=_word_labeled)
 
 _SCITAIL_LABELS = ("entails", "neutral")
 _SCITAIL_READ = RecordFiles(
@@ -134,7 +119,6 @@ _SCITAIL_READ = RecordFiles(
 _SCITAIL_FOLDERS = (
     "scitail/SciTailV1.1/tsv_format", "SciTailV1.1/tsv_format", "scitail/tsv_format", "scitail",
 )  # fmt: skip
-_SCITAIL_FILES = {"train": "train", "validation": "dev", "test": "test"}
 SCITAIL = _pairs(
     "scitail",
     "SciTail: does a sentence entail the answer to a school's question of science?",
@@ -144,36 +128,33 @@ SCITAIL = _pairs(
         tfds="sci_tail:1.0.0",
         layouts=(
             FileLayout(
-                files={
-                    split: tuple(f"{folder}/scitail_1.0_{short}.tsv" for folder in _SCITAIL_FOLDERS)
-                    for split, short in _SCITAIL_FILES.items()
-                },
+                files=files_in(
+                    _SCITAIL_FOLDERS,
+                    {split: f"scitail_1.0_{short}.tsv" for split, short in _SHORT.items()},
+                ),
                 read=_SCITAIL_READ,
             ),
             hub_layout(
                 "scitail/tsv_format",
-                tuple(_SCITAIL_FILES),
+                tuple(_SHORT),
                 RecordFiles(parse=_SCITAIL_READ.parse, classes=_SCITAIL_LABELS),
             ),
         ),
         rows={"train": 23_596, "validation": 1_304, "test": 2_126},
-        downloads=(
-            Download(
-                url="http://data.allenai.org.s3.amazonaws.com/downloads/SciTailV1.1.zip",
-                unpack={"": "scitail/"},
-                num_bytes=14_174_621,
-                sha256="3fccd37350a94ca280b75998568df85fc2fc62843a3198d644fcbf858e6943d5",
-            ),
+        downloads=archive(
+            "http://data.allenai.org.s3.amazonaws.com/downloads/SciTailV1.1.zip",
+            "scitail/",
+            14_174_621,
+            "3fccd37350a94ca280b75998568df85fc2fc62843a3198d644fcbf858e6943d5",
         ),
         home="https://allenai.org/data/scitail",
         citation="Khot et al. 2018, SciTail: A Textual Entailment Dataset from Science Question Answering, AAAI",
-        licence="Apache 2.0",
+        license="Apache 2.0",
         columns=_COLUMNS,
     ),
 )
 
 _ANLI_FOLDERS = ("anli/anli_v1.0", "anli/anli_v0.1", "anli_v1.0", "anli_v0.1", "anli")
-_ANLI_FILES = {"train": "train", "validation": "dev", "test": "test"}
 _ANLI_LETTERS = ("e", "n", "c")
 
 
@@ -194,31 +175,28 @@ def _anli(number: int, rows: Mapping[str, int]) -> Benchmark:
             tfds=f"anli/r{number}:0.1.0",
             layouts=(
                 FileLayout(
-                    files={
-                        split: tuple(f"{folder}/R{number}/{short}.jsonl" for folder in _ANLI_FOLDERS)
-                        for split, short in _ANLI_FILES.items()
-                    },
+                    files=files_in(
+                        _ANLI_FOLDERS, {split: f"R{number}/{short}.jsonl" for split, short in _SHORT.items()}
+                    ),
                     read=official,
                 ),
                 hub_layout(
                     "anli",
-                    tuple(_ANLI_FILES),
+                    tuple(_SHORT),
                     hub,
-                    names={split: f"{short}_r{number}" for split, short in _ANLI_FILES.items()},
+                    names={split: f"{short}_r{number}" for split, short in _SHORT.items()},
                 ),
             ),
             rows=rows,
-            downloads=(
-                Download(
-                    url="https://dl.fbaipublicfiles.com/anli/anli_v0.1.zip",
-                    unpack={"": "anli/"},
-                    num_bytes=18_621_352,
-                    sha256="16ac929a7e90ecf9093deaec89cc81fe86a379265a5320a150028efe50c5cde8",
-                ),
+            downloads=archive(
+                "https://dl.fbaipublicfiles.com/anli/anli_v0.1.zip",
+                "anli/",
+                18_621_352,
+                "16ac929a7e90ecf9093deaec89cc81fe86a379265a5320a150028efe50c5cde8",
             ),
             home="https://github.com/facebookresearch/anli",
             citation="Nie et al. 2019, https://arxiv.org/abs/1910.14599",
-            licence="CC BY-NC 4.0",
+            license="CC BY-NC 4.0",
             columns={"context": "text", "hypothesis": "text", "label": "int"},
         ),
     )

@@ -1,25 +1,24 @@
-"""What GLUE's benchmarks share: where their tables lie."""
+"""Definitions that GLUE's tasks share: the layout of their tables, and a task with its source."""
 
 from collections.abc import Mapping, Sequence
 
-from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, Download, FileLayout
+from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, MetricFunction
+from t5x_like.text.benchmarks.keyed_wording import classification_benchmark
+from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, Download, FileLayout, archive
 from t5x_like.text.benchmarks.tsv import Table
+from t5x_like.text.metrics import accuracy
 
-HOME = "https://gluebenchmark.com/tasks"
-CITATION = "Wang et al. 2019, GLUE, https://arxiv.org/abs/1804.07461"
-LICENCE = "each corpus has its own; see https://gluebenchmark.com/faq"
-_SERVER = "https://dl.fbaipublicfiles.com/glue/data"
 FOLDERS = ("glue", "GLUE", "glue_data", ".")
-
-ENTAILMENT = ("entailment", "not_entailment")
 MNLI_LABELS = ("entailment", "neutral", "contradiction")
-FILES = {"train": ("train.tsv",), "validation": ("dev.tsv",), "test": ("test.tsv",)}
+ENTAILMENT = ("entailment", "not_entailment")
 SENTENCES = {"sentence1": "sentence1", "sentence2": "sentence2"}
+_FILES = {"train": ("train.tsv",), "validation": ("dev.tsv",), "test": ("test.tsv",)}
+_SERVER = "https://dl.fbaipublicfiles.com/glue/data"
 
 
 def zip_of(name: str, sha256: str, num_bytes: int) -> tuple[Download, ...]:
-    """One of the server's archives, which goes below ``glue``."""
-    return (Download(url=f"{_SERVER}/{name}.zip", unpack={"": "glue/"}, sha256=sha256, num_bytes=num_bytes),)
+    """Return the download of one of the server's archives, which is unpacked into ``glue``."""
+    return archive(f"{_SERVER}/{name}.zip", "glue/", num_bytes, sha256)
 
 
 def glue_source(
@@ -29,29 +28,66 @@ def glue_source(
     table: Table,
     rows: Mapping[str, int],
     downloads: tuple[Download, ...],
-    files: Mapping[str, tuple[str, ...]] = FILES,
-    label: str = "int",
+    files: Mapping[str, tuple[str, ...]] = _FILES,
     others: tuple[FileLayout, ...] = (),
 ) -> BenchmarkSource:
-    """Tables of ``files`` in any of the folder's spellings, then what ``others`` find."""
+    """Define the source of a task.
+
+    Args:
+      config: TFDS's configuration name.
+      folders: Names of the task's folder.
+      table: Reader of the tables.
+      rows: Published number of rows by split.
+      downloads: Files to fetch.
+      files: File names by split.
+      others: Further layouts, to search after the tables.
+    """
     below = [f"{root}/{folder}" for root in FOLDERS for folder in folders]
+    label = "float" if table.classes is None else "int"
     columns: Columns = {**dict.fromkeys(table.texts, "text"), "label": label, "idx": "int"}  # pyright: ignore[reportAssignmentType]
+    tables = {split: tuple(f"{folder}/{name}" for name in files[split] for folder in below) for split in rows}
     return BenchmarkSource(
         tfds=f"glue/{config}:2.0.0",
-        layouts=(
-            FileLayout(
-                files={
-                    split: tuple(f"{folder}/{name}" for name in files[split] for folder in below)
-                    for split in rows
-                },
-                read=table,
-            ),
-            *others,
-        ),
+        layouts=(FileLayout(files=tables, read=table), *others),
         rows=rows,
         downloads=downloads,
-        home=HOME,
-        citation=CITATION,
-        licence=LICENCE,
+        home="https://gluebenchmark.com/tasks",
+        citation="Wang et al. 2019, GLUE, https://arxiv.org/abs/1804.07461",
+        license="each corpus has its own; see https://gluebenchmark.com/faq",
         columns=columns,
+    )
+
+
+def glue_task(
+    config: str,
+    title: str,
+    *,
+    folders: Sequence[str],
+    table: Table,
+    rows: Mapping[str, int],
+    downloads: tuple[Download, ...],
+    files: Mapping[str, tuple[str, ...]] = _FILES,
+    others: tuple[FileLayout, ...] = (),
+    word: str = "",
+    metrics: tuple[MetricFunction, ...] = (accuracy,),
+    training_task: str = "",
+    examples: tuple[GoldenExample, ...],
+) -> Benchmark:
+    """Define the classification task ``glue_<config>_v002`` over the labels of its table.
+
+    Arguments are those of ``glue_source`` and ``keyed_wording.classification_benchmark``; ``word`` is ``config`` by
+    default.
+    """
+    assert table.classes is not None
+    return classification_benchmark(
+        f"glue_{config}_v002",
+        title,
+        word=word or config,
+        source=glue_source(
+            config, folders=folders, table=table, rows=rows, downloads=downloads, files=files, others=others
+        ),
+        labels=table.classes,
+        metrics=metrics,
+        training_task=training_task,
+        examples=examples,
     )

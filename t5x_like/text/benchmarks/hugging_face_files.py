@@ -1,4 +1,4 @@
-"""Rows in Hugging Face's files: parquet, as its hub has them, and Arrow, as ``save_to_disk`` writes them."""
+"""Rows of Hugging Face's files: parquet, as on its hub, and Arrow, as ``save_to_disk`` writes them."""
 
 from collections.abc import Iterator
 
@@ -8,9 +8,10 @@ from t5x_like.text.tasks.rows import BadRow, RawRow
 
 
 def hugging_face_layouts(source: BenchmarkSource) -> tuple[FileLayout, ...]:
-    """``<name>/train-00000-of-00001.parquet`` and ``<name>/train/data-00000-of-00001.arrow``, for each split.
+    """Return the layout of Hugging Face's files, under a source's name.
 
-    The name is TFDS's, ``glue/cola``, under which both have the same columns.
+    Files are ``<name>/train-00000-of-00001.parquet`` and ``<name>/train/data-00000-of-00001.arrow``. The name is
+    TFDS's, such as ``glue/cola``; both have the same columns.
     """
     name = source.hugging_face or source.tfds.partition(":")[0]
     if not name:
@@ -27,7 +28,7 @@ def hugging_face_layouts(source: BenchmarkSource) -> tuple[FileLayout, ...]:
 
 
 def hub_patterns(folder: str, split: str) -> tuple[str, ...]:
-    """What names a split's files: as the hub, ``save_to_disk`` and its cache have them."""
+    """Return patterns of a split's files: as the hub, ``save_to_disk`` and its cache name them."""
     return (
         f"{folder}/{split}-*.parquet",
         f"{folder}/{split}.parquet",
@@ -39,10 +40,10 @@ def hub_patterns(folder: str, split: str) -> tuple[str, ...]:
 
 
 def read_columns(file: str) -> Iterator[RawRow]:
-    """The rows of a parquet or Arrow file, by their columns.
+    """Read the rows of a parquet or Arrow file.
 
     Raises:
-      ValueError: it isn't one, or is damaged.
+      ValueError: It is another kind of file, or damaged.
     """
     import pyarrow
     import pyarrow.parquet
@@ -58,7 +59,7 @@ def read_columns(file: str) -> Iterator[RawRow]:
                 for values in batch.to_pylist():
                     number += 1
                     yield RawRow(values, f"{file}:row {number}")
-        # OSError is what it raises of files that are cut or damaged.
+        # pyarrow raises OSError for cut or damaged files.
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise ValueError(f"{file} is not a parquet or Arrow file, or is damaged: {error}") from error
 

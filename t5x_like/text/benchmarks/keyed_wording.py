@@ -14,44 +14,52 @@ from t5x_like.text.metrics import accuracy
 from t5x_like.text.postprocessing import string_label_to_class_id
 from t5x_like.text.tasks.rows import RowValues
 
-UNLABELLED = "<unk>"  # the target of rows without a label
+UNLABELED = "<unk>"  # the target of rows without a label
 
 
 def label_word(row: RowValues, labels: Sequence[str], column: str = "label") -> str:
-    """The word of a row's label.
+    """Return the word of a row's label, or ``<unk>`` for -1.
+
+    Args:
+      row: The row.
+      labels: Words in the order of class ids.
+      column: Name of the label's column.
 
     Raises:
-      ValueError: the label is outside the set.
+      ValueError: The label is outside the set.
     """
     number = int(row[column])
     if number == -1:
-        return UNLABELLED
+        return UNLABELED
     if not 0 <= number < len(labels):
         listed = ", ".join(f"{place} {word}" for place, word in enumerate(labels))
-        raise ValueError(f"the label {number} is outside the set: {listed}, and -1 where there is none")
+        raise ValueError(f"the label {number} is outside the set: {listed}, and -1 for none")
     return labels[number]
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyedWording:
-    """``rte hypothesis: … premise: …``, answered by a label's word.
+    """Wording ``rte hypothesis: … premise: …`` with a label's word as the target.
 
-    ``columns`` says which texts follow, under which names. ``clean`` changes the text as a whole.
+    Attributes:
+      word: First word of the inputs.
+      columns: Row columns by the names that the wording writes.
+      labels: Words in the order of class ids.
+      index: Returns the fields that identify a row; its ``idx`` by default.
+      clean: Applied to the whole inputs.
     """
 
     word: str
-    columns: Mapping[str, str]  # the name written, and the row's column
+    columns: Mapping[str, str]
     labels: tuple[str, ...]
-    index: Callable[[RowValues], dict[str, Any]] | None = (
-        None  # how a row is known; its ``idx`` where not given
-    )
+    index: Callable[[RowValues], dict[str, Any]] | None = None
     clean: Callable[[str], str] = str
 
     def __call__(self, row: RowValues) -> list[WordedRow]:
-        """The one example of a row.
+        """Return the single example of a row.
 
         Raises:
-          ValueError: the label is outside the set.
+          ValueError: The label is outside the set.
         """
         index = {"idx": row["idx"]} if self.index is None else self.index(row)
         targets = label_word(row, self.labels)
@@ -59,51 +67,93 @@ class KeyedWording:
 
 
 def keyed_text(word: str, columns: Mapping[str, str], row: RowValues) -> str:
-    """``word name: text name: text``, the texts as they are."""
+    """Return ``word name: text name: text``, with the texts unchanged."""
     return " ".join([word, *(part for name, column in columns.items() for part in (f"{name}:", row[column]))])
 
 
 def number_word(value: float, step: float = 0.2) -> str:
-    """A number rounded to steps of 0.2, with one decimal (§2.4).
+    """Return a number rounded to multiples of ``step``, with one decimal (Raffel et al. 2020, §2.4).
 
-    In single precision and to the even step, as T5's targets were made.
+    Computed in single precision, ties to even, as T5's targets were.
     """
     steps = np.float32(round(1 / step))
     return f"{np.rint(np.float32(value) * steps) / steps:.1f}"
 
 
-def labelled(
+def classification_benchmark(
     name: str,
     title: str,
     *,
     word: str,
-    keys: Mapping[str, str] | Sequence[str],
     source: BenchmarkSource,
     labels: tuple[str, ...],
+    columns: Mapping[str, str] | None = None,
+    has_index: bool = True,
     metrics: tuple[MetricFunction, ...] = (accuracy,),
     head: HeadFormat | None = None,
-    training_task: str = "",
     examples: tuple[GoldenExample, ...],
+    **others: Any,
 ) -> Benchmark:
-    """``keys`` are the row's texts, under the names that the wording writes. A head reads all texts where no form is
-    given."""
-    columns = dict(keys) if isinstance(keys, Mapping) else {key: key for key in keys}
-    texts = tuple(f"{{{column}}}" for column, kind in source.columns.items() if kind == "text")
+    """Define a classification task in T5's plain wording.
+
+    Args:
+      name: Name of the task.
+      title: One line for people.
+      word: First word of the inputs.
+      source: Rows.
+      labels: Class names in the order of class ids.
+      columns: Row columns by the names that the wording writes; by default all texts in alphabetical order.
+      has_index: Rows have an ``idx``.
+      metrics: Metric functions over class ids.
+      head: Reading of rows by an encoder's head; by default all texts, in the order of the source's columns.
+      examples: Golden examples.
+      **others: Further fields of ``Benchmark``.
+    """
+    texts = [column for column, kind in source.columns.items() if kind == "text"]
     return Benchmark(
         name=name,
         title=title,
         source=source,
-        word=KeyedWording(word=word, columns=columns, labels=labels),
+        word=KeyedWording(
+            word=word,
+            columns=columns or {column: column for column in sorted(texts)},
+            labels=labels,
+            index=None if has_index else no_index,
+        ),
         postprocess=partial(string_label_to_class_id, label_classes=labels),
         metrics=metrics,
         labels=labels,
-        extras={"idx": "int"},
-        head=head or SequenceClassification(texts=texts, classes=labels),
-        training_task=training_task,
+        extras={"idx": "int"} if has_index else {},
+        head=head or SequenceClassification(texts=tuple(f"{{{column}}}" for column in texts), classes=labels),
         examples=examples,
+        **others,
     )
 
 
+def no_index(row: RowValues) -> dict[str, int]:
+    """Return the index of a row without one."""
+    del row
+    return {}
+
+
 def example(row: RowValues, inputs: str, targets: str, **extras: Any) -> GoldenExample:
-    """A row that becomes one example, known by its ``idx``."""
-    return GoldenExample(row, ({"inputs": inputs, "targets": targets, "idx": row["idx"], **extras},))
+    """Return a golden example for a row that becomes one worded row with the same ``idx``, if it has one."""
+    index = {"idx": row["idx"]} if "idx" in row else {}
+    return GoldenExample(row, ({"inputs": inputs, "targets": targets, **index, **extras},))
+
+
+def label_examples(
+    columns: Sequence[str], *cases: tuple[tuple[str, ...], float, str, str], has_index: bool = True
+) -> tuple[GoldenExample, ...]:
+    """Return golden examples of rows with texts and a label.
+
+    Args:
+      columns: Names of the text columns.
+      *cases: Texts, label, expected inputs and expected targets of each row.
+      has_index: Number the rows in a column ``idx``.
+    """
+    found = []
+    for number, (texts, label, inputs, targets) in enumerate(cases):
+        row = {**dict(zip(columns, texts, strict=True)), "label": label}
+        found.append(example(row | ({"idx": number} if has_index else {}), inputs, targets))
+    return tuple(found)

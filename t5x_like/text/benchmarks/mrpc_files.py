@@ -1,4 +1,4 @@
-"""MRPC as Microsoft gives it: one file to train on, from which GLUE takes the pairs listed in ``dev_ids.tsv`` apart."""
+"""MRPC in Microsoft's files: one training file, from which ``dev_ids.tsv`` selects GLUE's validation pairs."""
 
 import os
 from collections.abc import Iterator
@@ -13,19 +13,20 @@ TRAIN, TEST, LISTED = "msr_paraphrase_train.txt", "msr_paraphrase_test.txt", "de
 
 @dataclass(frozen=True, kw_only=True)
 class ParaphraseFiles:
-    """Reads ``msr_paraphrase_train.txt`` (train), ``dev_ids.tsv`` (validation) and ``msr_paraphrase_test.txt`` (test).
+    """Reader of MRPC's files.
 
-    Each of the first two needs the other beside it. A row's ``idx`` is its place in the file with the text. Test rows
-    are given without their label, as GLUE's server and TFDS have them.
+    They are ``msr_paraphrase_train.txt`` (train), ``dev_ids.tsv`` (validation) and ``msr_paraphrase_test.txt`` (test).
+    The first two must be in the same folder. A row's ``idx`` is its position in the file with the texts. Test rows are
+    read without their label, as in GLUE's server and TFDS.
     """
 
     classes: tuple[str, ...]
 
     def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
-        """See ``source.Reader``.
+        """Read rows; see ``source.Reader``.
 
         Raises:
-          ValueError: the file beside it is missing, or it has other columns.
+          ValueError: The other file is missing or has other columns.
         """
         folder = os.path.dirname(file)
         listed = None if split == "test" else _pairs(find_file(os.path.join(folder, LISTED)))

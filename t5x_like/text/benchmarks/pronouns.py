@@ -1,4 +1,4 @@
-"""Whom a pronoun stands for, T5's wording: the pronoun marked by asterisks, answered by what it stands for.
+"""Pronoun resolution in T5's wording: the pronoun is marked by asterisks, the target is its referent.
 
 Winograd schemas (SuperGLUE's WSC), Definite Pronoun Resolution and GLUE's WNLI become one task (Raffel et al. 2020,
 §2.4): ``wsc: Mitchell asked Tom if *he* could lend some money.`` -> ``Tom``.
@@ -7,11 +7,11 @@ Winograd schemas (SuperGLUE's WSC), Definite Pronoun Resolution and GLUE's WNLI 
 import re
 
 from t5x_like.text.benchmarks.benchmark import WordedRow
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, label_word
+from t5x_like.text.benchmarks.keyed_wording import UNLABELED, label_word
 from t5x_like.text.tasks.rows import RowValues
 
 _BLANK = "X"
-# Two rows of WSC whose index names another word: the pronoun's place is given here.
+# Two rows of WSC with a wrong index of the pronoun.
 _PLACED = {
     "The boy continued to whip the pony , and eventually the pony threw him over. John laughed out quite loud. "
     '"Good for him," he said. ': ('"Good for him," he said. ', '"Good for X ," he said.'),
@@ -21,21 +21,19 @@ _PLACED = {
         " use X ,",
     ),
 }
-_SPACE, _NO_SPACE = (
-    r"[\t\n\f\r ]",
-    r"[^\t\n\f\r ]",
-)  # as RE2 understands \s and \S, which T5's wording was made with
-TRUTH = ("False", "True")
+# RE2's \s and \S, which T5's wording used.
+_SPACE, _NO_SPACE = r"[\t\n\f\r ]", r"[^\t\n\f\r ]"
+FALSE_TRUE = ("False", "True")
 
 
 def wsc_simple(row: RowValues) -> list[WordedRow]:
-    """What the pronoun may stand for, whether it does or not: for evaluation.
+    """Word a row for evaluation: the target is the candidate referent, right or wrong.
 
-    The pronoun's place is blanked by an X, then every X between spaces becomes the marked pronoun: an X of the text's
-    own (``Brand X and``) too, as in T5.
+    The pronoun is replaced by an X, then every X between spaces becomes the marked pronoun. As in T5, this includes an
+    X of the text itself (``Brand X and``).
 
     Raises:
-      ValueError: the pronoun is the first word, is not where the row says, or lies outside the text.
+      ValueError: The pronoun is the first word, is not at the row's index, or is outside the text.
     """
     blank = f" {_BLANK} "
     marked = _blanked(row).replace(blank, _as_replacement(f" *{row['span2_text']}* ", blank))
@@ -45,15 +43,15 @@ def wsc_simple(row: RowValues) -> list[WordedRow]:
 
 
 def wsc_simple_right_only(row: RowValues) -> list[WordedRow]:
-    """As ``wsc_simple``, without the rows in which the pronoun stands for something else: for training."""
+    """Word a row for training: as ``wsc_simple``, but rows with a wrong candidate are left out."""
     return wsc_simple(row) if row["label"] else []
 
 
 def _as_replacement(text: str, replaced: str) -> str:
-    """What RE2, T5's library of patterns, writes where ``text`` replaces something: a backslash of it is no letter.
+    r"""Apply RE2's rules for a replacement text, which T5's wording used: backslashes are not literal.
 
-    Two are one, ``\\0`` is what was replaced, a group's number leaves that as it is, and at any other one the writing
-    ends.
+    Two backslashes become one, ``\0`` becomes the replaced text. A group's number leaves the replaced text unchanged,
+    and any other backslash ends the replacement.
     """
     head, *rest = re.split(r"(\\[\\0-9]|\\)", text)
     signs = rest[::2]
@@ -77,24 +75,24 @@ def _blanked(row: RowValues) -> str:
         return text.replace(*_PLACED[text])
     if words[index] != pronoun:
         raise ValueError(f"the word at span2_index {index} is {words[index]!r}, not span2_text {pronoun!r}")
-    # A space after it too where it is the last word, without which it would stay an X.
+    # Followed by a space even as the last word, or it would stay an X.
     return f"{' '.join(words[:index])} {_BLANK} {' '.join(words[index + 1 :])}"
 
 
 def wsc_marked_spans(row: RowValues) -> list[WordedRow]:
-    """Both spans marked, answered by whether they are the same: ``wsc text: * Tom * asked if # he # could``.
+    """Word both spans marked, with the target True or False: ``wsc text: * Tom * asked if # he # could``.
 
-    The spans are looked for as regular expressions after so many words, each followed by one space: one that is not
-    found stays unmarked, as in T5.
+    As in T5, spans are searched as regular expressions after a number of words that are each followed by one space. A
+    span that is not found stays unmarked.
 
     Raises:
-      ValueError: a span is no regular expression, or the label is outside the set.
+      ValueError: A span is not a regular expression, or the label is outside the set.
     """
     first, second = row["span1_index"], row["span2_index"]
     text = _mark(row["text"], row["span1_text"], first, "*")
     # The marks of the first span count as words.
     text = _mark(text, row["span2_text"], second + 2 * (first < second), "#")
-    return [{"inputs": f"wsc text: {text}", "targets": label_word(row, TRUTH), "idx": row["idx"]}]
+    return [{"inputs": f"wsc text: {text}", "targets": label_word(row, FALSE_TRUE), "idx": row["idx"]}]
 
 
 def _mark(text: str, span: str, index: int, mark: str) -> str:
@@ -106,16 +104,16 @@ def _mark(text: str, span: str, index: int, mark: str) -> str:
 
 
 def dpr_simple(row: RowValues) -> list[WordedRow]:
-    """The first pronoun between a space and a space, full stop or comma is marked; any other stays as it is.
+    """Mark the first pronoun between a space and a space, full stop or comma; others stay unmarked.
 
-    DPR has no rows without a label: -1 is the last candidate, as T5 counts from the end, too.
+    As T5 counts from the end, too, the label -1 means the last candidate; DPR has no rows without label.
 
     Raises:
-      ValueError: the label names no candidate.
+      ValueError: The label is not that of a candidate.
     """
     candidates, label = row["candidates"], row["label"]
-    asked = label == -1 and not candidates
-    if not asked and not -len(candidates) <= label < len(candidates):
+    is_unlabeled = label == -1 and not candidates
+    if not is_unlabeled and not -len(candidates) <= label < len(candidates):
         raise ValueError(f"the label {label} names none of the {len(candidates)} candidates")
     try:
         marked = re.sub(f" ({row['pronoun']})( |\\.|,)", r" *\1*\2", row["sentence"], count=1)
@@ -123,4 +121,4 @@ def dpr_simple(row: RowValues) -> list[WordedRow]:
         raise ValueError(
             f"the pronoun {row['pronoun']!r} can't be looked for as a pattern: {error}"
         ) from None
-    return [{"inputs": f"wsc: {marked}", "targets": UNLABELLED if asked else candidates[label]}]
+    return [{"inputs": f"wsc: {marked}", "targets": UNLABELED if is_unlabeled else candidates[label]}]

@@ -1,22 +1,22 @@
-"""RACE: questions of English exams in China (Lai et al. 2017)."""
+"""RACE: reading comprehension from English exams in China (Lai et al. 2017)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.choice_wording import ChoiceWording, chosen_example
+from t5x_like.text.benchmarks.choice_wording import ChoiceWording, choice_example
 from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.heads import MultipleChoice
 
 _OPTIONS = tuple(f"option{number}" for number in range(4))
 
 
 def _race_rows(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Of one of the official files, which has a list of questions; or of the hub, a question each."""
+    """Convert an official file's list of questions, or one question of Hugging Face's files."""
     several = "questions" in record
-    asked = [record["questions"], record["options"], record["answers"]] if several else None
-    questions = asked or [[record["question"]], [record["options"]], [record["answer"]]]
+    several_questions = [record["questions"], record["options"], record["answers"]] if several else None
+    questions = several_questions or [[record["question"]], [record["options"]], [record["answer"]]]
     if len({len(each) for each in questions}) > 1:
         counts = ", ".join(str(len(each)) for each in questions)
         raise ValueError(f"unequally many questions, options and answers: {counts}")
@@ -41,7 +41,7 @@ def _race_example(number: int, targets: str) -> GoldenExample:
         "race question: The kite is _ . article: Tom has a red kite. choice1: blue choice2: red choice3: new "
         "choice4: old"
     )
-    return chosen_example(row, inputs, targets)
+    return choice_example(row, inputs, targets)
 
 
 def _race(level: str, rows: Mapping[str, int]) -> Benchmark:
@@ -54,28 +54,24 @@ def _race(level: str, rows: Mapping[str, int]) -> Benchmark:
         source=BenchmarkSource(
             layouts=(
                 FileLayout(
-                    files={
-                        split: tuple(
-                            f"{folder}/{short}/{below}/*.txt" for folder in ("race", "RACE", "race/RACE")
-                        )
-                        for split, short in _RACE_SPLITS.items()
-                    },
+                    files=files_in(
+                        ("race", "RACE", "race/RACE"),
+                        {split: f"{short}/{below}/*.txt" for split, short in _RACE_SPLITS.items()},
+                    ),
                     read=_RACE_READ,
                 ),
                 hub_layout(f"race/{level}", tuple(rows), _RACE_READ),
             ),
             rows=rows,
-            downloads=(
-                Download(
-                    url="http://www.cs.cmu.edu/~glai1/data/race/RACE.tar.gz",
-                    unpack={"": "race/"},
-                    num_bytes=25_443_609,
-                    sha256="b2769cc9fdc5c546a693300eb9a966cec6870bd349fbc44ed5225f8ad33006e5",
-                ),
+            downloads=archive(
+                "http://www.cs.cmu.edu/~glai1/data/race/RACE.tar.gz",
+                "race/",
+                25_443_609,
+                "b2769cc9fdc5c546a693300eb9a966cec6870bd349fbc44ed5225f8ad33006e5",
             ),
             home="https://www.cs.cmu.edu/~glai1/data/race",
             citation="Lai et al. 2017, https://arxiv.org/abs/1704.04683",
-            licence="for research only",
+            license="for research only",
             columns={
                 "article": "text",
                 "question": "text",

@@ -1,4 +1,4 @@
-"""Rows of JSON lines, tables, parquet and Arrow files in a benchmark's own columns, with labels as numbers."""
+"""Rows of JSON lines, tables, parquet and Arrow files in a benchmark's own columns, with labels as class ids."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from t5x_like.text.benchmarks.source import FileLayout
 from t5x_like.text.benchmarks.super_glue_json import object_of
 from t5x_like.text.tasks.rows import BadRow, RawRow, Row, decode_line, ending_of, lines_of, read_rows
 
-# The rows that are made of one record; a label is as the file has it, under ``label``.
+# Converts one record to rows.
 Parse = Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]
 
 LABEL = "label"
@@ -18,22 +18,26 @@ LABEL = "label"
 
 @dataclass(frozen=True, kw_only=True)
 class RecordFiles:
-    """Reads a split's file: what ``parse`` makes of each record.
+    """Reader of a split's file that converts each record to rows.
 
-    The file's ending says what it is, or ``format``. ``classes`` are the words of labels, in the order of their
-    numbers; ``unlabelled`` is written where there is none, which only test splits may have, and others where
-    ``may_lack_labels``.
+    Attributes:
+      parse: Converts a record; a label is kept as in the file, under ``label``.
+      classes: Label words in the order of class ids.
+      unlabeled: Words for a missing label.
+      may_lack_labels: Allow missing labels in all splits, not only in test splits.
+      columns: Column names of a table without header line.
+      format: File format; by default the file's extension.
     """
 
     parse: Parse
     classes: tuple[str, ...] = ()
-    unlabelled: tuple[str, ...] = ("",)
+    unlabeled: tuple[str, ...] = ("",)
     may_lack_labels: bool = False
-    columns: Sequence[str] = ()  # of a table without a header line
+    columns: Sequence[str] = ()
     format: str = ""
 
     def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
-        """See ``source.Reader``."""
+        """Read rows; see ``source.Reader``."""
         may_lack = self.may_lack_labels or split.startswith("test")
         for record in self._records(file):
             if isinstance(record, BadRow):
@@ -65,14 +69,14 @@ class RecordFiles:
             yield from json_objects(file)
 
     def _number(self, label: Any, *, may_lack: bool) -> int:
-        """A label's number.
+        """Return a label's class id.
 
         Raises:
-          ValueError: it is outside the set, or is missing where it may not.
+          ValueError: The label is outside the set, or is missing where it must not.
         """
         if str(label) in self.classes:
             return self.classes.index(str(label))
-        if label is None or label in self.unlabelled or label in (-1, "-1"):
+        if label is None or label in self.unlabeled or label in (-1, "-1"):
             if may_lack:
                 return -1
             raise ValueError("no label; only rows of a test split may lack it")
@@ -83,7 +87,7 @@ class RecordFiles:
 
 
 def json_objects(file: str) -> Iterator[RawRow | BadRow]:
-    """The objects of a file of JSON lines, or of one that is a single object."""
+    """Yield the objects of a file of JSON lines, or of a file that is a single object."""
     if file.endswith((".json", ".txt")):
         whole = _whole(file)
         if whole is not None:
@@ -100,12 +104,12 @@ def _whole(file: str) -> RawRow | None:
     try:
         value = json_value(text_of(file))
     except ValueError:
-        return None  # lines, or what is wrong with them is said by line
+        return None  # JSON lines, whose faults are reported by line
     return RawRow(value, f"{file}:1") if isinstance(value, dict) else None
 
 
 def renamed(**columns: str) -> Parse:
-    """Rows whose columns are there under other names: ``renamed(premise="sentence1")``; a label may be missing."""
+    """Return a parser that renames columns: ``renamed(premise="sentence1")``; the label may be missing."""
 
     def parse(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         found = {name: record[theirs] for name, theirs in columns.items() if name != LABEL}
@@ -119,9 +123,13 @@ def renamed(**columns: str) -> Parse:
 def hub_layout(
     folder: str, splits: Sequence[str], read: RecordFiles, *, names: Mapping[str, str] | None = None
 ) -> FileLayout:
-    """Parquet and Arrow files as Hugging Face's hub and ``save_to_disk`` lay them out, in ``read``'s columns.
+    """Return the layout of parquet and Arrow files as Hugging Face's hub and ``save_to_disk`` write them.
 
-    ``names`` are its names of splits, where they are others.
+    Args:
+      folder: Folder of the files.
+      splits: Names of the splits.
+      read: Reader of the files.
+      names: The hub's names of splits, if they differ.
     """
     files = {split: hub_patterns(folder, (names or {}).get(split, split)) for split in splits}
     return FileLayout(files=files, read=read, name="Hugging Face files")

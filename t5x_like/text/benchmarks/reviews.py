@@ -1,31 +1,26 @@
-"""IMDb's film reviews: praise or blame (Maas et al. 2011)."""
+"""IMDb's film reviews: sentiment classification (Maas et al. 2011)."""
 
 import os
 from collections.abc import Iterator
-from functools import partial
 
 from t5x_like.io.files import as_path
 from t5x_like.io.paths import files_below
-from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.keyed_wording import KeyedWording
+from t5x_like.text.benchmarks.keyed_wording import classification_benchmark, label_examples
 from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
-from t5x_like.text.heads import SequenceClassification
-from t5x_like.text.metrics import accuracy
-from t5x_like.text.postprocessing import string_label_to_class_id
-from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
+from t5x_like.text.tasks.rows import BadRow, RawRow
 
 LABELS = ("negative", "positive")
 _FOLDERS = ("neg", "pos")  # in the order of the labels
 
 
 def read_reviews(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """The reviews beside a list of their films' addresses, ``train/urls_neg.txt``: ``train/neg/0_3.txt`` and so on.
+    """Read the reviews of a list of film addresses: ``train/neg/0_3.txt`` and so on for ``train/urls_neg.txt``.
 
-    A review's file is named by the number of its address and the stars that it gives. See ``source.Reader``.
+    A review's file is named after the number of its address and the number of stars. See ``source.Reader``.
 
     Raises:
-      ValueError: more or fewer reviews than addresses.
+      ValueError: The numbers of reviews and addresses differ.
     """
     del split
     kind = os.path.basename(file).removeprefix("urls_").removesuffix(".txt")
@@ -50,30 +45,18 @@ def _number_of(path: str) -> tuple[int, str]:
     return int(number) if number.isdecimal() else -1, path
 
 
-def _no_index(row: RowValues) -> dict[str, int]:
-    del row
-    return {}
-
-
-def _example(text: str, label: int, targets: str) -> GoldenExample:
-    return GoldenExample(
-        {"text": text, "label": label}, ({"inputs": f"imdb review: {text}", "targets": targets},)
-    )
-
-
 _PLACES = ("imdb/aclImdb", "aclImdb", "imdb")
-IMDB = Benchmark(
-    name="imdb",
-    title="IMDb: does a film review praise or blame?",
+IMDB = classification_benchmark(
+    "imdb",
+    "IMDb: does a film review praise or blame?",
     source=BenchmarkSource(
         tfds="imdb_reviews/plain_text:1.0.0",
         hugging_face="imdb/plain_text",
         layouts=(
             FileLayout(
-                files={
-                    split: tuple(f"{place}/{split}/urls_[np][eo][gs].txt" for place in _PLACES)
-                    for split in ("train", "test")
-                },
+                files=files_in(
+                    _PLACES, {split: f"{split}/urls_[np][eo][gs].txt" for split in ("train", "test")}
+                ),
                 read=read_reviews,
             ),
             FileLayout(
@@ -83,28 +66,32 @@ IMDB = Benchmark(
             ),
         ),
         rows={"train": 25_000, "test": 25_000},
-        downloads=(
-            Download(
-                url="https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
-                unpack={"": "imdb/"},
-                num_bytes=84_125_825,
-                sha256="c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
-            ),
+        downloads=archive(
+            "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+            "imdb/",
+            84_125_825,
+            "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
         ),
         home="https://ai.stanford.edu/~amaas/data/sentiment",
         citation="Maas et al. 2011, https://aclanthology.org/P11-1015",
-        licence="none is stated; cite the paper",
+        license="none is stated; cite the paper",
         columns={"text": "text", "label": "int"},
     ),
-    word=KeyedWording(word="imdb", columns={"review": "text"}, labels=LABELS, index=_no_index),
-    postprocess=partial(string_label_to_class_id, label_classes=LABELS),
-    metrics=(accuracy,),
+    word="imdb",
     labels=LABELS,
-    head=SequenceClassification(texts=("{text}",), classes=LABELS),
-    examples=(
-        _example("I laughed throughout.<br /><br />See it!", 1, "positive"),
-        _example("Two hours that I want back.", 0, "negative"),
-        _example("It has a beginning.", -1, "<unk>"),
+    columns={"review": "text"},
+    has_index=False,
+    examples=label_examples(
+        ("text",),
+        (
+            ("I laughed throughout.<br /><br />See it!",),
+            1,
+            "imdb review: I laughed throughout.<br /><br />See it!",
+            "positive",
+        ),
+        (("Two hours that I want back.",), 0, "imdb review: Two hours that I want back.", "negative"),
+        (("It has a beginning.",), -1, "imdb review: It has a beginning.", "<unk>"),
+        has_index=False,
     ),
 )
 

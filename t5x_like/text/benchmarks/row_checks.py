@@ -1,4 +1,4 @@
-"""Whether a row has the columns of its benchmark, whichever files it came from."""
+"""Check that a row has its benchmark's columns, with values of their types."""
 
 import difflib
 import math
@@ -18,8 +18,13 @@ _CALLED = {
 }
 
 
-def fault_of(row: RowValues, columns: Columns) -> str | None:
-    """What a user needs to hear of a row that lacks a column or has something else in it; None where all is well."""
+def find_fault(row: RowValues, columns: Columns) -> str | None:
+    """Describe the first missing column or wrong value of a row; return ``None`` for a good row.
+
+    Args:
+      row: The row; it may have further columns.
+      columns: Types of the required columns.
+    """
     for name, kind in columns.items():
         if name in row and row[name] is None:
             return f"column {name!r} is empty (null)"
@@ -29,20 +34,22 @@ def fault_of(row: RowValues, columns: Columns) -> str | None:
             return f"no column {name!r}, only {', '.join(map(str, row)) or 'none'}{hint}"
         if isinstance(kind, Mapping):
             inner = (
-                fault_of(row[name], kind) if isinstance(row[name], Mapping) else f"not columns: {row[name]!r}"
+                find_fault(row[name], kind)
+                if isinstance(row[name], Mapping)
+                else f"not columns: {row[name]!r}"
             )
             if inner:
                 return f"{name}: {inner}"
-        elif not _is(row[name], kind):
+        elif not _has_type(row[name], kind):
             return f"column {name!r} must hold {_CALLED[kind]}, not {_short(row[name])}"
         elif _has_surrogate(row[name]):
             return f"column {name!r} holds half of a character (a lone surrogate): {_short(row[name])}"
     return None
 
 
-def _is(value: Any, kind: Kind) -> bool:
+def _has_type(value: Any, kind: Kind) -> bool:
     if kind in _LISTS:
-        return isinstance(value, list | tuple) and all(_is(each, _LISTS[kind]) for each in value)
+        return isinstance(value, list | tuple) and all(_has_type(each, _LISTS[kind]) for each in value)
     if kind == "text":
         return isinstance(value, str)
     numbers = int if kind == "int" else int | float
@@ -52,7 +59,7 @@ def _is(value: Any, kind: Kind) -> bool:
 
 
 def _has_surrogate(value: Any) -> bool:
-    """JSON can write halves of characters, which no UTF-8 has: no vocabulary could read them."""
+    """Return True if a text has lone surrogates, which JSON can write but no vocabulary can encode."""
     if isinstance(value, list | tuple):
         return any(map(_has_surrogate, value))
     if not isinstance(value, str) or value.isascii():
@@ -66,5 +73,5 @@ def _short(value: Any) -> str:
 
 
 def empty_texts(row: RowValues, columns: Columns) -> list[str]:
-    """The columns of text in which nothing stands."""
+    """Return the text columns that are empty in a row."""
     return [name for name, kind in columns.items() if kind == "text" and not str(row[name]).strip()]

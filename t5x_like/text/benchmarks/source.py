@@ -1,44 +1,79 @@
-"""Where a benchmark's rows come from: its official files, Hugging Face's, TensorFlow Datasets' (TFDS).
+"""Sources of a benchmark's rows: its official files, Hugging Face's, or those of TensorFlow Datasets (TFDS).
 
-Whichever it is, rows come in TFDS's feature schema: Python values, labels as numbers, -1 where unlabelled.
+All give rows in TFDS's feature schema: Python values, labels as class ids, -1 for unlabeled rows.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from t5x_like.text.tasks.rows import BadRow, RawRow
 
 Kind = Literal["int", "float", "text", "texts", "ints"]
-Columns = Mapping[
-    str, Kind | Mapping[str, Kind]
-]  # {"sentence": "text", "idx": {"passage": "int", "query": "int"}}
+# {"sentence": "text", "idx": {"passage": "int", "query": "int"}}
+Columns = Mapping[str, Kind | Mapping[str, Kind]]
 
-
-# Reads one file of a split. What is wrong with a row comes as BadRow; what is wrong with a file raises ValueError.
+# Reads one file of a split: (file, split) -> rows. Bad rows are yielded as BadRow, bad files raise ValueError.
 Reader = Callable[[str, str], Iterator[RawRow | BadRow]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Download:
-    """One file to fetch, and what is inside.
+    """One file to fetch.
 
-    ``unpack`` names where each of a zip's files goes, relative to the data folder; ``{"": "glue/"}`` takes all of them,
-    with the folders they are in. A plain file goes to its one value.
+    Attributes:
+      url: Address of the file.
+      unpack: Target of each file in an archive, relative to the data folder. ``{"": "glue/"}`` unpacks all of them with
+        their folders; a plain file is moved to the one value.
+      sha256: Checksum as in TensorFlow Datasets 4.9, if it has one.
+      num_bytes: Size.
     """
 
     url: str
     unpack: Mapping[str, str]
-    sha256: str | None = None  # as TensorFlow Datasets 4.9 has it, where it does
+    sha256: str | None = None
     num_bytes: int | None = None
+
+
+def archive(
+    url: str, folder: str, num_bytes: int | None = None, sha256: str | None = None
+) -> tuple[Download, ...]:
+    """Return the download of one archive that is unpacked into ``folder``.
+
+    Args:
+      url: Address of the archive.
+      folder: Target folder with a slash at its end, relative to the data folder; empty for the data folder.
+      num_bytes: Size, if published.
+      sha256: Checksum, if published.
+    """
+    return (Download(url=url, unpack={"": folder}, num_bytes=num_bytes, sha256=sha256),)
+
+
+def plain_files(
+    server: str, folder: str, files: Mapping[str, tuple[int | None, str | None]]
+) -> tuple[Download, ...]:
+    """Return downloads of several files into one folder.
+
+    Args:
+      server: Address without the file's name.
+      folder: Target folder.
+      files: Size and SHA-256 by file name, if published.
+    """
+    return tuple(
+        Download(url=f"{server}/{name}", unpack={"": f"{folder}/{name}"}, num_bytes=num_bytes, sha256=sha256)
+        for name, (num_bytes, sha256) in files.items()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileLayout:
-    """One way in which files lie below the data folder.
+    """One way in which files are laid out in the data folder.
 
-    ``files`` has for each split the patterns that name its files, the first that finds some is taken:
-    ``{"train": ("glue/CoLA/train.tsv", "glue/CoLA/original/raw/in_domain_train.tsv")}``.
+    Attributes:
+      files: Patterns by split; the first pattern with matches is used. For example ``{"train": ("glue/CoLA/train.tsv",
+        "glue/CoLA/original/raw/in_domain_train.tsv")}``.
+      read: Reader of the files.
+      name: Name for people.
     """
 
     files: Mapping[str, tuple[str, ...]]
@@ -46,25 +81,52 @@ class FileLayout:
     name: str = "official files"
 
 
+def files_in(
+    folders: Sequence[str], names: Mapping[str, str | tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """Return patterns for files in any of several folders.
+
+    >>> files_in(("glue", ""), {"train": "train.tsv"})
+    {'train': ('glue/train.tsv', 'train.tsv')}
+
+    Args:
+      folders: Folders relative to the data folder.
+      names: One or several file names or patterns by split.
+    """
+    spelled = {split: (name,) if isinstance(name, str) else name for split, name in names.items()}
+    return {
+        split: tuple(f"{folder}/{name}" if folder else name for folder in folders for name in each)
+        for split, each in spelled.items()
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class BenchmarkSource:
-    """The rows of a benchmark, of which several tasks may be made.
+    """Rows of a benchmark, on which several tasks may be based.
 
-    Looked for in the order of ``layouts``; then as TFDS has prepared them (``tfds``: name, configuration and version,
-    empty where it has none). ``rows`` are the published numbers of rows, by split; mixtures are proportioned by them.
+    Attributes:
+      tfds: TFDS's name, configuration and version; empty if it doesn't have the rows.
+      hugging_face: Folder of Hugging Face's files, if it differs from TFDS's name.
+      layouts: Layouts, searched in this order before TFDS's prepared files.
+      rows: Published number of rows by split; mixtures use them as rates.
+      downloads: Files to fetch.
+      home: The benchmark's web page.
+      citation: Paper.
+      license: License of the rows.
+      columns: Columns of a row with their types.
     """
 
     tfds: str = ""
-    hugging_face: str = ""  # the folder of its parquet or Arrow files, where it is not TFDS's name
+    hugging_face: str = ""
     layouts: tuple[FileLayout, ...] = ()
     rows: Mapping[str, int]
     downloads: tuple[Download, ...] = ()
-    home: str = ""  # the page of the benchmark
+    home: str = ""
     citation: str = ""
-    licence: str = ""
-    columns: Columns  # of a row, and what each holds
+    license: str = ""
+    columns: Columns
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Names as TFDS has them."""
+        """Names of the splits, as TFDS has them."""
         return tuple(self.rows)

@@ -1,4 +1,4 @@
-"""Where a benchmark's rows lie: below the data folder, or as TensorFlow Datasets (TFDS) prepared them."""
+"""Search for a benchmark's files: in the data folder, or as TensorFlow Datasets (TFDS) prepared them."""
 
 import os
 import urllib.parse
@@ -15,7 +15,7 @@ DATA_DIR = "T5X_LIKE_DATA"
 
 
 class SplitMatch(NamedTuple):
-    """The files of a split, in what layout they are, and how one is read."""
+    """Files of a split, the name of their layout, and their reader."""
 
     files: tuple[str, ...]
     layout: str
@@ -23,12 +23,18 @@ class SplitMatch(NamedTuple):
 
 
 def data_directory(data_dir: str | None = None) -> str:
-    """The folder given, $T5X_LIKE_DATA, or ``data`` in the current folder."""
+    """Return the given folder, $T5X_LIKE_DATA, or ``data`` in the current folder."""
     return data_dir or os.environ.get(DATA_DIR) or "data"
 
 
 def find_split(source: BenchmarkSource, split: str, data_dir: str) -> SplitMatch | None:
-    """The files of one split, as they are first found; None where there are none."""
+    """Find the files of a split in the first layout that matches; ``None`` if there are none.
+
+    Args:
+      source: Source of the benchmark.
+      split: Name of the split.
+      data_dir: Data folder.
+    """
     for layout in (*source.layouts, *hugging_face_layouts(source)):
         files = _matching(layout, split, data_dir)
         if files:
@@ -53,7 +59,7 @@ def _prepared(source: BenchmarkSource, split: str, data_dir: str) -> SplitMatch 
 
 
 class SplitFiles(Mapping[str, tuple[str, ...]]):
-    """The files of each split, looked for when they are asked for: a task is known before its data are there."""
+    """Lazy mapping from splits to their files: a task can be defined before its data exist."""
 
     def __init__(self, source: BenchmarkSource, splits: Sequence[str], data_dir: str | None) -> None:
         self.source, self.splits, self.data_dir = source, tuple(splits), data_dir
@@ -69,27 +75,27 @@ class SplitFiles(Mapping[str, tuple[str, ...]]):
         return split in self.splits
 
     def __getitem__(self, split: str) -> tuple[str, ...]:
-        """The files of a split.
+        """Return the files of a split.
 
         Raises:
-          ValueError: there are none; says which to fetch and where to put them.
-          KeyError: there is no such split.
+          ValueError: There are none; the message says which to fetch and where to put them.
+          KeyError: There is no such split.
         """
         return self.find(split).files
 
     def find(self, split: str) -> SplitMatch:
-        """As ``[split]``, with how they are read."""
+        """Return the files of a split with their reader; raises as ``[split]``."""
         if split not in self.splits:
             raise KeyError(split)
         folder = data_directory(self.data_dir)
         found = find_split(self.source, split, folder)
         if found is None:
-            raise ValueError(how_to_get(self.source, split, folder))
+            raise ValueError(missing_files_message(self.source, split, folder))
         self._readers |= dict.fromkeys(found.files, (found.read, split))
         return found
 
     def reader_of(self, file: str) -> tuple[Reader, str] | None:
-        """How a file that was found is read, and its split: there may be too many to look for them again at each."""
+        """Return the reader and split of a file that was found before, without another search."""
         return self._readers.get(file)
 
     def __eq__(self, other: object) -> bool:
@@ -103,8 +109,14 @@ class SplitFiles(Mapping[str, tuple[str, ...]]):
         return self.source.tfds, self.source.home, self.splits, self.data_dir
 
 
-def how_to_get(source: BenchmarkSource, split: str, folder: str) -> str:
-    """What to tell a user who lacks the files of a split."""
+def missing_files_message(source: BenchmarkSource, split: str, folder: str) -> str:
+    """Return the message for a user without the files of a split.
+
+    Args:
+      source: Source of the benchmark.
+      split: Name of the split.
+      folder: Data folder.
+    """
     wanted = wanted_files(source, split)
     place = f"put {' or '.join(wanted)} into {folder}" if wanted else f"prepare it in {folder}"
     if packed := packed_files(source, split, folder):
@@ -119,12 +131,12 @@ def how_to_get(source: BenchmarkSource, split: str, folder: str) -> str:
 
 
 def wanted_files(source: BenchmarkSource, split: str) -> list[str]:
-    """The first name, below the data folder, by which each layout knows the split's files."""
+    """Return the first file name of each layout for a split, relative to the data folder."""
     return [pattern for layout in source.layouts for pattern in layout.files.get(split, ())[:1]]
 
 
 def packed_files(source: BenchmarkSource, split: str, folder: str) -> list[str]:
-    """Files below the data folder that hold the split's, but were not unpacked."""
+    """Return archives in the data folder that contain the split's files but were not unpacked."""
     wanted = wanted_files(source, split)
     archives = {urllib.parse.urlparse(each.url).path.rpartition("/")[2] for each in source.downloads}
     names = [f"{file}{ending}" for file in wanted for ending in (".gz", ".zip", ".zst")]
@@ -140,7 +152,7 @@ def _parents(file: str) -> list[str]:
 
 
 def origins(source: BenchmarkSource) -> list[str]:
-    """Where the files come from, for people."""
+    """Return phrases that say where the files come from."""
     urls = [each.url for each in source.downloads]
     found = [f"from {', '.join(urls)}"] if urls else [f"see {source.home}"] if source.home else []
     return [*found, *([f"let TensorFlow Datasets prepare {source.tfds}"] if source.tfds else [])]

@@ -1,4 +1,4 @@
-"""SQuAD (Rajpurkar et al. 2016, https://rajpurkar.github.io/SQuAD-explorer), as T5 words it, and as heads read it."""
+"""SQuAD (Rajpurkar et al. 2016, https://rajpurkar.github.io/SQuAD-explorer): T5's wording and the format for heads."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
-from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, Download, FileLayout, Kind
+from t5x_like.text.benchmarks.keyed_wording import UNLABELED
+from t5x_like.text.benchmarks.source import BenchmarkSource, Columns, FileLayout, Kind, files_in, plain_files
 from t5x_like.text.benchmarks.squad_json import read_squad
 from t5x_like.text.heads import QuestionAnswering
 from t5x_like.text.metrics import span_squad, squad
@@ -24,28 +24,28 @@ _COLUMNS: Columns = {
     "question": "text",
     "answers": {"text": "texts", "answer_start": "ints"},
 }
-# What RE2, T5's library of patterns, takes for these: ASCII only, so that a no-break space is no space.
+# As in RE2, which T5 uses: ASCII only, so a no-break space is not a space.
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _SPACES = re.compile(r"[\t\n\f\r ]+")
 _NO_WORD = re.compile(r"[^0-9A-Za-z_]")
 
 
-def spaced(text: str) -> str:
-    """Spaces around each ASCII sign of punctuation; runs of spaces become one, those at the ends stay."""
+def pad_punctuation(text: str) -> str:
+    """Put spaces around ASCII punctuation; runs of spaces become one, also at both ends."""
     return _SPACES.sub(" ", _PUNCTUATION.sub(r" \1 ", text))
 
 
-def words_of(text: str) -> list[str]:
-    """What stands between characters that are no ASCII letters or digits: nothing, where two of these meet."""
+def split_words(text: str) -> list[str]:
+    """Split at every character that is not an ASCII letter or digit; two of these in a row enclose an empty word."""
     return _NO_WORD.sub(" ", text).split(" ")
 
 
-def place_of(answer: str, context: str) -> tuple[int, int] | None:
-    """The first and last of the context's words that are the answer's, where they are first found.
+def find_answer_words(answer: str, context: str) -> tuple[int, int] | None:
+    """Find the answer's first occurrence in the context; return the numbers of its first and last word.
 
-    Answers at the very end of the context are not found, as T5 does not find them.
+    As in T5, an answer at the very end of the context is not found.
     """
-    wanted, words = words_of(answer), words_of(context)
+    wanted, words = split_words(answer), split_words(context)
     for start in range(len(words) - len(wanted)):
         if words[start : start + len(wanted)] == wanted:
             return start, start + len(wanted) - 1
@@ -53,22 +53,25 @@ def place_of(answer: str, context: str) -> tuple[int, int] | None:
 
 
 def word_answers(
-    row: RowValues, *, with_context: bool = True, unanswered: str = UNLABELLED
+    row: RowValues, *, with_context: bool = True, unanswered: str = UNLABELED
 ) -> list[WordedRow]:
-    """A question and its first answer; ``answers`` has all that count as right.
+    """Word a question with its first answer as the target; ``answers`` has all right answers.
 
-    ``unanswered`` is the target of rows that have none.
+    Args:
+      row: The row.
+      with_context: Include the paragraph.
+      unanswered: Target of rows without answers.
     """
-    answers = [spaced(answer) for answer in row["answers"]["text"]]
-    context, question = spaced(row["context"]), spaced(row["question"])
-    asked = (
+    answers = [pad_punctuation(answer) for answer in row["answers"]["text"]]
+    context, question = pad_punctuation(row["context"]), pad_punctuation(row["question"])
+    inputs = (
         f"question: {question} context: {context}" if with_context else f"squad trivia question: {question}"
     )
-    if not answers and unanswered != UNLABELLED:
+    if not answers and unanswered != UNLABELED:
         answers = [unanswered]
     return [
         {
-            "inputs": _SPACES.sub(" ", asked),
+            "inputs": _SPACES.sub(" ", inputs),
             "targets": answers[0] if answers else unanswered,
             "id": row["id"],
             "context": context,
@@ -79,11 +82,14 @@ def word_answers(
 
 
 def word_places(row: RowValues) -> list[WordedRow]:
-    """As ``word_answers``, answered by ``start: 11 end: 12``. Rows whose answer isn't found are left out."""
+    """Word a question as ``word_answers``, with targets like ``start: 11 end: 12``.
+
+    Rows whose answer isn't found are left out.
+    """
     (worded,) = word_answers(row)
-    if worded["targets"] == UNLABELLED:
+    if worded["targets"] == UNLABELED:
         return [worded]
-    place = place_of(worded["targets"], worded["context"])
+    place = find_answer_words(worded["targets"], worded["context"])
     return [{**worded, "targets": f"start: {place[0]} end: {place[1]}"}] if place else []
 
 
@@ -94,28 +100,12 @@ def _source(
     return BenchmarkSource(
         tfds=f"squad/v{version}:3.0.0",
         hugging_face=hugging_face,
-        layouts=(
-            FileLayout(
-                files={
-                    split: tuple(f"{folder}{name}" for folder in ("squad/", "SQuAD/", ""))
-                    for split, name in files.items()
-                },
-                read=read_squad,
-            ),
-        ),
+        layouts=(FileLayout(files=files_in(("squad", "SQuAD", ""), files), read=read_squad),),
         rows=rows,
-        downloads=tuple(
-            Download(
-                url=f"{_SERVER}/{name}",
-                unpack={"": f"squad/{name}"},
-                num_bytes=checked[split][0],
-                sha256=checked[split][1],
-            )
-            for split, name in files.items()
-        ),
+        downloads=plain_files(_SERVER, "squad", {files[split]: sizes for split, sizes in checked.items()}),
         home="https://rajpurkar.github.io/SQuAD-explorer",
         citation="Rajpurkar et al. 2016, SQuAD, https://arxiv.org/abs/1606.05250; 2018, https://arxiv.org/abs/1806.03822",
-        licence="CC BY-SA 4.0",
+        license="CC BY-SA 4.0",
         columns=_COLUMNS,
     )
 
@@ -140,7 +130,7 @@ _V2 = _source(
 )
 
 _WORDS = "The old mill (1702) burned down in March; nobody was hurt."
-_SPACED = "The old mill ( 1702 ) burned down in March ; nobody was hurt . "
+_PADDED = "The old mill ( 1702 ) burned down in March ; nobody was hurt . "
 
 
 def _row(question: str, answers: Mapping[str, int]) -> dict[str, Any]:
@@ -156,17 +146,17 @@ _ASKED = (
 
 
 def _examples(inputs: Callable[[str], str], targets: tuple[str | None, ...]) -> tuple[GoldenExample, ...]:
-    """Three rows with what is asked, and their targets; None where the row is left out."""
+    """Return golden examples for three rows; ``None`` as the target means that the row is left out."""
     found = []
     for (row, question, answers), answer in zip(_ASKED, targets, strict=True):
-        worded = {"inputs": inputs(question), "targets": answer, "id": "m1", "context": _SPACED}
+        worded = {"inputs": inputs(question), "targets": answer, "id": "m1", "context": _PADDED}
         worded |= {"question": question, "answers": answers}
         found.append(GoldenExample(row, () if answer is None else (worded,)))
     return tuple(found)
 
 
 def _with_context(question: str) -> str:
-    return f"question: {question}context: {_SPACED}"
+    return f"question: {question}context: {_PADDED}"
 
 
 _EXTRAS: Mapping[str, Kind] = {"id": "text", "context": "text", "question": "text", "answers": "texts"}
@@ -175,10 +165,10 @@ _FORM = QuestionAnswering()
 
 ALL_ANSWERS = Benchmark(
     name="squad_v010_allanswers",
-    title="SQuAD 1.1: questions whose answers stand in a paragraph",
+    title="SQuAD 1.1: questions with answers in a paragraph",
     source=_V1,
     word=word_answers,
-    asked=("question", "context"),
+    question_columns=("question", "context"),
     postprocess=qa,
     metrics=(squad,),
     extras=_EXTRAS,
@@ -190,7 +180,7 @@ PLACES = Benchmark(
     title="SQuAD 1.1, answered by the numbers of the paragraph's words",
     source=_V1,
     word=word_places,
-    asked=("question", "context"),
+    question_columns=("question", "context"),
     postprocess=span_qa,
     metrics=(span_squad,),
     extras=_EXTRAS,
@@ -199,11 +189,11 @@ PLACES = Benchmark(
 )
 CONTEXT_FREE = Benchmark(
     name="squad_v010_context_free",
-    read_by_heads="squad_v010_allanswers",
+    head_task="squad_v010_allanswers",
     title="SQuAD 1.1 without its paragraphs: what does a model know by heart?",
     source=_V1,
     word=partial(word_answers, with_context=False),
-    asked=("question",),
+    question_columns=("question",),
     postprocess=qa,
     metrics=(squad,),
     extras=_EXTRAS,
@@ -214,7 +204,7 @@ VERSION_2 = Benchmark(
     title="SQuAD 2.0: as 1.1, and questions to which the paragraph has no answer",
     source=_V2,
     word=partial(word_answers, unanswered=UNANSWERABLE),
-    asked=("question", "context"),
+    question_columns=("question", "context"),
     postprocess=qa,
     metrics=(squad,),
     extras=_EXTRAS,
@@ -225,7 +215,7 @@ VERSION_2 = Benchmark(
             _row("Who built it?", {}),
             (
                 {"inputs": _with_context("Who built it ? "), "targets": UNANSWERABLE, "id": "m1"}
-                | {"context": _SPACED, "question": "Who built it ? ", "answers": [UNANSWERABLE]},
+                | {"context": _PADDED, "question": "Who built it ? ", "answers": [UNANSWERABLE]},
             ),
         ),
     ),

@@ -9,13 +9,13 @@ from t5x_like.text.tasks.rows import BadRow, RawRow
 
 
 def read_squad(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """A row for each question, in the order of the file. See ``source.Reader``.
+    """Read a row for each question, in the order of the file. See ``source.Reader``.
 
-    An answer must stand where it is said to, and a question's id may come once. A question that version 2.0 calls
-    impossible has no answers.
+    Checks that answers are at their stated positions and ids are unique. A question that version 2.0 calls impossible
+    has no answers.
 
     Raises:
-      ValueError: the file is not JSON, or not SQuAD's.
+      ValueError: The file is not JSON, or not SQuAD's.
     """
     del split
     seen: dict[str, str] = {}
@@ -52,8 +52,8 @@ def _questions(file: str) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
     try:
         for number, article in enumerate(articles):
             for part, paragraph in enumerate(article["paragraphs"]):
-                for asked, question in enumerate(paragraph["qas"]):
-                    place = f"{file}:data[{number}].paragraphs[{part}].qas[{asked}]"
+                for position, question in enumerate(paragraph["qas"]):
+                    place = f"{file}:data[{number}].paragraphs[{part}].qas[{position}]"
                     yield place, article.get("title", ""), paragraph["context"], question
     except KeyError as error:
         raise ValueError(f"{file}: an article or paragraph without {error}; is it SQuAD's JSON?") from None
@@ -70,7 +70,7 @@ def _row(title: str, context: str, question: Mapping[str, Any]) -> dict[str, Any
         start, text = answer["answer_start"], answer["text"]
         if context[start : start + len(text)] != text:
             raise ValueError(
-                f"the answer {text!r} does not stand at character {start} of its context, where "
+                f"the answer {text!r} is not at character {start} of its context, where "
                 f"{context[start : start + len(text)]!r} is"
             )
     return {

@@ -1,4 +1,4 @@
-"""What is there of a benchmark's data: rows by split, beside the numbers that are published."""
+"""State of a benchmark's data: available rows by split, compared with the published numbers."""
 
 import functools
 from dataclasses import dataclass
@@ -10,29 +10,41 @@ from t5x_like.text.tasks.rows import RowPolicy
 
 @dataclass(frozen=True, kw_only=True)
 class SplitStatus:
-    """One split: its files, and how many rows they hold; without files, the names that ``wanted`` ones have."""
+    """State of one split.
+
+    Attributes:
+      split: Name of the split.
+      published: Published number of rows.
+      num_rows: Number of good rows.
+      num_bad: Number of bad rows.
+      fault: Fault of the first bad row; without bad rows, the error that ended reading.
+      files: Files of the split.
+      layout: Name of their layout.
+      wanted: Names of the missing files.
+      packed: Archives that were not unpacked.
+    """
 
     split: str
     published: int
     num_rows: int = 0
     num_bad: int = 0
-    fault: str = ""  # of the first bad row; without bad rows, what ends reading
+    fault: str = ""
     files: tuple[str, ...] = ()
     layout: str = ""
     wanted: tuple[str, ...] = ()
-    packed: tuple[str, ...] = ()  # archives that are there, and were not unpacked
+    packed: tuple[str, ...] = ()
 
     @property
     def is_whole(self) -> bool:
-        """Whether as many rows are there as are published."""
+        """True if the number of rows is the published one."""
         return bool(self.files) and not self.fault and self.num_rows == self.published
 
 
-def chosen(names: tuple[str, ...] | list[str]) -> list[str]:
-    """Benchmarks by their names, a mixture's or a family's (``glue``), all where none is named.
+def select_benchmarks(names: tuple[str, ...] | list[str]) -> list[str]:
+    """Return benchmarks by their names, or a mixture's or family's (``glue``); all by default.
 
     Raises:
-      ValueError: no such name.
+      ValueError: There is no such name.
     """
     found: list[str] = []
     for name in names or catalogue.MODULES:
@@ -46,7 +58,7 @@ def chosen(names: tuple[str, ...] | list[str]) -> list[str]:
 
 
 def status_of(name: str, data_dir: str | None = None) -> list[SplitStatus]:
-    """What is there of each split of a benchmark. Reads all files."""
+    """Return the state of each split of a benchmark. Reads all files."""
     return [_status(name, split, data_directory(data_dir)) for split in catalogue.benchmark(name).splits]
 
 
@@ -74,7 +86,7 @@ def _status(name: str, split: str, folder: str) -> SplitStatus:
 
 @functools.lru_cache(maxsize=256)
 def _count(key: str, name: str, split: str, folder: str, files: tuple[str, ...]) -> tuple[int, int, str]:
-    """Good rows, bad ones, and what is wrong. Tasks of one source (``key``) are counted once."""
+    """Count good and bad rows, and return the first fault. Tasks of one source (``key``) are counted once."""
     del key, files
     task = catalogue.benchmark_task(name=name, vocabulary="bytes", data_dir=folder, on_bad_row="skip")
     policy = RowPolicy("skip")

@@ -1,12 +1,12 @@
-"""Story Cloze: the right one of two endings of a story (Mostafazadeh et al. 2016)."""
+"""Story Cloze: choose the right ending of a story (Mostafazadeh et al. 2016)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample
-from t5x_like.text.benchmarks.choice_wording import ChoiceWording, chosen_example
+from t5x_like.text.benchmarks.choice_wording import ChoiceWording, choice_example
 from t5x_like.text.benchmarks.record_files import LABEL, RecordFiles, hub_layout
-from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in
 from t5x_like.text.benchmarks.tfds_files import read_tfds
 from t5x_like.text.heads import MultipleChoice
 from t5x_like.text.tasks.rows import BadRow, RawRow
@@ -30,7 +30,7 @@ _STORY_READ = RecordFiles(parse=_story_row, classes=("1", "2"))
 
 
 def _read_prepared(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """TFDS's rows, whose labels are 1 and 2."""
+    """Read TFDS's rows, whose labels are 1 and 2."""
     for row in read_tfds(file, split):
         if isinstance(row, RawRow) and row.values["label"] > 0:
             row = row._replace(values={**row.values, "label": row.values["label"] - 1})
@@ -47,26 +47,26 @@ def _story(number: int, targets: str) -> GoldenExample:
         "label": number,
     }
     inputs = "story_cloze context: Al lost his key. He looked. choice1: He found it. choice2: He ate it."
-    return chosen_example(row, inputs, targets)
+    return choice_example(row, inputs, targets)
 
 
 STORY_CLOZE = Benchmark(
     name="story_cloze",
-    title="Story Cloze: which of two sentences ends a story? Learned on validation, told on test (Radford et al. 2018)",
+    title="Story Cloze: which of two sentences ends a story? Train on validation, test on test (Radford et al. 2018)",
     source=BenchmarkSource(
         layouts=(
             FileLayout(
-                files={
-                    split: tuple(
-                        f"story_cloze/{name}"
-                        for name in (
+                files=files_in(
+                    ("story_cloze",),
+                    {
+                        split: (
                             f"cloze_test_{short}__spring2016*.csv",
                             f"cloze_test_spring2016*{short}*.csv",
                             f"{split}.csv",
                         )
-                    )
-                    for split, short in {"validation": "val", "test": "test"}.items()
-                },
+                        for split, short in {"validation": "val", "test": "test"}.items()
+                    },
+                ),
                 read=_STORY_READ,
             ),
             hub_layout("story_cloze/2016", ("validation", "test"), _STORY_READ),
@@ -81,11 +81,11 @@ STORY_CLOZE = Benchmark(
         rows={"validation": 1_871, "test": 1_871},
         home="https://cs.rochester.edu/nlp/rocstories (on request)",
         citation="Mostafazadeh et al. 2016, https://arxiv.org/abs/1604.01696",
-        licence="for research, on request",
+        license="for research, on request",
         columns={"context": "text", "endings": "texts", "label": "int"},
     ),
     **_STORY_WORD.scored,
-    asked=("context", "endings"),
+    question_columns=("context", "endings"),
     head=MultipleChoice(context="{context}", choices="endings"),
     examples=(_story(0, "choice1"), _story(1, "choice2"), _story(-1, "<unk>")),
 )

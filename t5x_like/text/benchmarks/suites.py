@@ -1,7 +1,7 @@
-"""GLUE and SuperGLUE as suites: their tasks, their average as T5 computes it, and the files that their servers score.
+"""GLUE and SuperGLUE as suites: their tasks, their average as in T5, and the files of their servers.
 
-To add a suite, write one ``Suite`` and name it in ``SUITES``. Everything that evaluates, averages, reports or submits
-reads it from there.
+To add a suite, write one ``Suite`` and name it in ``SUITES``. Evaluation, averages, reports and submissions read it
+from there.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,12 +16,12 @@ class SubmissionFile:
     """One file of a submission to a suite's server.
 
     Attributes:
-      task: Name of the task whose answers it holds.
-      file: Its name in the zip. ``.tsv`` is a table with a header, ``.jsonl`` one JSON object a line.
-      rows: Number of rows of the test split, as the suite's paper counts them.
+      task: Name of the task whose predictions it holds.
+      file: Its name in the zip. ``.tsv`` is a table with a header, ``.jsonl`` one JSON object per line.
+      rows: Number of rows of the test split, as in the suite's paper.
       kind: "number" is from 0 to 5; "nested" are MultiRC's answers by question and passage.
-      words: The server's names of the classes, in the order of T5's class numbers. JSON has them as strings, and as
-        numbers where they are digits.
+      words: The server's class names in the order of T5's class ids. JSON has digits as numbers, other names as
+        strings.
     """
 
     task: str
@@ -32,7 +32,7 @@ class SubmissionFile:
 
     @property
     def is_table(self) -> bool:
-        """Tab-separated with a header (GLUE), rather than one JSON object a line (SuperGLUE)."""
+        """True for tab-separated files with a header (GLUE), False for JSON lines (SuperGLUE)."""
         return self.file.endswith(".tsv")
 
 
@@ -43,11 +43,11 @@ class Suite:
     Attributes:
       name: Name on the command line.
       title: Name for people.
-      tasks: Names of the tasks with labelled validation splits.
-      test_only: Names of further tasks, which have only a test split; its labels are the server's.
-      average: The metrics, "task/metric", whose mean is a group's score, by the group's name. The suite's average is
-        the mean over groups. Empty where there is no average.
-      submission: The files that the server scores. Empty where there is no server.
+      tasks: Names of the tasks with labeled validation splits.
+      test_only: Names of further tasks, which have only a test split with hidden labels.
+      average: Metrics ("task/metric") by group. A group's score is their mean; the suite's average is the mean over
+        groups. Empty if the suite has no average.
+      submission: Files that the server scores; empty if there is no server.
     """
 
     name: str
@@ -59,26 +59,23 @@ class Suite:
 
     @property
     def all_tasks(self) -> tuple[str, ...]:
-        """Names of the tasks, those with only a test split last."""
+        """Names of all tasks, those with only a test split last."""
         return self.tasks + self.test_only
 
     def tasks_of(self, split: str) -> tuple[str, ...]:
-        """Returns the names of the tasks that have a split."""
+        """Return the names of the tasks that have a split."""
         return self.all_tasks if split == "test" else self.tasks
 
-    def concerns(self, scores: Scores) -> bool:
-        """Returns True if any of ``scores`` is a part of the average."""
+    def has_any_score(self, scores: Scores) -> bool:
+        """Return True if any of ``scores`` is a part of the average."""
         return any(name in scores for name in self._averaged)
 
     def missing(self, scores: Scores) -> list[str]:
-        """Returns the metrics, "task/metric", that the average needs and ``scores`` lacks (or has as ``None``)."""
+        """Return the metrics, "task/metric", that the average needs and ``scores`` lacks (or has as ``None``)."""
         return [name for name in self._averaged if scores.get(name) is None]
 
     def average_of(self, scores: Scores) -> float | None:
-        """Returns the mean over groups of the mean of each group's metrics; ``None`` where a part is missing.
-
-        A score that is not a number makes the average none, too.
-        """
+        """Return the mean over groups of the mean of each group's metrics; ``None`` if a metric is missing."""
         if not self.average or self.missing(scores):
             return None
         return _mean(_mean(float(scores[name] or 0.0) for name in names) for names in self.average.values())
@@ -89,10 +86,10 @@ class Suite:
 
 
 def suite_named(name: str) -> Suite:
-    """Returns the suite of that name.
+    """Return the suite of that name.
 
     Raises:
-      ValueError: there is none.
+      ValueError: There is none.
     """
     if name not in SUITES:
         raise ValueError(f"there is no suite {name!r}, only {', '.join(SUITES)}")
@@ -100,14 +97,14 @@ def suite_named(name: str) -> Suite:
 
 
 def suite_of_server(task: str) -> Suite | None:
-    """Returns the suite whose server scores a task's answers, or ``None``."""
+    """Return the suite whose server scores a task's answers, or ``None``."""
     return next(
         (suite for suite in SUITES.values() if any(task == each.task for each in suite.submission)), None
     )
 
 
 def submission_files(tasks: Iterable[str] | None = None) -> list[SubmissionFile]:
-    """Returns the files of all suites that hold answers to ``tasks``, or to any task where not given."""
+    """Return the files of all suites that hold answers to ``tasks``, or to any task where not given."""
     every = [file for suite in SUITES.values() for file in suite.submission]
     return every if tasks is None else [file for file in every if file.task in set(tasks)]
 
@@ -131,9 +128,9 @@ def _super_glue(task: str, file: str, rows: int, words: tuple[str, ...]) -> Subm
     return SubmissionFile(task=f"super_glue_{task}", file=f"{file}.jsonl", rows=rows, words=words)
 
 
-# WNLI and AX are in no average (Raffel et al. 2020, §2.3, https://arxiv.org/abs/1910.10683). Servers take them, in the
-# files of https://gluebenchmark.com/faq and https://super.gluebenchmark.com/faq. Test rows are those that the papers
-# count: Wang et al. 2019, https://arxiv.org/abs/1804.07461, Table 1, and https://arxiv.org/abs/1905.00537, Table 1.
+# WNLI and AX are not averaged (Raffel et al. 2020, §2.3, https://arxiv.org/abs/1910.10683). Servers accept them, in the
+# files of https://gluebenchmark.com/faq and https://super.gluebenchmark.com/faq. Row counts of test splits are from the
+# papers: Wang et al. 2019, https://arxiv.org/abs/1804.07461, Table 1, and https://arxiv.org/abs/1905.00537, Table 1.
 GLUE = Suite(
     name="glue",
     title="GLUE",

@@ -1,4 +1,4 @@
-"""News and their summaries: CNN/DailyMail and XSum, as T5 words them (Raffel et al. 2020, appendix D)."""
+"""Summarization of news: CNN/DailyMail and XSum in T5's wording (Raffel et al. 2020, appendix D)."""
 
 import hashlib
 import os
@@ -7,22 +7,22 @@ from collections.abc import Iterator, Mapping
 from t5x_like.io.files import as_path
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
 from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in, plain_files
 from t5x_like.text.benchmarks.translation import WMT15_ENFR, WMT_T2T_ENDE
 from t5x_like.text.metrics import rouge
 from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues, decode_line, lines_of
 
 _HIGHLIGHT = "@highlight"
-# What ends a line; others are given a full stop (See et al. 2017, https://github.com/abisee/cnn-dailymail).
+# Line endings; other lines get a full stop (See et al. 2017, https://github.com/abisee/cnn-dailymail).
 _ENDS = (".", "!", "?", "...", "'", "`", '"', "’", "”", ")")
 _FOLDERS = ("cnn/stories", "dailymail/stories", "cnn_stories", "dailymail_stories", "stories")
 
 
 def read_stories(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """Reads CNN's and the Daily Mail's stories as TensorFlow Datasets makes articles and highlights of them.
+    """Read CNN's and the Daily Mail's stories, split into article and highlights as in TensorFlow Datasets.
 
-    ``cnn_dailymail/url_lists/all_train.txt`` lists the addresses of a split, whose order rows have. A story's file is
-    named by the SHA-1 of its address: ``cnn_dailymail/cnn/stories/….story``. See ``source.Reader``.
+    ``cnn_dailymail/url_lists/all_train.txt`` lists the addresses of a split in the order of its rows. A story's file is
+    named after the SHA-1 of its address: ``cnn_dailymail/cnn/stories/….story``. See ``source.Reader``.
     """
     del split
     above = os.path.dirname(file)
@@ -41,7 +41,7 @@ def _story(url: str, roots: list[str], place: str) -> RawRow | BadRow:
     for path in (f"{root}/{folder}/{name}" for root in roots for folder in _FOLDERS):
         if as_path(path).exists():
             try:
-                article, highlights = parts_of(as_path(path).read_bytes().decode("utf-8"))
+                article, highlights = split_story(as_path(path).read_bytes().decode("utf-8"))
             except UnicodeDecodeError as error:
                 return BadRow(f"{path}: invalid UTF-8 at byte {error.start}", place)
             return RawRow({"article": article, "highlights": highlights}, place)
@@ -52,8 +52,8 @@ def _story(url: str, roots: list[str], place: str) -> RawRow | BadRow:
     )
 
 
-def parts_of(story: str) -> tuple[str, str]:
-    """The article, its lines joined by spaces, and its highlights, a line each."""
+def split_story(story: str) -> tuple[str, str]:
+    """Return the article, its lines joined by spaces, and its highlights, one per line."""
     article, highlights, is_highlight = [], [], False
     for line in story.split("\n"):
         line = line.strip()
@@ -66,7 +66,7 @@ def parts_of(story: str) -> tuple[str, str]:
 
 
 def summarize(text: str, summary: str) -> Wording:
-    """``summarize: `` and the text, both as they are; the arguments name columns."""
+    """Return the wording ``summarize: `` followed by the unchanged text; arguments are column names."""
 
     def word(row: RowValues) -> list[WordedRow]:
         return [{"inputs": f"summarize: {row[text]}", "targets": row[summary]}]
@@ -75,24 +75,21 @@ def summarize(text: str, summary: str) -> Wording:
 
 
 def _lines(folder: str, splits: Mapping[str, str], *columns: str) -> FileLayout:
-    """JSON lines with the columns of the task."""
+    """Return the layout of JSON lines with the task's columns."""
     return FileLayout(
         name="JSON lines",
-        files={
-            split: tuple(f"{folder}/{name}.jsonl" for name in dict.fromkeys((split, short)))
-            for split, short in splits.items()
-        },
+        files=files_in(
+            (folder,),
+            {
+                split: tuple(f"{name}.jsonl" for name in dict.fromkeys((split, short)))
+                for split, short in splits.items()
+            },
+        ),
         read=RecordFiles(parse=renamed(**{column: column for column in columns})),
     )
 
 
 _SPLITS = {"train": "train", "validation": "val", "test": "test"}
-# The sizes and SHA-256 of lists of addresses, as TensorFlow Datasets has them.
-_LISTS = {
-    "train": (46_424_688, "a5cee49f3a6c862c26ce29308236d2a99625ab6c86a43be22d5206b2790d8029"),
-    "val": (2_433_674, "81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db"),
-    "test": (2_109_547, "c4f5efb5ec2126430a5c156efbd13d0e9c4cb490169e552c38b4a51981a009bd"),
-}
 _CNN_SERVER = "https://raw.githubusercontent.com/abisee/cnn-dailymail/master/url_lists"
 
 CNN_DAILYMAIL = Benchmark(
@@ -104,35 +101,40 @@ CNN_DAILYMAIL = Benchmark(
         layouts=(
             FileLayout(
                 name="story files",
-                files={
-                    split: tuple(
-                        f"{folder}/{name}"
-                        for folder in ("cnn_dailymail/url_lists", "cnn_dailymail")
-                        for name in (f"all_{short}.txt", f"{split}_urls.txt")
-                    )
-                    for split, short in _SPLITS.items()
-                },
+                files=files_in(
+                    ("cnn_dailymail/url_lists", "cnn_dailymail"),
+                    {split: (f"all_{short}.txt", f"{split}_urls.txt") for split, short in _SPLITS.items()},
+                ),
                 read=read_stories,
             ),
             _lines("cnn_dailymail", _SPLITS, "article", "highlights"),
         ),
         rows={"train": 287_113, "validation": 13_368, "test": 11_490},
-        downloads=tuple(
-            Download(
-                url=f"{_CNN_SERVER}/all_{short}.txt",
-                unpack={"": f"cnn_dailymail/url_lists/all_{short}.txt"},
-                num_bytes=num_bytes,
-                sha256=sha256,
-            )
-            for short, (num_bytes, sha256) in _LISTS.items()
+        downloads=plain_files(
+            _CNN_SERVER,
+            "cnn_dailymail/url_lists",
+            {
+                "all_train.txt": (
+                    46_424_688,
+                    "a5cee49f3a6c862c26ce29308236d2a99625ab6c86a43be22d5206b2790d8029",
+                ),
+                "all_val.txt": (
+                    2_433_674,
+                    "81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db",
+                ),
+                "all_test.txt": (
+                    2_109_547,
+                    "c4f5efb5ec2126430a5c156efbd13d0e9c4cb490169e552c38b4a51981a009bd",
+                ),
+            },
         ),
         home="https://cs.nyu.edu/~kcho/DMQA (cnn_stories.tgz and dailymail_stories.tgz, unpacked in cnn_dailymail/)",
         citation="Hermann et al. 2015, https://arxiv.org/abs/1506.03340; See et al. 2017, https://arxiv.org/abs/1704.04368",
-        licence="Apache 2.0 (the articles are their publishers')",
+        license="Apache 2.0 (the articles are their publishers')",
         columns={"article": "text", "highlights": "text"},
     ),
     word=summarize("article", "highlights"),
-    asked=("article",),
+    question_columns=("article",),
     metrics=(rouge,),
     examples=(
         GoldenExample(
@@ -167,11 +169,11 @@ XSUM = Benchmark(
         rows={"train": 204_045, "validation": 11_332, "test": 11_334},
         home="https://github.com/EdinburghNLP/XSum",
         citation="Narayan et al. 2018, https://arxiv.org/abs/1808.08745",
-        licence="MIT (the articles are the BBC's)",
+        license="MIT (the articles are the BBC's)",
         columns={"document": "text", "summary": "text"},
     ),
     word=summarize("document", "summary"),
-    asked=("document",),
+    question_columns=("document",),
     metrics=(rouge,),
     examples=(
         GoldenExample(
@@ -195,7 +197,7 @@ XSUM = Benchmark(
 )
 
 BENCHMARKS = (CNN_DAILYMAIL, XSUM)
-# T5's mixtures of its large tasks (§3.5.3): evenly, and by their rows, which count without a limit.
+# T5's mixtures of its large tasks (§3.5.3), with equal rates or rates proportional to their rows.
 _LARGE = (WMT_T2T_ENDE, WMT15_ENFR, CNN_DAILYMAIL)
 MIXTURES = {
     "large_translation_equal": {each.name: 1.0 for each in _LARGE[:2]},

@@ -1,4 +1,4 @@
-"""SuperGLUE's lines of JSON in TensorFlow Datasets' schema (https://super.gluebenchmark.com/tasks)."""
+"""SuperGLUE's JSON lines in TensorFlow Datasets' schema (https://super.gluebenchmark.com/tasks)."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,22 +8,24 @@ from typing import Any
 from t5x_like.io.text_encoding import json_value
 from t5x_like.text.tasks.rows import BadRow, RawRow, decode_line, lines_of
 
-# The rows in one line of JSON, each without its label's number.
+# Converts the object of one line to rows.
 Parse = Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class JsonLines:
-    """Reads a split's file: what ``parse`` makes of each line, labels as numbers of ``classes``.
+    """Reader of a split's file. Only rows of test splits may lack their label, which is then -1.
 
-    Only rows of a test split may lack their label, which is then -1.
+    Attributes:
+      parse: Converts a line's object to rows.
+      classes: Label words in the order of class ids.
     """
 
     parse: Parse
     classes: tuple[str, ...] = ()
 
     def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
-        """See ``source.Reader``."""
+        """Read rows; see ``source.Reader``."""
         seen: dict[str, str] = {}
         for number, line in lines_of(file):
             place = f"{file}:{number}"
@@ -47,10 +49,10 @@ class JsonLines:
                 yield BadRow(str(error), place)
 
     def _finish(self, row: dict[str, Any], place: str, seen: dict[str, str], *, is_test: bool) -> None:
-        """The label's number; an index may come once.
+        """Convert the label to its class id, and check that the index is new.
 
         Raises:
-          ValueError: it comes again, or the label is missing or outside the set.
+          ValueError: The index is repeated, or the label is missing or outside the set.
         """
         key = json.dumps(row["idx"], sort_keys=True)
         if key in seen:
@@ -65,7 +67,7 @@ class JsonLines:
 
 
 def object_of(text: str | BadRow, place: str) -> dict[str, Any] | BadRow | None:
-    """The object that a line of JSON is; None where nothing is on it."""
+    """Parse a line as a JSON object; return ``None`` for an empty line."""
     if isinstance(text, BadRow) or not text.strip():
         return text if isinstance(text, BadRow) else None
     try:
@@ -78,10 +80,10 @@ def object_of(text: str | BadRow, place: str) -> dict[str, Any] | BadRow | None:
 
 
 def class_of(label: Any, classes: Sequence[str]) -> int:
-    """A label's number: of true and false, a class' word, or 0 and 1.
+    """Return the class id of a label: true or false, a class word, or 0 or 1.
 
     Raises:
-      ValueError: it is outside the set.
+      ValueError: The label is outside the set.
     """
     if isinstance(label, bool):
         label = str(label) if str(label) in classes else int(label)
@@ -95,7 +97,7 @@ def class_of(label: Any, classes: Sequence[str]) -> int:
 
 
 def flat(*columns: str) -> Parse:
-    """Rows whose columns are there as they are."""
+    """Return a parser of objects that have these columns."""
 
     def parse(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         found = {name: line[name] for name in (*columns, "idx")}
@@ -105,10 +107,10 @@ def flat(*columns: str) -> Parse:
 
 
 def multirc(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A row for each answer to each question on a paragraph.
+    """Yield a row for each answer to each question on a paragraph.
 
     Raises:
-      ValueError: a label is outside the set.
+      ValueError: A label is outside the set.
     """
     passage = line["passage"]
     for question in passage["questions"]:
@@ -125,7 +127,7 @@ def multirc(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def record(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A row for each query on a passage, with its entities and right answers, each once, in alphabetical order."""
+    """Yield a row for each query on a passage, with its distinct entities and answers in alphabetical order."""
     passage = line["passage"]
     text = passage["text"]
     entities = sorted({text[entity["start"] : entity["end"] + 1] for entity in passage["entities"]})
@@ -140,10 +142,10 @@ def record(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def wsc_fixed(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A row whose spans are parts of its text, as TFDS's ``wsc.fixed`` has them.
+    """Yield a row whose spans occur in its text, as in TFDS's ``wsc.fixed``.
 
     Raises:
-      ValueError: a span can't be found in the text.
+      ValueError: A span can't be found in the text.
     """
     flattened = {**line, **line["target"]}
     (row,) = flat("text", "span1_index", "span2_index", "span1_text", "span2_text")(flattened)
@@ -152,7 +154,7 @@ def wsc_fixed(line: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield row
 
 
-# Two subjects with words between them: no span of the text.
+# Two subjects with words between them, which are not a span of the text.
 _APART = ("Kamenev and Zinoviev", "Kamenev, Zinoviev, and Stalin")
 _RUN_TOGETHER, _ITS_PLACE = "theyscold", 10
 

@@ -1,16 +1,14 @@
-"""SuperGLUE's questions: BoolQ, COPA, MultiRC, ReCoRD."""
+"""SuperGLUE's question-answering tasks: BoolQ, COPA, MultiRC, ReCoRD."""
 
 import re
 
 from t5x_like.text import postprocessing
 from t5x_like.text.benchmarks import super_glue_json
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED, KeyedWording, example, labelled
-from t5x_like.text.benchmarks.pronouns import (
-    TRUTH,
-)
+from t5x_like.text.benchmarks.keyed_wording import UNLABELED, KeyedWording, label_examples
+from t5x_like.text.benchmarks.pronouns import FALSE_TRUE
 from t5x_like.text.benchmarks.source import Columns
-from t5x_like.text.benchmarks.super_glue_form import same, super_glue_source
+from t5x_like.text.benchmarks.super_glue_form import super_glue_source, super_glue_task
 from t5x_like.text.heads import CandidateRanking, MultipleChoice, SequenceClassification
 from t5x_like.text.metrics import (
     all_match,
@@ -21,80 +19,50 @@ from t5x_like.text.metrics import (
 )
 from t5x_like.text.tasks.rows import RowValues
 
-_CHOICES = ("choice1", "choice2")
 _ANSWER_INDEX: Columns = {"idx": {"paragraph": "int", "question": "int", "answer": "int"}}
 _QUERY_INDEX: Columns = {"idx": {"passage": "int", "query": "int"}}
 
-BOOLQ = labelled(
-    "super_glue_boolq_v102",
+BOOLQ = super_glue_task(
+    "BoolQ",
     "BoolQ: is a question answered yes by a passage?",
-    word="boolq",
-    keys=same("passage", "question"),
-    source=super_glue_source(
-        "boolq",
-        "BoolQ",
-        columns={"question": "text", "passage": "text"},
-        rows={"train": 9_427, "validation": 3_270, "test": 3_245},
-        sha256="853fbe7922f70c59629f06a39e8d9ca440c3d740e760fd3b87a5ddf3dcba2436",
-        num_bytes=4_118_001,
-        parse=super_glue_json.flat("question", "passage"),
-        classes=TRUTH,
-    ),
-    labels=TRUTH,
-    examples=(
-        example(
-            {"question": "is it wet", "passage": "Sea -- Water.", "label": 1, "idx": 0},
-            "boolq passage: Sea -- Water. question: is it wet",
-            "True",
-        ),
-        example(
-            {"question": "is it dry", "passage": "Sea -- Water.", "label": 0, "idx": 1},
-            "boolq passage: Sea -- Water. question: is it dry",
-            "False",
-        ),
-        example(
-            {"question": "is it", "passage": "", "label": -1, "idx": 2},
-            "boolq passage:  question: is it",
-            UNLABELLED,
-        ),
+    columns={"question": "text", "passage": "text"},
+    rows={"train": 9_427, "validation": 3_270, "test": 3_245},
+    sha256="853fbe7922f70c59629f06a39e8d9ca440c3d740e760fd3b87a5ddf3dcba2436",
+    num_bytes=4_118_001,
+    labels=FALSE_TRUE,
+    examples=label_examples(
+        ("question", "passage"),
+        (("is it wet", "Sea -- Water."), 1, "boolq passage: Sea -- Water. question: is it wet", "True"),
+        (("is it dry", "Sea -- Water."), 0, "boolq passage: Sea -- Water. question: is it dry", "False"),
+        (("is it", ""), -1, "boolq passage:  question: is it", UNLABELED),
     ),
 )
 
-COPA = labelled(
-    "super_glue_copa_v102",
+_COPA_COLUMNS = ("premise", "choice1", "choice2", "question")
+COPA = super_glue_task(
+    "COPA",
     "COPA: which of two is the cause or effect of a premise?",
-    word="copa",
-    keys=same("choice1", "choice2", "premise", "question"),
-    source=super_glue_source(
-        "copa",
-        "COPA",
-        columns={"premise": "text", "choice1": "text", "choice2": "text", "question": "text"},
-        rows={"train": 400, "validation": 100, "test": 500},
-        sha256="405906cddac74bc1e1ce8220f1107d1025b66a25ef10149d91b10bb30651125f",
-        num_bytes=43_986,
-        parse=super_glue_json.flat("premise", "choice1", "choice2", "question"),
-        classes=_CHOICES,
-    ),
-    labels=_CHOICES,
+    columns=dict.fromkeys(_COPA_COLUMNS, "text"),
+    rows={"train": 400, "validation": 100, "test": 500},
+    sha256="405906cddac74bc1e1ce8220f1107d1025b66a25ef10149d91b10bb30651125f",
+    num_bytes=43_986,
+    labels=("choice1", "choice2"),
     head=MultipleChoice(context="{premise} What was the {question}?", choices=("{choice1}", "{choice2}")),
-    examples=(
-        example(
-            {"premise": "It rained.", "choice1": "I got wet.", "choice2": "I ate.", "question": "effect"}
-            | {"label": 0, "idx": 0},
+    examples=label_examples(
+        _COPA_COLUMNS,
+        (
+            ("It rained.", "I got wet.", "I ate.", "effect"),
+            0,
             "copa choice1: I got wet. choice2: I ate. premise: It rained. question: effect",
             "choice1",
         ),
-        example(
-            {"premise": "I slept.", "choice1": "I won.", "choice2": "I was tired.", "question": "cause"}
-            | {"label": 1, "idx": 1},
+        (
+            ("I slept.", "I won.", "I was tired.", "cause"),
+            1,
             "copa choice1: I won. choice2: I was tired. premise: I slept. question: cause",
             "choice2",
         ),
-        example(
-            {"premise": "P", "choice1": "A", "choice2": "B", "question": "cause", "label": -1, "idx": 2},
-            "copa choice1: A choice2: B premise: P question: cause",
-            UNLABELLED,
-        ),
+        (("P", "A", "B", "cause"), -1, "copa choice1: A choice2: B premise: P question: cause", UNLABELED),
     ),
 )
 
@@ -104,7 +72,7 @@ def _answer_index(row: RowValues) -> dict[str, int]:
 
 
 def without_markup(text: str) -> str:
-    """Line breaks become spaces, and the marks of bold type go; other tags stay, as do these in capitals."""
+    """Replace line breaks with spaces and remove bold marks; other tags, and those in capitals, stay."""
     return re.sub("</?b>", "", text.replace("<br>", " "))
 
 
@@ -132,24 +100,24 @@ MULTIRC = Benchmark(
         sha256="b3cd440856e72eb166b2edcd37b798455f1ebd51f2c3de64c0c2a4e1971d2737",
         num_bytes=1_116_225,
         parse=super_glue_json.multirc,
-        classes=TRUTH,
+        classes=FALSE_TRUE,
     ),
     word=KeyedWording(
         word="multirc",
-        columns=same("question", "answer", "paragraph"),
-        labels=TRUTH,
+        columns={name: name for name in ("question", "answer", "paragraph")},
+        labels=FALSE_TRUE,
         index=_answer_index,
         clean=without_markup,
     ),
     postprocess=postprocessing.multirc,
     metrics=(multirc_f1_over_all_answers, mean_group_metric(all_match)),
-    labels=TRUTH,
+    labels=FALSE_TRUE,
     extras={"idx/paragraph": "int", "idx/question": "int", "idx/answer": "int"},
-    head=SequenceClassification(texts=("{paragraph}", "{question} {answer}"), classes=TRUTH),
+    head=SequenceClassification(texts=("{paragraph}", "{question} {answer}"), classes=FALSE_TRUE),
     examples=(
         _multirc_example("Ann", 1, 0, clean="Ann", targets="True"),
         _multirc_example("<b>Bo</b><br>", 0, 1, clean="Bo ", targets="False"),
-        _multirc_example("<i>Al</i>", -1, 2, clean="<i>Al</i>", targets=UNLABELLED),
+        _multirc_example("<i>Al</i>", -1, 2, clean="<i>Al</i>", targets=UNLABELED),
     ),
 )
 
@@ -157,26 +125,26 @@ _HIGHLIGHT = "\n@highlight\n"
 
 
 def record(row: RowValues) -> list[WordedRow]:
-    """An example for each right answer; one with ``<unk>`` where none is known. Highlights become sentences."""
+    """Word an example for each right answer, or one with ``<unk>`` if none is known. Highlights become sentences."""
     passage = re.sub(rf"([.?!\"']){_HIGHLIGHT}", r"\1 ", row["passage"]).replace(_HIGHLIGHT, ". ")
     inputs = f"record query: {row['query']} entities: {', '.join(row['entities'])} passage: {passage}"
     answers = list(row["answers"])
     common = {"inputs": inputs, "answers": answers}
     common |= {f"idx/{name}": row["idx"][name] for name in ("passage", "query")}
-    return [{**common, "targets": target} for target in answers or [UNLABELLED]]
+    return [{**common, "targets": target} for target in answers or [UNLABELED]]
 
 
 def _record_example(passage: str, *, clean: str, entities: list[str], answers: list[str]) -> GoldenExample:
     row = {"passage": passage, "query": "@placeholder won", "entities": entities, "answers": answers}
     inputs = f"record query: @placeholder won entities: {', '.join(entities)} passage: {clean}"
     rest = {"inputs": inputs, "answers": answers, "idx/passage": 0, "idx/query": 1}
-    worded = tuple({**rest, "targets": target} for target in answers or [UNLABELLED])
+    worded = tuple({**rest, "targets": target} for target in answers or [UNLABELED])
     return GoldenExample({**row, "idx": {"passage": 0, "query": 1}}, worded)
 
 
 RECORD = Benchmark(
     name="super_glue_record_v102",
-    title="ReCoRD: which of a passage's entities stands in a query's gap?",
+    title="ReCoRD: which of a passage's entities fills a query's gap?",
     source=super_glue_source(
         "record",
         "ReCoRD",

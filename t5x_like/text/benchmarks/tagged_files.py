@@ -1,4 +1,4 @@
-"""Words with their tags: CoNLL's columns (2000, 2003) and Universal Dependencies' CoNLL-U."""
+"""Readers of tagged words: CoNLL's columns (2000, 2003) and Universal Dependencies' CoNLL-U."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ _UPOS = 3
 
 
 class _Sentence:
-    """The lines of a sentence, as they are read."""
+    """Lines of a sentence, collected while reading."""
 
     def __init__(self, first: int) -> None:
         self.first = first
@@ -30,16 +30,19 @@ class _Sentence:
         return RawRow({"tokens": self.tokens, column: tags}, f"{file}:{self.first}")
 
 
-# A word and its tag; None where a line has no word of its own.
+# Returns the word and tag of a line; None if the line has no word of its own.
 ReadLine = Callable[[str], tuple[str, str] | None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaggedFile:
-    """Sentences between blank lines, a word a line.
+    """Reader of sentences between blank lines, with one word per line. One bad line makes a sentence bad.
 
-    ``column`` is the row's with numbers of ``classes``. One bad line makes a sentence bad. ``begins_chunks``
-    makes IOB1, in which a chunk begins with ``B-`` only after another of its kind, into BIO.
+    Attributes:
+      column: Name of the row's column with class ids.
+      classes: Tags in the order of class ids.
+      read_line: Returns a line's word and tag.
+      begins_chunks: Convert IOB1, where a chunk begins with ``B-`` only after another of its type, to BIO.
     """
 
     column: str
@@ -48,7 +51,7 @@ class TaggedFile:
     begins_chunks: bool = False
 
     def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
-        """See ``source.Reader``."""
+        """Read rows; see ``source.Reader``."""
         del split
         numbers = {word: number for number, word in enumerate(self.classes)}
         sentence: _Sentence | None = None
@@ -90,16 +93,22 @@ class TaggedFile:
 
 
 def _begun(tag: str, before: str) -> str:
-    """``I-LOC`` as ``B-LOC`` where no chunk of that kind is going on."""
+    """Convert ``I-LOC`` to ``B-LOC`` if no chunk of that type precedes."""
     is_begun = tag.startswith("I-") and before[2:] != tag[2:]
     return f"B-{tag[2:]}" if is_begun else tag
 
 
 def conll_line(num_columns: int, tag_column: int = -1) -> ReadLine:
-    """A word and one of the tags after it, between spaces or tabs; lines that begin documents have none.
+    """Return a reader of a word and one of its tags, separated by spaces or tabs.
+
+    Lines that begin documents have no word.
+
+    Args:
+      num_columns: Columns of a line.
+      tag_column: Number of the tag's column.
 
     Raises:
-      ValueError: more or fewer columns.
+      ValueError: A line has another number of columns.
     """
 
     def read(line: str) -> tuple[str, str] | None:
@@ -114,13 +123,13 @@ def conll_line(num_columns: int, tag_column: int = -1) -> ReadLine:
 
 
 def conllu_line(line: str) -> tuple[str, str] | None:
-    """A word and its universal part of speech.
+    """Return a word and its universal part of speech.
 
     Comments, ranges of multiword tokens (``3-4``), whose words follow, and empty nodes (``8.1``) have none
     (https://universaldependencies.org/format.html).
 
     Raises:
-      ValueError: not ten columns between tabs, no word's number, or no part of speech.
+      ValueError: The line doesn't have ten columns between tabs, or no word number.
     """
     if line.startswith("#"):
         return None
@@ -135,9 +144,15 @@ def conllu_line(line: str) -> tuple[str, str] | None:
 
 
 def hub_tags(theirs: str, ours: str, names: Sequence[str] = (), classes: Sequence[str] = ()) -> Any:
-    """Hugging Face's rows, whose numbers stand for ``names`` where those aren't in the order of ``classes``.
+    """Return a parser of Hugging Face's rows.
 
-    Words whose tag is none of the classes are left out, as the ranges of multiword tokens are.
+    Words with a tag outside ``classes``, such as the ranges of multiword tokens, are left out.
+
+    Args:
+      theirs: Hugging Face's name of the tag column.
+      ours: Our name of the tag column.
+      names: Hugging Face's tags in the order of its ids, if they differ from ``classes``.
+      classes: Our tags in the order of class ids.
     """
 
     def parse(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

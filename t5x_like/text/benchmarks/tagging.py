@@ -1,4 +1,4 @@
-"""A tag for each word: names (CoNLL-2003), phrases (CoNLL-2000), parts of speech (Universal Dependencies)."""
+"""Tagging of words: names (CoNLL-2003), phrases (CoNLL-2000), parts of speech (Universal Dependencies)."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow, Wording
-from t5x_like.text.benchmarks.keyed_wording import UNLABELLED
+from t5x_like.text.benchmarks.keyed_wording import UNLABELED
 from t5x_like.text.benchmarks.record_files import RecordFiles, hub_layout
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout, files_in, plain_files
 from t5x_like.text.benchmarks.tagged_files import TaggedFile, conll_line, conllu_line, hub_tags
 from t5x_like.text.benchmarks.tfds_files import read_tfds
 from t5x_like.text.heads import TokenClassification
@@ -21,7 +21,13 @@ _OTHER = "O"
 
 
 def word_tags(word: str, column: str, classes: Sequence[str]) -> Wording:
-    """``word tokens: Ann lives in Oslo`` answered by as many tags: ``B-PER O O B-LOC``."""
+    """Return the wording ``word tokens: Ann lives in Oslo`` with a tag for each word: ``B-PER O O B-LOC``.
+
+    Args:
+      word: First word of the inputs.
+      column: Name of the row's column with class ids.
+      classes: Tags in the order of class ids.
+    """
 
     def worded(row: RowValues) -> list[WordedRow]:
         tokens: list[str] = list(row["tokens"])
@@ -33,8 +39,8 @@ def word_tags(word: str, column: str, classes: Sequence[str]) -> Wording:
         wrong = [tag for tag in tags if not -1 <= tag < len(classes)]
         if wrong:
             raise ValueError(f"the tag {wrong[0]} is outside the set: 0 … {len(classes) - 1}")
-        is_labelled = tags and min(tags) >= 0
-        targets = " ".join([classes[tag] for tag in tags]) if is_labelled else UNLABELLED
+        is_labeled = tags and min(tags) >= 0
+        targets = " ".join([classes[tag] for tag in tags]) if is_labeled else UNLABELED
         return [{"inputs": f"{word} tokens: {' '.join(tokens)}", "targets": targets, "tokens": tokens}]
 
     return worded
@@ -48,9 +54,14 @@ def read_tags(
     classes: Sequence[str],
     invalid: str = _OTHER,
 ) -> list[str]:
-    """Written tags, one for each of the example's ``tokens``.
+    """Parse generated tags, one for each of the example's ``tokens``.
 
-    ``invalid`` stands where too few are written or one that there isn't; those that are too many don't count.
+    Args:
+      text: Tags separated by spaces.
+      example: The row; without it, or for targets, all tags are returned.
+      is_target: True for the target.
+      classes: Valid tags.
+      invalid: Tag for missing and invalid ones; superfluous tags are ignored.
     """
     tags = [tag if tag in classes else invalid for tag in text.split()]
     if is_target or example is None or "tokens" not in example:
@@ -60,10 +71,10 @@ def read_tags(
 
 
 def tag_accuracy(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> Scores:
-    """How many words have their tag, over all sentences, times 100.
+    """Compute the share of words with the right tag over all sentences, times 100.
 
     Raises:
-      ValueError: a sentence with more or fewer predicted than true tags.
+      ValueError: A sentence has different numbers of predicted and true tags.
     """
     require_pairs(targets, predictions)
     for number, (truth, guess) in enumerate(zip(targets, predictions, strict=True)):
@@ -81,18 +92,18 @@ def _tagged(
     column: str,
     classes: tuple[str, ...],
     source: BenchmarkSource,
-    said: Sequence[tuple[str, str]],
+    sentences: Sequence[tuple[str, str]],
     invalid: str = _OTHER,
     metric: Any = chunk_f1,
 ) -> Benchmark:
-    """``said`` are invented sentences and their tags."""
+    """Define a tagging task; ``sentences`` are invented sentences with their tags, for the golden examples."""
     word = name.partition("_")[0]
     return Benchmark(
         name=name,
         title=title,
         source=source,
         word=word_tags(word, column, classes),
-        asked=("tokens",),
+        question_columns=("tokens",),
         postprocess=partial(read_tags, classes=classes, invalid=invalid),
         metrics=(metric,),
         extras={"tokens": "texts"},
@@ -102,7 +113,7 @@ def _tagged(
                 {"tokens": text.split(), column: [classes.index(tag) for tag in tags.split()]},
                 ({"inputs": f"{word} tokens: {text}", "targets": tags, "tokens": text.split()},),
             )
-            for text, tags in said
+            for text, tags in sentences
         ),
     )
 
@@ -110,21 +121,21 @@ def _tagged(
 _NAMES = (_OTHER, "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC", "B-MISC", "I-MISC")
 CONLL2003 = _tagged(
     "conll2003_ner",
-    "CoNLL-2003: names of people, organisations, places and others in English news",
+    "CoNLL-2003: names of people, organizations, places and others in English news",
     column="ner",
     classes=_NAMES,
     source=BenchmarkSource(
         tfds="conll2003/conll2003:1.0.0",
         layouts=(
             FileLayout(
-                files={
-                    split: tuple(f"{place}/{name}" for place in ("conll2003", "conll2003/original") for name in names)
-                    for split, names in {
+                files=files_in(
+                    ("conll2003", "conll2003/original"),
+                    {
                         "train": ("eng.train", "train.txt"),
                         "validation": ("eng.testa", "valid.txt", "dev.txt"),
                         "test": ("eng.testb", "test.txt"),
-                    }.items()
-                },
+                    },
+                ),
                 read=TaggedFile(column="ner", classes=_NAMES, read_line=conll_line(4), begins_chunks=True),
             ),
             hub_layout("conll2003", ("train", "validation", "test"), RecordFiles(parse=hub_tags("ner_tags", "ner"))),
@@ -137,10 +148,10 @@ CONLL2003 = _tagged(
         rows={"train": 14_041, "validation": 3_250, "test": 3_453},
         home="https://www.clips.uantwerpen.be/conll2003/ner (the texts are Reuters': https://trec.nist.gov/data/reuters)",
         citation="Tjong Kim Sang and De Meulder 2003, https://aclanthology.org/W03-0419",
-        licence="Reuters' corpus, on request",
+        license="Reuters' corpus, on request",
         columns={"tokens": "texts", "ner": "ints"},
     ),
-    said=(
+    sentences=(
         ("Ann Lee left Oslo .", "B-PER I-PER O B-LOC O"),
         ("Norwegian fishermen sued Acme Corp", "B-MISC O O B-ORG I-ORG"),
         ("Rain .", "O O"),
@@ -158,27 +169,23 @@ CONLL2000 = _tagged(
     source=BenchmarkSource(
         layouts=(
             FileLayout(
-                files={
-                    split: tuple(f"conll2000/{split}.txt{ending}" for ending in ("", ".gz"))
-                    for split in ("train", "test")
-                },
+                files=files_in(
+                    ("conll2000",), {split: (f"{split}.txt", f"{split}.txt.gz") for split in ("train", "test")}
+                ),
                 read=TaggedFile(column="chunks", classes=_CHUNKS, read_line=conll_line(3)),
             ),
             hub_layout("conll2000", ("train", "test"), RecordFiles(parse=hub_tags("chunk_tags", "chunks"))),
         ),
         rows={"train": 8_936, "test": 2_012},
-        downloads=tuple(
-            Download(
-                url=f"{_CHUNKING_SERVER}/{split}.txt.gz", unpack={"": f"conll2000/{split}.txt.gz"}
-            )
-            for split in ("train", "test")
+        downloads=plain_files(
+            _CHUNKING_SERVER, "conll2000", {f"{split}.txt.gz": (None, None) for split in ("train", "test")}
         ),
         home=_CHUNKING_SERVER,
         citation="Tjong Kim Sang and Buchholz 2000, https://aclanthology.org/W00-0726",
-        licence="Penn Treebank's",
+        license="Penn Treebank's",
         columns={"tokens": "texts", "chunks": "ints"},
     ),
-    said=(
+    sentences=(
         ("The old mill burned down .", "B-NP I-NP I-NP B-VP B-PRT O"),
         ("He says that it rains", "B-NP B-VP B-SBAR B-NP B-VP"),
         ("In March", "B-PP B-NP"),
@@ -189,7 +196,7 @@ PARTS_OF_SPEECH = (
     "ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN", "PUNCT", "SCONJ",
     "SYM", "VERB", "X",
 )  # fmt: skip
-# As Hugging Face numbers them; "_" is written for a multiword token.
+# In the order of Hugging Face's ids; "_" marks a multiword token.
 _HUB_PARTS = (
     "NOUN", "PUNCT", "ADP", "NUM", "SYM", "SCONJ", "ADJ", "PART", "DET", "CCONJ", "PROPN", "PRON", "X", "_", "ADV",
     "INTJ", "VERB", "AUX",
@@ -203,11 +210,19 @@ def parts_of_speech(
     *,
     downloads: tuple[Download, ...] = (),
     home: str,
-    licence: str,
+    license: str,
 ) -> Benchmark:
-    """The universal parts of speech of a treebank, by its name in its files: ``en_ewt``.
+    """Define the task of a treebank's universal parts of speech.
 
-    Files: ``ud/en_ewt-ud-train.conllu``, or in a folder of its own below ``ud``.
+    Files: ``ud/en_ewt-ud-train.conllu``, or in a folder of its own in ``ud``.
+
+    Args:
+      treebank: Name in the treebank's files: ``en_ewt``.
+      title: One line for people.
+      rows: Published number of sentences by split.
+      downloads: Files to fetch.
+      home: The treebank's web page.
+      license: License of the treebank.
     """
     splits = {"train": "train", "validation": "dev", "test": "test"}
     read_hub = RecordFiles(parse=hub_tags("upos", "upos", _HUB_PARTS, PARTS_OF_SPEECH))
@@ -219,12 +234,10 @@ def parts_of_speech(
         source=BenchmarkSource(
             layouts=(
                 FileLayout(
-                    files={
-                        split: tuple(
-                            f"{place}/{treebank}-ud-{short}.conllu" for place in ("ud", "ud/*", "UD_*", ".")
-                        )
-                        for split, short in splits.items()
-                    },
+                    files=files_in(
+                        ("ud", "ud/*", "UD_*", "."),
+                        {split: f"{treebank}-ud-{short}.conllu" for split, short in splits.items()},
+                    ),
                     read=TaggedFile(column="upos", classes=PARTS_OF_SPEECH, read_line=conllu_line),
                 ),
                 hub_layout(f"universal_dependencies/{treebank}", tuple(rows), read_hub),
@@ -233,10 +246,10 @@ def parts_of_speech(
             downloads=downloads,
             home=home,
             citation="Nivre et al. 2020, https://arxiv.org/abs/2004.10643",
-            licence=licence,
+            license=license,
             columns={"tokens": "texts", "upos": "ints"},
         ),
-        said=(
+        sentences=(
             ("The old mill burned .", "DET ADJ NOUN VERB PUNCT"),
             ("We can n't go", "PRON AUX PART VERB"),
             ("Oslo", "PROPN"),
@@ -246,27 +259,30 @@ def parts_of_speech(
     )
 
 
-_EWT_SERVER = "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/r2.10"
-_EWT_CHECKED = {
-    "train": (13_686_411, "e6a3784727e7726d4f1c2e10ff22dcd0ddeb8869ad6f85b73bb1ff5ef798e944"),
-    "dev": (1_738_438, "ef962ac05d844eaff46eeded125937129bfc0876d43963d66810cb73ffa8f5df"),
-    "test": (1_738_935, "465100c5b6fb606725068dc70680d65cc047fbb4ae25195375618bc6353a4e58"),
-}
 UD_EN_EWT = parts_of_speech(
     "en_ewt",
     "Universal Dependencies 2.10, English Web Treebank: parts of speech",
     {"train": 12_544, "validation": 2_001, "test": 2_077},
-    downloads=tuple(
-        Download(
-            url=f"{_EWT_SERVER}/en_ewt-ud-{short}.conllu",
-            unpack={"": f"ud/en_ewt-ud-{short}.conllu"},
-            num_bytes=num_bytes,
-            sha256=sha256,
-        )
-        for short, (num_bytes, sha256) in _EWT_CHECKED.items()
+    downloads=plain_files(
+        "https://raw.githubusercontent.com/UniversalDependencies/UD_English-EWT/r2.10",
+        "ud",
+        {
+            "en_ewt-ud-train.conllu": (
+                13_686_411,
+                "e6a3784727e7726d4f1c2e10ff22dcd0ddeb8869ad6f85b73bb1ff5ef798e944",
+            ),
+            "en_ewt-ud-dev.conllu": (
+                1_738_438,
+                "ef962ac05d844eaff46eeded125937129bfc0876d43963d66810cb73ffa8f5df",
+            ),
+            "en_ewt-ud-test.conllu": (
+                1_738_935,
+                "465100c5b6fb606725068dc70680d65cc047fbb4ae25195375618bc6353a4e58",
+            ),
+        },
     ),
     home="https://github.com/UniversalDependencies/UD_English-EWT",
-    licence="CC BY-SA 4.0",
+    license="CC BY-SA 4.0",
 )
 
 BENCHMARKS = (CONLL2003, CONLL2000, UD_EN_EWT)

@@ -1,4 +1,4 @@
-"""A benchmark where its data lie, in a vocabulary: what is registered, cached, trained and evaluated on."""
+"""Benchmark with a data folder and a vocabulary: a task to register, cache, train and evaluate on."""
 
 import json
 import logging
@@ -12,7 +12,7 @@ import google_crc32c
 
 from t5x_like.io.paths import find_files
 from t5x_like.text.benchmarks.benchmark import Benchmark, MetricFunction
-from t5x_like.text.benchmarks.row_checks import empty_texts, fault_of
+from t5x_like.text.benchmarks.row_checks import empty_texts, find_fault
 from t5x_like.text.benchmarks.split_files import SplitFiles
 from t5x_like.text.heads import HeadFormat
 from t5x_like.text.tasks.pairs import PairsTask, TextPair, columns_of_line, needs_columns
@@ -29,11 +29,11 @@ class BenchmarkTask(PairsTask):
     """One benchmark with its data and vocabulary; ``catalogue.benchmark_task`` makes it by name.
 
     Attributes:
-      vocabulary: $T5X_LIKE_VOCABULARY where not given, or T5's.
-      benchmark: The benchmark itself.
-      data_dir: Folder with its files; $T5X_LIKE_DATA, or ``data``, where not given.
-      files: Only for files that lie elsewhere, in the benchmark's official form.
-      remake: Makes the task again by its name, in another process; ``None`` pickles the benchmark itself.
+      vocabulary: Path or name; by default $T5X_LIKE_VOCABULARY, or T5's.
+      benchmark: The benchmark.
+      data_dir: Folder with its files; by default $T5X_LIKE_DATA, or ``data``.
+      files: Files in another place, in the benchmark's official format.
+      remake: Makes the task again by its name in another process; ``None`` pickles the benchmark itself.
     """
 
     vocabulary: str = ""
@@ -51,19 +51,23 @@ class BenchmarkTask(PairsTask):
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """See ``PairsTask``."""
+        """Possible targets; see ``PairsTask``."""
         return self.benchmark.labels
 
     @property
     def metric_functions(self) -> Sequence[MetricFunction]:
-        """See ``PairsTask``: over what the benchmark's postprocessing makes of answers."""
+        """Metrics over postprocessed answers; see ``PairsTask``."""
         return self.benchmark.metrics
 
     def raw_rows(self, split: str, policy: RowPolicy | None = None) -> Iterator[RawRow]:
-        """The rows of a split as TFDS has them, before wording.
+        """Yield the rows of a split in TFDS's schema, before wording.
+
+        Args:
+          split: Name of the split.
+          policy: Counts bad rows; a new one by default.
 
         Raises:
-          ValueError: as ``read``.
+          ValueError: See ``read``.
         """
         if split not in self.files:
             raise ValueError(f"task {self.name!r} has no split {split!r}; there are {', '.join(self.files)}")
@@ -91,12 +95,12 @@ class BenchmarkTask(PairsTask):
                 yield TextPair(each["inputs"], each["targets"], raw.values, raw.place, extras)
 
     def _raw_rows(self, file: str) -> Iterator[RawRow | BadRow]:
-        """The rows of a file, those that lack a column or hold something else in it as BadRow."""
+        """Yield the rows of a file; those with a missing column or a wrong value as ``BadRow``."""
         columns = self.benchmark.source.columns
         num_empty, first = 0, ""
         for row in self._read(file):
             if isinstance(row, RawRow):
-                fault = fault_of(row.values, columns)
+                fault = find_fault(row.values, columns)
                 if fault:
                     row = BadRow(fault, row.place)
                 elif empty := empty_texts(row.values, columns):
@@ -125,17 +129,17 @@ class BenchmarkTask(PairsTask):
         raise ValueError(f"task {self.name!r} has no split with the file {file}")
 
     def head_format(self) -> HeadFormat:
-        """See ``FileTask``."""
+        """Return the head format; see ``FileTask``."""
         if self.benchmark.head is not None:
             return self.benchmark.head
-        if self.benchmark.read_by_heads:
+        if self.benchmark.head_task:
             raise ValueError(
-                f"{self._no_head_format()}; heads read the same rows as {self.benchmark.read_by_heads!r}"
+                f"{self._no_head_format()}; heads read the same rows as {self.benchmark.head_task!r}"
             )
         return super().head_format()
 
     def line_columns(self, line: str) -> Mapping[str, Any]:
-        """See ``PairsTask``: a JSON object with the row's columns."""
+        """Parse a JSON object with the row's columns; see ``PairsTask``."""
         try:
             values = json.loads(line)
         except json.JSONDecodeError:
@@ -148,37 +152,37 @@ class BenchmarkTask(PairsTask):
         return values
 
     def word_question(self, line: str) -> str:
-        """A JSON object with the row's columns, or the line itself where the wording has only one of text.
+        """Word a JSON object with the row's columns, or the line itself if the wording has only one text column.
 
         Raises:
-          ValueError: it isn't that.
+          ValueError: The line is neither.
         """
         columns = self.benchmark.source.columns
-        texts = self.benchmark.asked or [name for name, kind in columns.items() if kind == "text"]
+        texts = self.benchmark.question_columns or [name for name, kind in columns.items() if kind == "text"]
         row: dict[str, Any] = {name: _nothing(kind) for name, kind in columns.items() if name not in texts}
         if len(texts) == 1:
             row[texts[0]] = line.split() if columns[texts[0]] == "texts" else line
         else:
             row |= columns_of_line(self.name, texts, line)
-        if fault := fault_of(row, columns):
+        if fault := find_fault(row, columns):
             raise needs_columns(self.name, texts, line, fault)
-        # Some wordings leave out rows without a label, which questions are.
+        # Some wordings leave out unlabeled rows, and questions are unlabeled.
         return (self.benchmark.word(row) or self.benchmark.word(row | {"label": 0}))[0]["inputs"]
 
     def fingerprint(self) -> dict[str, str]:
-        """See ``PairsTask``. The examples of the wording stand for it."""
+        """Return the fingerprint; see ``PairsTask``. The golden examples represent the wording."""
         wording = repr([(example.row, example.worded) for example in self.benchmark.examples])
         lines = {"kind": "benchmark", "benchmark": self.benchmark.name}
         return lines | {"wording": f"crc32c {google_crc32c.value(wording.encode()):08x}"}
 
     def described(self) -> dict[str, Any]:
-        """What tells this task from others: what was given, and the wording; not where the folder's files are."""
+        """Return the values that distinguish this task from others: its settings and wording, without found files."""
         names = ("name", "vocabulary", "on_bad_row", "num_sentinels", "data_dir")
         files = {} if isinstance(self.files, SplitFiles) else {"files": dict(self.files)}
         return {name: getattr(self, name) for name in names} | files | self.fingerprint()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """By name where it is one of the catalogue's: its functions need not be picklable."""
+        """Pickle by name if the task is the catalogue's: its functions need not be picklable."""
         given = {
             name: getattr(self, name)
             for name in ("name", "vocabulary", "on_bad_row", "num_sentinels", "data_dir")

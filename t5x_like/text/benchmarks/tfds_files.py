@@ -1,4 +1,4 @@
-"""Rows that TensorFlow Datasets (TFDS) has prepared, read from its files, one by one."""
+"""Rows that TensorFlow Datasets (TFDS) has prepared, read from its files."""
 
 import functools
 import os
@@ -10,7 +10,7 @@ from t5x_like.text.tasks.rows import BadRow, RawRow
 
 
 def tfds_folders(name: str, data_dir: str) -> list[str]:
-    """Where ``glue/cola:2.0.0`` may be prepared: that version first, then any other, the newest first."""
+    """Return folders in which ``glue/cola:2.0.0`` may be prepared: that version, then others, newest first."""
     if not name:
         return []
     dataset, _, version = name.partition(":")
@@ -24,10 +24,10 @@ def tfds_folders(name: str, data_dir: str) -> list[str]:
 
 
 def read_tfds(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """The rows of one of its files.
+    """Read the rows of one of TFDS's files.
 
     Raises:
-      ValueError: TFDS isn't installed.
+      ValueError: TensorFlow isn't installed.
     """
     del split
     try:
@@ -47,7 +47,7 @@ def _features_of(folder: str) -> Any:
 
 
 def python_value(value: Any) -> Any:
-    """Tensors' numpy values as Python's, bytes as text."""
+    """Convert NumPy values to Python's, bytes to text."""
     if isinstance(value, dict):
         return {name: python_value(each) for name, each in value.items()}
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""Sentences and their translations in pairs of files: plain text, a sentence a line, and WMT's SGML."""
+"""Readers of parallel files: plain text with one sentence per line, and WMT's SGML."""
 
 import html
 import os
@@ -20,20 +20,20 @@ _END = "</seg>"
 
 @dataclass(frozen=True, kw_only=True)
 class PairedFiles:
-    """Reads the file of one language (``source``) with that of the other, which lies beside it.
+    """Reader of a file in the ``source`` language together with that of the ``target`` language in the same folder.
 
     ``newstest2014-deen-src.en.sgm`` and ``…-ref.de.sgm``; ``train.tok.en`` and ``train.tok.de``; ``corpus.de-en.en``
-    and ``corpus.de-en.de``. Lines are paired by their place, segments by their documents' and their own ids.
+    and ``corpus.de-en.de``. Lines are paired by position, segments by document and segment ids.
     """
 
     source: str
     target: str
 
     def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
-        """See ``source.Reader``.
+        """Read rows; see ``source.Reader``.
 
         Raises:
-          ValueError: there is no other file, or it has more or fewer sentences.
+          ValueError: The other file is missing, or has another number of sentences.
         """
         del split
         other = self._other(file)
@@ -50,7 +50,7 @@ class PairedFiles:
             if as_path(place).exists():
                 return place
         raise ValueError(
-            f"{file}: no file beside it with the {self.target} of its sentences; expected {' or '.join(places)}"
+            f"{file}: no file next to it with the {self.target} of its sentences; expected {' or '.join(places)}"
         )
 
     def _lines(self, file: str, other: str) -> Iterator[RawRow | BadRow]:
@@ -73,7 +73,7 @@ class PairedFiles:
                 raise ValueError(_lacking(mine or theirs, there, lacking))
             if mine.key != theirs.key:
                 raise ValueError(
-                    f"{file}:{mine.line}: the segment {mine.key} stands where {other}:{theirs.line} has "
+                    f"{file}:{mine.line}: the segment {mine.key} is where {other}:{theirs.line} has "
                     f"{theirs.key}; are they of the same test set?"
                 )
             yield RawRow({self.source: mine.text, self.target: theirs.text}, f"{file}:{mine.line}")
@@ -81,7 +81,7 @@ class PairedFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class Segment:
-    """One sentence of an SGML file: the document and segment that it is, its text, and its line."""
+    """One sentence of an SGML file: its document and segment, its text, and its line."""
 
     key: str
     text: str
@@ -89,12 +89,12 @@ class Segment:
 
 
 def segments_of(file: str) -> Iterator[Segment]:
-    """The segments of WMT's SGML, in order. Character references become what they stand for.
+    """Yield the segments of WMT's SGML in order, with character references replaced.
 
-    Of a file with several references only the first document of each id counts.
+    If a file has several references, only the first document of each id counts.
 
     Raises:
-      ValueError: a segment that isn't closed, or invalid UTF-8.
+      ValueError: A segment isn't closed, or the file is invalid UTF-8.
     """
     text = text_of(file)
     document, seen, number, line, counted = "", set(), 0, 1, 0
@@ -136,10 +136,10 @@ def _count(file: str) -> int:
 
 
 def translations(source: str, target: str) -> Any:
-    """What Hugging Face's rows say of two languages: ``{"translation": {"de": …, "en": …}}``, or columns of their own.
+    """Return a parser of Hugging Face's rows: ``{"translation": {"de": …, "en": …}}``, or one column per language.
 
     Raises:
-      KeyError: a language is missing.
+      KeyError: A language is missing.
     """
 
     def parse(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

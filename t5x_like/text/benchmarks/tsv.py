@@ -1,4 +1,4 @@
-"""GLUE's tables: unquoted, columns between tabs, told apart by the names in the header line."""
+"""GLUE's tables: tab-separated, unquoted, with the column names in the header line."""
 
 import functools
 import logging
@@ -14,26 +14,35 @@ _INDEX = "index"
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Reads a split's file.
+    """Reader of a split's table.
 
-    A row's ``idx`` is its place in the file, broken rows counted. Labels may be numbers or words. Only a test split's
-    file may lack the column of labels; they are then -1. Where a file of a test split has a column ``index``, by which
-    answers are handed in, it must count the rows.
+    A row's ``idx`` is its position in the file, broken rows counted. Labels may be class ids or words. Only test splits
+    may lack the label column; their labels are -1 then. In a test split, a column ``index``, which submissions use,
+    must count the rows.
+
+    Attributes:
+      texts: The file's columns by TFDS's column names.
+      label: The file's label column.
+      classes: Label words in the order of class ids; ``None`` for a number.
+      lowest: Smallest valid number.
+      highest: Largest valid number.
+      headerless: Column names of files without header line, by split.
+      leaves_out_broken: Leave out rows that a line break cuts in two, as in QQP.
     """
 
-    texts: Mapping[str, str]  # TFDS's column, and the file's
+    texts: Mapping[str, str]
     label: str = "label"
-    classes: tuple[str, ...] | None = None  # a number where not given
-    lowest: float = 0.0  # of numbers
+    classes: tuple[str, ...] | None = None
+    lowest: float = 0.0
     highest: float = 5.0
-    headerless: Mapping[str, Sequence[str]] = field(default_factory=dict)  # columns by split
-    leaves_out_broken: bool = False  # QQP has rows cut in two by a line break
+    headerless: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    leaves_out_broken: bool = False
 
     def __call__(self, file: str, split: str) -> Iterator[RawRow | BadRow]:
-        """See ``source.Reader``.
+        """Read rows; see ``source.Reader``.
 
         Raises:
-          ValueError: the file lacks a column.
+          ValueError: The file lacks a column.
         """
         is_test = split.startswith("test")
         broken: list[str] = []
@@ -50,7 +59,7 @@ class Table:
             )
 
     def _is_broken(self, row: Row | BadRow, is_test: bool) -> bool:
-        """Cut in two: with other columns than the header's, or without a label."""
+        """Return True for rows cut in two: with another number of columns than the header, or without a label."""
         if isinstance(row, BadRow):
             return "columns, where" in row.reason
         return not is_test and not row.cells.get(self.label)
@@ -68,7 +77,7 @@ class Table:
         if is_test and row.cells.get(_INDEX, str(number)) != str(number):
             return BadRow(
                 f"{_INDEX} {row.cells[_INDEX]!r} where {number} should come: rows are missing, twice there or out of "
-                "order, and answers could not be handed in",
+                "order, and answers could not be submitted",
                 row.place,
             )
         if self.classes is None:
@@ -90,11 +99,17 @@ class Table:
             return BadRow(f"{self.label} {text!r} is not a number", row.place)
         if math.isfinite(value) and (self.lowest <= value <= self.highest or value == -1.0):
             return value
-        return BadRow(f"{self.label} {text} lies outside {self.lowest:g} to {self.highest:g}", row.place)
+        return BadRow(f"{self.label} {text} is outside {self.lowest:g} to {self.highest:g}", row.place)
 
 
 def class_number(label: str | None, classes: Sequence[str], place: str) -> int | BadRow:
-    """The number of a class written as its word or number; -1 where there is none."""
+    """Return the class id of a label word or id, or -1 for ``None``.
+
+    Args:
+      label: Word or class id.
+      classes: Words in the order of class ids.
+      place: File and line, for a ``BadRow``.
+    """
     if label is None:
         return -1
     if label in classes:

@@ -1,8 +1,8 @@
-"""WNLI's pairs as sentences with a marked pronoun: which pronoun the second sentence fills in, and with what.
+"""WNLI as pronoun resolution: find the pronoun that the second sentence fills in, and the candidate it uses.
 
 T5's ``wnli_simple`` (https://github.com/google-research/text-to-text-transfer-transformer): WNLI was made from Winograd
-schemas by writing a candidate in the pronoun's place, so the words around the right pronoun are those around the
-candidate in the second sentence.
+schemas by replacing the pronoun with a candidate. So the words around the right pronoun are those around the candidate
+in the second sentence.
 """
 
 import re
@@ -18,16 +18,24 @@ _MARKS = (".", ",", "!", "?")
 
 
 class _Match(NamedTuple):
-    agreement: int  # words around the pronoun that are around the candidate too
-    place: int  # of the pronoun in the first sentence
+    """A pronoun's candidate.
+
+    Attributes:
+      agreement: Number of words around the pronoun that are around the candidate, too.
+      place: Position of the pronoun in the first sentence.
+      candidate: The candidate's words.
+    """
+
+    agreement: int
+    place: int
     candidate: str
 
 
 def wnli_simple(row: RowValues) -> list[WordedRow]:
-    """``wsc: … *It* has to be cleaned.`` and the candidate, whether right (``label``) or not.
+    """Word ``wsc: … *It* has to be cleaned.`` with the candidate as the target, right (``label``) or wrong.
 
     Raises:
-      ValueError: the first sentence has no pronoun, or the two have nothing in common that leads to a candidate.
+      ValueError: The first sentence has no pronoun, or the sentences share no words that lead to a candidate.
     """
     premise, hypothesis = row["sentence1"], row["sentence2"]
     words, filled = _bare_words(premise), _bare_words(hypothesis)
@@ -52,15 +60,15 @@ def wnli_simple(row: RowValues) -> list[WordedRow]:
 
 
 def _bare_words(sentence: str) -> list[str]:
-    """Lower-cased words, each without one mark at its end."""
+    """Return lower-cased words, each without one punctuation mark at its end."""
     words = [re.sub(r"[.,?!]$", "", word) for word in sentence.strip().lower().split(" ")]
     return [word for word in words if word]
 
 
 def _match(words: Sequence[str], filled: Sequence[str], place: int) -> _Match:
-    """How well the surroundings of one pronoun agree with the filled sentence, and what stands in its place there.
+    """Match the words around one pronoun with the filled sentence, and find the candidate at its place.
 
-    Words are looked for as they are, without escaping, and as parts of longer ones: so it was when T5 was trained.
+    As in T5, words are searched unescaped and as parts of longer words.
     """
     before, after = words[:place], words[place + 1 :]
     num_before, num_after = _num_shared(before[::-1], filled[::-1]), _num_shared(after, filled)
@@ -77,7 +85,7 @@ def _match(words: Sequence[str], filled: Sequence[str], place: int) -> _Match:
 
 
 def _num_shared(words: Sequence[str], filled: Sequence[str]) -> int:
-    """How many words from the first on are in the filled sentence, one after the other."""
+    """Count the leading words that occur in the filled sentence, one after the other."""
     sentence = " ".join(filled)
     for count in range(len(words)):
         if " ".join(words[: count + 1]) not in sentence:
@@ -86,23 +94,23 @@ def _num_shared(words: Sequence[str], filled: Sequence[str]) -> int:
 
 
 def _as_written(candidate: str, hypothesis: str) -> str:
-    """The candidate with the second sentence's capitals, from its last article on, not possessive."""
+    """Return the candidate in the second sentence's case, from its last article on, without a possessive ending."""
     words = candidate.split(" ")
     article = max((words.index(each) for each in _ARTICLES if each in words), default=0)
     pattern = " ".join(f"{re.escape(word)}[.,?!]?" for word in words[article:])
     found = re.search(pattern, hypothesis, re.IGNORECASE)
     if not found:
         raise ValueError(
-            f"{' '.join(words[article:])!r}, which the pronoun stands for, is not in {hypothesis!r}"
+            f"{' '.join(words[article:])!r}, to which the pronoun refers, is not in {hypothesis!r}"
         )
     written = found[0][:-1] if found[0].endswith(_MARKS) else found[0]
     return written.removesuffix("'") if written.endswith("'") else written.removesuffix("'s")
 
 
 def _marked(premise: str, place: int) -> str:
-    """The word at a place between asterisks, a mark at its end after a space.
+    """Put asterisks around the word at a position, with a space before its punctuation mark.
 
-    Places count words without empty ones, which stay in: after two spaces the mark is set too early, as in T5.
+    Positions don't count empty words, as in T5, so after two spaces the mark is set too early.
     """
     words = premise.split(" ")
     word = words[place]

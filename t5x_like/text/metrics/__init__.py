@@ -1,6 +1,6 @@
-"""Scores of answers, times 100, by the names that T5's users know: ``metrics.matthews_corrcoef(targets, predictions)``.
+"""Metrics, times 100, under T5's names: ``metrics.matthews_corrcoef(targets, predictions)``.
 
-A metric takes true and predicted answers as ``text.postprocessing`` gives them, and returns its scores by name.
+A metric takes targets and predictions as ``text.postprocessing`` gives them, and returns scores by name.
 """
 
 from t5x_like.text.metrics.averages import over_runs

@@ -1,4 +1,4 @@
-"""Means and deviations of metrics over runs that differ by their seed."""
+"""Means and standard deviations of metrics over runs with different seeds."""
 
 import math
 import statistics
@@ -6,19 +6,25 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
-class OverRuns(NamedTuple):
-    """A metric over runs that differ by their seed. ``deviation`` is of the sample (n - 1), ``None`` for one run."""
+class RunStatistics(NamedTuple):
+    """A metric over several runs.
+
+    Attributes:
+      mean: Mean over the runs.
+      deviation: Sample standard deviation (n - 1); ``None`` for one run.
+      runs: Number of runs.
+    """
 
     mean: float
     deviation: float | None
     runs: int
 
 
-def over_runs(runs: Sequence[Mapping[str, float | None]]) -> dict[str, OverRuns]:
-    """Mean and standard deviation of every metric that all runs have a number for.
+def over_runs(runs: Sequence[Mapping[str, float | None]]) -> dict[str, RunStatistics]:
+    """Compute mean and standard deviation of every metric that is a finite number in all runs.
 
     Raises:
-      ValueError: there is no run.
+      ValueError: There are no runs.
     """
     if not runs:
         raise ValueError("no runs to take the mean of")
@@ -26,9 +32,9 @@ def over_runs(runs: Sequence[Mapping[str, float | None]]) -> dict[str, OverRuns]
     return {name: _over([float(run[name] or 0.0) for run in runs]) for name in common}
 
 
-def _over(values: list[float]) -> OverRuns:
+def _over(values: list[float]) -> RunStatistics:
     deviation = statistics.stdev(values) if len(values) > 1 else None
-    return OverRuns(statistics.fmean(values), deviation, len(values))
+    return RunStatistics(statistics.fmean(values), deviation, len(values))
 
 
 def _is_number(value: float | None) -> bool:

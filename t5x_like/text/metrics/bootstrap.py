@@ -1,4 +1,4 @@
-"""Confidence intervals of scores by the bootstrap: rows drawn with replacement (Efron 1979)."""
+"""Confidence intervals of scores by the bootstrap: rows are drawn with replacement (Efron 1979)."""
 
 import hashlib
 import math
@@ -16,9 +16,14 @@ _CHECKS, _FEW_UNITS = 3, 16  # draws and units on which a metric is tested to be
 
 
 class Interval(NamedTuple):
-    """The middle ``confidence`` of a metric's values over ``resamples`` draws, times 100 as the metric itself.
+    """Confidence interval of a score.
 
-    ``units`` were drawn: rows, or groups of rows that belong together (MultiRC's questions, ReCoRD's queries).
+    Attributes:
+      low: Lower end, times 100 as the metric itself.
+      high: Upper end.
+      confidence: Share of draws between both ends.
+      resamples: Number of draws.
+      units: Number of drawn units: rows, or groups of rows (MultiRC's questions, ReCoRD's queries).
     """
 
     low: float
@@ -40,13 +45,23 @@ def intervals(
     resamples: int = RESAMPLES,
     confidence: float = 0.95,
 ) -> dict[str, Interval | None]:
-    """Percentile intervals of every score of ``metric``, seeded by the rows: the same rows, the same interval.
+    """Compute percentile intervals of every score of a metric.
 
-    Targets that carry a ``group`` (as ``postprocessing.multirc`` and ``record`` give them) are drawn group by group.
-    ``None`` where a score is no number on most draws.
+    The seed is derived from the rows: equal rows give equal intervals. Targets with a ``group``
+    (``postprocessing.multirc`` and ``record``) are drawn group by group.
+
+    Args:
+      metric: Metric function.
+      targets: Postprocessed targets.
+      predictions: Postprocessed predictions.
+      resamples: Number of draws, at least 2.
+      confidence: Share of draws inside the interval.
+
+    Returns:
+      Intervals by score; ``None`` for a score that is not a number on most draws.
 
     Raises:
-      ValueError: no rows, not one prediction for each target, or a setting out of its range.
+      ValueError: No rows, different numbers of targets and predictions, or a setting out of range.
     """
     require_pairs(targets, predictions)
     if resamples < 2 or not 0 < confidence < 1:
@@ -62,7 +77,7 @@ def intervals(
 
 
 def units_of(targets: Sequence[Any]) -> list[list[int]]:
-    """Numbers of the rows that are drawn together, in the order of their first rows."""
+    """Group the row numbers that are drawn together, in the order of their first rows."""
     units: dict[str, list[int]] = {}
     for number, target in enumerate(targets):
         grouped = isinstance(target, Mapping) and "group" in target
@@ -94,7 +109,7 @@ def _score(
     units: list[list[int]],
     draw: Iterable[int],
 ) -> Scores:
-    """Computes the metric over drawn units; a group drawn twice counts as two."""
+    """Compute the metric over drawn units; a group drawn twice counts as two."""
     truths, guesses = [], []
     for time, unit in enumerate(draw):
         for number in units[unit]:
@@ -107,9 +122,9 @@ def _score(
 
 
 def _unit_means(score: Callable[[np.ndarray], Scores], num_units: int, seed: int) -> Resampled | None:
-    """Returns a scorer a thousand times faster than ``score`` if that is a mean over units, else None.
+    """Return a scorer a thousand times faster than ``score`` if that is a mean over units, else ``None``.
 
-    That is tested: on a few units, which rules out most other metrics, then on all units and on a few draws.
+    This is tested: on a few units, which rules out most other metrics, then on all units and on a few draws.
     """
     draws = _draws(num_units, _CHECKS, seed + 1)
     few = draws[0][:_FEW_UNITS]
@@ -122,7 +137,7 @@ def _unit_means(score: Callable[[np.ndarray], Scores], num_units: int, seed: int
 
 
 def _table(score: Callable[[np.ndarray], Scores], units: Iterable[int]) -> dict[str, np.ndarray]:
-    """Returns the scores of each unit alone, NaN where a unit lacks a score."""
+    """Return the scores of each unit alone, NaN where a unit lacks a score."""
     rows = [score(np.array([unit])) for unit in units]
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: np.array([row.get(name, math.nan) for row in rows], float) for name in names}
@@ -136,7 +151,7 @@ def _are_means(table: Mapping[str, np.ndarray], draw: np.ndarray, scores: Scores
 
 
 def _bleu_resampler(targets: Sequence[Any], predictions: Sequence[str]) -> Resampled:
-    """Counts of matching n-grams once a sentence, added up for each draw."""
+    """Count matching n-grams once per sentence, and add them up for each draw."""
     from sacrebleu.metrics.bleu import BLEU
 
     scorer = BLEU(tokenize="intl", smooth_method="exp", force=True, effective_order=True)
@@ -164,7 +179,7 @@ def _interval(values: list[float], confidence: float, units: int) -> Interval | 
 
 
 def _draws(num_units: int, resamples: int, seed: int) -> np.ndarray:
-    """Numbers of units, [resamples, num_units], from raw bits: the same in every version of NumPy."""
+    """Draw unit numbers, [resamples, num_units], from raw bits: the same in every version of NumPy."""
     raw = np.random.Philox(key=seed).random_raw(resamples * num_units)
     return ((raw >> np.uint64(32)) * np.uint64(num_units) >> np.uint64(32)).reshape(resamples, num_units)
 

@@ -1,4 +1,4 @@
-"""Metrics by the names used in configurations, as seqio metric functions on decoded text."""
+"""Metrics by their names in configurations, as seqio metric functions on decoded text."""
 
 import difflib
 import math
@@ -25,15 +25,19 @@ _OF_NUMBERS: dict[str, MetricFunction] = {
 }
 METRIC_NAMES = (*_OF_TEXT, *_OF_CLASSES, *_OF_NUMBERS)
 
-# Where less is better; everything else is the more the better.
+# Metrics for which lower is better.
 LOWER_IS_BETTER = frozenset({"token_error_rate"})
 
 
 def check_metric(name: str, classes: Sequence[str] = ()) -> None:
-    """Checks that a metric exists and has the classes it needs.
+    """Check that a metric exists and has the classes it needs.
+
+    Args:
+      name: Name of the metric.
+      classes: Label words in the order of class ids.
 
     Raises:
-      ValueError: otherwise, with the nearest name or what to give.
+      ValueError: The name is unknown, or classes are missing.
     """
     if name not in METRIC_NAMES:
         near = difflib.get_close_matches(name, METRIC_NAMES, n=1)
@@ -48,13 +52,15 @@ def check_metric(name: str, classes: Sequence[str] = ()) -> None:
 
 
 def metric_function(name: str, classes: Sequence[str] = ()) -> MetricFunction:
-    """Returns the metric as a function of decoded targets and predictions.
+    """Return a metric as a function of decoded targets and predictions.
 
-    ``classes`` are the label words in the order of their numbers; another word counts as invalid, and text
-    that is no number as -1, as in T5.
+    Args:
+      name: Name of the metric.
+      classes: Label words in the order of class ids. Other words count as invalid, and text that is not a number as -1,
+        as in T5.
 
     Raises:
-      ValueError: unknown name, or classes missing.
+      ValueError: The name is unknown, or classes are missing.
     """
     check_metric(name, classes)
     numbers = {word: number for number, word in enumerate(classes)}

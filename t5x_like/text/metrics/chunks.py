@@ -13,22 +13,27 @@ from t5x_like.text.metrics.classification import Scores, require_pairs
 
 
 def chunk_f1(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> Scores:
-    """Precision, recall and F1 over all chunks, and the accuracy of tags.
+    """Compute precision, recall and F1 over all chunks, and the accuracy of tags.
 
-    A chunk counts if its kind and both of its ends are right. An ``I`` after nothing, or after another kind, begins a
-    chunk, so BIO, IOB1 and BIOES are read alike. Scores of nothing are 0.
+    A chunk is right if its type and both ends are right. An ``I`` after nothing, or after another type, begins a chunk,
+    so BIO, IOB1 and BIOES are read alike. Undefined scores are 0.
 
     Args:
       targets: Sentences as lists of tags: ``B-LOC``, ``I-LOC``, ``O``.
+      predictions: The same for predicted tags.
 
     Raises:
-      ValueError: A sentence has more or fewer predicted than true tags.
+      ValueError: A sentence has different numbers of predicted and true tags.
     """
     return scores_from_counts(chunk_counts(targets, predictions).sum(0))
 
 
 def chunk_counts(targets: Sequence[Sequence[str]], predictions: Sequence[Sequence[str]]) -> np.ndarray:
-    """Returns, for each sentence, the numbers of right, predicted and true chunks, and of right and all tags."""
+    """Count chunks and tags of each sentence.
+
+    Returns:
+      [sentences, 5]: right, predicted and true chunks, right tags and all tags.
+    """
     from seqeval.metrics.sequence_labeling import get_entities  # takes seconds to import
 
     require_pairs(targets, predictions)
@@ -47,7 +52,7 @@ def chunk_counts(targets: Sequence[Sequence[str]], predictions: Sequence[Sequenc
 
 
 def scores_from_counts(counts: np.ndarray) -> Scores:
-    """Returns the scores of summed counts, as from ``chunk_counts``."""
+    """Return the scores of summed counts, as from ``chunk_counts``."""
     right, predicted, true, right_tags, tags = counts.tolist()
     return {
         "precision": 100.0 * right / max(predicted, 1),

@@ -1,4 +1,4 @@
-"""Scores for class predictions, times 100 as T5 reports them. Classes are numbers; -1 is an invalid prediction."""
+"""Metrics for class predictions, times 100 as T5 reports them. Classes are numbers; -1 is an invalid prediction."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ Metric = Callable[[Sequence[Any], Sequence[Any]], Scores]
 
 
 def accuracy(targets: Sequence[Any], predictions: Sequence[Any]) -> Scores:
-    """Share of predictions that equal their target, of any type; arrays as a whole."""
+    """Compute the share of predictions that equal their target, of any type; arrays as a whole."""
     require_pairs(targets, predictions)
     equal = [
         bool(np.all(target == prediction)) for target, prediction in zip(targets, predictions, strict=True)
@@ -19,7 +19,7 @@ def accuracy(targets: Sequence[Any], predictions: Sequence[Any]) -> Scores:
 
 
 def f1_score_with_invalid(targets: Sequence[int], predictions: Sequence[int]) -> Scores:
-    """F1 of class 1 among classes 0 and 1. An invalid prediction counts as the wrong class."""
+    """Compute the F1 of class 1 among classes 0 and 1. An invalid prediction counts as the wrong class."""
     require_pairs(targets, predictions)
     truth, guess = np.asarray(targets), np.asarray(predictions)
     guess = np.where((guess == 0) | (guess == 1), guess, 1 - truth)
@@ -27,7 +27,13 @@ def f1_score_with_invalid(targets: Sequence[int], predictions: Sequence[int]) ->
 
 
 def f1_of(truth: Any, guess: Any, **settings: Any) -> float:
-    """F1 by scikit-learn, 0 to 1; ``settings`` are its own. By default the F1 of an absent class is 0."""
+    """Compute F1 with scikit-learn, 0 to 1.
+
+    Args:
+      truth: True classes.
+      guess: Predicted classes.
+      **settings: Arguments of ``sklearn.metrics.f1_score``; by default the F1 of an absent class is 0.
+    """
     import sklearn.metrics  # takes seconds to import
 
     return float(sklearn.metrics.f1_score(truth, guess, **{"zero_division": 0.0, **settings}))
@@ -36,11 +42,12 @@ def f1_of(truth: Any, guess: Any, **settings: Any) -> float:
 def mean_multiclass_f1(
     num_classes: int, *, sample_weight: Sequence[float] | None = None, zero_division: float | str = 0.0
 ) -> Metric:
-    """Mean of the F1 of every class, present or not (CommitmentBank's ``mean_3class_f1``).
+    """Make a metric: the mean F1 of all classes, present or not (CommitmentBank's ``mean_3class_f1``).
 
     Args:
-      sample_weight: The weight of each row.
-      zero_division: F1 of a class that is in no row; NaN leaves the class out, "warn" means 0.
+      num_classes: Number of classes.
+      sample_weight: Weight of each row.
+      zero_division: F1 of an absent class; NaN leaves the class out, "warn" means 0.
     """
     absent = 0.0 if isinstance(zero_division, str) else float(zero_division)
 
@@ -55,7 +62,7 @@ def mean_multiclass_f1(
 
 
 def matthews_corrcoef(targets: Sequence[int], predictions: Sequence[int]) -> Scores:
-    """Correlation of two labelings with any number of classes, 0 if one of them is constant.
+    """Compute Matthews' correlation for any number of classes; 0 if one side is constant.
 
     An invalid prediction is a class of its own.
     """
@@ -68,14 +75,14 @@ def matthews_corrcoef(targets: Sequence[int], predictions: Sequence[int]) -> Sco
 
 
 def multirc_f1_over_all_answers(targets: Sequence[Mapping], predictions: Sequence[Mapping]) -> Scores:
-    """MultiRC's F1a: every answer of every question counts alike. Rows are ``{"value": class, "group": …}``."""
+    """Compute MultiRC's F1a over all answers of all questions. Rows are ``{"value": class, "group": …}``."""
     return f1_score_with_invalid([row["value"] for row in targets], [row["value"] for row in predictions])
 
 
 def all_match(targets: Sequence[Any], predictions: Sequence[Any]) -> Scores:
-    """100 if every prediction equals its target, else 0, as for another number of them.
+    """Return 100 if every prediction equals its target, else 0; also 0 for different numbers of rows.
 
-    They are compared as NumPy arrays, as in T5: rows of different lengths are no array, and match nothing.
+    They are compared as NumPy arrays, as in T5. Rows of different lengths form no array and match nothing.
     """
     return {"exact_match": 100.0 * bool(np.array_equal(targets, predictions))}
 
@@ -86,10 +93,15 @@ def mean_group_metric(
     value_key: str = "value",
     return_subgroup_scores: bool = False,
 ) -> Metric:
-    """``metric_fn`` over each group's rows, then the mean over groups.
+    """Make a metric: the mean over groups of ``metric_fn`` on each group's rows.
 
-    MultiRC's exact match is that of ``all_match``: questions of which every answer is judged rightly.
-    ``return_subgroup_scores`` gives each group's own scores, too, as ``7-exact_match`` for the group 7.
+    MultiRC's exact match is that of ``all_match``: questions with right predictions for every answer.
+
+    Args:
+      metric_fn: Metric for the rows of a group.
+      group_key: Name of the group in a row.
+      value_key: Name of the value in a row.
+      return_subgroup_scores: Also return each group's own scores, as ``7-exact_match`` for group 7.
     """
 
     def mean_over_groups(targets: Sequence[Mapping], predictions: Sequence[Mapping]) -> Scores:
@@ -106,7 +118,13 @@ def mean_group_metric(
 
 
 def deduplicate_metric(metric_fn: Metric, group_key: str = "group", value_key: str = "value") -> Metric:
-    """``metric_fn`` over the first row of each group only (ReCoRD repeats a query once an answer)."""
+    """Make a metric: ``metric_fn`` over the first row of each group (ReCoRD repeats a query once per answer).
+
+    Args:
+      metric_fn: Metric for the first rows.
+      group_key: Name of the group in a row.
+      value_key: Name of the value in a row.
+    """
 
     def over_first_rows(targets: Sequence[Mapping], predictions: Sequence[Mapping]) -> Scores:
         groups = _by_group(targets, predictions, group_key, value_key).values()
@@ -123,7 +141,7 @@ def _name_of(metric_fn: Metric) -> str:
 def _by_group(
     targets: Sequence[Mapping], predictions: Sequence[Mapping], group_key: str, value_key: str
 ) -> dict[Any, tuple[list[Any], list[Any]]]:
-    """Values of targets and predictions of each group, groups in the order of their first rows."""
+    """Collect targets and predictions of each group, groups in the order of their first rows."""
     require_as_many(targets, predictions)
     groups: dict[Any, tuple[list[Any], list[Any]]] = {}
     for target, prediction in zip(targets, predictions, strict=True):
@@ -138,10 +156,10 @@ def _hashable(group: Any) -> Any:
 
 
 def require_as_many(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
-    """Checks that there is one prediction for each target.
+    """Check that there is one prediction for each target.
 
     Raises:
-      ValueError: otherwise.
+      ValueError: Their numbers differ.
     """
     if len(targets) != len(predictions):
         raise ValueError(
@@ -150,10 +168,10 @@ def require_as_many(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
 
 
 def require_pairs(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
-    """Checks that there is one prediction for each target, and any at all.
+    """Check that there is one prediction for each target, and at least one.
 
     Raises:
-      ValueError: otherwise.
+      ValueError: Their numbers differ, or are 0.
     """
     require_as_many(targets, predictions)
     if len(targets) == 0:
@@ -161,5 +179,5 @@ def require_pairs(targets: Sequence[Any], predictions: Sequence[Any]) -> None:
 
 
 def mean_score(values: Sequence[float]) -> float:
-    """Returns the mean times 100, or NaN if there are no values, as in T5."""
+    """Return the mean times 100, or NaN if there are no values, as in T5."""
     return 100.0 * float(np.mean(values)) if len(values) else float("nan")

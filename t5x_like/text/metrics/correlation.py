@@ -1,4 +1,4 @@
-"""Correlation of predicted numbers with true ones, times 100."""
+"""Correlation of predicted and true numbers, times 100."""
 
 import warnings
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from t5x_like.text.metrics.classification import Scores, require_pairs
 
 
 def pearson_corrcoef(targets: Sequence[float], predictions: Sequence[float]) -> Scores:
-    """Linear correlation; NaN if one side is constant or has a value that is not finite."""
+    """Compute Pearson's correlation; NaN if one side is constant or has a value that is not finite."""
     return {"pearson_corrcoef": 100.0 * _correlation(np.asarray(targets), np.asarray(predictions))}
 
 
 def spearman_corrcoef(targets: Sequence[float], predictions: Sequence[float]) -> Scores:
-    """Correlation of ranks, where ties share their mean rank; NaN if one side is constant or has a NaN."""
+    """Compute Spearman's rank correlation, where ties share their mean rank; NaN for a constant side or a NaN."""
     import scipy.stats  # takes seconds to import
 
     if not len(targets) and not len(predictions):

@@ -1,4 +1,4 @@
-"""Scores for written text, times 100: BLEU, ROUGE and exact sequences; and edit distances."""
+"""Metrics for generated text, times 100: BLEU, ROUGE and exact sequences; and edit distances."""
 
 import re
 import statistics
@@ -15,9 +15,12 @@ _ROUGE = ("rouge1", "rouge2", "rougeLsum")
 def bleu(
     targets: Sequence[str] | Sequence[Sequence[str]], predictions: Sequence[str], tokenizer: str = "intl"
 ) -> Scores:
-    """sacreBLEU with its ``intl`` tokeniser and exponential smoothing, as T5 reports translation.
+    """Compute BLEU with sacreBLEU's ``intl`` tokenizer and exponential smoothing, as T5 reports translation.
 
-    ``targets`` is one reference for each prediction, or several whole lists of references.
+    Args:
+      targets: One reference for each prediction, or several whole lists of references.
+      predictions: Generated texts.
+      tokenizer: sacreBLEU's tokenizer.
     """
     import sacrebleu
 
@@ -28,7 +31,7 @@ def bleu(
         streams,  # pyright: ignore[reportArgumentType]
         smooth_method="exp",
         tokenize=tokenizer,
-        force=True,  # spaces before full stops are how the text is, not a mistake to warn of
+        force=True,  # no warning for tokenized text, with spaces before full stops
     )
     return {"bleu": float(score.score)}
 
@@ -36,10 +39,13 @@ def bleu(
 def rouge_mean(
     targets: Sequence[str], predictions: Sequence[str], score_keys: Sequence[str] = _ROUGE, **settings: Any
 ) -> Scores:
-    """Mean F1 of ROUGE-1, ROUGE-2 and ROUGE-Lsum, without stemming; `` . `` ends a sentence for Lsum.
+    """Compute the mean F1 of ROUGE-1, ROUGE-2 and ROUGE-Lsum, without stemming; `` . `` ends a sentence for Lsum.
 
-    ``score_keys`` names other kinds (``rouge3``, ``rougeL``); ``settings`` are those of rouge_score's ``RougeScorer``,
-    such as ``use_stemmer``.
+    Args:
+      targets: References.
+      predictions: Generated texts.
+      score_keys: Kinds of ROUGE (also ``rouge3``, ``rougeL``).
+      **settings: Arguments of rouge_score's ``RougeScorer``, such as ``use_stemmer``.
     """
     rows = _rouge_rows(targets, predictions, score_keys, settings)
     return {name: 100.0 * float(np.mean([row[name].fmeasure for row in rows])) for name in score_keys}
@@ -48,9 +54,9 @@ def rouge_mean(
 def rouge(
     targets: Sequence[str], predictions: Sequence[str], score_keys: Sequence[str] = _ROUGE, **settings: Any
 ) -> Scores:
-    """As ``rouge_mean``, but the median of 1,000 means over rows drawn with replacement, which is what T5 reports.
+    """Compute ROUGE as T5 reports it: the median of 1,000 means over rows drawn with replacement.
 
-    It differs from the mean by chance only, here always by the same.
+    It differs from ``rouge_mean`` by chance only; the draw has a fixed seed. Arguments are those of ``rouge_mean``.
     """
     from rouge_score import scoring
 
@@ -82,16 +88,16 @@ def _one_sentence_a_line(text: str) -> str:
 
 
 def sequence_accuracy(targets: Sequence[str], predictions: Sequence[str]) -> Scores:
-    """Share of predictions that equal their target letter by letter."""
+    """Compute the share of predictions that equal their target exactly."""
     require_as_many(targets, predictions)
     equal = [truth == guess for truth, guess in zip(targets, predictions, strict=True)]
     return {"sequence_accuracy": mean_score(equal)}
 
 
 def token_error_rate(targets: Sequence[str], predictions: Sequence[str]) -> Scores:
-    """Edits from predictions to targets, in tokens between spaces, for 100 tokens of the targets.
+    """Compute the number of edits per 100 target tokens; tokens are separated by white space.
 
-    Of words this is the word error rate, of phonemes the phoneme error rate. It can exceed 100.
+    This is the word error rate of words and the phoneme error rate of phonemes. It can exceed 100.
     """
     require_pairs(targets, predictions)
     pairs = [(truth.split(), guess.split()) for truth, guess in zip(targets, predictions, strict=True)]
@@ -101,9 +107,14 @@ def token_error_rate(targets: Sequence[str], predictions: Sequence[str]) -> Scor
 
 
 def edit_distance(targets: Sequence[str], predictions: Sequence[str], lower: bool = True) -> dict[str, float]:
-    """Edits from predictions to targets in words, over all rows: their min, max, mean, median and sum; not times 100.
+    """Compute minimum, maximum, mean, median and sum of the word edit distances over all rows; not times 100.
 
-    Words lie between characters that are no letters or digits: nothing, where two of these meet, is one, too.
+    Texts are split at every character that is not a letter or digit, so two of these in a row enclose an empty word.
+
+    Args:
+      targets: References.
+      predictions: Generated texts.
+      lower: Ignore case.
     """
     require_pairs(targets, predictions)
     edits = []
@@ -120,7 +131,7 @@ def edit_distance(targets: Sequence[str], predictions: Sequence[str], lower: boo
 
 
 def num_edits(left: Sequence[str], right: Sequence[str]) -> int:
-    """Returns the fewest insertions, deletions and substitutions that turn one sequence into the other."""
+    """Return the fewest insertions, deletions and substitutions that turn one sequence into the other."""
     row = list(range(len(right) + 1))
     for number, token in enumerate(left, start=1):
         diagonal, row[0] = row[0], number

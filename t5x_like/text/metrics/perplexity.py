@@ -1,4 +1,4 @@
-"""Perplexity and bits of texts for each token, word and byte, so that vocabularies can be compared."""
+"""Perplexity and bits of texts per token, word and byte, so that vocabularies can be compared."""
 
 import math
 from collections.abc import Iterator
@@ -8,10 +8,17 @@ from t5x_like.text.metrics.classification import Scores
 
 
 class TextCost(NamedTuple):
-    """Nats that texts cost, and what they are made of. Costs add up."""
+    """Cost of texts and their sizes. Costs can be added.
+
+    Attributes:
+      nats: Negative log-likelihood of all scored tokens.
+      tokens: Number of scored tokens.
+      words: Number of words.
+      bytes: Number of bytes in UTF-8.
+    """
 
     nats: float
-    tokens: int  # scored ones
+    tokens: int
     words: int
     bytes: int
 
@@ -25,18 +32,18 @@ class TextCost(NamedTuple):
 
 
 def cost_of(text: str, nats: float, tokens: int) -> TextCost:
-    """Computes the measures of a text whose tokens cost ``nats`` together; words are split at white space."""
+    """Return the cost of a text whose ``tokens`` scored tokens cost ``nats``; words are split at white space."""
     return TextCost(nats, tokens, len(text.split()), len(text.encode("utf-8")))
 
 
 def perplexities(cost: TextCost) -> Scores:
-    """Perplexity a token, a word and a byte, and bits a byte.
+    """Compute perplexity per token, word and byte, and bits per byte.
 
-    ``word_perplexity`` spreads the cost of all tokens over the words of the untokenized text, as Merity et al. (2017,
-    https://arxiv.org/abs/1609.07843) and lm-evaluation-harness count it, so that it doesn't depend on the vocabulary.
+    ``word_perplexity`` divides the cost of all tokens by the words of the untokenized text, so that it doesn't depend
+    on the vocabulary. Merity et al. (2017, https://arxiv.org/abs/1609.07843) and lm-evaluation-harness define it so.
 
     Raises:
-      ValueError: no tokens were scored.
+      ValueError: No tokens were scored.
     """
     if not cost.tokens or not cost.bytes:
         raise ValueError("no text to measure: it has no tokens, or none that was scored")
@@ -53,7 +60,7 @@ def _power(nats: float) -> float:
 
 
 class Window(NamedTuple):
-    """Tokens ``start:end`` are read; those from ``scored_from`` on are scored."""
+    """Window over tokens ``start:end``; those from ``scored_from`` on are scored."""
 
     start: int
     end: int
@@ -61,17 +68,22 @@ class Window(NamedTuple):
 
 
 def windows(num_tokens: int, *, length: int, stride: int) -> Iterator[Window]:
-    """Windows of ``length`` tokens over a long text, each ``stride`` further on, that score every token once.
+    """Yield overlapping windows over a long text that score every token once.
 
-    The first token has nothing before it and is scored only if the caller gives it something. A smaller stride gives
-    tokens more context, at least ``length - stride``, and takes more time (Press et al. 2021, §2,
+    The first token has no context and is scored only if the caller provides some. A smaller stride gives tokens more
+    context, at least ``length - stride``, and takes more time (Press et al. 2021, §2,
     https://arxiv.org/abs/2012.15832).
 
+    Args:
+      num_tokens: Length of the text.
+      length: Tokens in a window.
+      stride: Tokens between the starts of two windows.
+
     Raises:
-      ValueError: a stride that is not between 1 and ``length``.
+      ValueError: The stride is not between 1 and ``length``.
     """
     if not 1 <= stride <= length:
-        raise ValueError(f"stride={stride} must lie between 1 and the window's length={length}")
+        raise ValueError(f"stride={stride} must be between 1 and the window's length={length}")
     scored, start = 0, 0
     while scored < num_tokens:
         end = min(start + length, num_tokens)

@@ -1,4 +1,4 @@
-"""SQuAD's and TriviaQA's exact match and F1 over normalized words, times 100."""
+"""Exact match and F1 of SQuAD, TriviaQA and CoQA over normalized words, times 100."""
 
 import re
 import string
@@ -17,30 +17,38 @@ Answers = Sequence[str] | str  # all that count as right
 
 
 def normalize_squad(text: str) -> str:
-    """Lower case, no punctuation, no articles, single spaces."""
+    """Lower-case a text and remove punctuation, articles and repeated spaces."""
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_DROP_PUNCTUATION)).split())
 
 
 def normalize_trivia_qa(text: str) -> str:
-    """The same, with spaces for punctuation and more kinds of quotes counted as such."""
+    """Normalize as ``normalize_squad``, but replace punctuation, including more kinds of quotes, with spaces."""
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_SPACE_PUNCTUATION)).split())
 
 
 def squad(targets: Sequence[Answers], predictions: Sequence[str]) -> Scores:
-    """Exact match and F1 against the best of each question's answers."""
+    """Compute exact match and F1 against the best of each question's answers.
+
+    Args:
+      targets: All right answers of each question, or a single one.
+      predictions: Answer texts.
+    """
     return _score(targets, predictions, normalize_squad)
 
 
 def trivia_qa(targets: Sequence[Answers], predictions: Sequence[str]) -> Scores:
-    """As ``squad``, normalized as TriviaQA does."""
+    """Compute ``squad`` with TriviaQA's normalization."""
     return _score(targets, predictions, normalize_trivia_qa)
 
 
 def span_squad(targets: Sequence[Mapping[str, Any]], predictions: Sequence[str]) -> Scores:
-    """``squad`` of answers written as places: ``start: 3 end: 5`` are words 3 to 5 of the context, counted from 0.
+    """Compute ``squad`` for answers written as positions: ``start: 3 end: 5`` are words 3 to 5 of the context, from 0.
 
-    Targets are ``{"answers": […], "context": …}``. Words lie between characters that are no letters or digits; what
-    can't be read as places is an empty answer.
+    Words are runs of letters and digits. An answer that can't be read as positions is empty.
+
+    Args:
+      targets: Rows ``{"answers": […], "context": …}``.
+      predictions: Answers as positions.
     """
     require_as_many(targets, predictions)
     words = [_words_at(target["context"], guess) for target, guess in zip(targets, predictions, strict=True)]
@@ -48,9 +56,13 @@ def span_squad(targets: Sequence[Mapping[str, Any]], predictions: Sequence[str])
 
 
 def coqa_f1(targets: Sequence[Sequence[str]], predictions: Sequence[str]) -> Scores:
-    """CoQA's F1 (Reddy et al. 2019, https://arxiv.org/abs/1808.07042) against the best of each question's answers.
+    """Compute CoQA's F1 against the best of each question's answers (Reddy et al. 2019, https://arxiv.org/abs/1808.07042).
 
-    Normalized as ``squad``; two answers of which nothing is left are equal.
+    Normalization is that of ``squad``; two answers that become empty are equal.
+
+    Args:
+      targets: All right answers of each question.
+      predictions: Answer texts.
     """
     require_as_many(targets, predictions)
     overlap = []

@@ -1,4 +1,4 @@
-"""Scores of answers that were ranked by their likelihood, and of probabilities: areas under curves."""
+"""Metrics of answers ranked by their likelihood, and areas under curves of probabilities."""
 
 import functools
 import itertools
@@ -9,7 +9,7 @@ import numpy as np
 
 from t5x_like.text.metrics.classification import Scores, f1_of, require_pairs
 
-# A row's index (the example, then the answer), whether it is right, how much it counts, and its target's tokens.
+# A row's index (the example, then the answer), True if it is right, its weight, and its target's tokens.
 Ranked = tuple[Sequence[int], bool, float, int]
 
 
@@ -19,13 +19,19 @@ def sklearn_metrics_wrapper(
     metric_post_process_fn: Callable[[Any], Any] | None = None,
     **metric_fn_kwargs: Any,
 ) -> Callable[[Sequence[Any], Sequence[Any]], dict[str, Any]]:
-    """Any function of ``sklearn.metrics`` as a metric, by its name or by ``metric_dict_str``.
+    """Make a metric from a function of ``sklearn.metrics``.
 
     >>> sklearn_metrics_wrapper("f1_score", "f1", lambda score: 100 * score)([1, 0], [1, 1])["f1"].round(1)
     66.7
 
+    Args:
+      metric_str: Name of the function.
+      metric_dict_str: Name of the score; by default the function's.
+      metric_post_process_fn: Applied to the score.
+      **metric_fn_kwargs: Arguments of the function.
+
     Raises:
-      ValueError: there is no such function.
+      ValueError: There is no such function.
     """
     import sklearn.metrics
 
@@ -46,9 +52,12 @@ def sklearn_metrics_wrapper(
 def auc(
     targets: Sequence[float], predictions: Sequence[float], targets_threshold: float | None = None
 ) -> Scores:
-    """Areas under the ROC and precision-recall curves, between 0 and 1.
+    """Compute the areas under the ROC and precision-recall curves, between 0 and 1.
 
-    Targets are 0 or 1, or numbers of which those from ``targets_threshold`` on count as 1.
+    Args:
+      targets: 0 or 1, or numbers to compare with ``targets_threshold``.
+      predictions: Scores.
+      targets_threshold: Targets of at least this count as 1.
     """
     import sklearn.metrics
 
@@ -65,7 +74,7 @@ def auc(
 def score_auc(
     targets: Sequence[float], scores: Sequence[float], targets_threshold: float | None = None
 ) -> Scores:
-    """As ``auc``, under the names of seqio's metrics of scores."""
+    """Compute ``auc`` with the argument names of seqio's score metrics."""
     return auc(targets, scores, targets_threshold)
 
 
@@ -76,15 +85,21 @@ def rank_classification(
     normalize_by_target_length: bool = False,
     idx_len: int = 2,
 ) -> Scores:
-    """Scores the likeliest answers. Each row is one answer with its log-likelihood.
+    """Score the most likely answers of multiple-choice examples.
 
-    Targets are as ``postprocessing.rank_classification`` gives them. Without ``num_classes`` examples may have any
-    number of answers, and accuracy is all there is; two classes have F1 and the areas under curves too, more the mean
-    F1 of the classes. Where an example has several right answers, any will do, and accuracy is all there is again.
+    Two classes also have F1 and the areas under curves, more classes the mean F1 of the classes. If an example has
+    several right answers, any of them counts, and only accuracy is computed.
+
+    Args:
+      targets: Rows of ``postprocessing.rank_classification``, one for each answer.
+      scores: Log-likelihood of each answer.
+      num_classes: Answers of each example; ``None`` if it varies, then only accuracy is computed.
+      normalize_by_target_length: Divide log-likelihoods by the number of target tokens.
+      idx_len: Numbers in a row's index.
 
     Raises:
-      ValueError: not a score for each row, rows of another form, not ``num_classes`` rows for each example, or weights
-        that are all 0.
+      ValueError: Different numbers of rows and scores, rows of another form, examples without ``num_classes`` rows, or
+        weights that are all 0.
     """
     require_pairs(targets, scores)
     if len(targets[0]) != 4:

@@ -1,0 +1,1 @@
+"""Connection to seqio: registration, preprocessors, data sources and vocabularies."""

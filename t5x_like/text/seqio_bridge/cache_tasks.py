@@ -1,4 +1,4 @@
-"""Tasks that users registered with seqio: what their own pipelines give, up to the CacheDatasetPlaceholder."""
+"""Caching of tasks that users registered with seqio: their own pipelines up to the CacheDatasetPlaceholder."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from t5x_like.text.seqio_bridge.task_fingerprint import (
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
 _ROWS_AT_ONCE = 1024
-_SEED = 0  # steps before the cache should draw nothing at random; those that do draw the same each time
+_SEED = 0  # makes random steps before the cache reproducible
 
 
 def cache_seqio_split(
@@ -36,12 +36,20 @@ def cache_seqio_split(
     prepare: Callable[[], object] | None = None,
     run_units: RunUnits | None = None,
 ) -> Manifest:
-    """As ``cache_split``, of a task that is registered with seqio, by importing ``modules``.
+    """Cache a split of a task that is registered with seqio; the counterpart of ``cache_split``.
 
-    Each process runs the pipeline over shards of the source, after calling ``prepare``.
+    Args:
+      task: The task.
+      split: Name of the split.
+      output: Folder of the cache.
+      num_shards: Files of the cache; by default one for each file of the source.
+      num_processes: Worker processes, each of which runs the pipeline over shards of the source.
+      modules: Modules whose import registers the task.
+      prepare: Called in each worker before.
+      run_units: Runs the shards in another way than by worker processes.
 
     Raises:
-      ValueError: as ``cache_split``.
+      ValueError: See ``cache_split``.
     """
     contents = cache_contents(task, split, seqio_fingerprint(task, split))
     units = source_units(task, contents, num_units=num_shards, modules=modules)
@@ -49,10 +57,10 @@ def cache_seqio_split(
 
 
 def cache_contents(task: seqio.Task, split: str, fingerprint: dict[str, str]) -> CacheContents:
-    """What the cache of a split is going to hold.
+    """Return the description of a split's cache.
 
     Raises:
-      ValueError: the pipeline can't run without sequence lengths, or gives none of the task's features.
+      ValueError: The pipeline needs sequence lengths, or gives none of the task's features.
     """
     main = "targets" if "targets" in task.output_features else next(iter(task.output_features))
     vocabulary = task.output_features[main].vocabulary
@@ -69,20 +77,29 @@ def cache_contents(task: seqio.Task, split: str, fingerprint: dict[str, str]) ->
 
 @dataclass(frozen=True, kw_only=True)
 class SourceUnit:
-    """The examples of one shard of a task's source, as one shard of the cache."""
+    """Examples of one shard of a task's source, as one shard of the cache.
+
+    Attributes:
+      task: Name of the task.
+      split: Name of the split.
+      number: Number of the shard.
+      num_units: Number of shards.
+      features: Features to store.
+      modules: Modules whose import registers the task.
+    """
 
     task: str
     split: str
     number: int
     num_units: int
     features: tuple[Feature, ...]
-    modules: tuple[str, ...] = ()  # that register the task when they are imported
+    modules: tuple[str, ...] = ()
 
     def __call__(self, directory: str) -> CacheShard:
-        """Writes the shard, unless it is there.
+        """Write the shard, unless it exists.
 
         Raises:
-          ValueError: the task isn't known in this process, or an example can't be stored.
+          ValueError: The task isn't known in this process, or an example can't be stored.
         """
         finished = finished_shard(directory, self.number, self.features)
         if finished is not None:
@@ -100,7 +117,14 @@ class SourceUnit:
 def source_units(
     task: seqio.Task, contents: CacheContents, *, num_units: int | None, modules: Sequence[str]
 ) -> list[SourceUnit]:
-    """A unit for each shard of the source, or so many of them."""
+    """Return the shards of a cache.
+
+    Args:
+      task: The task.
+      contents: Description of the cache.
+      num_units: Number of shards; by default that of the source.
+      modules: Modules whose import registers the task.
+    """
     number = num_units or max(len(task.source.list_shards(contents.split)), 1)
     return [
         SourceUnit(
@@ -117,7 +141,7 @@ def source_units(
 
 def _dataset(task: seqio.Task, split: str, shard: seqio.ShardInfo | None) -> Any:
     source = task.source
-    # Each file of a source is a shard of its own; what has fewer files is dealt out, example by example.
+    # Each file of a source is a shard; sources with fewer files are split by example.
     by_source = shard is None or source.supports_arbitrary_sharding
     by_source = by_source or (shard is not None and len(source.list_shards(split)) >= shard.num_shards)
     dataset = source.get_dataset(
@@ -129,7 +153,7 @@ def _dataset(task: seqio.Task, split: str, shard: seqio.ShardInfo | None) -> Any
         if task.supports_caching:
             return task.preprocess_precache(dataset, seed=_SEED)
         return task.preprocess_postcache(dataset, sequence_length=None, seed=_SEED)
-    except Exception as error:  # the steps are the user's: anything may come
+    except Exception as error:  # the user's steps may raise anything
         reason = ([line.strip() for line in str(error).splitlines() if line.strip()] or [""])[-1]
         raise ValueError(
             f"task {task.name!r}: its steps {[seqio.utils.function_name(step) for step in cached_steps(task)]} fail "
@@ -156,6 +180,6 @@ def _features(task: seqio.Task, split: str) -> tuple[Feature, ...]:
     if not found:
         raise ValueError(
             f"task {task.name!r}: the steps up to the cache give {', '.join(spec)}, none of the task's features "
-            f"{', '.join(task.output_features)}; tokenise before the CacheDatasetPlaceholder"
+            f"{', '.join(task.output_features)}; tokenize before the CacheDatasetPlaceholder"
         )
     return sort_features(found)

@@ -1,4 +1,4 @@
-"""Data sources of seqio over the files of our tasks."""
+"""seqio data sources over the files of our tasks."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -17,11 +17,11 @@ _log = logging.getLogger(__name__)
 _AT_ONCE = 256  # texts given to the tokenizer together
 _SHAPES = {"texts": [None], "ints": [None]}
 _TYPES = {"int": tf.int64, "ints": tf.int64, "float": tf.float32, "text": tf.string, "texts": tf.string}
-_NAMES = {"tokens": "targets"}  # what seqio's preprocessors call them
+_NAMES = {"tokens": "targets"}  # seqio's names
 
 
 class PlainFiles(seqio.DataSource):
-    """Examples read from plain files by a task of ours, in the files' order."""
+    """Examples of one of our tasks, in the order of its files."""
 
     def __init__(self, task: FileTask[Any], keys: tuple[str, ...]) -> None:
         super().__init__(splits=task.splits)
@@ -31,15 +31,15 @@ class PlainFiles(seqio.DataSource):
 
     @property
     def supports_arbitrary_sharding(self) -> bool:
-        """Shards are made of examples, by seqio."""
+        """False: seqio shards the examples."""
         return False
 
     def list_shards(self, split: str) -> list[str]:
-        """One: the split."""
+        """Return a single shard, the split."""
         return [split]
 
     def num_input_examples(self, split: str) -> int:
-        """Good rows of the split, counted once by reading it."""
+        """Count the good rows of the split, once, by reading it."""
         if split not in self._counts:
             policy = RowPolicy(self.task.on_bad_row)
             self._counts[split] = sum(1 for _ in self.task.read(split, policy))
@@ -55,7 +55,7 @@ class PlainFiles(seqio.DataSource):
         shard_info: Any = None,
         **_: Any,
     ) -> tf.data.Dataset:
-        """The split's examples, never shuffled here: seqio shuffles after preprocessing."""
+        """Return the split's examples. They are never shuffled here: seqio shuffles after preprocessing."""
         del shuffle, seed, shard_info
         return tf.data.Dataset.from_generator(
             lambda: self._examples(split), output_signature=self._signature()
@@ -70,7 +70,7 @@ class PlainFiles(seqio.DataSource):
 
 
 class TokenizedFiles(PlainFiles):
-    """Documents or conversations as tokens (``targets``), with what is known of them: sentences, answers and more."""
+    """Token ids of documents or conversations (``targets``) with further features: sentence ends, answers and more."""
 
     def _examples(self, split: str) -> Iterator[dict[str, Any]]:
         widths = self._widths()
@@ -93,7 +93,7 @@ class TokenizedFiles(PlainFiles):
 
 
 class BenchmarkRows(PlainFiles):
-    """The rows of a benchmark, before wording."""
+    """Rows of a benchmark before wording."""
 
     task: BenchmarkTask
 
@@ -103,7 +103,7 @@ class BenchmarkRows(PlainFiles):
     def num_input_examples(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, split: str
     ) -> int | None:
-        """Rows of the split, counted once by reading it; where they are not there, as many as are published."""
+        """Count the rows of the split, once, by reading it; without files, return the published number."""
         if split not in self._counts:
             try:
                 self.task.files[split]
@@ -115,10 +115,10 @@ class BenchmarkRows(PlainFiles):
     def get_dataset(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, split: str = "train", **settings: Any
     ) -> tf.data.Dataset:
-        """See ``PlainFiles``.
+        """Return the split's examples; see ``PlainFiles``.
 
         Raises:
-          ValueError: files are missing. Said here, where TensorFlow can't bury it below pages of its own.
+          ValueError: Files are missing. Raised here, because TensorFlow would hide it in a long message.
         """
         self.task.files[split]
         return super().get_dataset(split, **settings)
@@ -133,10 +133,10 @@ class BenchmarkRows(PlainFiles):
 
 
 def numpy_examples(dataset: tf.data.Dataset) -> Iterator[dict[str, Any]]:
-    """The examples of a dataset, with errors of our readers as they were raised.
+    """Yield the examples of a dataset as NumPy arrays.
 
     Raises:
-      ValueError: a reader found a bad row. TensorFlow would wrap the message in a page of its own.
+      ValueError: A reader found a bad row; raised again without TensorFlow's long message.
     """
     try:
         yield from dataset.as_numpy_iterator()  # pyright: ignore[reportReturnType] - typed as arrays
@@ -148,7 +148,7 @@ def numpy_examples(dataset: tf.data.Dataset) -> Iterator[dict[str, Any]]:
 
 
 def signature_of(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns TensorFlow's types of columns."""
+    """Return TensorFlow's types of columns."""
     return {
         name: signature_of(kind)
         if isinstance(kind, Mapping)
@@ -158,7 +158,7 @@ def signature_of(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _only(row: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns that are known: others may be in the files."""
+    """Return the known columns; files may have others."""
     return {
         name: _only(row[name], kind) if isinstance(kind, Mapping) else row[name]
         for name, kind in columns.items()

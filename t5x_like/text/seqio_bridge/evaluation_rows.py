@@ -1,4 +1,4 @@
-"""Held-out rows of tasks that users registered with seqio: texts, token ids, postprocessing and metrics."""
+"""Evaluation rows of tasks that users registered with seqio: texts, token ids, postprocessing and metrics."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from t5x_like.text.seqio_bridge.data_sources import numpy_examples
 from t5x_like.text.seqio_bridge.seqio_vocabulary import end_of
 from t5x_like.text.vocabularies.tokenizer import SpecialTokenIds
 
-_BASELINE_LENGTH = 512  # tokens of a training target, where its text isn't kept
+_BASELINE_LENGTH = 512  # tokens of a training target without text
 
 
 class SeqioCodec:
@@ -25,23 +25,29 @@ class SeqioCodec:
         self.special = SpecialTokenIds(eos=end_of(vocabulary))
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of texts, without an end of sequence."""
+        """Return the ids of texts, without an end of sequence."""
         return [list(self._vocabulary.encode(text)) for text in texts]
 
     def decode(self, ids: list[int]) -> str:
-        """The text of ids."""
+        """Return the text of ids."""
         return str(self._vocabulary.decode(ids))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeqioRows:
-    """Rows of one split in their order, as the task's own pipeline gives them.
+    """Rows of one split in order, from the task's own pipeline.
 
     Attributes:
+      codec: The vocabulary of the targets.
+      inputs: Input texts.
+      targets: Target texts.
       input_ids: int32, cut to ``inputs_length``, the end of sequence included.
-      examples: everything that the pipeline gives, for postprocessing.
-      likelihood_metrics: those that ask for ``scores``, the log-likelihoods of the targets.
-      training_targets: texts of the training split; none where there is no such split.
+      target_ids: int32, cut to ``targets_length``, the end of sequence included.
+      examples: All features of the pipeline, for postprocessing.
+      postprocess: The task's postprocessing.
+      metrics: Metric functions over predictions.
+      likelihood_metrics: Metric functions over ``scores``, the log-likelihoods of the targets.
+      training_targets: Yields target texts of the training split, if there is one.
     """
 
     codec: SeqioCodec
@@ -59,10 +65,17 @@ class SeqioRows:
 def load_seqio_rows(
     name: str, split: str, *, limit: int | None, inputs_length: int, targets_length: int
 ) -> SeqioRows:
-    """The first ``limit`` rows of a task's split, or all.
+    """Read rows of a task's split.
+
+    Args:
+      name: Name of the task.
+      split: Name of the split.
+      limit: Number of rows, from the first; all if ``None``.
+      inputs_length: Tokens of an input.
+      targets_length: Tokens of a target.
 
     Raises:
-      ValueError: unknown task or split, bad rows, or none.
+      ValueError: Unknown task or split, bad rows, or no rows.
     """
     task = registration.get_task(name)
     if split not in task.splits:
@@ -86,10 +99,10 @@ def load_seqio_rows(
 
 
 def seqio_codec(task: str) -> SeqioCodec:
-    """The vocabulary of a task's targets.
+    """Return the vocabulary of a task's targets.
 
     Raises:
-      ValueError: there is no such task, or it is a mixture.
+      ValueError: There is no such task, or it is a mixture.
     """
     return SeqioCodec(registration.get_task(task).output_features["targets"].vocabulary)
 

@@ -1,4 +1,4 @@
-"""What a task asks and answers, as plain text: to keep it out of what models learn from."""
+"""Inputs and targets of tasks as plain text, to remove them from pretraining corpora."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,10 +12,10 @@ _WRITTEN = ("inputs_pretokenized", "targets_pretokenized")
 
 
 def evaluation_texts(task: str, split: str) -> Iterator[dict[str, str]]:
-    """``text`` of every row of a split: its input and its target, as the task words them.
+    """Yield the ``text`` of every row of a split: its input and its target, as the task words them.
 
     Raises:
-      ValueError: no such task or split, bad rows, or a task whose rows aren't text.
+      ValueError: No such task or split, bad rows, or a task whose rows aren't text.
     """
     splits = registry.splits_of(task)
     if split not in splits:
@@ -26,11 +26,11 @@ def evaluation_texts(task: str, split: str) -> Iterator[dict[str, str]]:
             yield {"text": f"{row.inputs} {row.targets}"}
         return
     if definition is not None:
-        raise ValueError(f"task {task!r} has no questions and answers to keep out; name one that has")
+        raise ValueError(f"task {task!r} has no inputs and targets to keep out; name one that has")
     for row in _of_seqio(task, split):
         texts = [_decoded(row[name]) for name in _WRITTEN if name in row]
         if not texts:
-            raise ValueError(f"task {task!r} keeps no text beside its tokens ({', '.join(_WRITTEN)})")
+            raise ValueError(f"task {task!r} keeps no text next to its tokens ({', '.join(_WRITTEN)})")
         yield {"text": " ".join(texts)}
 
 

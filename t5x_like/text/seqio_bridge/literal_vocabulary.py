@@ -1,4 +1,4 @@
-"""Every kind of vocabulary as seqio knows one, reading text literally."""
+"""seqio vocabulary over any tokenizer; special tokens written in a text are read literally."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -15,9 +15,9 @@ __all__ = ["LiteralVocabulary", "encode_all", "require_valid_unicode"]
 
 
 class LiteralVocabulary(seqio.Vocabulary):
-    """A tokenizer as a seqio vocabulary: equal where the tokenizers are, and pickled with it.
+    """A tokenizer as a seqio vocabulary. Vocabularies of equal tokenizers are equal.
 
-    In a TensorFlow graph SentencePiece and bytes run as operations; the others call Python.
+    In a TensorFlow graph, SentencePiece and bytes run as operations; other tokenizers run in Python.
     """
 
     def __init__(self, core: Tokenizer) -> None:
@@ -26,22 +26,22 @@ class LiteralVocabulary(seqio.Vocabulary):
 
     @property
     def pad_id(self) -> int:
-        """The padding; 0, as seqio pads, where the vocabulary has none."""
+        """Padding id; 0, as seqio pads, if the vocabulary has none."""
         return self.core.special.pad or 0
 
     @property
     def eos_id(self) -> int | None:
-        """The end of sequence, or ``None``."""
+        """End-of-sequence id, or ``None``."""
         return self.core.special.eos
 
     @property
     def unk_id(self) -> int | None:
-        """The unknown piece, or ``None``."""
+        """Id of unknown pieces, or ``None``."""
         return self.core.special.unknown
 
     @property
     def bos_id(self) -> int:
-        """The beginning of sequence; -1, as SentencePiece says it, where there is none."""
+        """Beginning-of-sequence id; -1, as in SentencePiece, if there is none."""
         return -1 if self.core.special.bos is None else self.core.special.bos
 
     @property
@@ -50,22 +50,22 @@ class LiteralVocabulary(seqio.Vocabulary):
 
     @property
     def sentencepiece_file(self) -> str | None:
-        """Path of the SentencePiece model it was loaded from, if it is one."""
+        """Path of the SentencePiece model, or ``None`` for other kinds."""
         return self.core.path if isinstance(self.core, SentencePieceTokenizer) else None
 
     def piece(self, number: int) -> str:
-        """How an id is written."""
+        """Return an id's piece as text."""
         return self.core.piece(number)
 
     def encode_all(self, texts: Iterable[str]) -> list[list[int]]:
-        """``[encode(text) for text in texts]``, faster."""
+        """Return ``[encode(text) for text in texts]``, faster."""
         return self.core.encode_all(texts)
 
     def _encode(self, s: str | bytes) -> list[int]:
         return self.core.encode(s)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of ``ids`` up to the end of sequence; sentinels print as ``<extra_id_k>``."""
+        """Return the text of ``ids`` up to the end of sequence; sentinels are written as ``<extra_id_k>``."""
         return self.core.decode(np.asarray(ids).tolist() if isinstance(ids, tf.Tensor) else ids)
 
     def _decode(self, ids: Iterable[int]) -> str:
@@ -76,7 +76,7 @@ class LiteralVocabulary(seqio.Vocabulary):
         return _in_python(self.core, s) if operation is None else operation(s)
 
     def decode_tf(self, ids: tf.Tensor) -> tf.Tensor:
-        """``decode`` of the last axis: int32 [..., L] -> string [...]."""
+        """Decode the last axis: int32 [..., L] -> string [...]."""
         rows = ids.to_tensor(self.pad_id) if isinstance(ids, tf.RaggedTensor) else tf.convert_to_tensor(ids)
 
         def write(numbers: np.ndarray) -> np.ndarray:
@@ -103,14 +103,14 @@ class LiteralVocabulary(seqio.Vocabulary):
 
 
 def encode_all(vocabulary: seqio.Vocabulary, texts: Sequence[str]) -> list[list[int]]:
-    """Ids of many texts, without end of sequence, by the fastest way the vocabulary has."""
+    """Encode many texts, without end of sequence, by the vocabulary's fastest method."""
     if isinstance(vocabulary, LiteralVocabulary):
         return vocabulary.encode_all(texts)
     return [list(vocabulary.encode(text)) for text in texts]
 
 
 def _operation(core: Tokenizer) -> Callable[[tf.Tensor], Any] | None:
-    """The TensorFlow operation that encodes as ``core`` does, if there is one."""
+    """Return the TensorFlow operation that encodes as ``core`` does, if there is one."""
     if isinstance(core, SentencePieceTokenizer) and not core.normalizes:
         return tensorflow_text.SentencepieceTokenizer(model=core.literal_model).tokenize
     if core.kind == "bytes":
@@ -119,7 +119,7 @@ def _operation(core: Tokenizer) -> Callable[[tf.Tensor], Any] | None:
 
 
 def _in_python(core: Tokenizer, text: tf.Tensor) -> Any:
-    """int32 [N] of one text, ragged [B, (N)] of a vector of texts."""
+    """Encode one text to int32 [N], or a vector of texts to ragged [B, (N)]."""
 
     def encode(texts: np.ndarray | bytes) -> tuple[np.ndarray, np.ndarray]:
         encoded = core.encode_all(np.atleast_1d(np.asarray(texts, object)).tolist())

@@ -1,4 +1,4 @@
-"""Noise and what replaces it, in TensorFlow: given T5's seeds, T5's own masks and tokens, id for id."""
+"""Noise masks and replacements in TensorFlow: with T5's seeds they give T5's own masks and tokens, id for id."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,13 @@ _T5_RESERVED_IDS = 3  # padding, end and unknown are never drawn as random words
 
 
 def noise_mask(noise: Noise, length: tf.Tensor, seeds: Seeds) -> tf.Tensor:
-    """bool [length]; takes two seeds."""
+    """Draw a noise mask, bool [length].
+
+    Args:
+      noise: Distribution of the noise.
+      length: Number of tokens, int32 scalar.
+      seeds: Two seeds.
+    """
     if isinstance(noise, IidNoise):
         return tf.random.stateless_uniform(tf.reshape(length, [1]), seeds[0]) < noise.noise_density
     if isinstance(noise, RegularNoise):
@@ -31,7 +37,14 @@ def noise_mask(noise: Noise, length: tf.Tensor, seeds: Seeds) -> tf.Tensor:
 def random_spans(
     length: tf.Tensor, seeds: Seeds, noise_density: float, mean_noise_span_length: float
 ) -> tf.Tensor:
-    """``noise_masks.random_spans`` in TensorFlow: the first seed places the noise, the second the rest."""
+    """Draw ``noise_masks.random_spans`` in TensorFlow: the first seed places the noise, the second the rest.
+
+    Args:
+      length: Number of tokens, int32 scalar.
+      seeds: Two seeds.
+      noise_density: Share of noise tokens.
+      mean_noise_span_length: Mean length of a noise span.
+    """
     padded = tf.maximum(length, 2)
     num_noise = tf.cast(tf.round(tf.cast(padded, tf.float32) * noise_density), tf.int32)
     num_noise = tf.clip_by_value(num_noise, 1, padded - 1)
@@ -51,14 +64,20 @@ def _cut_at_random(num_items: tf.Tensor, num_parts: tf.Tensor, seed: tf.Tensor) 
 
 
 def roll(mask: tf.Tensor, seeds: Seeds) -> tf.Tensor:
-    """``noise_masks.rolled`` by an offset from a seed that is made of both."""
+    """Apply ``noise_masks.rolled`` by an offset drawn from a combination of both seeds."""
     seed = tf.stack([seeds[0][0] + seeds[1][1], seeds[0][1] - seeds[1][0]])
     most = tf.maximum(tf.size(mask), 2)
     return tf.roll(mask, tf.random.stateless_uniform([], seed, maxval=most, dtype=tf.int32), axis=0)
 
 
 def regular_spans(length: tf.Tensor, seeds: Seeds, noise: RegularNoise) -> tf.Tensor:
-    """``RegularNoise.draw`` in TensorFlow: the first seed draws the spans' length, the second the offset."""
+    """Apply ``RegularNoise.draw`` in TensorFlow: the first seed draws the spans' length, the second the offset.
+
+    Args:
+      length: Number of tokens, int32 scalar.
+      seeds: Two seeds.
+      noise: Distribution of the noise.
+    """
     span = tf.random.stateless_uniform(
         [], seeds[0], minval=noise.shortest, maxval=noise.longest + 1, dtype=tf.int32
     )
@@ -68,7 +87,13 @@ def regular_spans(length: tf.Tensor, seeds: Seeds, noise: RegularNoise) -> tf.Te
 
 
 def prefix(length: tf.Tensor, seeds: Seeds, noise_density: float) -> tf.Tensor:
-    """How many tokens ``PrefixLM`` puts into the prefix, int32; takes one seed."""
+    """Draw the number of tokens in the prefix of ``PrefixLM``, int32.
+
+    Args:
+      length: Number of tokens, int32 scalar.
+      seeds: One seed, int64 [1, 2].
+      noise_density: As in ``PrefixLM``.
+    """
     most = length - 1
     shares = tf.cast(tf.round((1 - 2 * noise_density) * tf.cast(most, tf.float32)), tf.int32)
     least = tf.minimum(most, tf.maximum(shares, 1))
@@ -82,7 +107,15 @@ def replace_noise(
     vocab_size: int,
     seeds: Seeds,
 ) -> tf.Tensor:
-    """What ``Denoising`` puts in the place of noise; takes two seeds."""
+    """Replace noise tokens as ``Denoising`` does.
+
+    Args:
+      tokens: Token ids, [length].
+      is_noise: bool [length].
+      becomes: Kind of replacement.
+      vocab_size: Number of ids; sentinels are the highest.
+      seeds: Two seeds.
+    """
     first_sentinel = vocab_size - 1
     shape = tf.shape(tokens)
     if becomes == "text":
@@ -113,7 +146,14 @@ def _random_words(shape: tf.Tensor, seed: tf.Tensor, vocab_size: int, dtype: tf.
 def replace_spans(
     tokens: tf.Tensor, is_span: tf.Tensor, first_sentinel: int, *, unique: bool = True
 ) -> tf.Tensor:
-    """One sentinel for each span of one sequence; unique ones count down."""
+    """Replace each span of a sequence with one sentinel.
+
+    Args:
+      tokens: Token ids, [length].
+      is_span: bool [length].
+      first_sentinel: Id of the first sentinel.
+      unique: Count sentinels down from span to span; otherwise all are equal.
+    """
     continues = is_span & tf.concat([[False], is_span[:-1]], axis=0)
     starts = is_span & tf.logical_not(continues)
     order = tf.cumsum(tf.cast(starts, tokens.dtype)) if unique else tf.ones_like(tokens)

@@ -23,10 +23,10 @@ Steps = Sequence[Callable[..., tf.data.Dataset]]
 
 
 def seqio_preprocessors(objective: Objective) -> Steps:
-    """Returns the preprocessors of an objective.
+    """Return the preprocessors of an objective.
 
-    T5's own objectives take T5's pipeline in TensorFlow: given seqio's seeds they give T5's own examples, id for id.
-    Others run the numpy code that training uses.
+    T5's own objectives use T5's pipeline in TensorFlow: with seqio's seeds they give T5's own examples, id for id.
+    Others run the NumPy code that training uses.
     """
     if isinstance(objective, Deshuffling):
         objective = ALL_SHUFFLED
@@ -38,13 +38,13 @@ def seqio_preprocessors(objective: Objective) -> Steps:
         return [*preprocessors.prefix_lm(objective), preprocessors.append_end]
     if isinstance(objective, FullLM):
         return preprocessors.full_lm()
-    return as_preprocessors(objective)
+    return numpy_preprocessors(objective)
 
 
-def as_preprocessors(objective: Objective) -> Steps:
-    """Runs an objective's numpy code over windows of 128 documents, seeded by seqio.
+def numpy_preprocessors(objective: Objective) -> Steps:
+    """Run an objective's NumPy code over windows of 128 documents, seeded by seqio.
 
-    Documents have ``targets``, and ``sentence_ends`` and ``spans`` where the objective needs them.
+    Documents have ``targets``, and ``sentence_ends`` and ``spans`` if the objective needs them.
     """
 
     def make_examples(

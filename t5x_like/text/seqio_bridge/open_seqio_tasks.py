@@ -1,4 +1,4 @@
-"""Tasks that were registered with seqio directly, and any that is read as a stream: by seqio's own pipelines."""
+"""Opening of tasks that run seqio's own pipelines: those registered with seqio only, and all that are streamed."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def open_seqio_task(task: "seqio.Task", config: LoaderConfig) -> OpenedTask:
-    """Inputs and targets of its own pipeline, held in memory where they fit.
+    """Open a task's inputs and targets from its own pipeline, in memory if they fit.
 
     Raises:
-      ValueError: it has no example, or no targets.
+      ValueError: The task has no examples or no targets.
     """
     name = task.name
     if "targets" not in task.output_features:
@@ -39,20 +39,20 @@ def open_seqio_task(task: "seqio.Task", config: LoaderConfig) -> OpenedTask:
 
 
 def open_seqio_stream(task: "seqio.Task", config: LoaderConfig) -> OpenedTask:
-    """Read in order, epoch by epoch.
+    """Open a task as a stream that is read in order, epoch by epoch.
 
     Raises:
-      ValueError: workers are asked for, which can't share a stream.
+      ValueError: The loader has workers, which can't share a stream.
     """
     name = task.name
     if config.num_workers:
         raise ValueError(
             f"task {name!r} is read as a stream, which num_workers={config.num_workers} processes can't share; "
-            "tokenise it once with t5x-like cache, or set num_workers=0"
+            "tokenize it once with t5x-like cache, or set num_workers=0"
         )
     ours = registry.task(name)
     spec = PAIRS if ours is None else ours.spec
-    # All that belongs to the one stream of an encoder or a decoder is as long as it.
+    # All features of an encoder's or decoder's single stream have its length.
     lengths = {
         "encoder": Lengths(config.inputs_length, config.inputs_length),
         "decoder": Lengths(config.targets_length, config.targets_length),
@@ -82,7 +82,15 @@ def _hold(task: "seqio.Task", config: LoaderConfig, lengths: Lengths) -> InMemor
 def seqio_examples(
     task: "seqio.Task", split: str, lengths: Lengths, *, seed: int, shuffle: bool
 ) -> Iterator[Example]:
-    """A task's examples from its own pipeline, cut to the limits; inputs are empty where it has none."""
+    """Yield a task's examples from its own pipeline, cut to the lengths; missing inputs are empty.
+
+    Args:
+      task: The task.
+      split: Name of the split.
+      lengths: Tokens of inputs and targets.
+      seed: Seed of the pipeline.
+      shuffle: Let seqio shuffle.
+    """
     from t5x_like.text.seqio_bridge.data_sources import numpy_examples  # imports TensorFlow
 
     limits = {name: length for name, length in lengths._asdict().items() if name in task.output_features}

@@ -1,4 +1,4 @@
-"""T5's own objectives as seqio preprocessors in TensorFlow: given seqio's seeds, T5's own examples, id for id."""
+"""T5's own objectives as seqio preprocessors in TensorFlow: with seqio's seeds they give T5's examples, id for id."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -27,12 +27,12 @@ Features = Mapping[str, seqio.Feature]
 
 
 def span_corruption(objective: SpanCorruption, *, together: int = DOCUMENTS_TOGETHER) -> Steps:
-    """The steps after tokenisation; ``together=1`` keeps documents apart."""
+    """Return the steps after tokenization; ``together=1`` doesn't concatenate documents."""
     return _denoising(objective.denoising, objective.raw_length, objective.lengths, together)
 
 
 def denoising(objective: Denoising) -> Steps:
-    """The steps after tokenisation."""
+    """Return the steps after tokenization."""
     return _denoising(objective, objective.text_length, objective.lengths, DOCUMENTS_TOGETHER)
 
 
@@ -58,7 +58,10 @@ def _denoising(
 
 
 def prefix_lm(objective: PrefixLM) -> Steps:
-    """The steps after tokenisation. As in T5, of a document's last single token there is an example without inputs."""
+    """Return the steps after tokenization.
+
+    As in T5, a single last token of a document becomes an example without inputs.
+    """
 
     def split(
         dataset: tf.data.Dataset, sequence_length: Mapping[str, int], output_features: Features
@@ -71,12 +74,12 @@ def prefix_lm(objective: PrefixLM) -> Steps:
 
 
 def full_lm() -> Steps:
-    """The steps after tokenisation, to the end: rows are not ended."""
+    """Return all steps after tokenization; rows have no end of sequence of their own."""
 
     def end(dataset: tf.data.Dataset, output_features: Features) -> tf.data.Dataset:
         eos = output_features["targets"].vocabulary.eos_id
         if eos is None:
-            raise ValueError("the vocabulary has no end of sequence, which stands between documents")
+            raise ValueError("the vocabulary has no end of sequence, which is needed between documents")
         return dataset.map(
             lambda example: {"targets": tf.pad(example["targets"], [[0, 1]], constant_values=eos)}
         )
@@ -91,7 +94,7 @@ append_end = seqio.preprocessors.append_eos_after_trim
 
 
 def choose_chunk(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Keeps one random chunk of each document, so that no single one dominates; drops empty documents."""
+    """Keep one random chunk of each document, so that no single one dominates; drops empty documents."""
 
     @seqio.map_over_dataset(num_seeds=1)
     def choose(example: dict[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -106,7 +109,7 @@ def choose_chunk(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 
 def concatenating(together: int) -> Callable[[tf.data.Dataset], tf.data.Dataset]:
-    """A step that joins every ``together`` documents into one, without a mark between."""
+    """Return a step that joins every ``together`` documents into one, without a separator."""
 
     def concatenate(dataset: tf.data.Dataset) -> tf.data.Dataset:
         ragged = dataset.map(lambda example: example["targets"]).ragged_batch(together)
@@ -116,7 +119,7 @@ def concatenating(together: int) -> Callable[[tf.data.Dataset], tf.data.Dataset]
 
 
 def split_tokens(dataset: tf.data.Dataset, length: int) -> tf.data.Dataset:
-    """Cuts each document into runs of ``length`` tokens; the last may be shorter."""
+    """Cut each document into runs of ``length`` tokens; the last may be shorter."""
 
     def split(example: dict[str, tf.Tensor]) -> tf.data.Dataset:
         tokens = example["targets"]
@@ -127,7 +130,7 @@ def split_tokens(dataset: tf.data.Dataset, length: int) -> tf.data.Dataset:
 
     @seqio.map_over_dataset(num_seeds=1)
     def draw(example: dict[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
-        del seed  # T5 draws one here, for segments of random length; later seeds count on it
+        del seed  # T5 draws a seed here for segments of random length, which shifts later seeds
         return example
 
     drawn = draw(dataset)  # pyright: ignore[reportCallIssue] - seqio gives the seed
@@ -135,12 +138,12 @@ def split_tokens(dataset: tf.data.Dataset, length: int) -> tf.data.Dataset:
 
 
 def denoise(dataset: tf.data.Dataset, output_features: Features, objective: Denoising) -> tf.data.Dataset:
-    """Corrupts each run of tokens, seeded by ``seqio.map_seed_manager``."""
+    """Corrupt each run of tokens, seeded by ``seqio.map_seed_manager``."""
     vocab_size = output_features["targets"].vocabulary.vocab_size
 
     @seqio.map_over_dataset(num_seeds=1)
     def corrupt(example: dict[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:
-        seeds = tf.unstack(tf.random.split(seed, 6))  # T5's: two each for noise, inputs and targets
+        seeds = tf.unstack(tf.random.split(seed, 6))  # as in T5: two each for noise, inputs and targets
         tokens = example["targets"]
         is_noise = noise_mask(objective.noise, tf.size(tokens), seeds[:2])
         is_kept = tf.logical_not(is_noise)
@@ -153,7 +156,7 @@ def denoise(dataset: tf.data.Dataset, output_features: Features, objective: Deno
 
 
 def split_prefixes(dataset: tf.data.Dataset, objective: PrefixLM) -> tf.data.Dataset:
-    """Splits each run of tokens in two, seeded by ``seqio.map_seed_manager``."""
+    """Split each run of tokens in two, seeded by ``seqio.map_seed_manager``."""
 
     @seqio.map_over_dataset(num_seeds=1)
     def split(example: dict[str, tf.Tensor], seed: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -1,4 +1,4 @@
-"""Our tasks in seqio's registry and seqio's in ours."""
+"""Connection of our task registry with seqio's."""
 
 import importlib
 import os
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 class SeqioTasks:
-    """seqio's registry, to which our tasks are added when something there is asked for."""
+    """seqio's registry; our tasks are added to it when something in it is needed."""
 
     def __init__(self) -> None:
         self._waiting: list[registry.Definition] = []
         self._added: set[str] = set()
 
     def add(self, definition: registry.Definition) -> None:
-        """See ``registry.ForeignTasks``. Where seqio is loaded it takes the definition at once."""
+        """Add a definition, at once if seqio is loaded; see ``registry.ForeignTasks``."""
         self._waiting.append(definition)
         if sys.modules.get("seqio") is not None:
             self.flush()
 
     def flush(self) -> "ModuleType":
-        """Adds our tasks to seqio's registry, and returns seqio."""
+        """Add our tasks to seqio's registry, and return seqio."""
         import seqio
 
         while self._waiting:
@@ -92,16 +92,16 @@ _TASKS = SeqioTasks()
 
 
 def connect() -> None:
-    """Makes tasks that are registered with seqio known to our registry, and ours to seqio's own functions.
+    """Make tasks that are registered with seqio known to our registry, and ours to seqio's.
 
-    Imports nothing: seqio is loaded by whoever registers tasks with it, or when a task of ours is asked for as one of
-    its. Twice is fine.
+    Imports nothing: seqio is loaded by the code that registers tasks with it, or when it is needed. Calling it twice is
+    fine.
     """
     registry.connect(_TASKS)
 
 
-def tell_seqio() -> "ModuleType":
-    """Makes all of our tasks known to seqio's own functions, and returns seqio."""
+def export_to_seqio() -> "ModuleType":
+    """Add all of our tasks to seqio's registry, and return seqio."""
     connect()
     return _TASKS.flush()
 
@@ -114,28 +114,35 @@ def register_benchmarks(
     on_bad_row: Literal["fail", "skip"] = "fail",
     num_sentinels: int = 100,
 ) -> None:
-    """Makes benchmarks known to our registry and to seqio's, all where none is named; see ``benchmark_tasks``.
+    """Register benchmarks with our registry and with seqio's.
 
     >>> from t5x_like.text.seqio_bridge import registration
     >>> registration.register_benchmarks("glue_v002_proportional", vocabulary="bytes", data_dir="data")
 
+    Args:
+      names: Names of benchmarks and mixtures; all by default.
+      vocabulary: See ``BenchmarkTask``, as for the other arguments.
+      data_dir: Folder of the files.
+      on_bad_row: "fail" or "skip".
+      num_sentinels: Sentinel ids that are added to the vocabulary.
+
     Raises:
-      ValueError: no such name, or it is registered with other settings.
+      ValueError: Unknown name, or one that is registered with other settings.
     """
     tasks = catalogue.benchmark_tasks(
         names, vocabulary=vocabulary, data_dir=data_dir, on_bad_row=on_bad_row, num_sentinels=num_sentinels
     )
     registry.register(tasks)
-    tell_seqio()
+    export_to_seqio()
 
 
 def get(name: str) -> "seqio.Task | seqio.Mixture":
-    """seqio's task or mixture of that name.
+    """Return seqio's task or mixture of that name.
 
     Raises:
-      ValueError: there is none; says which names are near.
+      ValueError: There is none; the message suggests similar names.
     """
-    seqio = tell_seqio()
+    seqio = export_to_seqio()
     registry.definition(name)  # a benchmark is registered now
     if name in seqio.MixtureRegistry.names():
         return seqio.MixtureRegistry.get(name)
@@ -145,10 +152,10 @@ def get(name: str) -> "seqio.Task | seqio.Mixture":
 
 
 def get_task(name: str) -> "seqio.Task":
-    """seqio's task of that name.
+    """Return seqio's task of that name.
 
     Raises:
-      ValueError: there is none, or it is a mixture.
+      ValueError: There is none, or it is a mixture.
     """
     found = tasks_of(name)
     if found[0].name != name:
@@ -157,16 +164,16 @@ def get_task(name: str) -> "seqio.Task":
 
 
 def tasks_of(name: str) -> "list[seqio.Task]":
-    """seqio's task of that name, or the tasks of the mixture of that name."""
+    """Return seqio's task of that name, or the tasks of the mixture of that name."""
     found: Any = get(name)
     return list(found.tasks) if hasattr(found, "get_rate") else [found]
 
 
 def import_modules(modules: Sequence[str]) -> None:
-    """Imports the user's modules, which register tasks as they load; the working directory is searched too.
+    """Import the user's modules, which register tasks as they load; the working directory is searched, too.
 
     Raises:
-      ValueError: no module of that name. Errors inside a module come as they are.
+      ValueError: No module of that name. Errors inside a module are not changed.
     """
     connect()
     if modules and os.getcwd() not in sys.path:
@@ -196,7 +203,7 @@ def _add_to_seqio(definition: registry.Definition) -> None:
 
 
 def _rate(mixture: Mixture, task: str) -> "float | Callable[[seqio.Task], float]":
-    """A task's rate, or how seqio is to find it when it is needed (which counts the task's rows)."""
+    """Return a task's rate, or a function for seqio that computes it when needed (and counts the task's rows)."""
     rates = mixture.rates
     if isinstance(rates, Mapping):
         return float(rates[task])

@@ -1,4 +1,4 @@
-"""Our tasks as seqio's: rows as they are read, worded and tokenized by the same functions as everywhere."""
+"""Our tasks as seqio tasks, with the same functions for reading, wording and tokenizing."""
 
 import dataclasses
 import functools
@@ -25,16 +25,15 @@ from t5x_like.text.tasks.pretraining import PretrainingTask
 _log = logging.getLogger(__name__)
 
 SHIPPED_VOCABULARY = "data/vocabulary/spiece.model"
-_unreachable: set[str] = (
-    set()
-)  # vocabularies that were tried in vain: every task has one of its own, of the same file
+# Paths of vocabularies that could not be read, so that every task doesn't try again.
+_unreachable: set[str] = set()
 
 
 class SeqioTaskBuilder:
-    """Adds tasks to seqio's registry; a ``tasks.file_task.TaskVisitor``."""
+    """Builder of seqio tasks; a ``tasks.file_task.TaskVisitor``."""
 
     def pairs(self, task: PairsTask) -> None:
-        """Adds a task of inputs and targets."""
+        """Add a task of inputs and targets."""
         is_benchmark = isinstance(task, BenchmarkTask)
         if is_benchmark:
             source = BenchmarkRows(task)
@@ -56,7 +55,7 @@ class SeqioTaskBuilder:
         )
 
     def documents(self, task: PretrainingTask) -> None:
-        """Adds a pretraining task, with its objective's own pipeline."""
+        """Add a pretraining task, with its objective's own pipeline."""
         features = output_features(task)
         if task.objective.spec.layout == "decoder":
             features["inputs"] = dataclasses.replace(features["inputs"], required=False)
@@ -75,7 +74,7 @@ class SeqioTaskBuilder:
         )
 
     def chats(self, task: ChatTask) -> None:
-        """Adds a task of conversations: ``inputs``, ``targets`` and ``weights`` of a decoder."""
+        """Add a task of conversations: ``inputs``, ``targets`` and ``weights`` of a decoder."""
         features = output_features(task)
         features["inputs"] = dataclasses.replace(features["inputs"], required=False)
         seqio.TaskRegistry.add(
@@ -86,11 +85,11 @@ class SeqioTaskBuilder:
         )
 
 
-class T5sVocabulary(seqio.SentencePieceVocabulary):
-    """A SentencePiece model that is read when it is first used; where it is out of reach, the shipped one instead.
+class T5Vocabulary(seqio.SentencePieceVocabulary):
+    """A SentencePiece model that is read on first use; if it can't be reached, the small shipped one replaces it.
 
-    So tasks can be looked at and tried without a network. That is said as it happens: with a vocabulary other than
-    theirs, trained weights are of no use. Training by recipe never goes this way: it refuses.
+    So tasks can be inspected and tried without a network. A warning says so, because pretrained weights are useless
+    with another vocabulary. Training from a recipe refuses instead.
     """
 
     def _model_context(self) -> Any:
@@ -99,10 +98,10 @@ class T5sVocabulary(seqio.SentencePieceVocabulary):
             try:
                 if path not in _unreachable:
                     return super()._model_context()
-            except Exception as error:  # each kind of bucket has errors of its own
+            except Exception as error:  # each file system has its own exceptions
                 _unreachable.add(path)
                 _log.warning(
-                    "T5's vocabulary %s can't be reached (%s). The small one that is shipped stands in: good for "
+                    "T5's vocabulary %s can't be reached (%s). The small shipped one is used instead: good for "
                     "trying tasks out, useless with T5's weights. Copy T5's here and name it: "
                     "export T5X_LIKE_VOCABULARY=path/to/spiece.model",
                     path,
@@ -113,29 +112,31 @@ class T5sVocabulary(seqio.SentencePieceVocabulary):
 
 
 def output_features(task: FileTask[Any]) -> dict[str, Any]:
-    """Inputs and targets in the task's vocabulary, both ended by the end of sequence."""
+    """Return features for inputs and targets in the task's vocabulary, both with an end of sequence."""
     vocabulary = load_vocabulary(task.vocabulary, num_sentinels=task.num_sentinels)
     return {key: seqio.Feature(vocabulary, add_eos=True) for key in ("inputs", "targets")}
 
 
 def _features(task: PairsTask) -> dict[str, Any]:
-    """T5's own vocabulary is opened when it is first used: it may be out of reach where nothing is tokenised."""
+    """Return a task's features; T5's own vocabulary is opened on first use, because it may be unreachable."""
     if task.vocabulary != T5_VOCABULARY:
         return output_features(task)
-    vocabulary = _t5s_vocabulary(task.num_sentinels)
+    vocabulary = _t5_vocabulary(task.num_sentinels)
     return {key: seqio.Feature(vocabulary, add_eos=True) for key in ("inputs", "targets")}
 
 
 @functools.cache
-def _t5s_vocabulary(num_sentinels: int) -> T5sVocabulary:
-    """One for all tasks: seqio mixes only those whose vocabularies are equal, and one may be out of reach by now."""
-    return T5sVocabulary(T5_VOCABULARY, num_sentinels)
+def _t5_vocabulary(num_sentinels: int) -> T5Vocabulary:
+    """Return one vocabulary for all tasks: seqio mixes only tasks with equal vocabularies."""
+    return T5Vocabulary(T5_VOCABULARY, num_sentinels)
 
 
 def worded_rows(benchmark: Benchmark, *, skip: bool = False) -> Any:
-    """seqio's preprocessor from rows to ``inputs``, ``targets`` and what else the wording gives.
+    """Return seqio's preprocessor from rows to ``inputs``, ``targets`` and further fields of the wording.
 
-    ``skip`` leaves out rows that can't be worded; otherwise they raise, as an error of TensorFlow's.
+    Args:
+      benchmark: The benchmark with its wording.
+      skip: Leave out rows that can't be worded; otherwise they raise an error.
     """
     signature = signature_of({"inputs": "text", "targets": "text", **benchmark.extras})
 

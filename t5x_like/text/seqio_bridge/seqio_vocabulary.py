@@ -1,4 +1,4 @@
-"""The vocabulary of a run, as tasks and seqio know it."""
+"""Vocabulary of a run as a seqio vocabulary."""
 
 import os
 from typing import TYPE_CHECKING
@@ -14,7 +14,9 @@ __all__ = ["BYTES", "end_of", "first_sentinel", "load_vocabulary"]
 def load_vocabulary(
     path_or_name: str | os.PathLike[str], *, num_sentinels: int = 100, lower_case: bool | None = None
 ) -> "seqio.Vocabulary":
-    """Loads the vocabulary that a path or a name stands for, with ``num_sentinels`` ids added at its end.
+    """Load a vocabulary by path or name.
+
+    Accepted are:
 
     - ``bytes``: byte ``b`` is id ``b + 3``, as in ByT5 (Xue et al. 2022, https://arxiv.org/abs/2105.13626);
     - a SentencePiece ``.model``, with T5's special ids or others';
@@ -23,16 +25,20 @@ def load_vocabulary(
     - a tiktoken name, such as ``cl100k_base``, or a ``.tiktoken`` file;
     - the words or characters that ``t5x-like vocabulary learn`` wrote.
 
-    Special ids are the vocabulary's own; a ``tokenizer_config.json`` beside the file is read. Sentinels are the
+    Special ids are the vocabulary's own; a ``tokenizer_config.json`` next to the file is read. Sentinels are the
     highest ids, counting down, so ``<extra_id_0>`` is ``vocab_size - 1``. A vocabulary that already ends in sentinels
-    (mT5's) gets no others. ``lower_case`` overrules what a ``vocab.txt`` or ``merges.txt`` is taken to do.
+    (mT5's) gets no others.
 
-    Text is read literally: ``<extra_id_0>``, ``[MASK]`` or ``<|endoftext|>`` written by a user becomes ordinary
-    pieces, never a special id, unlike seqio's and transformers' own. Decoding a sentinel id prints
-    ``<extra_id_k>``.
+    Text is read literally: ``<extra_id_0>``, ``[MASK]`` or ``<|endoftext|>`` in a text becomes ordinary pieces, never a
+    special id, unlike in seqio and transformers. Decoding a sentinel id writes ``<extra_id_k>``.
+
+    Args:
+      path_or_name: File, directory or name.
+      num_sentinels: Ids to add at the end.
+      lower_case: Overrides the lower-casing that a ``vocab.txt`` or ``merges.txt`` implies.
 
     Raises:
-      ValueError: no such file, none of these kinds, or a damaged one.
+      ValueError: No such file, another kind of file, or a damaged one.
     """
     from t5x_like.text.seqio_bridge.literal_vocabulary import LiteralVocabulary  # imports TensorFlow
 
@@ -40,15 +46,15 @@ def load_vocabulary(
 
 
 def first_sentinel(vocabulary: "seqio.Vocabulary") -> int:
-    """The id of ``<extra_id_0>``; the k-th sentinel is ``k`` below it."""
+    """Return the id of ``<extra_id_0>``; the k-th sentinel is ``k`` below it."""
     return vocabulary.vocab_size - 1
 
 
 def end_of(vocabulary: "seqio.Vocabulary") -> int:
-    """The id that ends a sequence.
+    """Return the id that ends a sequence.
 
     Raises:
-      ValueError: the vocabulary has none.
+      ValueError: The vocabulary has none.
     """
     if vocabulary.eos_id is None:
         raise ValueError(f"{vocabulary} has no end of sequence, which targets need")

@@ -1,4 +1,4 @@
-"""A look at a task: what it is made of, and examples raw, worded and tokenized."""
+"""Inspection of a task: its description, and examples raw, worded and tokenized."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,34 +13,58 @@ if TYPE_CHECKING:
     import seqio
 
 
-class Description(NamedTuple):
-    """One task or mixture in words."""
+class TaskDescription(NamedTuple):
+    """Description of a task or mixture.
+
+    Attributes:
+      name: Name in the registry.
+      kind: "task" or "mixture".
+      splits: Number of examples by split; ``None`` if unknown.
+      vocabulary: Name of the vocabulary.
+      vocab_size: Number of ids.
+      metrics: Names of the metrics.
+      rates: Mixing rate by task, for a mixture.
+      definition: Our definition; ``None`` for tasks that are registered with seqio only.
+    """
 
     name: str
-    kind: str  # "task" or "mixture"
-    splits: dict[str, int | None]  # examples by split, None where unknown
+    kind: str
+    splits: dict[str, int | None]
     vocabulary: str
     vocab_size: int
     metrics: list[str]
-    rates: dict[str, float]  # of a mixture's tasks
+    rates: dict[str, float]
     definition: registry.Definition | None
 
 
 class TaskExample(NamedTuple):
-    """One example at three stages. Targets that tell only whether a token was replaced have no text: pieces 0 and 1."""
+    """One example at three stages.
 
-    raw: dict[str, Any] | None  # the row read, where rows and examples correspond
+    Targets that only say which tokens were replaced have no text; their pieces are 0 and 1.
+
+    Attributes:
+      raw: Source row, if rows and examples correspond.
+      inputs: Input text.
+      targets: Target text.
+      input_ids: Token ids of the inputs.
+      target_ids: Token ids of the targets.
+      input_pieces: Text of each input id.
+      target_pieces: Text of each target id.
+      extra_features: Further model inputs, by their names in ``Example``.
+    """
+
+    raw: dict[str, Any] | None
     inputs: str
     targets: str
     input_ids: list[int]
     target_ids: list[int]
     input_pieces: list[str]
     target_pieces: list[str]
-    beside: dict[str, list[float]] = {}  # noqa: RUF012 - what else a model reads, by the names of ``Example``
+    extra_features: dict[str, list[float]] = {}  # noqa: RUF012 - what else a model reads, by the names of ``Example``
 
 
-def describe(name: str, *, count: bool = True) -> Description:
-    """What a registered name stands for. ``count=False`` does not read files to count their rows."""
+def describe(name: str, *, count: bool = True) -> TaskDescription:
+    """Describe a registered task or mixture; ``count=False`` doesn't read files to count their rows."""
     import seqio
 
     found = registration.get(name)
@@ -53,7 +77,7 @@ def describe(name: str, *, count: bool = True) -> Description:
             known = splits.get(split, 0)
             splits[split] = None if number is None or known is None else known + number
     vocabulary = tasks[0].output_features["targets"].vocabulary
-    return Description(
+    return TaskDescription(
         name=name,
         kind="mixture" if mixture else "task",
         splits=splits,
@@ -73,10 +97,17 @@ def show(
     inputs_length: int = 512,
     targets_length: int = 512,
 ) -> list[TaskExample]:
-    """The first examples of a task, or of each task of a mixture.
+    """Return the first examples of a task, or of each task of a mixture.
+
+    Args:
+      name: Name of the task or mixture.
+      num_examples: Examples of each task.
+      split: Name of the split.
+      inputs_length: Tokens of inputs.
+      targets_length: Tokens of targets.
 
     Raises:
-      ValueError: unknown name or split, or bad rows.
+      ValueError: Unknown name or split, or bad rows.
     """
     from t5x_like.text.seqio_bridge.data_sources import numpy_examples  # imports TensorFlow
 
@@ -110,7 +141,7 @@ def _plain(value: Any) -> Any:
 
 
 def _lengths(name: str, inputs_length: int, targets_length: int) -> dict[str, int]:
-    """All that belongs to the one stream of an encoder or a decoder is as long as it."""
+    """Return the lengths of features; all features of an encoder's or decoder's single stream have its length."""
     definition = registry.task(name)
     layout = None if definition is None else definition.spec.layout
     return {
@@ -139,7 +170,7 @@ def _shown(task: "seqio.Task", example: dict[str, Any], raw: dict[str, Any] | No
         target_ids=ids["targets"],
         input_pieces=pieces["inputs"],
         target_pieces=pieces["targets"],
-        beside={
+        extra_features={
             name: [float(number) for number in np.ravel(example[name])]
             for name in Example._fields
             if name not in ids and name in example
@@ -148,7 +179,7 @@ def _shown(task: "seqio.Task", example: dict[str, Any], raw: dict[str, Any] | No
 
 
 def _text(vocabulary: "seqio.Vocabulary", numbers: list[int]) -> str:
-    """All of them, where decoding would stop at the first end of sequence; the end of all is not written."""
+    """Decode all ids, also those after an end of sequence; the last end of sequence is not written."""
     eos = vocabulary.eos_id
     if eos is None:
         return vocabulary.decode(numbers)

@@ -1,7 +1,7 @@
-"""What decides the examples of a task that was registered with seqio: its source and the steps up to the cache.
+"""Fingerprint of a task that was registered with seqio: its source and the steps up to the cache.
 
-Steps are Python functions. They are told apart by their names, their source text, and the values that they were
-given or closed over.
+Steps are Python functions. They are identified by their names, their source code, and the values of their arguments and
+closures.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ _LONGEST = 120
 
 
 def seqio_fingerprint(task: seqio.Task, split: str) -> dict[str, str]:
-    """The lines of a task's split.
+    """Return the fingerprint of a task's split, as named lines.
 
     Raises:
-      ValueError: no such split.
+      ValueError: There is no such split.
     """
     if split not in task.splits:
         raise ValueError(f"task {task.name!r} has no split {split!r}; there are {', '.join(task.splits)}")
@@ -37,20 +37,20 @@ def seqio_fingerprint(task: seqio.Task, split: str) -> dict[str, str]:
 
 
 def cached_steps(task: seqio.Task) -> list[Any]:
-    """The steps whose outcome is cached: those before the CacheDatasetPlaceholder, or all where there is none."""
+    """Return the steps whose result is cached: those before the CacheDatasetPlaceholder, or all without one."""
     steps = list(task.preprocessors)
     places = [number for number, step in enumerate(steps) if isinstance(step, seqio.CacheDatasetPlaceholder)]
     return steps[: places[0]] if places else steps
 
 
 def remaining_steps(task: seqio.Task) -> list[str]:
-    """Names of the steps after the cache."""
+    """Return the names of the steps after the cache."""
     steps = list(task.preprocessors)[len(cached_steps(task)) + 1 :]
     return [seqio.utils.function_name(step) for step in steps]
 
 
 def vocabulary_fingerprint(vocabulary: Any) -> str:
-    """A hash of what decides a vocabulary's ids."""
+    """Return a hash that identifies a vocabulary's ids."""
     core = getattr(vocabulary, "core", None)
     if core is not None:
         return core.fingerprint
@@ -74,7 +74,7 @@ def _source(source: seqio.DataSource, split: str) -> str:
 
 
 def _describe(value: Any, depth: int = 0) -> str:
-    """A value in words that are the same in every process."""
+    """Describe a value by text that is the same in every process."""
     if value is None or isinstance(value, bool | int | float | str):
         return _short(repr(value))
     if depth > _DEEPEST:
@@ -104,7 +104,7 @@ def _inside(values: Any, depth: int) -> str:
 def _function(function: Any, depth: int) -> str:
     inner = inspect.unwrap(function)
     name = f"{getattr(inner, '__module__', '')}.{getattr(inner, '__qualname__', type(inner).__name__)}"
-    with contextlib.suppress(OSError, TypeError):  # built in, or typed at a prompt: its name has to do
+    with contextlib.suppress(OSError, TypeError):  # built in, or typed at a prompt: only the name is used
         name += f" {_hash(inspect.getsource(inner))}"
     cells = []
     for cell in getattr(inner, "__closure__", None) or ():

@@ -54,6 +54,8 @@ class TextTask(PairsTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.format is not None and self.format not in FORMATS:
+            raise ValueError(f"task {self.name!r}: format must be one of {FORMATS}, not {self.format!r}")
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n':
             raise ValueError(f"task {self.name!r}: delimiter must be one character, not {self.delimiter!r}")
         words = {str(raw): word for raw, word in self.label_words.items()}  # gin allows numbers as keys

@@ -16,7 +16,7 @@ SIZES = {"vocab_size": 4224, "model_dim": 16, "mlp_dim": 32, "num_heads": 2}
 
 
 def write_model(directory: Path, config) -> str:
-    """Drawn weights beside the shipped vocabulary, in Hugging Face's layout."""
+    """Random weights with the shipped vocabulary, in Hugging Face's layout."""
     _, params = parameters.split(config.build(jax.random.key(0)))
     params = jax.tree.map(lambda leaf: leaf * 4, params)  # opinions worth comparing
     write_hugging_face(config, params, directory)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t5x_like.batch import Batch
-from t5x_like.evaluation.harness.requests import RequestRunner, cut_at, rolling
+from t5x_like.evaluation.harness.requests import RequestRunner, rolling_windows, truncate_at_stop
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.inference.scorer import LikelihoodRequest
 from t5x_like.model import parameters
@@ -18,7 +18,7 @@ from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.run_weights import was_trained_here
 
-ASKED = [
+REQUESTS = [
     LikelihoodRequest((5, 6, 7), (8, 9)),
     LikelihoodRequest((11,), (12,)),
     LikelihoodRequest((5, 6, 7), (8, 9)),
@@ -35,17 +35,17 @@ def runner_of(directory: str, max_length: int = 32) -> RequestRunner:
     )
 
 
-def by_hand(runner: RequestRunner, asked: LikelihoodRequest) -> tuple[float, bool]:
+def by_hand(runner: RequestRunner, request: LikelihoodRequest) -> tuple[float, bool]:
     """One row, nothing padded, straight from the model's logits."""
     model = parameters.merge(runner.checkpoint.graphdef, runner.checkpoint.params)
-    continuation = jnp.array([asked.target])
+    continuation = jnp.array([request.target])
     run = jax.jit(lambda batch: model(batch).logits)  # compiled at once, not operation by operation
     if runner.checkpoint.kind == "decoder":
-        ids = jnp.array([[*asked.prompt, *asked.target]])
-        logits = run(Batch(decoder_input_tokens=ids[:, :-1]))[:, len(asked.prompt) - 1 :]
+        ids = jnp.array([[*request.prompt, *request.target]])
+        logits = run(Batch(decoder_input_tokens=ids[:, :-1]))[:, len(request.prompt) - 1 :]
     else:
-        shifted = jnp.array([[runner.checkpoint.start_id, *asked.target[:-1]]])
-        batch = Batch(encoder_input_tokens=jnp.array([asked.prompt]), decoder_input_tokens=shifted)
+        shifted = jnp.array([[runner.checkpoint.start_id, *request.target[:-1]]])
+        batch = Batch(encoder_input_tokens=jnp.array([request.prompt]), decoder_input_tokens=shifted)
         logits = run(batch)
     log_probs = jnp.take_along_axis(jax.nn.log_softmax(logits), continuation[..., None], axis=-1)
     return float(log_probs.sum()), bool((logits.argmax(-1) == continuation).all())
@@ -55,12 +55,12 @@ def by_hand(runner: RequestRunner, asked: LikelihoodRequest) -> tuple[float, boo
 def test_likelihoods_are_the_models_own_in_the_order_of_the_requests(which: str, request) -> None:
     runner = runner_of(request.getfixturevalue(which))
     heard = {}
-    found = runner.score(ASKED, heard.__setitem__)
-    for asked, likelihood in list(zip(ASKED, found, strict=True))[:6]:
-        expected, greedy = by_hand(runner, asked)
+    found = runner.score(REQUESTS, heard.__setitem__)
+    for request, likelihood in list(zip(REQUESTS, found, strict=True))[:6]:
+        expected, greedy = by_hand(runner, request)
         np.testing.assert_allclose(likelihood.log_likelihood, expected, rtol=1e-4)
         assert likelihood.is_greedy == greedy
-    assert [heard[number] for number in range(len(ASKED))] == found
+    assert [heard[number] for number in range(len(REQUESTS))] == found
 
 
 @pytest.mark.parametrize("which", ["decoder", "encoder_decoder"])
@@ -122,7 +122,7 @@ def test_what_is_written_ends_before_the_first_stop(decoder: str) -> None:
     stop = whole[len(whole) // 2 :][:2]
     (cut,) = runner.generate([(5, 6, 7)], generation, stops=[stop, "never written"])
     assert cut == whole[: whole.index(stop)]
-    assert cut_at("a b c", ["c", "b", ""]) == "a "
+    assert truncate_at_stop("a b c", ["c", "b", ""]) == "a "
 
 
 def test_a_decoder_that_was_trained_here_reads_what_it_was_trained_after(decoder: str, tmp_path) -> None:
@@ -139,7 +139,7 @@ def test_rolling_windows_ask_for_every_token_once_with_as_much_before_it_as_fits
     size: int, max_length: int
 ) -> None:
     ids = list(range(1000, 1000 + size))
-    windows = rolling(ids, prefix=7, max_length=max_length)
+    windows = rolling_windows(ids, prefix=7, max_length=max_length)
     assert [token for window in windows for token in window.target] == ids
     assert windows[0].prompt == (7,)
     for window in windows:

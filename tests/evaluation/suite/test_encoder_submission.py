@@ -27,7 +27,7 @@ def text(number):
     return " ".join([f"number {number % 10}", *["again"] * (number % 5), "is here"])
 
 
-def unlabelled(file, number):
+def unlabeled(file, number):
     """Row ``number`` of a test file without labels."""
     row = {"idx": number, **TEXT, "premise": text(number)}
     if file == "BoolQ":
@@ -74,7 +74,7 @@ def write_tests(folder, num_rows):
         lines = (
             passages(name, rows)
             if name in ("MultiRC", "ReCoRD")
-            else (unlabelled(name, number) for number in range(rows))
+            else (unlabeled(name, number) for number in range(rows))
         )
         (folder / "super_glue" / name).mkdir(parents=True)
         file = f"{name}.jsonl" if name.startswith("AX") else "test.jsonl"
@@ -96,7 +96,7 @@ def answer(tmp_path, name, tasks, *, kind="sequence_classification", num_labels=
     return {task: list(read_jsonl(tmp_path / name / task / "predictions.jsonl")) for task in tasks}
 
 
-def test_entities_and_pronouns_are_told_in_the_words_of_the_server(tmp_path):
+def test_entities_and_pronouns_are_written_in_the_words_of_the_server(tmp_path):
     write_tests(tmp_path, lambda _: 13)
     tasks = ("super_glue_record_v102", "super_glue_wsc_v102_simple_eval")
     found = answer(tmp_path, "two", tasks)

@@ -74,14 +74,14 @@ def test_steps_that_are_no_numbers_or_that_training_removes_are_passed_over(run,
     assert next(found)[0] == 5
     shutil.rmtree(find_checkpoints(tmp_path / "run")[0] / "10")
     assert [step for step, _ in found] == [15]
-    assert "step 10 is passed over: training keeps its newest only" in caplog.text
+    assert "step 10 is skipped: training keeps its newest checkpoints only" in caplog.text
     save(20, np.nan)
     assert [step for step, _ in evaluate_steps(suite, shown=False)] == [5, 15]
-    assert "step 20 is passed over" in caplog.text
+    assert "step 20 is skipped" in caplog.text
     assert "weights are NaN" in caplog.text
 
 
 def test_what_is_no_run_has_one_checkpoint(t5, tmp_path):
     suite = SuiteEvaluation(checkpoint=t5, tasks=("glue_cola_v002",), output_dir=str(tmp_path / "out"))
-    with pytest.raises(ValueError, match="is no run, it has one checkpoint only"):
+    with pytest.raises(ValueError, match="is not a run and has one checkpoint only"):
         list(evaluate_steps(suite, shown=False))

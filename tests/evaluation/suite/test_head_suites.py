@@ -74,7 +74,7 @@ def test_an_encoder_answers_by_its_head(data, tmp_path):
     "kept",
     [{"tasks.0.num_sentinels": 0}, {"tasks.0.num_sentinels": 0, "train.mixture": "glue_cola_v002"}, None],
 )
-def test_a_run_is_asked_in_the_vocabulary_it_was_trained_in(data, tmp_path, kept):
+def test_a_run_is_evaluated_in_its_own_vocabulary(data, tmp_path, kept):
     """BERT's has no sentinels: those that T5's has would be more ids than there are embeddings."""
     opened = open_checkpoint(write_bert(tmp_path / "bert", "sequence_classification"))
     config, params = opened.config, opened.params
@@ -101,24 +101,24 @@ def test_a_file_without_rows_is_named(data, tmp_path):
         evaluate_suite(run_of(bert, data, tmp_path), shown=False)
 
 
-def test_a_model_without_the_head_is_told(data, tmp_path):
+def test_a_model_without_the_head_is_refused(data, tmp_path):
     bert = write_bert(tmp_path / "bert", "masked_lm")
     with pytest.raises(ValueError, match="task 'glue_rte_v002' needs a head for sequence classification"):
         evaluate_suite(run_of(bert, data, tmp_path), shown=False)
 
 
-def test_a_killed_evaluation_goes_on_and_ends_as_if_it_had_not_been(data, tmp_path, monkeypatch):
+def test_a_killed_evaluation_continues_and_ends_as_if_never_killed(data, tmp_path, monkeypatch):
     bert = write_bert(tmp_path / "bert", "sequence_classification")
     evaluate_suite(run_of(bert, data, tmp_path), shown=False)
     path = tmp_path / "out/glue_rte_v002/predictions.jsonl"
     whole = path.read_bytes()
     monkeypatch.setattr(head_plan, "_BATCHES_AT_ONCE", 1)
-    asked = []
+    calls = []
     scores = HeadPredictor.scores
 
     def until_the_second(self, params, questions):
-        asked.append(len(questions))
-        if len(asked) == 2:
+        calls.append(len(questions))
+        if len(calls) == 2:
             raise KeyboardInterrupt
         return scores(self, params, questions)
 
@@ -128,7 +128,7 @@ def test_a_killed_evaluation_goes_on_and_ends_as_if_it_had_not_been(data, tmp_pa
         evaluate_suite(run_of(bert, data, tmp_path), shown=False)
     assert path.read_text().count("\n") == 8
     evaluate_suite(run_of(bert, data, tmp_path), shown=False)
-    assert asked == [8, 8, 8, 8]
+    assert calls == [8, 8, 8, 8]
     assert path.read_bytes() == whole
 
 
@@ -152,10 +152,10 @@ def test_what_is_cut_is_counted_under_the_tasks_own_name(data, tmp_path, caplog)
     assert "glue_rte_v002_" not in caplog.text
 
 
-def test_scores_that_are_no_numbers_are_told(data, tmp_path, monkeypatch):
+def test_scores_that_are_no_numbers_are_reported(data, tmp_path, monkeypatch):
     bert = write_bert(tmp_path / "bert", "sequence_classification")
     monkeypatch.setattr(HeadPredictor, "scores", lambda _, __, part: [np.full(2, np.nan)] * len(part))
-    with pytest.raises(ValueError, match="what the head says of question 4 is not a number"):
+    with pytest.raises(ValueError, match="the head's score for question 4 is not a number"):
         evaluate_suite(run_of(bert, data, tmp_path), shown=False)
 
 
@@ -179,7 +179,7 @@ def test_an_encoder_writes_nothing(data, tmp_path):
         evaluate_suite(run_of(bert, data, tmp_path, method="generate"), shown=False)
 
 
-def test_an_xlnet_with_a_head_is_asked_as_an_encoder_and_one_for_words_is_not():
+def test_an_xlnet_with_a_head_is_evaluated_as_an_encoder_and_one_for_words_is_not():
     sizes = {"vocab_size": 16, "model_dim": 8, "mlp_dim": 8, "num_heads": 2, "head_dim": 4, "num_layers": 1}
     config = XLNetConfig(**sizes, task="multiple_choice")  # pyright: ignore[reportArgumentType]
     assert kind_of(jax.eval_shape(config.build, jax.random.key(0))) == "encoder"
@@ -204,45 +204,45 @@ def with_classes(source, target, names):
     return str(target)
 
 
-def asked(checkpoint, data, tmp_path, **settings):
+def evaluate_with(checkpoint, data, tmp_path, **settings):
     entry = evaluate_suite(run_of(checkpoint, data, tmp_path, **settings), shown=False)
-    told = [row["prediction"] for row in read_jsonl(tmp_path / "out/glue_rte_v002/predictions.jsonl")]
-    return entry["tasks"]["glue_rte_v002"], told
+    predicted = [row["prediction"] for row in read_jsonl(tmp_path / "out/glue_rte_v002/predictions.jsonl")]
+    return entry["tasks"]["glue_rte_v002"], predicted
 
 
-def test_a_head_with_its_classes_in_another_order_is_told_by_their_names(data, tmp_path):
+def test_a_head_with_its_classes_in_another_order_is_matched_by_name(data, tmp_path):
     bert = write_bert(tmp_path / "bert", "sequence_classification")
-    entry, told = asked(bert, data, tmp_path / "one")
+    entry, predicted = evaluate_with(bert, data, tmp_path / "one")
     assert entry["class_order"] == (
         "the head's classes have no names, and were taken in the task's order: entailment, not_entailment. --classes "
         "names them if theirs is another"
     )
     same = with_classes(bert, tmp_path / "same", ENTAILMENT)
-    found, again = asked(same, data, tmp_path / "two")
-    assert (again, found["scores"]) == (told, entry["scores"])
+    found, again = evaluate_with(same, data, tmp_path / "two")
+    assert (again, found["scores"]) == (predicted, entry["scores"])
     assert "class_order" not in found
     turned = with_classes(bert, tmp_path / "turned", ENTAILMENT[::-1])
-    found, again = asked(turned, data, tmp_path / "three")
-    assert (again, found["scores"]) == (told, entry["scores"])
+    found, again = evaluate_with(turned, data, tmp_path / "three")
+    assert (again, found["scores"]) == (predicted, entry["scores"])
     assert found["class_order"] == (
-        "the head's classes are in another order, and were told by name: not_entailment, entailment"
+        "the head's classes are in another order, and were matched by name: not_entailment, entailment"
     )
 
 
 def test_classes_with_other_names_are_refused_until_the_user_names_them(data, tmp_path):
     bert = write_bert(tmp_path / "bert", "sequence_classification")
-    entry, told = asked(bert, data, tmp_path / "one", classes=ENTAILMENT[::-1])
+    entry, predicted = evaluate_with(bert, data, tmp_path / "one", classes=ENTAILMENT[::-1])
     assert entry["class_order"].startswith("the head's classes are in another order")
     other = with_classes(bert, tmp_path / "other", ("no", "yes"))
     with pytest.raises(
-        ValueError, match=r"has the classes entailment, not_entailment, the head tells no, yes; if"
+        ValueError, match=r"has the classes entailment, not_entailment, the head has no, yes; if"
     ):
-        asked(other, data, tmp_path / "two")
+        evaluate_with(other, data, tmp_path / "two")
     assert not (tmp_path / "two" / "out").exists()
-    entry, again = asked(other, data, tmp_path / "two", classes=ENTAILMENT)
-    assert again == [ENTAILMENT[1 - ENTAILMENT.index(answer)] for answer in told]
+    entry, again = evaluate_with(other, data, tmp_path / "two", classes=ENTAILMENT)
+    assert again == [ENTAILMENT[1 - ENTAILMENT.index(answer)] for answer in predicted]
     with pytest.raises(
         ValueError, match=r"has the classes entailment, not_entailment, --classes names a, b; if"
     ):
-        asked(other, data, tmp_path / "three", classes=("a", "b"))
+        evaluate_with(other, data, tmp_path / "three", classes=("a", "b"))
     assert not (tmp_path / "three").exists()

@@ -12,15 +12,15 @@ def prompter(**settings):
     return Prompter(**({"task": "t", "style": DECODER_STYLE, "num_shots": 3, "pool": POOL} | settings))
 
 
-def test_examples_stand_before_the_question_and_are_solved():
-    asked = prompter(num_shots=2)
-    prompt = asked.prompt(0, "what?")
-    *examples, question = asked.write(prompt).split("\n\n")
+def test_examples_precede_the_question_and_are_solved():
+    few_shot = prompter(num_shots=2)
+    prompt = few_shot.prompt(0, "what?")
+    *examples, question = few_shot.write(prompt).split("\n\n")
     assert question == "what?\nanswer:"
     assert len(examples) == 2
     assert all(example.startswith("q") and f"\nanswer: a{example[1]}" in example for example in examples)
-    assert asked.write(prompt, 1) == f"{examples[1]}\n\n{question}"
-    assert asked.write(prompt, 0) == question
+    assert few_shot.write(prompt, 1) == f"{examples[1]}\n\n{question}"
+    assert few_shot.write(prompt, 0) == question
 
 
 @given(st.integers(0, 1000), st.integers(0, 9))
@@ -45,7 +45,7 @@ def test_the_question_itself_is_never_shown_solved(number):
 
 def test_braces_in_a_question_are_text():
     style = PromptStyle(question="Q: {inputs}", answer="A: {targets}")
-    assert style.solve("{targets}", "{x}") == "Q: {targets} A: {x}"
+    assert style.format_example("{targets}", "{x}") == "Q: {targets} A: {x}"
 
 
 def test_what_cannot_be_shown_is_refused():

@@ -70,10 +70,10 @@ def likelihood_of(model, name, question, label):
 
 def test_lengths_of_answers_can_be_divided_out(gpt2, data, tmp_path):
     rows = {}
-    for normalisation in ("none", "tokens", "bytes"):
-        run = run_of(gpt2, data, tmp_path / normalisation, normalization=normalisation, limit=8)
+    for normalization in ("none", "tokens", "bytes"):
+        run = run_of(gpt2, data, tmp_path / normalization, normalization=normalization, limit=8)
         evaluate_suite(run, shown=False)
-        rows[normalisation] = predictions(tmp_path / normalisation)
+        rows[normalization] = predictions(tmp_path / normalization)
     for plain, by_bytes in zip(rows["none"], rows["bytes"], strict=True):
         scores = {label: value / len(label) for label, value in by_bytes["choices"].items()}
         assert by_bytes["prediction"] == max(scores, key=scores.get)
@@ -91,17 +91,17 @@ def test_a_decoder_is_shown_examples_as_far_as_there_is_room(gpt2, data, tmp_pat
 
 
 class KilledError(Exception):
-    """Stands for a kill."""
+    """Simulates a kill."""
 
 
-def test_a_killed_evaluation_goes_on_and_ends_as_if_it_had_not_been(t5, data, tmp_path, monkeypatch):
+def test_a_killed_evaluation_continues_and_ends_as_if_never_killed(t5, data, tmp_path, monkeypatch):
     evaluate_suite(run_of(t5, data, tmp_path / "whole"), shown=False)
-    asked = []
+    calls = []
     generate = TextModel.generate
 
     def until_the_second(self, params, prompts, config, **settings):
-        asked.append(len(prompts))
-        if len(asked) == 2:
+        calls.append(len(prompts))
+        if len(calls) == 2:
             raise KilledError
         return generate(self, params, prompts, config, **settings)
 
@@ -113,7 +113,7 @@ def test_a_killed_evaluation_goes_on_and_ends_as_if_it_had_not_been(t5, data, tm
     with path.open("a") as file:
         file.write('{"task": "glue_cola_v002", "numb')  # a line that was cut short
     assert evaluate_suite(run_of(t5, data, tmp_path / "cut"), shown=False)
-    assert asked == [8, 8, 8, 4]
+    assert calls == [8, 8, 8, 4]
     whole = (tmp_path / "whole/glue_cola_v002/predictions.jsonl").read_bytes()
     assert path.read_bytes() == whole
     scores = [read_json(tmp_path / name / "scores.json")["tasks"] for name in ("cut", "whole")]
@@ -133,7 +133,7 @@ def test_a_first_line_that_was_cut_short_is_no_answer(gpt2, data, tmp_path):
         assert path.read_bytes() == whole
 
 
-def test_answers_are_read_again_whatever_ends_lines_in_their_texts(t5, data, tmp_path):
+def test_answers_are_read_again_with_any_line_ends_in_their_texts(t5, data, tmp_path):
     dev = tmp_path / "data/glue/CoLA/dev.tsv"
     dev.write_text(dev.read_text().replace("number 5", "number\u2028five\x85"))
     first = evaluate_suite(run_of(t5, data, tmp_path / "out", limit=8), shown=False)
@@ -179,7 +179,7 @@ def test_a_mesh_of_devices_gives_the_answers_of_one(request, data, tmp_path, mod
     assert likelihoods[0] == pytest.approx(likelihoods[1], abs=1e-3)
 
 
-def test_weights_that_are_no_numbers_are_told_before_anything_is_written(t5, data, tmp_path):
+def test_weights_that_are_no_numbers_are_reported_before_anything_is_written(t5, data, tmp_path):
     opened = open_checkpoint(t5)
     config, params = opened.config, opened.params
     params["embedding"] = jax.tree.map(lambda leaf: leaf.at[0].set(np.nan), params["embedding"])
@@ -218,9 +218,7 @@ def test_another_checkpoint_is_another_evaluation(t5, gpt2, data, tmp_path):
 def test_files_of_others_are_not_overwritten(t5, data, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/scores.json").write_text("{}")
-    with pytest.raises(
-        ValueError, match=r"holds scores\.json of an evaluation that this one can't go on with"
-    ):
+    with pytest.raises(ValueError, match=r"holds scores\.json of an evaluation that this one can't continue"):
         evaluate_suite(run_of(t5, data, tmp_path / "out"), shown=False)
 
 
@@ -274,7 +272,7 @@ def test_a_run_of_ours_is_evaluated_at_its_newest_step(t5, data, tmp_path):
         ({"num_shots": 99}, "99 examples are to be shown, its training split has 24"),
     ],
 )
-def test_mistakes_are_told(t5, data, tmp_path, settings, message):
+def test_mistakes_are_reported(t5, data, tmp_path, settings, message):
     with pytest.raises(ValueError, match=message):
         evaluate_suite(run_of(t5, data, tmp_path / "out", **settings), shown=False)
     assert not (tmp_path / "out").exists()

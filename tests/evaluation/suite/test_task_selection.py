@@ -1,11 +1,11 @@
-"""What lacks is told of all tasks before anything is written, or left out where that is asked for."""
+"""Missing files are reported for all tasks before anything is written, or their tasks are left out on request."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from t5x_like.evaluation.questions import find_task, learned_from, published_rows
+from t5x_like.evaluation.questions import find_task, published_rows, training_task_of
 from t5x_like.evaluation.suite import evaluate_suite
 from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.io.files import read_json, read_jsonl
@@ -36,19 +36,19 @@ def add_stsb(data):
     (folder / "dev.tsv").write_text("\n".join([header.replace(" ", "\t"), *rows]) + "\n")
 
 
-def test_all_files_that_are_missing_are_told_at_once_and_nothing_is_written(t5, data, tmp_path):
+def test_all_files_that_are_missing_are_reported_at_once_and_nothing_is_written(t5, data, tmp_path):
     run = run_of(t5, data, tmp_path, *SUITES["glue"].tasks)
     with pytest.raises(ValueError, match="8 of 10 tasks are not below") as error:
         evaluate_suite(run, shown=False)
-    told = str(error.value)
-    assert "  glue_qqp_v002              no glue/QQP/dev.tsv\n" in told
-    assert "no glue/MRPC/dev.tsv or glue/MRPC/dev_ids.tsv" in told
-    assert "t5x-like data fetch glue_sst2_v002 glue_mrpc_v002" in told
-    assert told.endswith("--skip_missing goes on with the others: glue_cola_v002, glue_rte_v002")
+    message = str(error.value)
+    assert "  glue_qqp_v002              no glue/QQP/dev.tsv\n" in message
+    assert "no glue/MRPC/dev.tsv or glue/MRPC/dev_ids.tsv" in message
+    assert "t5x-like data fetch glue_sst2_v002 glue_mrpc_v002" in message
+    assert message.endswith("--skip_missing continues with the others: glue_cola_v002, glue_rte_v002")
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_there_is_evaluated_where_that_is_asked_for_and_there_is_no_average(t5, data, tmp_path):
+def test_available_tasks_are_evaluated_if_requested_without_an_average(t5, data, tmp_path):
     found = evaluate_suite(run_of(t5, data, tmp_path, *SUITES["glue"].tasks, skip_missing=True), shown=False)
     assert list(found["tasks"]) == [COLA, RTE]
     assert found["left_out"]["glue_qqp_v002"] == "no glue/QQP/dev.tsv"
@@ -74,7 +74,7 @@ def test_examples_to_show_are_files_that_are_needed(t5, data, tmp_path):
     assert evaluate_suite(run_of(t5, data, tmp_path, COLA, STSB), shown=False)["left_out"] == {}
 
 
-def test_a_users_own_files_that_are_missing_are_told_among_others(t5, data, tmp_path):
+def test_a_users_own_files_that_are_missing_are_reported_among_others(t5, data, tmp_path):
     files = {"validation": str(tmp_path / "mine.tsv")}
     task = TextTask(
         name="mine_that_is_missing",
@@ -90,29 +90,29 @@ def test_a_users_own_files_that_are_missing_are_told_among_others(t5, data, tmp_
         evaluate_suite(run_of(t5, data, tmp_path, "mine_that_is_missing"), shown=False)
 
 
-def test_tasks_without_the_split_are_told(t5, data, tmp_path):
+def test_tasks_without_the_split_are_reported(t5, data, tmp_path):
     mnli = "glue_mnli_matched_v002"
     with pytest.raises(ValueError, match=f"  {mnli}  no split 'train'; there are validation, test"):
         evaluate_suite(run_of(t5, data, tmp_path, COLA, mnli, split="train"), shown=False)
-    with pytest.raises(ValueError, match=r"has no split 'dev'; .* and so it is with the others"):
+    with pytest.raises(ValueError, match=r"has no split 'dev'; .* the other tasks lack it"):
         evaluate_suite(run_of(t5, data, tmp_path, COLA, RTE, split="dev", skip_missing=True), shown=False)
 
 
-def test_a_head_for_some_of_the_tasks_is_told_which_fit(data, tmp_path):
+def test_a_head_for_some_of_the_tasks_gets_a_list_of_those_that_fit(data, tmp_path):
     add_stsb(data)
     bert = write_bert(tmp_path / "bert", "sequence_classification")
     message = r"\(heads: sequence_classification \(2\)\) can't answer 1 of 3 tasks"
     with pytest.raises(ValueError, match=message) as error:
         evaluate_suite(run_of(bert, data, tmp_path, COLA, STSB, RTE), shown=False)
     assert "  glue_stsb_v002  needs a head for sequence classification with 1 score\n" in str(error.value)
-    assert str(error.value).endswith("goes on with the others: glue_cola_v002, glue_rte_v002")
+    assert str(error.value).endswith("continues with the others: glue_cola_v002, glue_rte_v002")
     assert not (tmp_path / "out").exists()
     found = evaluate_suite(run_of(bert, data, tmp_path, COLA, STSB, RTE, skip_missing=True), shown=False)
     assert list(found["tasks"]) == [COLA, RTE]
     assert found["left_out"] == {STSB: "needs a head for sequence classification with 1 score"}
 
 
-def test_what_cannot_be_ranked_is_told_among_others(gpt2, data, tmp_path):
+def test_what_cannot_be_ranked_is_reported_among_others(gpt2, data, tmp_path):
     add_stsb(data)
     run = run_of(gpt2, data, tmp_path, COLA, STSB, method="rank", skip_missing=True)
     found = evaluate_suite(run, shown=False)
@@ -139,12 +139,12 @@ def test_bad_rows_stop_an_evaluation_or_are_counted(t5, data, tmp_path, kind):
 )
 def test_parts_of_benchmarks_are_shown_examples_that_are_worded_alike(name):
     part = find_task(name, vocabulary="bytes")
-    whole = learned_from(part)
+    whole = training_task_of(part)
     assert "train" not in part.splits
     assert "train" in whole.splits
     first, other = (catalogue.benchmark(task.name).examples[0].worded[0]["inputs"] for task in (part, whole))
     assert first.split()[:2] == other.split()[:2]
-    assert learned_from(whole) == whole
+    assert training_task_of(whole) == whole
 
 
 def test_missing_files_are_fetched_into_the_folder_that_was_given(t5, data, tmp_path):
@@ -152,7 +152,7 @@ def test_missing_files_are_fetched_into_the_folder_that_was_given(t5, data, tmp_
         evaluate_suite(run_of(t5, data, tmp_path, COLA, STSB), shown=False)
 
 
-def test_a_mixture_is_told_by_its_tasks():
+def test_a_mixture_is_refused_with_its_tasks_listed():
     with pytest.raises(
         ValueError, match=r"is a mixture; name those of its tasks .*: glue_cola_v002, glue_sst2"
     ):
@@ -166,13 +166,15 @@ def test_a_mixture_is_told_by_its_tasks():
         ({"step": 4}, "is no run of ours and has no steps"),
     ],
 )
-def test_settings_that_cannot_be_are_told_before_anything_is_written(gpt2, data, tmp_path, settings, message):
+def test_settings_that_cannot_be_are_reported_before_anything_is_written(
+    gpt2, data, tmp_path, settings, message
+):
     with pytest.raises(ValueError, match=message):
         evaluate_suite(run_of(gpt2, data, tmp_path, RTE, **settings), shown=False)
     assert not (tmp_path / "out").exists()
 
 
-def test_fewer_rows_than_published_are_told_but_where_a_limit_is_given(t5, data, tmp_path):
+def test_fewer_rows_than_published_are_reported_unless_a_limit_is_given(t5, data, tmp_path):
     for limit, published in ((None, 1_043), (8, None)):
         run = run_of(t5, data, tmp_path / str(limit), COLA, limit=limit)
         found = evaluate_suite(run, shown=False)

@@ -1,9 +1,13 @@
+import functools
 import math
 
 import numpy as np
 import pytest
 
-from t5x_like.evaluation.perplexity import measure_texts
+from t5x_like.evaluation import perplexity
+from t5x_like.evaluation.perplexity import PerplexityPlan, measure_texts
+from t5x_like.evaluation.questions import Question, Questions
+from t5x_like.io.progress import Progress
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.transformers_api.pretrained_model import from_pretrained
@@ -31,7 +35,7 @@ def test_a_short_text_costs_what_the_model_says(gpt2, model):
     assert (cost.tokens, cost.words, cost.bytes) == (len(ids) - 1, 4, 20)
 
 
-def test_a_long_text_is_scored_once_whatever_the_stride(gpt2, model):
+def test_a_long_text_is_scored_once_with_any_stride(gpt2, model):
     number = len(model.tokenizer.encode(TEXT))
     assert number > 64
     costs = {stride: measure_texts(model, [TEXT], length=32, stride=stride)[0] for stride in (8, 32)}
@@ -55,8 +59,25 @@ def test_texts_are_measured_apart_and_add_up(model):
     )
 
 
-def test_what_cannot_be_measured_is_told(t5, model):
+def test_what_cannot_be_measured_is_reported(t5, model):
     with pytest.raises(ValueError, match="windows of 500 tokens are longer than the 128 positions"):
         measure_texts(model, [TEXT], length=500)
     with pytest.raises(ValueError, match="perplexity is a decoder's: this is an encoder-decoder"):
         measure_texts(open_checkpoint(t5, mesh=MeshConfig().build()), [TEXT])
+
+
+def test_rows_are_given_as_soon_as_their_texts_are_measured(model, monkeypatch, capsys):
+    texts = ["One text.", "Another.", TEXT, TEXT + "The end.", "A last one."]
+    rows = tuple(Question(number, "", text, {}) for number, text in enumerate(texts))
+    plan = PerplexityPlan(
+        model=model, questions=Questions(task="texts", split="test", rows=rows), length=32, batch_size=8
+    )
+    parts = [part for part in plan.answer(model.params) if part]
+    assert len(parts) > 1
+    found = [row for part in parts for row in part]
+    assert [row["text"] for row in found] == texts
+    monkeypatch.setattr(perplexity, "Progress", functools.partial(Progress, seconds_between_lines=0.0))
+    expected = measure_texts(model, texts, length=32, shown=True)
+    assert "measuring: 0.0 MB of 0.0 MB (100%)" in capsys.readouterr().err.splitlines()[-1]
+    assert [(row["nats"], row["tokens"]) for row in found] == [(cost.nats, cost.tokens) for cost in expected]
+    assert not list(plan.answer(model.params, range(len(texts))))

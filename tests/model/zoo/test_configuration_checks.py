@@ -5,9 +5,12 @@ import json
 import re
 import subprocess
 import sys
+from typing import Any
 
+import numpy as np
 import pytest
 
+from t5x_like.config_class import config_class
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.model.zoo.llama import LlamaConfig
@@ -51,14 +54,20 @@ def test_heads_with_a_width_of_their_own_need_not_divide(name):
 
 
 WRONG = [
-    ({"num_heads": "4"}, "BertConfig.num_heads needs an int, got '4' (text)"),
-    ({"num_layers": 2.0}, "num_layers needs an int, got 2.0 (a float)"),
-    ({"num_layers": True}, "num_layers needs an int, got True (a bool)"),
-    ({"dropout_rate": None}, "dropout_rate needs a float, got None"),
-    ({"classifier_dropout_rate": "0"}, "classifier_dropout_rate needs a float or None, got '0' (text)"),
-    ({"compute_dtype": "float16"}, "compute_dtype needs 'float32' or 'bfloat16', got 'float16' (text)"),
-    ({"activation": "geluu"}, "activation needs 'relu', 'gelu'"),
-    ({"task": "classification"}, "task needs 'base', 'encoding'"),
+    ({"num_heads": "4"}, "BertConfig.num_heads needs an int, got '4' (text); drop the quotes"),
+    ({"num_layers": 2.0}, "BertConfig.num_layers needs an int, got 2.0 (a float); write 2"),
+    ({"num_layers": True}, "BertConfig.num_layers needs an int, got True (a bool)"),
+    ({"dropout_rate": None}, "BertConfig.dropout_rate needs a float, got None"),
+    (
+        {"classifier_dropout_rate": "0"},
+        "BertConfig.classifier_dropout_rate needs a float or None, got '0' (text)",
+    ),
+    (
+        {"compute_dtype": "float16"},
+        "BertConfig.compute_dtype needs 'float32' or 'bfloat16', got 'float16' (text)",
+    ),
+    ({"activation": "geluu"}, "BertConfig.activation needs 'relu', 'gelu', 'gelu_tanh'"),
+    ({"task": "classification"}, "BertConfig.task needs 'base', 'encoding', 'masked_lm'"),
 ]
 
 PROGRAM = """
@@ -113,3 +122,17 @@ def test_sizes_of_layers_are_checked_too():
             num_decoder_layers=1,
             num_relative_buckets=2,
         )
+
+
+def test_fields_are_checked_item_by_item():
+    @config_class
+    class Shape:
+        size: int = 1
+        sizes: tuple[int, ...] = ()
+        pair: tuple[int, str] | None = None
+
+    assert Shape(size=np.int64(2), sizes=[1, 2], pair=(1, "a")).sizes == (1, 2)
+    wrong: list[Any] = [{"size": True}, {"sizes": (1, "2")}, {"pair": (1, 2)}, {"pair": (1,)}]
+    for values in wrong:
+        with pytest.raises(ValueError, match=rf"Shape\.{next(iter(values))} .*needs "):
+            Shape(**values)

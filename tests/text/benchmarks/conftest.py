@@ -11,8 +11,8 @@ from t5x_like.text.seqio_bridge import registration
 
 
 def forget_benchmarks() -> None:
-    """Leaves both registries as they were before any benchmark was asked for."""
-    seqio = registration.tell_seqio()
+    """Leave both registries as they were before any benchmark was used."""
+    seqio = registration.export_to_seqio()
     for name in catalogue.all_names():
         if registry._tasks.pop(name, None) is not None:
             seqio.TaskRegistry.remove(name)
@@ -25,6 +25,6 @@ def registered(pieces_path: Path) -> Iterator[None]:
     """All benchmarks, in the vocabulary of seqio's tests."""
     forget_benchmarks()
     registry.register(catalogue.benchmark_tasks(vocabulary=str(pieces_path)))
-    registration.tell_seqio()
+    registration.export_to_seqio()
     yield
     forget_benchmarks()

@@ -57,7 +57,7 @@ def test_a_run_names_it_and_a_cache_gives_the_same_batches(tmp_path: Path) -> No
 def test_its_answers_are_scored_as_the_benchmark_says() -> None:
     questions = load_questions(registry.definition(COLA), "validation")
     assert questions.labels == ("unacceptable", "acceptable")
-    answers = [questions.answer_of(row, row.targets) for row in questions.rows]
+    answers = [questions.postprocess_answer(row, row.targets) for row in questions.rows]
     assert questions.metrics[0](questions.targets, answers) == {"matthews_corrcoef": 100.0}
     assert questions.rows[0].inputs == "cola sentence: It rains."
     assert questions.baseline["matthews_corrcoef"] == 0.0
@@ -88,7 +88,7 @@ def test_vocabulary_and_folder_can_be_given(tmp_path: Path) -> None:
         registration.get("glue_rt_v002")
 
 
-def test_registering_all_tells_seqio_of_every_benchmark() -> None:
+def test_registering_all_registers_every_benchmark_with_seqio() -> None:
     import seqio
 
     from t5x_like.text.benchmarks import catalogue

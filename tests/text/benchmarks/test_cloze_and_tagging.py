@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.cloze import first_word, last_word
-from t5x_like.text.benchmarks.language_modelling import read_lines, text_benchmark, text_perplexities
+from t5x_like.text.benchmarks.language_modeling import read_lines, text_benchmark, text_perplexities
 from t5x_like.text.benchmarks.tagging import tag_accuracy
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.metrics import chunk_f1

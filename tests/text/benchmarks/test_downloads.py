@@ -27,7 +27,7 @@ def zipped(files: dict[str, str]) -> bytes:
 
 
 class Server:
-    """Serves one content under any name; can end early, and tells which ranges were asked for."""
+    """Serves one content under any name; can end early, and records the requested ranges."""
 
     def __init__(self, content: bytes) -> None:
         self.content, self.ends_after, self.ranges = content, len(content), []
@@ -35,13 +35,13 @@ class Server:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                asked = self.headers.get("Range")
-                server.ranges.append(asked)
-                start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
+                requested = self.headers.get("Range")
+                server.ranges.append(requested)
+                start = int(requested.removeprefix("bytes=").rstrip("-")) if requested else 0
                 if "gone" in self.path:
                     self.send_error(404)
                     return
-                self.send_response(206 if asked else 200)
+                self.send_response(206 if requested else 200)
                 self.send_header("Content-Length", str(len(server.content) - start))
                 self.end_headers()
                 self.wfile.write(server.content[start : server.ends_after])
@@ -99,7 +99,7 @@ def test_chosen_members_and_plain_files_go_where_it_says(
     assert "no checksum is published; its SHA-256 is" in capsys.readouterr().out
 
 
-def test_a_download_cut_short_goes_on_where_it_stopped(server: Server, tmp_path: Path) -> None:
+def test_a_download_cut_short_continues_where_it_stopped(server: Server, tmp_path: Path) -> None:
     server.content = zipped({"RTE/train.tsv": "".join(map(str, range(40_000))), "RTE/dev.tsv": "more"})
     server.ends_after = 2**16 + 40  # a whole chunk and a part of one
     with pytest.raises(
@@ -118,7 +118,7 @@ def test_a_download_cut_short_goes_on_where_it_stopped(server: Server, tmp_path:
     [
         ({"sha256": "0" * 64}, "nothing was put in place. Try again"),
         ({"unpack": {"RTE/test.tsv": "glue/RTE/test.tsv"}}, "holds none of the files RTE/test.tsv"),
-        ({"unpack": {"RTE/dev.tsv": "../outside.tsv"}}, "lies outside the data folder"),
+        ({"unpack": {"RTE/dev.tsv": "../outside.tsv"}}, "is outside the data folder"),
     ],
 )
 def test_what_is_not_what_was_published_is_not_put_in_place(
@@ -129,7 +129,7 @@ def test_what_is_not_what_was_published_is_not_put_in_place(
     assert files_below(tmp_path) == {}
 
 
-def test_pages_of_errors_and_closed_doors_are_told(server: Server, tmp_path: Path) -> None:
+def test_pages_of_errors_and_refused_connections_are_reported(server: Server, tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"gone\.zip could not be fetched \(Not Found\); nothing was put in place"
     ):
@@ -171,7 +171,7 @@ def test_every_official_file_has_a_checksum() -> None:
 
 
 @pytest.mark.parametrize("ending", ["zip", "tar.gz"])
-def test_an_archive_that_is_damaged_is_told_and_nothing_is_put_in_place(
+def test_an_archive_that_is_damaged_is_reported_and_nothing_is_put_in_place(
     server: Server, tmp_path: Path, ending: str
 ) -> None:
     packed = io.BytesIO()

@@ -152,7 +152,7 @@ def test_every_benchmark_reads_what_hugging_face_and_plain_json_hold(tmp_path: P
         ]
 
 
-def test_hugging_faces_test_rows_without_labels_are_unlabelled(tmp_path: Path) -> None:
+def test_hugging_faces_test_rows_without_labels_are_unlabeled(tmp_path: Path) -> None:
     (tmp_path / "glue" / "cola").mkdir(parents=True)
     table = pa.Table.from_pylist([{"sentence": "A", "idx": 0}, {"sentence": "B", "idx": 1}])
     for split in ("test", "train"):
@@ -198,7 +198,7 @@ RTE = "index\tsentence1\tsentence2\tlabel\n"
          r"test\.tsv:3: index '0' where 1 should come: rows are missing, twice there or out of order"),
         ("glue_rte_v002", "glue/RTE/train.tsv", "", "train", "the file is empty"),
         ("glue_stsb_v002", "glue/STS-B/train.tsv", "index\tsentence1\tsentence2\tscore\n0\tA\tB\tnan\n", "train",
-         r"train\.tsv:2: score nan lies outside 0 to 5"),
+         r"train\.tsv:2: score nan is outside 0 to 5"),
         ("glue_stsb_v002", "glue/STS-B/train.tsv", "index\tsentence1\tsentence2\tscore\n0\tA\tB\thigh\n", "train",
          "score 'high' is not a number"),
         ("super_glue_cb_v102", "super_glue/CB/train.jsonl", lines([{"premise": "A", "label": "neutral", "idx": 0}]),
@@ -231,7 +231,7 @@ def test_bad_rows_are_named_by_file_and_line(
         list(task_of(name, tmp_path).read(split))
 
 
-def test_empty_texts_are_used_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_empty_texts_are_used_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write(
         tmp_path, "glue/RTE/dev.tsv", RTE + "0\t\tB\tentailment\n1\tA\tB\tentailment\n2\tA\t \tentailment\n"
     )
@@ -259,7 +259,7 @@ def test_what_tensorflow_datasets_prepared_is_read(tmp_path: Path) -> None:
     assert task.files["train"][0].endswith("glue/cola/2.0.0/glue-train.tfrecord-00000-of-00001")
 
 
-def test_a_split_that_is_not_there_is_told_with_where_to_get_it(tmp_path: Path) -> None:
+def test_a_split_that_is_not_there_is_reported_with_where_to_get_it(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no files of the split 'train' below") as caught:
         list(task_of("glue_rte_v002", tmp_path).read("train"))
     assert "put glue/RTE/train.tsv into" in str(caught.value)

@@ -1,4 +1,4 @@
-"""Whom a pronoun stands for: the odd rows of WSC, DPR and WNLI."""
+"""Pronoun resolution: the odd rows of WSC, DPR and WNLI."""
 
 from typing import Any
 

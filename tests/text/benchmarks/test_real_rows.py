@@ -31,5 +31,5 @@ def test_every_real_row_is_worded(name: str) -> None:
         worded = list(task.read(split))
         assert len(worded) == count
         if task.answers:
-            unlabelled = {"<unk>"} if split == "test" else set()
-            assert {each.targets for each in worded} == (unlabelled or set(task.answers))
+            unlabeled = {"<unk>"} if split == "test" else set()
+            assert {each.targets for each in worded} == (unlabeled or set(task.answers))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.catalogue import benchmark
-from t5x_like.text.benchmarks.squad import place_of, spaced, words_of
+from t5x_like.text.benchmarks.squad import find_answer_words, pad_punctuation, split_words
 from t5x_like.text.benchmarks.task import BenchmarkTask
 from t5x_like.text.metrics import span_squad, squad
 
@@ -23,9 +23,9 @@ def paragraphs(*questions: dict[str, Any]) -> str:
     return json.dumps({"version": "1.1", "data": data})
 
 
-def question(name: str, asked: str, *answers: str, **extra: Any) -> dict[str, Any]:
+def question(name: str, text: str, *answers: str, **extra: Any) -> dict[str, Any]:
     places = [{"text": answer, "answer_start": CONTEXT.find(answer)} for answer in answers]
-    return {"id": name, "question": asked, "answers": places, **extra}
+    return {"id": name, "question": text, "answers": places, **extra}
 
 
 def write(folder: Path, name: str, text: str) -> None:
@@ -74,7 +74,7 @@ def test_version_2_has_questions_without_an_answer(tmp_path: Path) -> None:
         (paragraphs({"id": "q", "question": "?"}), r"qas\[0\]: the question has no 'answers', only id, question"),
         (
             paragraphs({"id": "q", "question": "?", "answers": [{"text": "mill", "answer_start": 0}]}),
-            r"data\[0\]\.paragraphs\[0\]\.qas\[0\]: the answer 'mill' does not stand at character 0 .* 'Ann '",
+            r"data\[0\]\.paragraphs\[0\]\.qas\[0\]: the answer 'mill' is not at character 0 .* 'Ann '",
         ),
         (paragraphs(question("q", "a", "Ann"), question("q", "b", "Ann")), r"id 'q' comes twice, first in .*qas\[0\]"),
     ],
@@ -100,9 +100,9 @@ def test_an_absent_split_says_what_to_fetch(tmp_path: Path) -> None:
 
 @given(st.text())
 def test_spacing_keeps_every_sign_in_order(text: str) -> None:
-    assert re.sub(r"[\t\n\f\r ]", "", spaced(text)) == re.sub(r"[\t\n\f\r ]", "", text)
-    assert "  " not in spaced(text)
-    assert spaced(spaced(text)).strip(" ") == spaced(text).strip(" ")
+    assert re.sub(r"[\t\n\f\r ]", "", pad_punctuation(text)) == re.sub(r"[\t\n\f\r ]", "", text)
+    assert "  " not in pad_punctuation(text)
+    assert pad_punctuation(pad_punctuation(text)).strip(" ") == pad_punctuation(text).strip(" ")
 
 
 @given(st.lists(st.sampled_from(["a", "b", "é", "(", "c1", "_"]), min_size=3), st.data())
@@ -110,12 +110,12 @@ def test_a_place_holds_the_answers_words(parts: list[str], data: st.DataObject) 
     start = data.draw(st.integers(0, len(parts) - 2))
     end = data.draw(st.integers(start + 1, len(parts) - 1))
     context, answer = " ".join(parts), " ".join(parts[start:end])
-    found = place_of(answer, f"{context} tail")
+    found = find_answer_words(answer, f"{context} tail")
     assert found is not None
-    assert words_of(f"{context} tail")[found[0] : found[1] + 1] == words_of(answer)
+    assert split_words(f"{context} tail")[found[0] : found[1] + 1] == split_words(answer)
 
 
 def test_an_answer_at_the_very_end_is_not_found() -> None:
-    assert place_of("b c", "a b c d") == (1, 2)
-    assert place_of("b c", "a b c") is None
-    assert place_of("a b c", "b c") is None
+    assert find_answer_words("b c", "a b c d") == (1, 2)
+    assert find_answer_words("b c", "a b c") is None
+    assert find_answer_words("a b c", "b c") is None

@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.benchmarks.summarization import parts_of
+from t5x_like.text.benchmarks.summarization import split_story
 from t5x_like.text.benchmarks.translation_files import segments_of
 
 
@@ -43,7 +43,7 @@ def test_stories_are_found_by_their_addresses(tmp_path: Path) -> None:
 
 
 def test_lines_that_end_a_sentence_get_no_full_stop() -> None:
-    assert parts_of('A”\nB)\nC\n@highlight\nD?\n\n@highlight\nE"') == ("A” B) C.", 'D?\nE"')
+    assert split_story('A”\nB)\nC\n@highlight\nD?\n\n@highlight\nE"') == ("A” B) C.", 'D?\nE"')
 
 
 def test_summaries_come_from_lines_of_json_and_from_the_hub(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_sgml_test_sets_are_paired_by_segment(tmp_path: Path) -> None:
         pairs("wmt14_ende_v003", tmp_path, "test")
     write(other, reference("Fragen", "Gute Nacht.").replace("paper/1", "paper/2"))
     with pytest.raises(
-        ValueError, match=r"src\.en\.sgm:4: .*'paper/1' stands where .*ref\.de\.sgm:2 has .*'paper/2'"
+        ValueError, match=r"src\.en\.sgm:4: .*'paper/1' is where .*ref\.de\.sgm:2 has .*'paper/2'"
     ):
         pairs("wmt14_ende_v003", tmp_path, "test")
     write(other, '<seg id="1">auf\n<seg id="2">zu</seg>')
@@ -124,7 +124,7 @@ def test_plain_files_are_paired_by_line(tmp_path: Path) -> None:
         pairs("wmt14_ende_v003", tmp_path, "train")
     other.unlink()
     with pytest.raises(
-        ValueError, match=r"no file beside it with the de of its sentences; expected .*web\.de-en\.de"
+        ValueError, match=r"no file next to it with the de of its sentences; expected .*web\.de-en\.de"
     ):
         pairs("wmt14_ende_v003", tmp_path, "train")
 

@@ -53,10 +53,10 @@ def chunks_of(tags):
     """Kind, first and last word of each chunk, from conlleval's definition word by word."""
     chunks, before = [], "O"
     for place, tag in enumerate(tags):
-        goes_on = tag[2:] == before[2:] and tag[0] in "IE" and before[0] in "BI"
+        continues = tag[2:] == before[2:] and tag[0] in "IE" and before[0] in "BI"
         if tag != "O":
             chunks[-1:] = (
-                [(tag[2:], chunks[-1][1], place)] if goes_on else [*chunks[-1:], (tag[2:], place, place)]
+                [(tag[2:], chunks[-1][1], place)] if continues else [*chunks[-1:], (tag[2:], place, place)]
             )
         before = tag
     return chunks

@@ -38,5 +38,5 @@ def test_windows_score_every_token_once_with_enough_before_it(num_tokens, length
 
 
 def test_a_stride_longer_than_the_window_would_leave_tokens_out():
-    with pytest.raises(ValueError, match="stride=9 must lie between 1 and the window's length=8"):
+    with pytest.raises(ValueError, match="stride=9 must be between 1 and the window's length=8"):
         list(windows(10, length=8, stride=9))

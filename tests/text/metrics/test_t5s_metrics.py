@@ -13,7 +13,7 @@ RANKED = [((1, 0), True, 1.0, 4), ((0, 1), True, 1.0, 1), ((0, 0), False, 1.0, 2
 LIKELIHOODS = [-3.0, -1.5, -2.0, -2.5]
 
 
-def test_other_kinds_of_rouge_can_be_asked_for():
+def test_other_kinds_of_rouge_can_be_chosen():
     for rouge in (metrics.rouge, metrics.rouge_mean):
         found = rouge(SUMMARIES, WRITTEN, score_keys=("rouge3", "rougeL"))
         assert found == {"rouge3": 0.0, "rougeL": pytest.approx(100 / 3)}

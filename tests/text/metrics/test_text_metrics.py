@@ -51,7 +51,7 @@ def test_composed_metrics_are_named_as_they_are_written():
     assert [COMPOSED[name].__name__ for name in list(COMPOSED)[1:]] == list(COMPOSED)[1:]
 
 
-def test_answers_are_normalised_as_t5_does(golden):
+def test_answers_are_normalized_as_t5_does(golden):
     for row in json.loads((golden / "metrics" / "qa_normalize.json").read_text()):
         assert question_answering.normalize_squad(row["in"]) == row["normalize_squad"]
         assert question_answering.normalize_trivia_qa(row["in"]) == row["normalize_trivia_qa"]
@@ -102,7 +102,7 @@ def test_places_are_read_as_python_reads_numbers(places, exact):
     assert metrics.span_squad([ten], ["start 1_0 end 1_1"])["em"] == 100
 
 
-def test_another_tokeniser_of_bleu_can_be_asked_for():
+def test_another_tokenizer_of_bleu_can_be_chosen():
     assert metrics.bleu(["a b c d e-f"], ["a b c d e - f"], tokenizer="13a")["bleu"] < 90
     assert metrics.bleu(["a b c d e-f"], ["a b c d e - f"])["bleu"] == pytest.approx(100)
 
@@ -152,7 +152,7 @@ def test_the_number_of_edits_is_a_distance(left, right):
 def test_the_majority_baseline_gives_the_most_frequent_training_answer():
     accuracy = metric_function("accuracy")
     found = baselines.majority(["b", "a", "b"], ["a", "b", "b", "c"], [accuracy])
-    assert found == baselines.Majority("b", {"accuracy": 50.0})
+    assert found == baselines.MajorityBaseline("b", {"accuracy": 50.0})
 
 
 def test_unigram_entropy_of_even_tokens_is_the_logarithm_of_their_number():

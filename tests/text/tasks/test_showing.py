@@ -32,7 +32,7 @@ def test_an_encoders_targets_are_shown_whole_whatever_the_decoders_limit(shown):
     assert LINE[:40] in example.targets
     predicted = [
         piece
-        for piece, weight in zip(example.target_pieces, example.beside["weights"], strict=True)
+        for piece, weight in zip(example.target_pieces, example.extra_features["weights"], strict=True)
         if weight
     ]
     assert 0 < len(predicted) < 12
@@ -52,5 +52,5 @@ def test_whether_tokens_were_replaced_is_not_read_as_text(shown):
 
 def test_segments_and_labels_are_shown_too(shown):
     example = shown(SentencePairs())
-    assert set(example.beside["token_types"]) == {0.0, 1.0}
-    assert example.beside["label"] in ([0.0], [1.0])
+    assert set(example.extra_features["token_types"]) == {0.0, 1.0}
+    assert example.extra_features["label"] in ([0.0], [1.0])

@@ -1,4 +1,4 @@
-"""What texts cost a language model, for each token, word and byte: WikiText, the Penn Treebank, and any text."""
+"""Perplexity of language models per token, word and byte: WikiText, the Penn Treebank, and any text."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 from t5x_like.io.text_encoding import text_of
 from t5x_like.text.benchmarks.benchmark import Benchmark, GoldenExample, WordedRow
 from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
-from t5x_like.text.benchmarks.source import BenchmarkSource, Download, FileLayout
+from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, archive, files_in
 from t5x_like.text.metrics.classification import Scores, require_pairs
 from t5x_like.text.metrics.perplexity import TextCost, cost_of, perplexities
 from t5x_like.text.tasks.rows import BadRow, RawRow, RowValues
@@ -16,15 +16,19 @@ _TITLE = re.compile(r"(?m)^ = (?!=)[^\n]*[^=\s] = *\n")
 
 
 def whole_text(row: RowValues) -> list[WordedRow]:
-    """The text itself, after nothing."""
+    """Return the text as the target, with empty inputs."""
     return [{"inputs": "", "targets": row["text"]}]
 
 
 def text_perplexities(targets: Sequence[str], scores: Sequence[tuple[float, int] | TextCost]) -> Scores:
-    """Perplexities over all texts together, from what each cost: nats and the number of tokens that were scored.
+    """Compute perplexities over all texts together.
+
+    Args:
+      targets: Texts.
+      scores: Cost of each text: nats and number of scored tokens, or a ``TextCost``.
 
     Raises:
-      ValueError: as many costs as texts are needed, and a token that was scored.
+      ValueError: Different numbers of texts and costs, or no scored token.
     """
     require_pairs(targets, scores)
     total = TextCost(0.0, 0, 0, 0)
@@ -34,7 +38,7 @@ def text_perplexities(targets: Sequence[str], scores: Sequence[tuple[float, int]
 
 
 def read_document(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """The whole file as one text. See ``source.Reader``."""
+    """Read a whole file as one text. See ``source.Reader``."""
     del split
     text = _text_of(file)
     if text.strip():
@@ -44,7 +48,7 @@ def read_document(file: str, split: str) -> Iterator[RawRow | BadRow]:
 
 
 def read_articles(file: str, split: str) -> Iterator[RawRow | BadRow]:
-    """WikiText's articles, each from its title `` = Title = `` on."""
+    """Read WikiText's articles, each starting at its title `` = Title = ``."""
     del split
     text = _text_of(file)
     starts = [title.start() for title in _TITLE.finditer(text)]
@@ -72,13 +76,18 @@ def text_benchmark(
     rows: Mapping[str, int] | None = None,
     **source: Any,
 ) -> Benchmark:
-    """A task that measures texts: the patterns of each split's files, below the data folder.
-
-    Files are one text each, or lines of JSON with ``text``, which ``read=read_lines`` reads. Tokens, words and bytes
-    are told apart by ``text_perplexities``.
+    """Define a task that measures perplexity.
 
     >>> text_benchmark("my_letters", "Letters", {"test": ("letters/*.txt",)}).splits
     ('test',)
+
+    Args:
+      name: Name of the task.
+      title: One line for people.
+      files: Patterns of each split's files, relative to the data folder.
+      read: Reader; by default a file is one text. ``read_lines`` reads JSON lines with ``text``.
+      rows: Published number of rows by split.
+      **source: Further fields of ``BenchmarkSource``.
     """
     return Benchmark(
         name=name,
@@ -106,20 +115,19 @@ _WIKITEXT_SERVER = "https://s3.amazonaws.com/research.metamind.io/wikitext"
 
 def _wikitext(size: str, num_articles: int, *, raw: bool) -> Benchmark:
     folder, ending = (f"wikitext-{size}-raw", "raw") if raw else (f"wikitext-{size}", "tokens")
-    archive = f"{folder}-v1.zip"
     return text_benchmark(
         f"wikitext{size}{'_raw' if raw else ''}",
         f"WikiText-{size}{', with all of its words' if raw else ', rare words <unk>'}: perplexity on Wikipedia's best",
-        {
-            split: tuple(f"{place}wiki.{short}.{ending}" for place in (f"{folder}/", f"wikitext/{folder}/"))
-            for split, short in _WIKITEXT.items()
-        },
+        files_in(
+            (folder, f"wikitext/{folder}"),
+            {split: f"wiki.{short}.{ending}" for split, short in _WIKITEXT.items()},
+        ),
         read=read_articles,
         rows={"train": num_articles, "validation": 60, "test": 60},
-        downloads=(Download(url=f"{_WIKITEXT_SERVER}/{archive}", unpack={"": ""}),),
+        downloads=archive(f"{_WIKITEXT_SERVER}/{folder}-v1.zip", ""),
         home="https://blog.salesforceairesearch.com/the-wikitext-long-term-dependency-language-modeling-dataset",
         citation="Merity et al. 2017, https://arxiv.org/abs/1609.07843",
-        licence="CC BY-SA 3.0",
+        license="CC BY-SA 3.0",
     )
 
 
@@ -129,14 +137,14 @@ WIKITEXT103_RAW, WIKITEXT2_RAW = _wikitext("103", 28_475, raw=True), _wikitext("
 PENN_TREEBANK = text_benchmark(
     "penn_treebank",
     "Penn Treebank, 10,000 words, as Mikolov prepared it: perplexity on the Wall Street Journal",
-    {
-        split: tuple(f"{place}/ptb.{short}.txt" for place in ("ptb", "simple-examples/data", "penn"))
-        for split, short in _WIKITEXT.items()
-    },
+    files_in(
+        ("ptb", "simple-examples/data", "penn"),
+        {split: f"ptb.{short}.txt" for split, short in _WIKITEXT.items()},
+    ),
     rows={"train": 1, "validation": 1, "test": 1},
     home="https://catalog.ldc.upenn.edu/LDC99T42",
     citation="Mikolov et al. 2010, https://www.isca-archive.org/interspeech_2010/mikolov10_interspeech.html",
-    licence="the Linguistic Data Consortium's",
+    license="the Linguistic Data Consortium's",
 )
 
 BENCHMARKS = (WIKITEXT103, WIKITEXT103_RAW, WIKITEXT2, WIKITEXT2_RAW, PENN_TREEBANK)

@@ -157,7 +157,7 @@ def test_other_benchmarks_examples_are_worded_by_seqio_too(name: str) -> None:
         assert texts | extras == worded
 
 
-def test_missing_files_are_told_before_tensorflow_wraps_the_message(tmp_path, monkeypatch):
+def test_missing_files_are_reported_before_tensorflow_wraps_the_message(tmp_path, monkeypatch):
     monkeypatch.setenv("T5X_LIKE_DATA", str(tmp_path))
     task = seqio.TaskRegistry.get("glue_mrpc_v002")
     assert task.num_input_examples("train") == 3_668  # as published
