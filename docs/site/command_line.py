@@ -50,7 +50,7 @@ def _spelling(action: argparse.Action) -> str:
         value = " ".join(metavar) if isinstance(metavar, tuple) else metavar
     names = ", ".join(action.option_strings)
     joined = f"{names}={value}" if names.endswith(".NAME") else f"{names} {value}".strip()
-    return f"`{joined}`".replace("|", "\\|")
+    return f"`{joined}`"
 
 
 def _meaning(action: argparse.Action) -> str:
