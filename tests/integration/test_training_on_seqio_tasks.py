@@ -57,6 +57,16 @@ def rows(name):
     )
 
 
+def with_known_rank(dataset):
+    """Give tokens one dimension: seqio squeezes word pieces, a single one to a scalar."""
+    return dataset.map(
+        lambda row: {
+            key: value if key.endswith("_pretokenized") else tf.reshape(value, [-1])
+            for key, value in row.items()
+        }
+    )
+
+
 def register(name, vocabulary):
     feature = seqio.Feature(vocabulary, add_eos=name not in ("UnigramVocabulary", "PassThroughVocabulary"))
     seqio.TaskRegistry.add(
@@ -68,6 +78,7 @@ def register(name, vocabulary):
         ),
         preprocessors=[
             *([] if name == "PassThroughVocabulary" else [seqio.preprocessors.tokenize]),
+            with_known_rank,
             seqio.preprocessors.append_eos,
         ],
         output_features={"inputs": feature, "targets": feature},
