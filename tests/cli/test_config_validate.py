@@ -130,7 +130,11 @@ def test_what_train_would_refuse_is_found(
 ) -> None:
     if "INITIAL_CHECKPOINT=another" in settings:
         model = T5Config(
-            vocab_size=384, model_dim=8, feed_forward="gated_gelu", head="untied", **SIZES | {"mlp_dim": 24}
+            vocab_size=384,
+            model_dim=8,
+            feed_forward="gated_gelu",
+            tie_word_embeddings=False,
+            **SIZES | {"mlp_dim": 24},
         )
         with Checkpoints(folder / "another") as checkpoints:
             checkpoints.save(0, {"params": parameters.split(model.build(jax.random.key(0)))[1]})
