@@ -13,6 +13,7 @@ from t5x_like.checkpoints.state_names import describe, refuse_differences
 from t5x_like.checkpoints.steps import absolute
 from t5x_like.gin_config.user_error import message_of
 from t5x_like.model import parameters
+from t5x_like.optimizers.schedules import as_schedule
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size
 from t5x_like.pretrained.run_weights import RunWeights, steps_of
@@ -116,12 +117,6 @@ class _ExperimentChecks:
         """
         self.experiment = with_model(self.experiment)
         model: Any = self.experiment.model
-        width, heads = getattr(model, "model_dim", 0), getattr(model, "num_heads", 1)
-        if not getattr(model, "head_dim", None) and width % heads:
-            raise ValueError(
-                f"{type(model).__name__}: num_heads={heads} don't divide model_dim={width}; give a number of heads "
-                "that does"
-            )
         plan = plan_state(
             model,
             self.experiment.optimizer,
@@ -166,7 +161,9 @@ class _ExperimentChecks:
                     check_model(replace(self.experiment, train=config, validations=()), loader)
         elif self.num_parameters:
             for task in filter(None, tasks):
-                check_vocabulary(task.tokenizer, self.experiment.model.vocab_size)
+                ids: Any = task.tokenizer
+                model: Any = self.experiment.model
+                check_vocabulary(ids, model.vocab_size, needed=ids.vocab_size)
 
     def _fits(self, name: str, task: Any, config: LoaderConfig) -> bool:
         """Return False, with a note, for a task that would take long to read in full."""
@@ -205,7 +202,7 @@ def _strange_rates(experiment: Experiment) -> Iterator[str]:
             yield f"{path} is {value}; give a share of at least 0 and below 1, such as 0.01"
         elif name == "layer_decay" and not 0 < value <= 1:
             yield f"{path} is {value}; give a factor above 0 and at most 1, such as 0.8"
-    schedule, last = experiment.optimizer.learning_rate, experiment.total_steps - 1
+    schedule, last = as_schedule(experiment.optimizer.learning_rate), experiment.total_steps - 1
     rates = [float(schedule(step)) for step in sorted({0, 1, last // 10, last // 2, last})]
     if not all(map(math.isfinite, rates)) or min(rates) < 0 or not any(rates):
         shown = ", ".join(f"{rate:g}" for rate in rates)
