@@ -24,6 +24,12 @@ PRIVATE_WORDS = {
     "beside": "next to, compared with",
     r"what is(?: \w+){0,2} of": "name the thing",
 }
+# Stems of words that JAX, seqio and transformers spell in the American way.
+BRITISH_SPELLINGS = (
+    r"\w*(?:normal|token|serial|recogn|initial|optim|capital|quant|random|general|material)is(?:e|ed|es|ing|ation)",
+    r"\w*(?:behaviour|colour|neighbour|favour)\w*",
+    r"(?:licences?|learnt|centred?|labelled|unlabelled|modelling|cancelled|utilisation)",
+)
 QUESTION_WORDS = ("What", "How", "Which", "Whether", "Where")
 PROSE = (PACKAGE, "gin", "docs", "launch", "README.md")
 

@@ -15,7 +15,7 @@ class ConfigTypeError(TypeError, ValueError):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def config_class(cls: type[Config]) -> type[Config]:
-    """Makes a frozen dataclass with keyword arguments, whose values are checked against the fields' types.
+    """Make a frozen dataclass with keyword arguments, whose values are checked against the fields' types.
 
     Values are converted where that is safe: an int to a float, a list to a tuple, a path to text. Checks of
     ``__post_init__`` then see values of the right types. Plain dataclasses inside are checked, too.
@@ -48,7 +48,7 @@ def config_class(cls: type[Config]) -> type[Config]:
 
 
 def check_fields(config: Any, path: str) -> None:
-    """Checks the fields of a dataclass that is no ``config_class``, and of the dataclasses in it.
+    """Check the fields of a dataclass that is no ``config_class``, and of the dataclasses in it.
 
     Args:
       config: the dataclass, or a sequence of such.
@@ -73,7 +73,7 @@ _CHECKED: set[type] = set()  # those that check themselves when they are built
 
 
 def _fit(path: str, value: Any, annotation: Any) -> Any:
-    """Returns the value as the field wants it."""
+    """Return the value as the field wants it."""
     try:
         value = conform(value, annotation)
     except TypeMismatchError as mismatch:

@@ -73,7 +73,7 @@ class Checkpoint:
     def in_memory(
         cls, model: Any, config: Any, fields: Mapping[str, Any] | None = None, *, mesh: Mesh | None = None
     ) -> "Checkpoint":
-        """Returns the checkpoint that a model in memory would have; it has no tokenizer.
+        """Return the checkpoint that a model in memory would have; it has no tokenizer.
 
         Args:
           model: with its weights.
@@ -184,7 +184,7 @@ class Checkpoint:
         return begin if begin == self.found_tokenizer.special.bos else None
 
     def text_ids(self, text: str) -> list[int]:
-        """Returns the ids of a text with the special ids that the model reads; an encoder's text is cut to fit.
+        """Return the ids of a text with the special ids that the model reads; an encoder's text is cut to fit.
 
         Raises:
           ValueError: there is no tokenizer, or it lacks the special ids.
@@ -225,7 +225,7 @@ class Checkpoint:
         return identity_of(self.directory, self.step)
 
     def computing_in(self, dtype: str) -> "Checkpoint":
-        """Returns the same checkpoint for computing in ``dtype``; weights stay float32.
+        """Return the same checkpoint for computing in ``dtype``; weights stay float32.
 
         Raises:
           ValueError: another dtype.
@@ -236,7 +236,7 @@ class Checkpoint:
 
 
 def check_dtype(dtype: str) -> None:
-    """Checks that a model can compute in ``dtype``.
+    """Check that a model can compute in ``dtype``.
 
     Raises:
       ValueError: it can't.
@@ -246,12 +246,12 @@ def check_dtype(dtype: str) -> None:
 
 
 def family_of(model: Any) -> Family:
-    """Returns the name of a model's family."""
+    """Return the name of a model's family."""
     return _FAMILIES[type(model)]
 
 
 def kind_of(model: Any) -> Kind:
-    """Returns the family of a model, as far as reading its answers goes.
+    """Return the family of a model, as far as reading its answers goes.
 
     Raises:
       ValueError: a family that benchmarks can't be answered with.
@@ -268,5 +268,5 @@ def kind_of(model: Any) -> Kind:
 
 
 def mesh_or_one_device(mesh: Mesh | None) -> Mesh:
-    """Returns ``mesh``, or one of the first device if there is none."""
+    """Return ``mesh``, or one of the first device if there is none."""
     return MeshConfig(data=1).build(jax.local_devices()[:1]) if mesh is None else mesh

@@ -20,7 +20,7 @@ _CLASS_PROJECTIONS = (
 
 
 def with_head(config: Any, kind: str, num_labels: int, *, where: str) -> Any:
-    """Returns the same configuration with another head.
+    """Return the same configuration with another head.
 
     Args:
       config: the model.
@@ -44,7 +44,7 @@ def with_head(config: Any, kind: str, num_labels: int, *, where: str) -> Any:
 def with_fresh_heads(
     config: Any, params: Any, fresh: tuple[str, ...], where: str, seed: int, place: Callable[..., Any]
 ) -> dict[str, Any]:
-    """Adds freshly initialized heads to weights, with a warning.
+    """Add freshly initialized heads to weights, with a warning.
 
     Args:
       config: the model that has the heads.
@@ -72,7 +72,7 @@ def with_fresh_heads(
 def in_class_order(
     params: parameters.Parameters, theirs: Sequence[str], ours: Sequence[str], where: str
 ) -> tuple[parameters.Parameters, str | None]:
-    """Reorders a head's outputs to a task's classes, where it has the same names; also returns a note if it matters.
+    """Reorder a head's outputs to a task's classes, where it has the same names; also returns a note if it matters.
 
     Args:
       params: the weights.

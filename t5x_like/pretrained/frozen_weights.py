@@ -32,11 +32,11 @@ class FrozenRecord:
     checksums: Mapping[str, int]
 
     def write(self, directory: PathLike) -> None:
-        """Writes ``frozen.json``."""
+        """Write ``frozen.json``."""
         write_json(as_path(directory) / _FILE, asdict(self))
 
     def check(self, frozen: parameters.Parameters, *, run: str) -> None:
-        """Checks that weights are those that the run was trained with.
+        """Check that weights are those that the run was trained with.
 
         Raises:
           ValueError: they have changed; names one.
@@ -66,7 +66,7 @@ class FrozenRecord:
         return f"{self.start_from}" + ("" if self.step is None else f", step {self.step}")
 
     def missing(self, error: Exception, *, run: str) -> ValueError:
-        """Returns the error for a base checkpoint that can't be opened."""
+        """Return the error for a base checkpoint that can't be opened."""
         return ValueError(
             f"{run} was trained on frozen weights, those of {self.origin}, which can't be opened: {error}. Put them "
             f"back there, or give the directory of a copy as start_from in {run}/{_FILE}"
@@ -74,13 +74,13 @@ class FrozenRecord:
 
 
 def read_frozen_record(directory: PathLike) -> FrozenRecord | None:
-    """Reads ``frozen.json`` of a run directory; ``None`` for a run that trained all weights."""
+    """Read ``frozen.json`` of a run directory; ``None`` for a run that trained all weights."""
     path = as_path(directory) / _FILE
     return FrozenRecord(**read_json(path)) if path.exists() else None
 
 
 def fresh_params(config: parameters.ModelConfig, *, mesh: Mesh | None, seed: int) -> parameters.Parameters:
-    """Draws a model's weights from ``seed``, sharded over ``mesh`` if there is one."""
+    """Draw a model's weights from ``seed``, sharded over ``mesh`` if there is one."""
 
     def draw(key: jax.Array) -> parameters.Parameters:
         return parameters.split(config.build(key))[1]
@@ -92,13 +92,13 @@ def fresh_params(config: parameters.ModelConfig, *, mesh: Mesh | None, seed: int
 
 
 def checksums(params: parameters.Parameters) -> dict[str, int]:
-    """Returns a checksum of each weight, the same for any sharding; all processes must call it."""
+    """Return a checksum of each weight, the same for any sharding; all processes must call it."""
     sums = jax.jit(lambda tree: jax.tree.map(_checksum, tree))(params)
     return {path: int(value) for path, value in parameters.flatten(sums).items()}
 
 
 def _checksum(array: Any) -> jax.Array:
-    """Sums the bits of all numbers modulo 2**32, each times an odd number of its own: any change of one shows."""
+    """Sum the bits of all numbers modulo 2**32, each times an odd number of its own: any change of one shows."""
     width = {1: jnp.uint8, 2: jnp.uint16, 4: jnp.uint32}[array.dtype.itemsize]
     bits = jax.lax.bitcast_convert_type(array, width).astype(jnp.uint32)
     place = jnp.zeros(array.shape, jnp.uint32)

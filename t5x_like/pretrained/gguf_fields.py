@@ -45,7 +45,7 @@ class GgufFields:
     def read(
         self, *, vocab_size: int, tie_word_embeddings: bool, biases: set[str], frequencies: np.ndarray | None
     ) -> dict[str, Any]:
-        """Returns all fields. Arguments come from tensors; ``frequencies`` divide the rotary ones, [head_dim / 2]."""
+        """Return all fields. Arguments come from tensors; ``frequencies`` divide the rotary ones, [head_dim / 2]."""
         fields: dict[str, Any] = {
             "model_type": self._architecture,
             "architectures": [_CLASSES[self._architecture]],

@@ -1,6 +1,6 @@
 """Models in llama.cpp's ``.gguf`` files: weights by Hugging Face's names, and the ``config.json`` they would have.
 
-The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Quantised weights become float32.
+The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Quantized weights become float32.
 """
 
 import importlib
@@ -51,7 +51,7 @@ class GgufModel(NamedTuple):
 
 
 def read_gguf(path: PathLike) -> GgufModel:
-    """Opens a ``.gguf`` file of a Llama (or Mistral, which llama.cpp calls llama too), Qwen 2 or Qwen 3.
+    """Open a ``.gguf`` file of a Llama (or Mistral, which llama.cpp calls llama too), Qwen 2 or Qwen 3.
 
     Raises:
       ValueError: the package gguf is missing, the file is damaged, or it holds what we can't read; says which.
@@ -93,7 +93,7 @@ def _source(
 
 
 def _halves(array: np.ndarray, num_heads: int) -> np.ndarray:
-    """Rows [heads * head_dim, …] of llama.cpp's Llamas, which rotate neighbours, for rotating halves as we do."""
+    """Rows [heads * head_dim, …] of llama.cpp's Llamas, which rotate neighbors, for rotating halves as we do."""
     pairs = array.reshape(num_heads, -1, 2, *array.shape[1:])
     return pairs.swapaxes(1, 2).reshape(array.shape)
 
@@ -142,7 +142,7 @@ def _import(path: PathLike) -> Any:
 
 @contextmanager
 def _refusing(path: PathLike) -> Iterator[None]:
-    """Turns errors of the gguf package, which does not validate files, into messages about the file."""
+    """Turn errors of the gguf package, which does not validate files, into messages about the file."""
     if not as_path(path).is_file():
         raise ValueError(f"{path} is not a file")
     try:

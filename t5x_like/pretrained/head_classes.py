@@ -13,13 +13,13 @@ _NO_NAME = re.compile(r"(label_?)?\d+", re.IGNORECASE)
 
 
 def write_classes(directory: PathLike, classes: Sequence[str]) -> None:
-    """Writes the class names of a run's head; nothing if it has none."""
+    """Write the class names of a run's head; nothing if it has none."""
     if classes:
         write_json(as_path(directory) / _FILE, {"classes": list(classes)})
 
 
 def classes_at(directory: PathLike) -> tuple[str, ...]:
-    """Reads the class names of a run or a Hugging Face directory; empty if they are not named."""
+    """Read the class names of a run or a Hugging Face directory; empty if they are not named."""
     home = as_path(directory)
     if (home / _FILE).exists():
         return tuple(read_json(home / _FILE)["classes"])
@@ -48,7 +48,7 @@ def fields_of_classes(classes: Sequence[str]) -> dict[str, Any]:
 
 
 def order_by_name(theirs: Sequence[str], ours: Sequence[str]) -> tuple[int, ...] | None:
-    """Returns the place of each of ``ours`` in ``theirs``, or ``None`` if these are other names.
+    """Return the place of each of ``ours`` in ``theirs``, or ``None`` if these are other names.
 
     Case, spaces, ``-`` and ``_`` don't matter.
 

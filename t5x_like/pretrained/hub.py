@@ -12,7 +12,7 @@ _FILES = ("*.json", "*.safetensors", "*.model", "*.txt", "*.tiktoken")
 def local_directory(
     name: PathLike, *, revision: str | None = None, cache_dir: PathLike | None = None
 ) -> PathLike:
-    """Returns the directory of a model that is named as on the Hub, ``google/flan-t5-small``; a path as it is.
+    """Return the directory of a model that is named as on the Hub, ``google/flan-t5-small``; a path as it is.
 
     Files in the cache are used without a network; what is missing there is downloaded.
 

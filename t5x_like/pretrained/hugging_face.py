@@ -54,7 +54,7 @@ class HuggingFaceWeights:
     match: Match
 
     def read(self, mesh: Mesh | None = None, *, seed: int = 0) -> parameters.Parameters:
-        """Reads tensor by tensor, as float32, straight onto ``mesh`` if there is one.
+        """Read tensor by tensor, as float32, straight onto ``mesh`` if there is one.
 
         A head that the files lack is drawn from ``seed``, with a warning.
 
@@ -77,7 +77,7 @@ class HuggingFaceWeights:
         return params
 
     def unread(self) -> parameters.Parameters:
-        """Returns the weights as arrays that stay on disk; each use reads them.
+        """Return the weights as arrays that stay on disk; each use reads them.
 
         Raises:
           ValueError: as ``read``; and files without the head that ``config.json`` names.
@@ -94,7 +94,7 @@ class HuggingFaceWeights:
 def find_hugging_face(
     path: PathLike, *, task: ModelTask | None = None, num_labels: int | None = None
 ) -> HuggingFaceWeights:
-    """Opens a Hugging Face directory, a llama.cpp file or a T5X checkpoint, without reading its weights.
+    """Open a Hugging Face directory, a llama.cpp file or a T5X checkpoint, without reading its weights.
 
     Args:
       path: the directory or file.
@@ -134,7 +134,7 @@ def find_hugging_face(
 
 
 def configuration_of(directory: PathLike) -> Any:
-    """Returns the configuration that a directory's ``config.json`` describes.
+    """Return the configuration that a directory's ``config.json`` describes.
 
     Raises:
       ValueError: there is none, or it is a model or a configuration that we don't know.
@@ -149,7 +149,7 @@ def _shapes_of_scores(table: tuple[Weight, ...], config: Any) -> dict[str, tuple
 
 
 def _names_of_other_heads(architecture: Architecture, config: Any) -> set[str]:
-    """Names of the weights in files of the same model with other heads."""
+    """Name of the weights in files of the same model with other heads."""
     tables = (architecture.hugging_face_weights(replace(config, task=task)) for task in architecture.tasks)
     return {name for table in tables for row in table for name in (*their_names(row), *row.copies)}
 
@@ -165,7 +165,7 @@ def write_hugging_face(
     dtype: StoredDtype = "float32",
     max_shard_bytes: int = 5 * 10**9,
 ) -> None:
-    """Writes ``config.json``, safetensors and copies of ``companions``, whole or not at all.
+    """Write ``config.json``, safetensors and copies of ``companions``, whole or not at all.
 
     Args:
       config: the model's configuration.
@@ -186,26 +186,26 @@ def write_hugging_face(
     architecture = architecture_of(config)
     table = _table_to_write(architecture, config)
     shapes = their_shapes(table, params)
-    neighbour = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
-    neighbour.mkdir(parents=True)
+    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
+    temporary.mkdir(parents=True)
     try:
         weights = write_weights(table, params)
-        write_safetensors(neighbour, weights, shapes, dtype=dtype, max_shard_bytes=max_shard_bytes)
+        write_safetensors(temporary, weights, shapes, dtype=dtype, max_shard_bytes=max_shard_bytes)
         merged = _merged_fields(architecture, config, fields or {}) | {"torch_dtype": dtype}
         if classes:
             merged |= fields_of_classes(classes)
-        write_json(neighbour / "config.json", merged)
+        write_json(temporary / "config.json", merged)
         for companion in companions:
-            (neighbour / as_path(companion).name).write_bytes(as_path(companion).read_bytes())
+            (temporary / as_path(companion).name).write_bytes(as_path(companion).read_bytes())
         if target.exists():
             target.rmdir()
-        neighbour.rename(target)
+        temporary.rename(target)
     finally:
-        shutil.rmtree(neighbour, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _table_to_write(architecture: Architecture, config: Any) -> tuple[Weight, ...]:
-    """Removes the prefix from names, as files of models without a head have them."""
+    """Remove the prefix from names, as files of models without a head have them."""
     table = architecture.hugging_face_weights(config)
     if config.task != "base":
         return table
@@ -241,7 +241,7 @@ def _merged_fields(architecture: Architecture, config: Any, theirs: Mapping[str,
 
 
 def _class_like(theirs: str, task: ModelTask, classes: Mapping[str, ModelTask]) -> str:
-    """Returns the class for ``task`` of the same model as class ``theirs``: MT5's for an MT5 class, not T5's."""
+    """Return the class for ``task`` of the same model as class ``theirs``: MT5's for an MT5 class, not T5's."""
     able = [name for name, does in classes.items() if does == task]
     if theirs in able:
         return theirs

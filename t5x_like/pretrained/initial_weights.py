@@ -35,7 +35,7 @@ class CheckpointModel:
     remat: Remat = "none"
 
     def resolve(self, directory: PathLike | None, head: tuple[str, int] | None) -> Any:
-        """Returns the configuration of a checkpoint's model, with the head that training needs.
+        """Return the configuration of a checkpoint's model, with the head that training needs.
 
         Args:
           directory: the checkpoint.
@@ -61,7 +61,7 @@ class CheckpointModel:
 
 
 def check_head(config: Any, head: tuple[str, int], *, what: str) -> None:
-    """Checks that a model has the head that ``what`` needs.
+    """Check that a model has the head that ``what`` needs.
 
     Raises:
       ValueError: it has another, or none.
@@ -78,7 +78,7 @@ def check_head(config: Any, head: tuple[str, int], *, what: str) -> None:
 
 
 def check_length(config: Any, length: int, *, what: str) -> None:
-    """Checks that a model has a learned position for each token of ``what``; beyond them scores would be NaN.
+    """Check that a model has a learned position for each token of ``what``; beyond them scores would be NaN.
 
     Raises:
       ValueError: it has fewer.
@@ -95,7 +95,7 @@ def check_length(config: Any, length: int, *, what: str) -> None:
 def initial_checkpoint(
     directory: PathLike, config: Any, *, mesh: Mesh, seed: int, classes: Sequence[str] = ()
 ) -> Checkpoint:
-    """Opens the weights at ``directory`` for a model of ``config``, and logs what ``open_initial`` changes.
+    """Open the weights at ``directory`` for a model of ``config``, and log what ``open_initial`` changes.
 
     Args:
       directory: any checkpoint that ``open_checkpoint`` opens, or steps of a run without its ``model.json``.

@@ -8,13 +8,13 @@ from t5x_like.model.zoo.architectures import architecture_named, architecture_of
 
 
 def write_model_config(directory: PathLike, config: Any) -> None:
-    """Writes the configuration's ``model_type`` and every field of it."""
+    """Write the configuration's ``model_type`` and every field of it."""
     fields = {"model_type": architecture_of(config).name, **dataclasses.asdict(config)}
     write_json(as_path(directory) / "model.json", fields)
 
 
 def read_model_config(directory: PathLike) -> Any:
-    """Reads the configuration that ``write_model_config`` wrote.
+    """Read the configuration that ``write_model_config`` wrote.
 
     Raises:
       ValueError: no such file, or not a model that this version knows.
@@ -33,7 +33,7 @@ def read_model_config(directory: PathLike) -> Any:
 
 
 def _restored(kind: Any, value: Any) -> Any:
-    """Turns a field's JSON value into a dataclass again, recognized by the names of its fields, or into a tuple."""
+    """Turn a field's JSON value into a dataclass again, recognized by the names of its fields, or into a tuple."""
     if isinstance(value, list):
         return tuple(_restored(None, item) for item in value)
     if not isinstance(value, dict):

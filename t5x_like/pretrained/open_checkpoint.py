@@ -41,7 +41,7 @@ def open_checkpoint(
     needs_tokenizer: bool = False,
     finite: bool = True,
 ) -> Checkpoint:
-    """Reads weights, straight onto ``mesh`` if there is one.
+    """Read weights, straight onto ``mesh`` if there is one.
 
     >>> checkpoint = open_checkpoint("runs/quickstart", step=500)
     >>> checkpoint.model(batch).logits
@@ -93,7 +93,7 @@ def open_initial(
     classes: Sequence[str] = (),
     finite: bool = True,
 ) -> tuple[Checkpoint, list[str]]:
-    """Opens weights to train a model from; also returns what was changed, a line each.
+    """Open weights to train a model from; also returns what was changed, a line each.
 
     Heads that are missing, or have another shape, are drawn. A head for the same ``classes`` in another order is put
     into theirs, and one for as many others is kept.
@@ -123,7 +123,7 @@ def open_initial(
 def open_frozen(
     directory: PathLike, config: Any, record: FrozenRecord | None, *, mesh: Mesh | None
 ) -> parameters.Parameters:
-    """Opens the frozen weights of a run, and checks that they are those that it was trained with.
+    """Open the frozen weights of a run, and check that they are those that it was trained with.
 
     Args:
       directory: the run.
@@ -162,7 +162,7 @@ def open_frozen(
 
 @contextmanager
 def open_unread(directory: PathLike, *, step: int | None = None) -> Iterator[Checkpoint]:
-    """Opens a checkpoint whose weights stay on disk; while this is open, each use reads them.
+    """Open a checkpoint whose weights stay on disk; while this is open, each use reads them.
 
     Weights of a run with frozen weights, which are in two places, are in memory.
 
@@ -207,7 +207,7 @@ def _checkpoint(
 
 
 def require_numbers(params: Any, name: str) -> None:
-    """Checks that all weights are finite.
+    """Check that all weights are finite.
 
     Raises:
       NotNumbersError: some are NaN or infinite.

@@ -42,7 +42,7 @@ class RunWeights:
     def read(
         self, mesh: Mesh | None = None, *, seed: int = 0, frozen: parameters.Parameters | None = None
     ) -> tuple[int, parameters.Parameters]:
-        """Returns the step that was read and its weights, float32, sharded over ``mesh`` if there is one.
+        """Return the step that was read and its weights, float32, sharded over ``mesh`` if there is one.
 
         Args:
           mesh: the devices.
@@ -68,7 +68,7 @@ class RunWeights:
 
     @contextmanager
     def unread(self) -> Iterator[parameters.Parameters]:
-        """Yields the weights as arrays that stay on disk; each use reads them.
+        """Yield the weights as arrays that stay on disk; each use reads them.
 
         Raises:
           FileNotFoundError, ValueError: as ``read``.
@@ -79,7 +79,7 @@ class RunWeights:
     def _restore(
         self, like: parameters.Parameters, frozen: parameters.Parameters
     ) -> tuple[int, parameters.Parameters]:
-        """Reads the saved weights, and adds the frozen ones."""
+        """Read the saved weights, and add the frozen ones."""
         wanted, given = parameters.flatten(like), parameters.flatten(frozen)
         in_place = {path: leaf for path, leaf in wanted.items() if path in given}
         refuse_differences(
@@ -107,7 +107,7 @@ class RunWeights:
 
 
 def find_run(directory: PathLike) -> tuple[str, int | None] | None:
-    """Returns the run directory (with ``model.json``) that ``directory`` is or belongs to, and its step if it is one.
+    """Return the run directory (with ``model.json``) that ``directory`` is or belongs to, and its step if it is one.
 
     ``directory`` may be a run, its folder ``checkpoints``, or a single step; ``None`` if it is none of these.
     """
@@ -124,7 +124,7 @@ def find_run(directory: PathLike) -> tuple[str, int | None] | None:
 
 
 def find_run_weights(directory: PathLike, *, step: int | None = None) -> RunWeights:
-    """Finds the weights of a run, without reading them.
+    """Find the weights of a run, without reading them.
 
     Args:
       directory: the run, its folder of checkpoints, or one of its steps.
@@ -145,24 +145,24 @@ def find_run_weights(directory: PathLike, *, step: int | None = None) -> RunWeig
 
 
 def steps_of(directory: PathLike) -> list[int]:
-    """Returns the finished steps of a run, in ascending order."""
+    """Return the finished steps of a run, in ascending order."""
     return finished_steps(find_checkpoints(absolute(directory))[0])
 
 
 def was_trained_here(directory: PathLike) -> bool:
-    """Returns whether ``train`` wrote a directory; a conversion has no ``config.json``."""
+    """Return whether ``train`` wrote a directory; a conversion has no ``config.json``."""
     return all((as_path(directory) / name).exists() for name in ("model.json", "config.json"))
 
 
 def trained_on(directory: PathLike) -> str:
-    """Returns the task or mixture that a run was trained on; an empty string for what was not trained here."""
+    """Return the task or mixture that a run was trained on; an empty string for what was not trained here."""
     if not was_trained_here(directory):
         return ""
     return str(read_json(as_path(directory) / "config.json").get("train.mixture", ""))
 
 
 def trained_with_sentinels(directory: PathLike) -> int | None:
-    """Returns ``num_sentinels`` of a run's tasks: 100 if they differ, ``None`` for what was not trained here."""
+    """Return ``num_sentinels`` of a run's tasks: 100 if they differ, ``None`` for what was not trained here."""
     if not was_trained_here(directory):
         return None
     found = _values_of_tasks(directory, "num_sentinels")
@@ -170,7 +170,7 @@ def trained_with_sentinels(directory: PathLike) -> int | None:
 
 
 def trained_with_vocabulary(directory: PathLike) -> str:
-    """Returns the vocabulary of a run's tasks; an empty string if they differ, or it was not trained here."""
+    """Return the vocabulary of a run's tasks; an empty string if they differ, or it was not trained here."""
     found = _values_of_tasks(directory, "vocabulary") if was_trained_here(directory) else set()
     return found.pop() if len(found) == 1 else ""
 

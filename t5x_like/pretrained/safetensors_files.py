@@ -42,7 +42,7 @@ class SafetensorsReader:
         self._file_of = self._find()
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Returns the shape of every tensor by name, without reading tensors."""
+        """Return the shape of every tensor by name, without reading tensors."""
         shapes: dict[str, tuple[int, ...]] = {}
         for file in dict.fromkeys(self._file_of.values()):
             with self._open(file) as opened:
@@ -57,10 +57,10 @@ class SafetensorsReader:
         return shapes
 
     def read(self, name: str) -> np.ndarray:
-        """Reads a tensor of any stored floating-point type as float32.
+        """Read a tensor of any stored floating-point type as float32.
 
         Raises:
-          ValueError: it is stored as something else, as quantised weights are.
+          ValueError: it is stored as something else, as quantized weights are.
         """
         file = self._file_of[name]
         with self._open(file) as opened:
@@ -68,7 +68,7 @@ class SafetensorsReader:
             if dtype not in _FLOATS:
                 raise ValueError(
                     f"{self._directory / file}: {name} is stored as {dtype}; {', '.join(_FLOATS)} can be read "
-                    "(quantised weights can't: save the model in float32 or bfloat16)"
+                    "(quantized weights can't: save the model in float32 or bfloat16)"
                 )
             return np.asarray(opened.get_tensor(name), np.float32)
 
@@ -116,7 +116,7 @@ class SafetensorsReader:
 
 
 def _is_plain_name(name: str) -> bool:
-    """Returns whether a file name stays in its directory on every operating system."""
+    """Return whether a file name stays in its directory on every operating system."""
     alone = all(kind(name).name == name for kind in (PurePosixPath, PureWindowsPath))
     return alone and name.endswith(".safetensors") and "\0" not in name
 
@@ -140,7 +140,7 @@ def write_safetensors(
     dtype: StoredDtype = "float32",
     max_shard_bytes: int,
 ) -> None:
-    """Writes ``tensors``, which come in the order of their ``shapes``; never more than one is in memory.
+    """Write ``tensors``, which come in the order of their ``shapes``; never more than one is in memory.
 
     The format: https://github.com/huggingface/safetensors#format (the library writes whole files only).
 

@@ -36,7 +36,7 @@ class _Array(NamedTuple):
 
 
 def read_t5x(directory: PathLike) -> WeightSource:
-    """Finds the weights of a ``checkpoint_<step>`` folder or of a run's newest, by T5X's names of unscanned layers.
+    """Find the weights of a ``checkpoint_<step>`` folder or of a run's newest, by T5X's names of unscanned layers.
 
     Raises:
       ValueError: there is no such checkpoint, or it is damaged; says which file.
@@ -65,7 +65,7 @@ def read_t5x(directory: PathLike) -> WeightSource:
 
 
 def t5_config_of(source: WeightSource, **fields: Any) -> T5Config:
-    """Returns a configuration with the sizes of the shapes; ``fields`` give the rest, such as dropout.
+    """Return a configuration with the sizes of the shapes; ``fields`` give the rest, such as dropout.
 
     Two up-projections mean gated gelu, one relu; without a head of its own, the model scores with its embeddings.
 
@@ -100,7 +100,7 @@ def t5_config_of(source: WeightSource, **fields: Any) -> T5Config:
 
 
 def is_t5x(directory: PathLike) -> bool:
-    """Returns true where there is a T5X checkpoint, good or bad."""
+    """Return true where there is a T5X checkpoint, good or bad."""
     try:
         _find(as_path(directory))
     except ValueError:
@@ -109,7 +109,7 @@ def is_t5x(directory: PathLike) -> bool:
 
 
 def _find(directory: epath.Path) -> tuple[epath.Path, epath.Path]:
-    """Returns the folder of the weights and the msgpack file in it."""
+    """Return the folder of the weights and the msgpack file in it."""
     steps = {}
     if directory.is_dir():
         steps = {

@@ -33,7 +33,7 @@ class SpecialIds(NamedTuple):
 
 
 def special_ids_of(fields: Mapping[str, Any]) -> SpecialIds:
-    """Returns the ids in a ``config.json``, or transformers' defaults for this model where it gives none.
+    """Return the ids in a ``config.json``, or transformers' defaults for this model where it gives none.
 
     Without a start token, decoders start with padding.
     """
@@ -48,7 +48,7 @@ def special_ids_of(fields: Mapping[str, Any]) -> SpecialIds:
 
 
 def tokenizer_files(directory: PathLike) -> tuple[PathLike, ...]:
-    """Returns the tokenizer's files in a model's directory; none for what is no directory."""
+    """Return the tokenizer's files in a model's directory; none for what is no directory."""
     return tuple(vocabulary_files(directory).values()) if as_path(directory).is_dir() else ()
 
 
@@ -60,7 +60,7 @@ def find_tokenizer(
     vocabulary: str = "",
     num_sentinels: int | None = None,
 ) -> Tokenizer | None:
-    """Opens the tokenizer of a checkpoint, of any kind, or ByT5's bytes; ``None`` where there is none.
+    """Open the tokenizer of a checkpoint, of any kind, or ByT5's bytes; ``None`` where there is none.
 
     T5's sentinels, which are not in its ``spiece.model``, are the last ids.
 
@@ -97,7 +97,7 @@ def find_tokenizer(
 
 
 def required_tokenizer(tokenizer: Tokenizer | None, directory: PathLike) -> Tokenizer:
-    """Returns the result of ``find_tokenizer`` where a tokenizer is needed.
+    """Return the result of ``find_tokenizer`` where a tokenizer is needed.
 
     Raises:
       ValueError: there is no tokenizer.

@@ -28,7 +28,7 @@ def match(
     of_other_heads: Iterable[str] = (),
     head_shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Match:
-    """Finds names with or without one of ``prefixes``, and sorts out heads.
+    """Find names with or without one of ``prefixes``, and sort out heads.
 
     A head, or a part of it, that the source lacks or has in another shape is left to be initialized.
 

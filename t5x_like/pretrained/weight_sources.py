@@ -31,7 +31,7 @@ _FREE = (
 
 
 def checkpoint_format(directory: PathLike) -> Format:
-    """Returns the format of a checkpoint.
+    """Return the format of a checkpoint.
 
     Raises:
       ValueError: there is none.
@@ -46,7 +46,7 @@ def checkpoint_format(directory: PathLike) -> Format:
 
 
 def is_run(directory: PathLike) -> bool:
-    """Returns whether a checkpoint is a run of ours.
+    """Return whether a checkpoint is a run of ours.
 
     Raises:
       ValueError: there is no checkpoint.
@@ -55,7 +55,7 @@ def is_run(directory: PathLike) -> bool:
 
 
 def read_config(directory: PathLike) -> Any:
-    """Returns the configuration of a checkpoint's model, without reading weights.
+    """Return the configuration of a checkpoint's model, without reading weights.
 
     Raises:
       ValueError: there is none, or it is a model that we don't know.
@@ -70,7 +70,7 @@ def read_config(directory: PathLike) -> Any:
 
 
 def identity_of(directory: PathLike, step: int | None) -> str:
-    """Returns a short hash that identifies weights, of a run those of ``step``."""
+    """Return a short hash that identifies weights, of a run those of ``step``."""
     path = as_path(directory)
     digest = hashlib.sha256()
     if step is not None:
@@ -95,7 +95,7 @@ def find_weights(
     head: ModelTask | None = None,
     num_labels: int | None = None,
 ) -> RunWeights | HuggingFaceWeights:
-    """Finds the weights of a checkpoint, without reading them.
+    """Find the weights of a checkpoint, without reading them.
 
     Args:
       directory: the checkpoint.
@@ -140,7 +140,7 @@ def _format_or_none(directory: PathLike) -> Format | None:
 
 
 def _refuse_another_model(theirs: Any, ours: Any, directory: PathLike) -> None:
-    """Refuses weights of a model that would compute something else."""
+    """Refuse weights of a model that would compute something else."""
     if type(theirs) is not type(ours):
         raise ValueError(
             f"{directory} holds a {type(theirs).__name__}, but the run's model is a {type(ours).__name__}"

@@ -40,11 +40,11 @@ class EarlyStopping(Hook):
             raise ValueError(f"min_delta is {self.min_delta}; give 0 or more")
 
     def start(self, run: RunProgress) -> None:
-        """Stops a resumed run that had stopped already."""
+        """Stop a resumed run that had stopped already."""
         self._decide(run)
 
     def after_step(self, run: RunProgress) -> None:
-        """Decides after each evaluation.
+        """Decide after each evaluation.
 
         Raises:
           ValueError: the evaluation has no such metric.

@@ -23,7 +23,7 @@ def evaluate(
     output_dir: PathLike | None = None,
     mesh: MeshConfig | None = None,
 ) -> dict[str, TaskResult]:
-    """Scores the weights of a run on held-out rows; writes ``scores.json`` and ``TASK/predictions.jsonl``.
+    """Score the weights of a run on held-out rows, and write ``scores.json`` and ``TASK/predictions.jsonl``.
 
     >>> t5x_like.evaluate("runs/finetune")["cmudict"].scores
     {'sequence_accuracy': 61.2}
@@ -57,7 +57,7 @@ def evaluate(
 
 
 def own_evaluation(run: PathLike) -> TaskEvaluation | HeadEvaluation:
-    """Returns the evaluation of the tasks that a run trains on, with the lengths of its training data.
+    """Return the evaluation of the tasks that a run trains on, with the lengths of its training data.
 
     Raises:
       ValueError: not a run.

@@ -110,7 +110,7 @@ _COMPUTE_DTYPE = "model.compute_dtype"
 
 
 def describe(value: Any, prefix: str = "") -> dict[str, Any]:
-    """Flattens a tree of dataclasses to JSON values such as ``{"optimizer.learning_rate.base": 1.0}``."""
+    """Flatten a tree of dataclasses to JSON values such as ``{"optimizer.learning_rate.base": 1.0}``."""
     if hasattr(value, "described") and not isinstance(value, type):  # it has parts without a text
         return {f"{prefix}is": type(value).__name__} | describe(value.described(), prefix)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -132,7 +132,7 @@ def describe(value: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Returns a line for every described value that a continued run may not change."""
+    """Return a line for every described value that a continued run may not change."""
     lines = []
     for key in sorted(old.keys() | new.keys()):
         if FREE_ON_RESUME.match(key) or (key in old and key in new and old[key] == new[key]):

@@ -63,12 +63,12 @@ class RunProgress:
         return self.stop_reason is not None or self.step >= self.total_steps
 
     def stop(self, reason: str) -> None:
-        """Ends the run after this step; hooks that run at the end run now."""
+        """End the run after this step; hooks that run at the end run now."""
         self.stop_reason = reason
 
     @contextlib.contextmanager
     def paused(self, activity: str) -> Iterator[None]:
-        """Leaves what happens inside out of the training speed, and shows ``activity`` as progress."""
+        """Leave what happens inside out of the training speed, and show ``activity`` as progress."""
         if self._writers is not None:
             self._writers.doing(activity)
         with self.timer.paused():
@@ -77,7 +77,7 @@ class RunProgress:
             self._writers.doing("training")
 
     def log(self, split: str, line: dict[str, Any]) -> None:
-        """Writes numbers to ``metrics.jsonl``, TensorBoard and the terminal.
+        """Write numbers to ``metrics.jsonl``, TensorBoard and the terminal.
 
         Args:
           split: their source, such as ``"train"`` or ``"validation/king_james"``.
@@ -94,13 +94,13 @@ class Hook(Protocol):
     """Work between steps. Inherit from it and write the methods that are needed; the others do nothing."""
 
     def start(self, run: RunProgress) -> None:
-        """Runs once, before the first step."""
+        """Run once, before the first step."""
 
     def before_step(self, run: RunProgress) -> None:
-        """Runs before each step; ``run.step`` steps are done."""
+        """Run before each step; ``run.step`` steps are done."""
 
     def after_step(self, run: RunProgress) -> None:
-        """Runs after each step. When a later hook stops the run, it runs again, with ``run.is_last``."""
+        """Run after each step. When a later hook stops the run, it runs again, with ``run.is_last``."""
 
 
 class Every(Hook):
@@ -119,7 +119,7 @@ class Every(Hook):
         self._done_at: int | None = None
 
     def after_step(self, run: RunProgress) -> None:
-        """Calls the function if the step is due, once for each step."""
+        """Call the function if the step is due, once for each step."""
         due = self._steps > 0 and run.step % self._steps == 0
         at_end = run.is_last and (self._when_preempted or not run.preempted)
         if (due or at_end) and self._done_at != run.step:
@@ -204,12 +204,12 @@ class Profile(Hook):
         self._tracing = contextlib.ExitStack()
 
     def before_step(self, run: RunProgress) -> None:
-        """Starts recording if the next step is the first one to record."""
+        """Start recording if the next step is the first one to record."""
         if self._steps and run.step + 1 == self._steps[0]:
             self._tracing.enter_context(jax.profiler.trace(self._directory))
 
     def after_step(self, run: RunProgress) -> None:
-        """Stops recording after the last of the chosen steps, or of the run."""
+        """Stop recording after the last of the chosen steps, or of the run."""
         if self._steps and (run.step == self._steps[1] or run.is_last):
             jax.effects_barrier()
             self._tracing.close()

@@ -72,7 +72,7 @@ class Loop:
         }
 
     def run(self, state: State, start_step: int = 0) -> Finished:
-        """Trains from ``start_step`` to the last step, to a hook's stop, or to the step at which a signal asks to."""
+        """Train from ``start_step`` to the last step, to a hook's stop, or to the step at which a signal asks to."""
         run = RunProgress(state, step=start_step, **self._facts)
         if self._writers is not None:
             self._writers.doing("compiling")

@@ -22,11 +22,11 @@ class MetricSink(Protocol):
     """An open connection that takes numbers."""
 
     def write(self, step: int, split: str, numbers: Mapping[str, float]) -> None:
-        """Takes the numbers of one log line."""
+        """Take the numbers of one log line."""
         ...
 
     def close(self) -> None:
-        """Ends the connection."""
+        """End the connection."""
         ...
 
 
@@ -40,15 +40,15 @@ class MetricLogger(Hook):
     _num_passed: int = 0
 
     def open(self, run: RunProgress) -> MetricSink:
-        """Connects for a run that begins or continues."""
+        """Connect for a run that begins or continues."""
         raise NotImplementedError
 
     def start(self, run: RunProgress) -> None:
-        """Takes note of what was passed on before; connects with the first new line."""
+        """Take note of what was passed on before; connects with the first new line."""
         self._remember(None, len(run.lines))
 
     def after_step(self, run: RunProgress) -> None:
-        """Passes on what was logged since the last call, and ends the connection with the run."""
+        """Pass on what was logged since the last call, and end the connection with the run."""
         new = run.lines[self._num_passed :]
         if jax.process_index() != 0 or (not new and self._sink is None):
             return
@@ -60,7 +60,7 @@ class MetricLogger(Hook):
         self._remember(None if run.is_last else sink, len(run.lines))
 
     def _remember(self, sink: MetricSink | None, num_passed: int) -> None:
-        """Keeps what a frozen configuration has no field for."""
+        """Keep what a frozen configuration has no field for."""
         object.__setattr__(self, "_sink", sink)
         object.__setattr__(self, "_num_passed", num_passed)
 
@@ -215,7 +215,7 @@ def _name(key: str) -> str:
 
 
 def _identity(run: RunProgress, file: str, make: Any) -> str:
-    """Returns the run's name in another system, kept in its directory so that a resumed run continues there."""
+    """Return the run's name in another system, kept in its directory so that a resumed run continues there."""
     path = as_path(run.model_dir) / file
     if not path.exists():
         write_json(path, {"id": make()})

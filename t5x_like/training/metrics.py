@@ -31,7 +31,7 @@ class Totals(NamedTuple):
 
 
 def zero_totals(num_tasks: int, measures: Iterable[str] = ()) -> Totals:
-    """Returns sums of nothing; ``measures`` are the names of a model's own."""
+    """Return sums of nothing; ``measures`` are the names of a model's own."""
     scalars = (jnp.zeros((), jnp.float32) for _ in range(12))
     tasks = (jnp.zeros((num_tasks,), jnp.float32) for _ in range(2))
     own = {name: Measure(jnp.zeros((), jnp.float32), jnp.zeros((), jnp.float32)) for name in measures}
@@ -39,14 +39,14 @@ def zero_totals(num_tasks: int, measures: Iterable[str] = ()) -> Totals:
 
 
 def add(left: Totals, right: Totals) -> Totals:
-    """Sums two totals."""
+    """Sum two totals."""
     return jax.tree.map(jnp.add, left, right)
 
 
 def summarize(
     totals: Totals, task_names: Sequence[str] = (), *, head: tuple[str, int] | None = None
 ) -> dict[str, Any]:
-    """Returns means per target token (losses in nats) and per step (gradient norm), and counts.
+    """Return means per target token (losses in nats) and per step (gradient norm), and counts.
 
     Args:
       totals: sums over some steps.

@@ -27,7 +27,7 @@ def accumulate(
     *,
     num_parts: int,
 ) -> tuple[Any, Totals, Memory | None]:
-    """Returns the gradients, the sums to log and the memory of ``whole``, computed in ``num_parts`` parts.
+    """Return the gradients, the sums to log and the memory of ``whole``, computed in ``num_parts`` parts.
 
     Args:
       gradient: ``(trained, part, dropout_key) -> (gradients, (totals, memory))``.

@@ -31,7 +31,7 @@ class Preemption:
             signal.signal(number, handler)
 
     def requested_at(self, step: int) -> bool:
-        """Returns whether to stop after ``step``; several processes agree on it through JAX's coordinator."""
+        """Return whether to stop after ``step``; several processes agree on it through JAX's coordinator."""
         if jax.process_count() == 1:
             return self.requested
         return multihost_utils.reached_preemption_sync_point(step)

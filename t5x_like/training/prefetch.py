@@ -50,7 +50,7 @@ class Prefetcher:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stops the thread; batches read ahead are dropped and will be read again on resume."""
+        """Stop the thread; batches read ahead are dropped and will be read again on resume."""
         self._closed.set()
         while self._thread.is_alive():
             try:

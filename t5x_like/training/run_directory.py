@@ -15,7 +15,7 @@ from t5x_like.training.run_record import write_experiment
 
 
 def refuse_another_run(experiment: Experiment) -> None:
-    """Checks that ``experiment.model_dir`` is empty or this run's own; writes nothing.
+    """Check that ``experiment.model_dir`` is empty or this run's own; writes nothing.
 
     Raises:
       ValueError: the folder holds a run of another configuration; the message lists what differs.
@@ -35,7 +35,7 @@ def refuse_another_run(experiment: Experiment) -> None:
 def claim(
     experiment: Experiment, *, config_text: str, vocabulary: Any, frozen: FrozenRecord | None = None
 ) -> None:
-    """Makes ``experiment.model_dir`` the home of this run.
+    """Make ``experiment.model_dir`` the home of this run.
 
     It then holds ``config.json`` (every value, to compare with), ``experiment.json`` (to build the configuration
     again), ``model.json``, the names of its head's classes and the vocabulary's files. Also ``config.gin`` if gin

@@ -28,17 +28,17 @@ _MAKERS = "t5x_like.text.benchmarks."
 
 
 def write_experiment(directory: PathLike, experiment: Experiment) -> None:
-    """Writes ``experiment.json``. Values that can't be written, such as a lambda, are recorded as their ``repr``."""
+    """Write ``experiment.json``. Values that can't be written, such as a lambda, are recorded as their ``repr``."""
     write_json(as_path(directory) / _FILE, to_data(experiment))
 
 
 def has_experiment(directory: PathLike) -> bool:
-    """Returns whether a directory holds the configuration of a run."""
+    """Return whether a directory holds the configuration of a run."""
     return (as_path(directory) / _FILE).exists()
 
 
 def read_experiment(directory: PathLike, **changes: Any) -> Experiment:
-    """Builds the configuration of a run, to continue it or to use its parts.
+    """Build the configuration of a run, to continue it or to use its parts.
 
     >>> train(read_experiment("runs/my_t5", total_steps=2000))
 
@@ -56,7 +56,7 @@ def read_experiment(directory: PathLike, **changes: Any) -> Experiment:
 
 
 def read_recorded(directory: PathLike, name: str) -> Any:
-    """Builds a single field of a run's ``Experiment``, such as ``tasks``.
+    """Build a single field of a run's ``Experiment``, such as ``tasks``.
 
     Raises:
       ValueError: not a run, or a value that can't be built here.
@@ -65,7 +65,7 @@ def read_recorded(directory: PathLike, name: str) -> Any:
 
 
 def recorded_value(directory: str, field: str) -> Any:
-    """Returns a value of a run's configuration by its path, such as ``train.mixture``; for gin files."""
+    """Return a value of a run's configuration by its path, such as ``train.mixture``; for gin files."""
     name, *parts = field.split(".")
     value = read_recorded(directory, name)
     for part in parts:
@@ -74,7 +74,7 @@ def recorded_value(directory: str, field: str) -> Any:
 
 
 def to_data(value: Any) -> Any:
-    """Returns a configuration as JSON values: dataclasses, functions and classes by name, tuples as lists."""
+    """Return a configuration as JSON values: dataclasses, functions and classes by name, tuples as lists."""
     if isinstance(value, float) and not math.isfinite(value):  # JSON has no word for it
         return {_NUMBER: str(value)}
     if value is None or isinstance(value, bool | int | float | str):
@@ -103,7 +103,7 @@ def to_data(value: Any) -> Any:
 
 
 def from_data(data: Any) -> Any:
-    """Builds what ``to_data`` was given; lists become tuples.
+    """Build what ``to_data`` was given; lists become tuples.
 
     Raises:
       ValueError: a name that can't be imported, isn't allowed here, or a value that was not recorded.
@@ -139,7 +139,7 @@ def from_data(data: Any) -> Any:
 
 
 def name_of(target: Any) -> str:
-    """Returns ``module:name`` of a class or function, by which ``from_data`` finds it."""
+    """Return ``module:name`` of a class or function, by which ``from_data`` finds it."""
     return f"{target.__module__}:{target.__qualname__}"
 
 
@@ -160,7 +160,7 @@ def _read(fields: dict[str, Any], name: str, directory: PathLike) -> Any:
 
 
 def _is_found(value: Any) -> bool:
-    """Returns True if a class or function is found under its name."""
+    """Return True if a class or function is found under its name."""
     try:
         return _find(name_of(value)) is value
     except ValueError:
@@ -176,7 +176,7 @@ def _reduced(value: Any) -> dict[str, Any]:
 
 
 def _find(name: str) -> Any:
-    """Imports a class or function by ``module:name``; what Python itself brings is not configuration."""
+    """Import a class or function by ``module:name``; what Python itself brings is not configuration."""
     module, _, path = name.partition(":")
     if module.split(".")[0] in sys.stdlib_module_names:
         raise ValueError(f"{name} is not a part of a configuration")
@@ -193,7 +193,7 @@ def _find(name: str) -> Any:
 
 
 def _build(owner: Any, values: dict[str, Any]) -> Any:
-    """Builds a dataclass, with lists for the fields that want them."""
+    """Build a dataclass, with lists for the fields that want them."""
     annotations = parameter_types(owner)
     try:
         return owner(**{name: conform(each, annotations.get(name, Any)) for name, each in values.items()})

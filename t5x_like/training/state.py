@@ -39,11 +39,11 @@ class StatePlan(NamedTuple):
     trainable: tuple[str, ...] = ("*",)
 
     def weights(self, state: State) -> parameters.Parameters:
-        """Returns the model's whole weights, for ``parameters.merge(plan.graphdef, weights)``."""
+        """Return the model's whole weights, for ``parameters.merge(plan.graphdef, weights)``."""
         return parameters.combine(state["params"], state["frozen"])
 
     def divide(self, params: parameters.Parameters) -> dict[str, parameters.Parameters]:
-        """Returns the entries of the state that hold a model's whole weights."""
+        """Return the entries of the state that hold a model's whole weights."""
         trained, frozen = parameters.partition(params, self.trainable)
         return {"params": trained, "frozen": frozen}
 
@@ -57,7 +57,7 @@ def plan_state(
     batch_size: int | None = None,
     trainable: Sequence[str] = ("*",),
 ) -> StatePlan:
-    """Plans shapes and shardings of the whole state, using no memory.
+    """Plan shapes and shardings of the whole state, using no memory.
 
     Args:
       model_config: the model.
@@ -98,7 +98,7 @@ def plan_state(
 
 
 def plan_memory(graphdef: Any, params: Any, mesh: Mesh, *, num_rows: int) -> Memory | None:
-    """Plans the segment memory of ``num_rows`` rows, sharded like the batch; ``None`` for a model without one."""
+    """Plan the segment memory of ``num_rows`` rows, sharded like the batch; ``None`` for a model without one."""
 
     def begin(params: Any) -> Memory | None:
         model = parameters.merge(graphdef, params)
@@ -115,22 +115,22 @@ def plan_memory(graphdef: Any, params: Any, mesh: Mesh, *, num_rows: int) -> Mem
 
 
 def empty(abstract: Any) -> Any:
-    """Returns zeros of the given shapes and shardings."""
+    """Return zeros of the given shapes and shardings."""
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype, device=leaf.sharding), abstract)
 
 
 def saved_part(state: State) -> State:
-    """Returns the state without frozen weights, as checkpoints hold it."""
+    """Return the state without frozen weights, as checkpoints hold it."""
     return {name: part for name, part in state.items() if name != "frozen"}
 
 
 def shardings_of(abstract: Any) -> Any:
-    """Returns the shardings that a tree of shapes carries."""
+    """Return the shardings that a tree of shapes carries."""
     return jax.tree.map(lambda leaf: leaf.sharding, abstract)
 
 
 def new_state(plan: StatePlan, model_config: Any, *, seed: int) -> State:
-    """Returns the state at step 0 with fresh weights, each drawn on the devices that hold it.
+    """Return the state at step 0 with fresh weights, each drawn on the devices that hold it.
 
     Args:
       plan: shapes and shardings.
@@ -146,7 +146,7 @@ def new_state(plan: StatePlan, model_config: Any, *, seed: int) -> State:
 
 
 def state_from_params(plan: StatePlan, params: Any) -> State:
-    """Returns the state at step 0 with a model's whole weights and a fresh optimizer."""
+    """Return the state at step 0 with a model's whole weights and a fresh optimizer."""
     divided = plan.divide(params)
     state: State = {
         "step": jnp.zeros((), jnp.int32),
@@ -158,7 +158,7 @@ def state_from_params(plan: StatePlan, params: Any) -> State:
 
 
 def fine_tuning_state(plan: StatePlan, params: Any) -> State:
-    """Returns ``state_from_params`` compiled for the mesh, so that the optimizer state is sharded from the start."""
+    """Return ``state_from_params`` compiled for the mesh, so that the optimizer state is sharded from the start."""
     return jax.jit(lambda params: state_from_params(plan, params), out_shardings=shardings_of(plan.abstract))(
         params
     )

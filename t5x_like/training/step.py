@@ -21,7 +21,7 @@ from t5x_like.training.state import State, StatePlan
 def train_step(
     plan: StatePlan, loss: LossConfig, *, seed: int, num_microbatches: int = 1
 ) -> Callable[[State, Batch], State]:
-    """Returns the function ``(state, batch) -> state``.
+    """Return the function ``(state, batch) -> state``.
 
     A state with a memory passes it on to the rows that continue those of the batch before.
 
@@ -76,7 +76,7 @@ def train_step(
 def validation_step(
     plan: StatePlan, loss: LossConfig
 ) -> Callable[[Any, Batch, Totals, Memory | None], tuple[Totals, Memory | None]]:
-    """Returns the function that adds a batch's teacher-forced loss, without dropout.
+    """Return the function that adds a batch's teacher-forced loss, without dropout.
 
     ``(params, batch, totals, memory) -> (totals, memory)``, where only some models have a memory.
     """
@@ -94,5 +94,5 @@ def validation_step(
 
 
 def _memory_for(batch: Batch, memory: Memory | None) -> Memory | None:
-    """Returns the memory to call the model with: none if the batch doesn't say which rows continue."""
+    """Return the memory to call the model with: none if the batch doesn't say which rows continue."""
     return None if batch.continues is None else memory

@@ -19,7 +19,7 @@ class StepTimer:
         self._paused = 0.0
 
     def tick(self, step: jax.Array, waited_seconds: float) -> float | None:
-        """Counts one step, just dispatched. The first one compiles; returns the seconds that it took, else ``None``."""
+        """Count one step, just dispatched. The first one compiles; returns the seconds that it took, else ``None``."""
         if self._compile_seconds is None:
             step.block_until_ready()
             self._compile_seconds = time.perf_counter() - self._start
@@ -31,13 +31,13 @@ class StepTimer:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Leaves the time spent inside out of the training time."""
+        """Leave the time spent inside out of the training time."""
         start = time.perf_counter()
         yield
         self._paused += time.perf_counter() - start
 
     def rates(self, tokens: float) -> dict[str, float]:
-        """Returns steps and ``tokens`` per second since the last call, and the share of time spent waiting for data."""
+        """Return steps and ``tokens`` per second since the last call, and the share of time spent waiting for data."""
         rates: dict[str, float] = {}
         if self._uncounted_steps:
             rates["compile_seconds"] = self._compile_seconds or 0.0

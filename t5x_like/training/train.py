@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 def train(experiment: Experiment, *, config_text: str = "") -> Finished:
-    """Trains to the experiment's last step, from fresh weights, other weights, or this run's newest checkpoint.
+    """Train to the experiment's last step, from fresh weights, other weights, or this run's newest checkpoint.
 
     A killed run that is started again continues the same sequence of losses. SIGTERM saves and returns early.
 
@@ -110,7 +110,7 @@ def train(experiment: Experiment, *, config_text: str = "") -> Finished:
 
 
 def with_model(experiment: Experiment) -> Experiment:
-    """Replaces ``CheckpointModel`` by the configuration of the model in ``start_from``.
+    """Replace ``CheckpointModel`` by the configuration of the model in ``start_from``.
 
     Raises:
       ValueError: there is no model there, or it can't have the head that the tasks need.
@@ -122,7 +122,7 @@ def with_model(experiment: Experiment) -> Experiment:
 
 
 def check_model(experiment: Experiment, loader: Loader) -> None:
-    """Checks that the model has the head, the positions and the embeddings that the data needs.
+    """Check that the model has the head, the positions and the embeddings that the data needs.
 
     Raises:
       ValueError: it does not.
@@ -136,20 +136,20 @@ def check_model(experiment: Experiment, loader: Loader) -> None:
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
 
 
-def check_vocabulary(vocabulary: object, vocab_size: int, *, needed: int) -> None:
+def check_vocabulary(vocabulary: object, vocab_size: int, *, needed: int | None = None) -> None:
     """Check that the embedding has a row for each token id, and otherwise at most padding to a multiple of 128.
 
     Args:
       vocabulary: Tokenizer of the data.
       vocab_size: Number of embedding rows.
-      needed: Number of rows that the data needs; heads read no sentinels.
+      needed: Number of rows that the data needs, which for heads excludes sentinels; None for all ids.
 
     Raises:
       ValueError: They don't match.
     """
     num_ids = vocabulary.vocab_size  # pyright: ignore[reportAttributeAccessIssue]
     padded = -(-num_ids // 128) * 128
-    if not needed <= vocab_size <= padded:
+    if not (num_ids if needed is None else needed) <= vocab_size <= padded:
         raise ValueError(
             f"the vocabulary has {num_ids} ids, sentinels included, but the model has {vocab_size} embedding rows; "
             f"set the model's vocab_size to {num_ids}, or to {padded} (a multiple of 128) for even sharding"
@@ -159,7 +159,7 @@ def check_vocabulary(vocabulary: object, vocab_size: int, *, needed: int) -> Non
 def starting_state(
     experiment: Experiment, plan: StatePlan, mesh: Mesh, checkpoints: Checkpoints, loader: Loader
 ) -> tuple[State, int, FrozenRecord | None]:
-    """Returns the state to train from, its step, and where frozen weights come from (``None`` if all are trained).
+    """Return the state to train from, its step, and where frozen weights come from (``None`` if all are trained).
 
     It is that of this run's newest good checkpoint, else has the weights of ``start_from``, else fresh ones.
     """
@@ -192,7 +192,7 @@ def starting_state(
 
 
 def opening_lines(experiment: Experiment, plan: StatePlan, mesh: Mesh, start_step: int) -> str:
-    """Returns the size of the model, the devices, and the origin of the weights, to print before training."""
+    """Return the size of the model, the devices, and the origin of the weights, to print before training."""
     num_trained, num_frozen = (
         sum(leaf.size for leaf in jax.tree.leaves(plan.abstract[name])) for name in ("params", "frozen")
     )

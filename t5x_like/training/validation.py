@@ -25,7 +25,7 @@ class Validator:
     def __init__(
         self, config: LoaderConfig, plan: StatePlan, loss: LossConfig, mesh: Mesh, *, vocab_size: int
     ):
-        """Raises ValueError if there is no such split, or it can't be read."""
+        """Raise ValueError if there is no such split, or it can't be read."""
         self.name = config.mixture
         self._config = replace(config, repeat=False, shuffle=False)
         # Opened before training: a split that can't be read is found now, and texts are tokenized once.
@@ -36,7 +36,7 @@ class Validator:
         self._count = jax.jit(lambda batch: count_targets(batch, vocab_size))
 
     def measure(self, params: Any) -> dict[str, Any]:
-        """Averages the loss over all target tokens of the split, in nats.
+        """Average the loss over all target tokens of the split, in nats.
 
         ``unigram_entropy`` is a baseline: the loss of a model that only knows how frequent each target token of this
         split is.
@@ -67,11 +67,11 @@ class Validator:
 
 
 def count_targets(batch: Batch, vocab_size: int) -> jax.Array:
-    """Returns the sum of loss weights of each target token, float32 [V]."""
+    """Return the sum of loss weights of each target token, float32 [V]."""
     return jnp.zeros(vocab_size, jnp.float32).at[batch.target_tokens].add(batch.loss_weights)
 
 
 def entropy(counts: np.ndarray) -> float:
-    """Returns the entropy of the distribution with these counts, in nats."""
+    """Return the entropy of the distribution with these counts, in nats."""
     shares = counts[counts > 0] / counts.sum()
     return float(-(shares * np.log(shares)).sum())

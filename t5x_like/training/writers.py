@@ -10,7 +10,7 @@ from t5x_like.io.progress import Progress
 
 
 def logged_lines(path: str, *, up_to_step: int) -> list[dict[str, Any]]:
-    """Reads the lines of a ``metrics.jsonl`` up to a step; none if there is no such file."""
+    """Read the lines of a ``metrics.jsonl`` up to a step; none if there is no such file."""
     logged = list(read_jsonl(path)) if as_path(path).exists() else []
     return [line for line in logged if line["step"] <= up_to_step]
 
@@ -26,7 +26,7 @@ class JsonLinesWriter:
         self._file = as_path(path).open("a")
 
     def write(self, line: dict[str, Any]) -> None:
-        """Writes and flushes: a killed run keeps what it logged."""
+        """Write and flush: a killed run keeps what it logged."""
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
 
@@ -87,21 +87,21 @@ class TerminalWriter:
         self._progress.skip(start_step)
 
     def step(self) -> None:
-        """Counts one step."""
+        """Count one step."""
         self._done += 1
         self._progress.add(1)
 
     def doing(self, activity: str) -> None:
-        """Names what is going on, such as "evaluating"."""
+        """Name what is going on, such as "evaluating"."""
         self._progress.relabel(activity)
 
     def compiled(self, seconds: float) -> None:
-        """Prints how long the first step took to compile; rates count from here."""
+        """Print how long the first step took to compile; rates count from here."""
         self.say(f"compiled in {seconds:.{0 if seconds >= 10 else 1}f} s")
         self._progress.skip(self._done)
 
     def write(self, line: dict[str, Any]) -> None:
-        """Prints the most important numbers of a log line."""
+        """Print the most important numbers of a log line."""
         shown = {name: line[name] for name in self._SHOWN if name in line}
         if line["split"] != "train":
             shown |= {
@@ -111,11 +111,11 @@ class TerminalWriter:
         self.say(f"step {line['step']}/{self._total}  {line['split']}  {text}")
 
     def say(self, text: str) -> None:
-        """Prints one line without tearing the bar."""
+        """Print one line without tearing the bar."""
         self._progress.say(text)
 
     def close(self) -> None:
-        """Removes the bar."""
+        """Remove the bar."""
         self._progress.close()
 
 
@@ -145,26 +145,26 @@ class Writers:
             writer.close()
 
     def step(self) -> None:
-        """Moves the progress bar."""
+        """Move the progress bar."""
         if self._terminal:
             self._terminal.step()
 
     def doing(self, activity: str) -> None:
-        """Names what is going on, for the progress bar."""
+        """Name what is going on, for the progress bar."""
         if self._terminal:
             self._terminal.doing(activity)
 
     def compiled(self, seconds: float) -> None:
-        """Says how long the first step took to compile."""
+        """Say how long the first step took to compile."""
         if self._terminal:
             self._terminal.compiled(seconds)
 
     def say(self, text: str) -> None:
-        """Prints to the terminal only."""
+        """Print to the terminal only."""
         if self._terminal:
             self._terminal.say(text)
 
     def write(self, line: dict[str, Any]) -> None:
-        """Logs one line: ``step``, ``split`` and numbers."""
+        """Log one line: ``step``, ``split`` and numbers."""
         for writer in self._all:
             writer.write(line)

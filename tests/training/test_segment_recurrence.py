@@ -86,7 +86,10 @@ def close(left: Any, right: Any, atol: float = 1e-5) -> None:
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=atol), left, right)
 
 
-@pytest.mark.parametrize("model", [TRANSFO_XL, XLNET], ids=["transfo_xl", "xlnet"])
+@pytest.mark.parametrize(
+    "model",
+    [pytest.param(TRANSFO_XL, id="transfo_xl"), pytest.param(XLNET, id="xlnet", marks=pytest.mark.slow)],
+)
 def test_eight_devices_remember_as_one(model: Any) -> None:
     runs = Run(model), Run(model, num_devices=8, mesh=MeshConfig(data=2, fsdp=2, model=2))
     assert runs[1].plan.abstract["memory"].states.sharding.spec == jax.P(None, ("data", "fsdp"))

@@ -62,7 +62,7 @@ def test_a_frozen_weight_has_no_gradient():
     assert products(nothing) < products(decoder) < products(everything)
 
 
-@pytest.mark.parametrize("num_devices", [1, 8])
+@pytest.mark.parametrize("num_devices", [pytest.param(1, marks=pytest.mark.slow), 8])
 def test_a_step_changes_trained_weights_only(num_devices):
     config = MeshConfig(data=2, fsdp=2, model=2) if num_devices == 8 else MeshConfig()
     mesh = config.build(jax.devices()[:num_devices])

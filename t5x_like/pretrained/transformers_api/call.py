@@ -36,17 +36,17 @@ class Call(Protocol):
 
     @staticmethod
     def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
-        """Returns the checked arguments as numpy arrays by name."""
+        """Return the checked arguments as numpy arrays by name."""
         ...
 
     @staticmethod
     def compute(model: Any, config: Any, inputs: dict[str, Any], collect_hidden: bool) -> dict[str, Any]:
-        """Returns outputs under transformers' names."""
+        """Return outputs under transformers' names."""
         ...
 
 
 def read_ids(given: dict[str, Any], names: dict[str, int], read: dict[str, Any]) -> None:
-    """Adds arrays of ids, each below its number of ids, in the shape of ``input_ids``.
+    """Add arrays of ids, each below its number of ids, in the shape of ``input_ids``.
 
     Raises:
       ValueError: another shape, or ids out of range.
@@ -62,7 +62,7 @@ def read_ids(given: dict[str, Any], names: dict[str, int], read: dict[str, Any])
 
 
 def read_mask(mask: Any, ids: np.ndarray) -> dict[str, np.ndarray]:
-    """Reads ``attention_mask``: [B, L] with 1 for real tokens, or [B, L, M] with 1 where attention is allowed."""
+    """Read ``attention_mask``: [B, L] with 1 for real tokens, or [B, L, M] with 1 where attention is allowed."""
     if mask is None:
         return {}
     mask = np.asarray(mask)
@@ -81,7 +81,7 @@ def read_mask(mask: Any, ids: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def hidden_states(stacked: Any, name: str) -> dict[str, Any]:
-    """Returns a stack's hidden states as transformers' tuple, if they were collected."""
+    """Return a stack's hidden states as transformers' tuple, if they were collected."""
     return {} if stacked is None else {name: tuple(stacked)}
 
 
@@ -98,7 +98,7 @@ class Outputs(dict[str, Any]):
 
 
 def to_outputs(computed: Mapping[str, Any]) -> Outputs:
-    """Returns arrays, or tuples of them, from any device as float32 numpy arrays."""
+    """Return arrays, or tuples of them, from any device as float32 numpy arrays."""
     return Outputs({name: _to_numpy(value) for name, value in computed.items()})
 
 
@@ -109,13 +109,13 @@ def _to_numpy(value: Any) -> Any:
 
 
 def our_memory(inputs: Mapping[str, Any]) -> jax.Array | None:
-    """Returns ``mems``, [time, batch, model] for each layer, as [layers, batch, time, model]."""
+    """Return ``mems``, [time, batch, model] for each layer, as [layers, batch, time, model]."""
     if "mems" not in inputs:
         return None
     return jnp.swapaxes(jnp.stack([jnp.asarray(layer) for layer in inputs["mems"]]), 1, 2)
 
 
 def their_memory(memory: jax.Array | None) -> tuple[jax.Array, ...]:
-    """Returns segment memory as transformers' tuple of layers, the inverse of ``our_memory``."""
+    """Return segment memory as transformers' tuple of layers, the inverse of ``our_memory``."""
     assert memory is not None, "it was asked for"
     return tuple(jnp.swapaxes(memory, 1, 2))

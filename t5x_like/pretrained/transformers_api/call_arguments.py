@@ -11,7 +11,7 @@ IGNORED = -100  # Hugging Face's label for positions that are not to be learned
 
 
 def token_rows(ids: Any, name: str, vocab_size: int, *, is_label: bool = False) -> np.ndarray:
-    """Returns ``ids`` as int32 [B, L]; labels may also be -100.
+    """Return ``ids`` as int32 [B, L]; labels may also be -100.
 
     Raises:
       ValueError: not rows of whole numbers, or one that the model has no row for.
@@ -36,14 +36,14 @@ def token_rows(ids: Any, name: str, vocab_size: int, *, is_label: bool = False) 
 
 
 def is_text(given: Any) -> bool:
-    """Returns whether a call is given a text, or a list of texts, in place of token ids."""
+    """Return whether a call is given a text, or a list of texts, in place of token ids."""
     if isinstance(given, str):
         return True
     return isinstance(given, Sequence) and bool(given) and all(isinstance(each, str) for each in given)
 
 
 def mask_rows(mask: Any, name: str, ids: np.ndarray) -> np.ndarray | None:
-    """Returns ``mask`` as int32 of 0 and 1 in the shape of ``ids``; ``None`` stays ``None``.
+    """Return ``mask`` as int32 of 0 and 1 in the shape of ``ids``; ``None`` stays ``None``.
 
     Raises:
       ValueError: another shape, or other numbers.
@@ -63,14 +63,14 @@ def mask_rows(mask: Any, name: str, ids: np.ndarray) -> np.ndarray | None:
 
 
 def shift_right(labels: np.ndarray, *, start: int, pad: int) -> np.ndarray:
-    """Returns the decoder's inputs for ``labels``: shifted by one, after ``start``."""
+    """Return the decoder's inputs for ``labels``: shifted by one, after ``start``."""
     first = np.full((len(labels), 1), start, labels.dtype)
     shifted = np.concatenate([first, labels[:, :-1]], axis=1)
     return np.where(shifted == IGNORED, pad, shifted)
 
 
 def check_rows(inputs: np.ndarray, outputs: np.ndarray, targets: np.ndarray | None) -> None:
-    """Refuses streams that don't belong to the same examples."""
+    """Refuse streams that don't belong to the same examples."""
     if len(inputs) != len(outputs):
         raise ValueError(
             f"input_ids has {len(inputs)} rows, the decoder's tokens {len(outputs)}; give as many"
@@ -84,7 +84,7 @@ def check_rows(inputs: np.ndarray, outputs: np.ndarray, targets: np.ndarray | No
 def check_generation(
     *, num_beams: int, num_return_sequences: int, do_sample: bool, temperature: float, early_stopping: Any
 ) -> None:
-    """Refuses settings out of their range, and those that exclude each other."""
+    """Refuse settings out of their range, and those that exclude each other."""
     if num_beams < 1 or num_return_sequences < 1:
         raise ValueError(
             f"num_beams={num_beams} and num_return_sequences={num_return_sequences}: give at least 1"
@@ -100,13 +100,13 @@ def check_generation(
 
 
 def argument_names(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Returns the names of a function's arguments."""
+    """Return the names of a function's arguments."""
     parameters = inspect.signature(function).parameters.values()
     return tuple(known.name for known in parameters if known.kind is not inspect.Parameter.VAR_KEYWORD)
 
 
 def refuse_unknown(given: Iterable[str], names: Sequence[str]) -> None:
-    """Refuses arguments that are not among ``names``, and suggests the nearest name.
+    """Refuse arguments that are not among ``names``, and suggest the nearest name.
 
     Raises:
       TypeError: if there is one, as Python would.
@@ -120,7 +120,7 @@ def refuse_unknown(given: Iterable[str], names: Sequence[str]) -> None:
 
 
 def numbers(values: Any, name: str) -> np.ndarray:
-    """Returns ``values`` as int32 or float32.
+    """Return ``values`` as int32 or float32.
 
     Raises:
       ValueError: they are ragged, or no numbers.

@@ -44,7 +44,7 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
 
 
 def _read_positions(inputs: dict[str, Any], offset: int, pad_token_id: int | None) -> None:
-    """Adds positions of models that count them over real tokens only; padding has the row before position 0."""
+    """Add positions of models that count them over real tokens only; padding has the row before position 0."""
     if "position_ids" in inputs:
         inputs["position_ids"] = inputs["position_ids"] - offset
     elif offset and pad_token_id is not None:

@@ -61,7 +61,7 @@ def read(given: dict[str, Any], context: Context) -> dict[str, Any]:
 
 
 def _read_to_classify(given: dict[str, Any], context: Context) -> dict[str, Any]:
-    """Reads for classification: the decoder reads the input again; its state at the last end of sequence is scored."""
+    """Read for classification: the decoder reads the input again; its state at the last end of sequence is scored."""
     special = context.special_ids
     given, num_choices = choices_as_rows(given, context.config)
     ids = token_rows(given["input_ids"], "input_ids", context.config.vocab_size)

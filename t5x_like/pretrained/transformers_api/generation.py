@@ -32,7 +32,7 @@ class Prompts(NamedTuple):
         return 1 if self.in_encoder else self.ids.shape[1]
 
     def num_new_tokens(self, config: Any, *, max_new_tokens: int | None, max_length: int) -> int:
-        """Returns the number of tokens to write.
+        """Return the number of tokens to write.
 
         Args:
           config: the model's configuration, for its positions.
@@ -61,7 +61,7 @@ class Prompts(NamedTuple):
         return number
 
     def widened(self, config: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Returns ids and mask with more padding, so that prompts of similar lengths share a compiled program."""
+        """Return ids and mask with more padding, so that prompts of similar lengths share a compiled program."""
         if not self.in_encoder:
             return widen(self.ids, self.mask, on_the_left=True)
         learned = config.embeddings.positions
@@ -69,7 +69,7 @@ class Prompts(NamedTuple):
         return widen(self.ids, self.mask, longest=longest)
 
     def sequences(self, new: np.ndarray, *, start: int, eos_ids: tuple[int, ...]) -> np.ndarray:
-        """Returns what transformers returns: a decoder's prompts, or the start token, before the new tokens.
+        """Return what transformers returns: a decoder's prompts, or the start token, before the new tokens.
 
         Args:
           new: int32 [R, max_new_tokens]; R is a multiple of B.
@@ -92,7 +92,7 @@ def read_prompts(
     *,
     in_encoder: bool,
 ) -> Prompts:
-    """Checks the prompts of a call.
+    """Check the prompts of a call.
 
     Args:
       input_ids: rows of ids; without any, ``bos`` begins a text.
@@ -116,7 +116,7 @@ def read_prompts(
 
 
 def padding_of(asked: int | None, special: SpecialIds, eos_ids: tuple[int, ...]) -> int | None:
-    """Returns the id of padding; a model that has none pads with the id that ends a sequence, if there is one."""
+    """Return the id of padding; a model that has none pads with the id that ends a sequence, if there is one."""
     if asked is not None:
         return asked
     if special.knows_padding:
@@ -135,7 +135,7 @@ def search_settings(
     early_stopping: EarlyStopping,
     num_return_sequences: int,
 ) -> dict[str, Any]:
-    """Returns the arguments of ``beam_search`` or ``sample`` for transformers' settings; none of them for greedy."""
+    """Return the arguments of ``beam_search`` or ``sample`` for transformers' settings; none of them for greedy."""
     if num_beams > 1:
         return {
             "num_beams": num_beams,
@@ -149,7 +149,7 @@ def search_settings(
 def widen(
     ids: np.ndarray, mask: np.ndarray, *, on_the_left: bool = False, longest: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pads both [B, M] to a round length, or to the ``longest`` there may be."""
+    """Pad both [B, M] to a round length, or to the ``longest`` there may be."""
     missing = -ids.shape[1] % _INPUT_LENGTH_MULTIPLE
     if longest is not None:
         missing = min(missing, max(longest - ids.shape[1], 0))
@@ -158,7 +158,7 @@ def widen(
 
 
 def frame(written: np.ndarray, *, start: int, eos_ids: tuple[int, ...]) -> np.ndarray:
-    """Returns ``written`` [R, max_new_tokens] after the ``start`` token, without columns after the last row's end.
+    """Return ``written`` [R, max_new_tokens] after the ``start`` token, without columns after the last row's end.
 
     A row that never ends keeps all its columns, also where it wrote the padding id.
     """
@@ -167,13 +167,13 @@ def frame(written: np.ndarray, *, start: int, eos_ids: tuple[int, ...]) -> np.nd
 
 
 def new_columns(written: np.ndarray, *, eos_ids: tuple[int, ...]) -> np.ndarray:
-    """Returns ``written`` without the columns after the last row's end."""
+    """Return ``written`` without the columns after the last row's end."""
     ends = np.isin(written, eos_ids)
     lengths = np.where(ends.any(axis=1), ends.argmax(axis=1) + 1, written.shape[1])
     return written[:, : lengths.max(initial=0)]
 
 
 def visible(ids: np.ndarray, *, pad: int | None, eos_ids: tuple[int, ...]) -> np.ndarray:
-    """Returns the mask of inputs that came without one: padding is 0, unless it also ends sequences."""
+    """Return the mask of inputs that came without one: padding is 0, unless it also ends sequences."""
     everything = pad is None or pad in eos_ids
     return np.ones(ids.shape, np.int32) if everything else (ids != pad).astype(np.int32)

@@ -27,7 +27,7 @@ _OF_CHOICES = (
 
 
 def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    """Returns the mean cross entropy over labels that are not -100: logits [..., C], labels [...]."""
+    """Return the mean cross entropy over labels that are not -100: logits [..., C], labels [...]."""
     learned = labels != IGNORED
     log_probs = jax.nn.log_softmax(logits, axis=-1)
     chosen = jnp.take_along_axis(log_probs, jnp.where(learned, labels, 0)[..., None], axis=-1)[..., 0]
@@ -35,14 +35,14 @@ def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
 
 
 def next_token_cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    """Returns the loss of predicting each next label, from logits [B, L, V] and labels [B, L], L > 1."""
+    """Return the loss of predicting each next label, from logits [B, L, V] and labels [B, L], L > 1."""
     return cross_entropy(logits[:, :-1], labels[:, 1:])
 
 
 def span_cross_entropy(
     start_logits: jax.Array, end_logits: jax.Array, start: jax.Array, end: jax.Array
 ) -> jax.Array:
-    """Returns the mean loss of both ends; positions beyond the sequence are ignored, those before it mean its start."""
+    """Return the mean loss of both ends; positions beyond the sequence are ignored, those before it mean its start."""
     length = start_logits.shape[-1]
 
     def one(logits: jax.Array, positions: jax.Array) -> jax.Array:
@@ -52,7 +52,7 @@ def span_cross_entropy(
 
 
 def classification_loss(logits: jax.Array, labels: jax.Array, problem_type: str | None) -> jax.Array:
-    """Returns the loss of logits [B, C].
+    """Return the loss of logits [B, C].
 
     Without a ``problem_type``, one class means regression, and whole numbers mean a single label.
     """
@@ -68,12 +68,12 @@ def classification_loss(logits: jax.Array, labels: jax.Array, problem_type: str 
 
 
 def binary_cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    """Returns the binary cross entropy of each entry."""
+    """Return the binary cross entropy of each entry."""
     return jnp.maximum(logits, 0) - logits * labels + jnp.log1p(jnp.exp(-jnp.abs(logits)))
 
 
 def replaced_tokens_loss(logits: jax.Array, labels: jax.Array, real: jax.Array | None) -> jax.Array:
-    """Returns ELECTRA's discriminator loss: the mean over tokens that are not padding, all [B, L]."""
+    """Return ELECTRA's discriminator loss: the mean over tokens that are not padding, all [B, L]."""
     each = binary_cross_entropy(logits, labels.astype(jnp.float32))
     weights = jnp.ones(logits.shape) if real is None else real.astype(jnp.float32)
     return jnp.sum(each * weights) / jnp.sum(weights)
@@ -85,7 +85,7 @@ def read_labels(given: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def choices_as_rows(given: dict[str, Any], config: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Returns the arguments of multiple choice, [B, C, …], as rows [B * C, …], and ``num_choices``.
+    """Return the arguments of multiple choice, [B, C, …], as rows [B * C, …], and ``num_choices``.
 
     The number is the length of an array, which stays known inside of ``jax.jit``.
 
@@ -106,7 +106,7 @@ def choices_as_rows(given: dict[str, Any], config: Any) -> tuple[dict[str, Any],
 
 
 def ends_of_sequences(ids: np.ndarray, mask: np.ndarray | None, context: Context) -> dict[str, np.ndarray]:
-    """Returns ``ends``, int32 [B], the positions at which a decoder classifies whole sequences; else nothing.
+    """Return ``ends``, int32 [B], the positions at which a decoder classifies whole sequences; else nothing.
 
     As in transformers that is at the last token that is not padding, masked or not.
     """
@@ -118,7 +118,7 @@ def ends_of_sequences(ids: np.ndarray, mask: np.ndarray | None, context: Context
 
 
 def scores_at_ends(model: Any, states: Any, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Returns scores of the heads at the last tokens of ``states`` [B, L, D], if ``ends_of_sequences`` found them."""
+    """Return scores of the heads at the last tokens of ``states`` [B, L, D], if ``ends_of_sequences`` found them."""
     if "ends" not in inputs:
         return {}
     ends = jnp.take_along_axis(states, inputs["ends"][:, None, None], axis=1)[:, 0]
@@ -133,7 +133,7 @@ def scores_of(
     *,
     of_words: Loss = cross_entropy,
 ) -> dict[str, Any]:
-    """Returns the outputs of the class of ``config.task``, and its loss if ``inputs`` has labels.
+    """Return the outputs of the class of ``config.task``, and its loss if ``inputs`` has labels.
 
     Args:
       config: names the task, and says how many words and which kind of classes there are.

@@ -61,7 +61,7 @@ def from_pretrained(
     revision: str | None = None,
     cache_dir: PathLike | None = None,
 ) -> "Pretrained":
-    """Opens a checkpoint to be called as transformers' models are.
+    """Open a checkpoint to be called as transformers' models are.
 
     >>> pretrained = t5x_like.from_pretrained("path/to/t5-v1_1-small")
     >>> pretrained(input_ids=ids, labels=labels).loss
@@ -97,7 +97,7 @@ def from_pretrained(
 def export_hugging_face(
     model: Any, directory: PathLike, *, config: Any = None, max_shard_bytes: int = 5 * 10**9
 ) -> None:
-    """Writes a ``Pretrained``, or a model with its ``config``, in files that Hugging Face loads.
+    """Write a ``Pretrained``, or a model with its ``config``, in files that Hugging Face loads.
 
     A ``Pretrained`` is exported with its special ids, other fields of ``config.json`` and its vocabulary.
 
@@ -187,7 +187,7 @@ class Pretrained:
     def encode(
         self, text: str | Sequence[str], *, padding_side: Literal["left", "right"] | None = None
     ) -> dict[str, np.ndarray]:
-        """Returns the arguments of a call for one text or several, with the special ids that the model reads.
+        """Return the arguments of a call for one text or several, with the special ids that the model reads.
 
         >>> pretrained(**pretrained.encode(["a first text", "and a second one"])).last_hidden_state
 
@@ -222,7 +222,7 @@ class Pretrained:
         return {"input_ids": ids}
 
     def decode(self, ids: Any) -> Any:
-        """Returns the text of token ids [L], or the list of texts of rows [B, L], up to the end of each.
+        """Return the text of token ids [L], or the list of texts of rows [B, L], up to the end of each.
 
         Raises:
           ValueError: there is no tokenizer.
@@ -238,7 +238,7 @@ class Pretrained:
     def __call__(
         self, input_ids: Any = None, *, output_hidden_states: bool = False, **arguments: Any
     ) -> Outputs:
-        """Computes what a transformers model of this class computes: arrays in, float32 arrays out, by its names.
+        """Compute what a transformers model of this class computes: arrays in, float32 arrays out, by its names.
 
         Args:
           input_ids: token ids, [B, L].
@@ -270,7 +270,7 @@ class Pretrained:
         normalized: bool = True,
         **arguments: Any,
     ) -> np.ndarray:
-        """Returns a vector for each text (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084).
+        """Return a vector for each text (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084).
 
         Args:
           input_ids: token ids [B, L], or a text or list of texts.
@@ -319,7 +319,7 @@ class Pretrained:
         return_dict_in_generate: bool = False,
         **unknown: Any,
     ) -> Any:
-        """Generates tokens after the start token, or after a decoder's prompt; greedily by default.
+        """Generate tokens after the start token, or after a decoder's prompt; greedily by default.
 
         Arguments and defaults are transformers'.
 

@@ -42,7 +42,7 @@ class SequenceLoss(NamedTuple):
 
 
 def cross_entropy(scores: jax.Array, labels: jax.Array) -> jax.Array:
-    """Returns the cross entropy of each label, float32 [B], from scores of classes [B, C].
+    """Return the cross entropy of each label, float32 [B], from scores of classes [B, C].
 
     A sequence whose label is below 0 has none, and costs 0.
     """
@@ -58,7 +58,7 @@ def _classification(scores: jax.Array, batch: Batch) -> SequenceMeasures:
 
 
 def _multiple_choice(scores: jax.Array, batch: Batch) -> SequenceMeasures:
-    """Reads scores [B * C, 1], one for each row, as those of each question's choices [B, C]."""
+    """Read scores [B * C, 1], one for each row, as those of each question's choices [B, C]."""
     return _classification(scores.reshape(len(batch.sequence_labels), -1), batch)
 
 
@@ -72,7 +72,7 @@ def _regression(scores: jax.Array, batch: Batch) -> SequenceMeasures:
 
 
 def _question_answering(scores: jax.Array, batch: Batch) -> SequenceMeasures:
-    """Returns the mean cross entropy of both ends among the row's real tokens, from scores [B, L, 2]."""
+    """Return the mean cross entropy of both ends among the row's real tokens, from scores [B, L, 2]."""
     real = jnp.ones(scores.shape[:2], bool)
     real = real if batch.encoder_segment_ids is None else batch.encoder_segment_ids > 0
     ends = jnp.where(real[..., None], scores.astype(jnp.float32), -1e9)

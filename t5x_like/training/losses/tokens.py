@@ -41,7 +41,7 @@ class LossConfig:
 def token_losses(
     logits: jax.Array, target_tokens: jax.Array, config: LossConfig
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns the loss (z-loss included) and the z-loss of every position, float32 [...].
+    """Return the loss (z-loss included) and the z-loss of every position, float32 [...].
 
     Args:
       logits: [..., V].
@@ -75,7 +75,7 @@ def weigh_tokens(
     config: LossConfig,
     segment_ids: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """Returns the weight of every position, and the number to divide their summed loss by.
+    """Return the weight of every position, and the number to divide their summed loss by.
 
     Args:
       target_tokens: int32 [B, L].
@@ -103,10 +103,10 @@ def _weight_of_own_sequence(loss_weights: jax.Array, segment_ids: jax.Array | No
 
 
 def _not_zero(total: jax.Array) -> jax.Array:
-    """Gives a batch or sequence without targets loss 0 instead of 0/0."""
+    """Give a batch or sequence without targets loss 0 instead of 0/0."""
     return jnp.where(total == 0, 1.0, total)
 
 
 def replaced_token_logits(scores: jax.Array) -> jax.Array:
-    """Turns scores [..., 1] for "yes" into logits [..., 2]; "no" has score 0 (ELECTRA, Clark et al. 2020, §2)."""
+    """Turn scores [..., 1] for "yes" into logits [..., 2]; "no" has score 0 (ELECTRA, Clark et al. 2020, §2)."""
     return jnp.pad(scores, ((0, 0), (0, 0), (1, 0)))

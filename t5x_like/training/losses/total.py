@@ -49,7 +49,7 @@ class Normalizers(NamedTuple):
 
 
 def with_targets(batch: Batch) -> Batch:
-    """Adds target tokens of weight 0 to a batch in which only whole sequences have labels."""
+    """Add target tokens of weight 0 to a batch in which only whole sequences have labels."""
     if batch.target_tokens is not None:
         return batch
     tokens = batch.encoder_input_tokens if batch.decoder_input_tokens is None else batch.decoder_input_tokens
@@ -59,7 +59,7 @@ def with_targets(batch: Batch) -> Batch:
 
 
 def normalize(batch: Batch, config: LossConfig, *, num_parts: int = 1) -> tuple[jax.Array, Normalizers]:
-    """Returns the weight of each target, shaped as in the batch, and the numbers that ``total`` divides by.
+    """Return the weight of each target, shaped as in the batch, and the numbers that ``total`` divides by.
 
     Args:
       batch: with targets (``with_targets``).
@@ -86,7 +86,7 @@ def total(
     normalizers: Normalizers,
     num_tasks: int,
 ) -> tuple[jax.Array, Totals]:
-    """Returns the loss of a batch, or of its part in a larger one, and the sums to log.
+    """Return the loss of a batch, or of its part in a larger one, and the sums to log.
 
     Args:
       predictions: of the model for ``batch``.
@@ -106,12 +106,12 @@ def total(
 
 
 def measure(predictions: Predictions, batch: Batch, config: LossConfig, num_tasks: int) -> Totals:
-    """Returns the sums to log of a validation batch; arguments as for ``total``."""
+    """Return the sums to log of a validation batch; arguments as for ``total``."""
     return _measure(predictions, flatten_choices(batch), config, num_tasks)[1]
 
 
 def measure_sequences(batch: Batch, heads: dict[str, jax.Array]) -> SequenceMeasures | None:
-    """Compares heads' scores with the labels of whole sequences; ``None`` where there is nothing to compare.
+    """Compare heads' scores with the labels of whole sequences; ``None`` where there is nothing to compare.
 
     Raises:
       ValueError: the batch has labels that no head of the model predicts.
@@ -175,7 +175,7 @@ def _token_logits(predictions: Predictions, batch: Batch) -> jax.Array:
 
 
 def _measures(predictions: Predictions, batch: Batch) -> dict[str, Measure]:
-    """Returns the model's own measures, and its extra losses as means over real tokens."""
+    """Return the model's own measures, and its extra losses as means over real tokens."""
     losses = (predictions.extra_losses or {}).items()
     return {
         **(predictions.measures or {}),
@@ -197,7 +197,7 @@ def _target_segment_ids(batch: Batch) -> jax.Array | None:
 
 
 def _real_targets(batch: Batch) -> jax.Array:
-    """Counts the real tokens of the stream that targets belong to."""
+    """Count the real tokens of the stream that targets belong to."""
     segment_ids = _target_segment_ids(batch)
     count = jnp.size(batch.target_tokens) if segment_ids is None else jnp.count_nonzero(segment_ids)
     return jnp.asarray(count, jnp.float32)

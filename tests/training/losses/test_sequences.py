@@ -172,8 +172,8 @@ def examples_for(task):
     [
         ("sequence_classification", 2),
         ("regression", 1),
-        ("multiple_choice", 2),
-        ("token_classification", 3),
+        pytest.param("multiple_choice", 2, marks=pytest.mark.slow),
+        pytest.param("token_classification", 3, marks=pytest.mark.slow),
         ("question_answering", 2),
     ],
 )
