@@ -16,6 +16,7 @@ from t5x_like.model import parameters
 from t5x_like.optimizers.schedules import as_schedule
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import check_batch_size
+from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.pretrained.run_weights import RunWeights, steps_of
 from t5x_like.pretrained.weight_sources import checkpoint_format, find_weights
 from t5x_like.text import registry
@@ -160,10 +161,10 @@ class _ExperimentChecks:
                 if self.num_parameters:
                     check_model(replace(self.experiment, train=config, validations=()), loader)
         elif self.num_parameters:
+            model = self.experiment.model
+            assert not isinstance(model, CheckpointModel), "it was opened to count its parameters"
             for task in filter(None, tasks):
-                ids: Any = task.tokenizer
-                model: Any = self.experiment.model
-                check_vocabulary(ids, model.vocab_size, needed=ids.vocab_size)
+                check_vocabulary(task.tokenizer, model.vocab_size, needed=task.tokenizer.vocab_size)
 
     def _fits(self, name: str, task: Any, config: LoaderConfig) -> bool:
         """Return False, with a note, for a task that would take long to read in full."""
