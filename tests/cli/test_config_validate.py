@@ -150,8 +150,8 @@ def test_what_train_would_refuse_is_found(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["BertConfig.model_dim=50"], "num_heads=4 don't divide model_dim=50"),
-        (["DROPOUT_RATE=1.0"], "model.dropout_rate is 1.0; give a probability"),
+        (["BertConfig.model_dim=50"], "model_dim=50 doesn't divide among num_heads=4"),
+        (["DROPOUT_RATE=1.0"], "dropout_rate is 1.0; give a probability"),
         (["WEIGHT_DECAY=-0.1"], "optimizer.weight_decay_rate is -0.1"),
         (["BertConfig.num_labels=3"], "needs a head for sequence classification with 2 scores"),
         (["INPUTS_LENGTH=1000"], "lower it to at most 512"),
